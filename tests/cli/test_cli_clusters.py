@@ -18,7 +18,7 @@ import pytest
 import calibrant
 from calibrant.clusters import as_clusters
 from calibrant.files import FilePredictions, FileSketch, Options, read_predictions
-from calibrant.files.ids import cluster_hint, is_repeated, named_as_ids
+from calibrant.files.likely import cluster_hint, is_repeated, named_as_ids
 from tests.cli.test_cli import FEW, run
 
 KINDS = ("csv", "parquet", "arrow", "jsonl", "npz")

@@ -16,10 +16,9 @@ from click.testing import CliRunner
 from calibrant import evaluate
 from calibrant.cli.commands import main
 from calibrant.errors import FileError
-from calibrant.files import groups as of_files
-from calibrant.files.cuts import Cuts
-from calibrant.files.groups import MOST_VALUES, PARTS, Values, cut, joined
-from calibrant.files.values import Words
+from calibrant.files import values as of_files
+from calibrant.files.columns import Cuts
+from calibrant.files.values import MOST_VALUES, PARTS, Values, Words, cut, joined
 from calibrant.inputs.groups import natural_order
 from tests.files.test_streaming import KINDS, read_predictions, stream_predictions, write
 

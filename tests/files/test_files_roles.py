@@ -20,9 +20,9 @@ from tests.reading_of import read_predictions
 pytest.importorskip("duckdb", reason="the report extra is not installed")
 from calibrant.cli import main
 from calibrant.errors import FileError
-from calibrant.files.agreement import Agreement
 from calibrant.files.columns import Unnamed
-from calibrant.files.roles import event_of, order_of, says_label, says_predicted, says_right, says_true
+from calibrant.files.likely import event_of, order_of, says_label, says_predicted, says_right, says_true
+from calibrant.files.predictions import Agreement
 
 CASES = Path(__file__).parents[2] / ".." / "shared" / "cases"
 cases = pytest.mark.skipif(not CASES.is_dir(), reason="the folder of cases is not here")
@@ -243,6 +243,12 @@ def test_whether_a_prediction_was_right():
 
 
 @cases
+def test_whether_predictions_were_right_without_any_probability(tmp_path):
+    path = written(tmp_path / "f.csv", right=[0, 1, 1, 0], is_correct=[1, 1, 0, 0])
+    with pytest.raises(Unnamed, match="no column has a usual name for the probabilities"):
+        read_predictions([path])
+
+
 def test_columns_that_name_the_classes():
     assert readings_of("c_foot.csv") == [("--probs", "PH,PD,PA", "--target", "FTR", "--labels", "H,D,A")]
     line = [CASES / "c_foot.csv", "--probs", "PH,PD,PA", "--target", "FTR"]

@@ -22,7 +22,8 @@ import calibrant
 from calibrant import files, frames
 from calibrant.cli.commands import main
 from calibrant.errors import FileError, InputError
-from calibrant.files import Options, engine, expressions
+from calibrant.files import Options, engine
+from calibrant.files import sql as expressions
 from calibrant.inputs.groups import group_name
 from tests.reading_of import read_predictions
 
@@ -461,7 +462,7 @@ def test_nested_calls_of_listed_functions_do_not_grow() -> None:
                 for _ in range(6):
                     sql = call.format(sql)
                 try:
-                    tree = expressions.parse(connection, sql)
+                    tree = expressions.parse_expression(connection, sql)
                 except ValueError:
                     continue
                 if tree is None or expressions.refusal(tree, ["x"], connection) is not None:

@@ -41,7 +41,7 @@ from calibrant.files import (
     stored,
     write_sketch,
 )
-from calibrant.files.background import Background
+from calibrant.files.chunks import Background
 from calibrant.files.engine import Engines, Stopped
 from calibrant.files.paths import check_text
 from calibrant.files.sources import open_sources
@@ -499,8 +499,13 @@ def test_a_name_for_each_row_is_refused_before_a_sketch_of_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transition: bool
 ) -> None:
     made = []
-    sketch = reading._Sums._sketch
-    monkeypatch.setattr(reading._Sums, "_sketch", lambda self, group: made.append(group) or sketch(self, group))
+    update = reading._Sums._update
+
+    def spy(self: Any, group: int, arrays: Any) -> None:
+        made.append(group)
+        update(self, group, arrays)
+
+    monkeypatch.setattr(reading._Sums, "_update", spy)
     monkeypatch.setattr(reading, "MOST_ROWS", N // 2)
     path = write(tmp_path / "ids.csv", {"score": P, "outcome": Y, "id": np.arange(N)})
     with pytest.raises(FileError, match="column 'id' names more than 499 groups"):

@@ -26,7 +26,7 @@ from golden_files import golden
 import calibrant
 from calibrant.errors import FileError, InputError
 from calibrant.files import BadRows, Options, engine, read_predictions
-from calibrant.files.arrow_messages import decompressed_bytes
+from calibrant.files.stored import decompressed_bytes
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")

@@ -722,7 +722,10 @@ def test_intervals_without_bins_are_those_of_the_research_program(record, monkey
     assert (value, high) == pytest.approx((ks[0], ks[2]), rel=CLOSE)
     # A quantile of 4,000 draws at 95 % has a standard error of sqrt(.05 .95 / 4000) / density = .0034 / .1 deviations.
     assert low == pytest.approx(ks[1], abs=0.004)
-    assert cumulative.interval_by_cluster(rows, value, Resampling.of(0.9, 0, 0)) == (0.0, pytest.approx(ks[2], rel=CLOSE))
+    assert cumulative.interval_by_cluster(rows, value, Resampling.of(0.9, 0, 0)) == (
+        0.0,
+        pytest.approx(ks[2], rel=CLOSE),
+    )
     # That program searches its ends to .002 of their logarithms.
     assert smooth.interval(rows, smece[0], 0.9, rejected=True) == pytest.approx(smece[1:], rel=0.003)
     assert smooth.interval(rows, smece[0], 0.9, rejected=False)[0] == 0

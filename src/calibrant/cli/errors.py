@@ -29,8 +29,8 @@ from calibrant.files import (
     where_option,
 )
 from calibrant.files.columns import Unnamed
+from calibrant.files.likely import event_of, order_of
 from calibrant.files.paths import expand
-from calibrant.files.roles import event_of, order_of
 
 if TYPE_CHECKING:
     from calibrant.files import FileRows, Held

@@ -11,7 +11,7 @@ import click
 
 from calibrant.cli import checks, output
 from calibrant.cli.options import ENGINES, CommandOptions
-from calibrant.files.column_options import Options
+from calibrant.files.columns import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

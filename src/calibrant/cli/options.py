@@ -14,7 +14,7 @@ from calibrant.cli import console
 from calibrant.cli.conditions import Condition
 from calibrant.cli.usage import Wanted
 from calibrant.errors import quoted
-from calibrant.files.column_options import Options
+from calibrant.files.columns import Options
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -19,19 +19,17 @@ from calibrant.cli.options import CommandOptions
 from calibrant.errors import CalibrantError, FileError, InputError, MissingDependencyError, is_missing, quoted
 from calibrant.errors.faults import Fault, LabelFacts, MissingFacts, Mistake
 from calibrant.files import FileSketch
-from calibrant.files.columns import Selection, Unnamed, select
-from calibrant.files.cuts import Cuts
-from calibrant.files.groups import BETWEEN, MOST_VALUES, PARTS
+from calibrant.files.columns import Cuts, Selection, Unnamed, select
 from calibrant.files.likely import look
 from calibrant.files.local import first_line, located
 from calibrant.files.logs import is_log
 from calibrant.files.paths import check_bytes, expand, is_utf8, kind_of
 from calibrant.files.sketches import MOST_CURVES
 from calibrant.files.sources import table_of
-from calibrant.files.sql import period, without_quoted
+from calibrant.files.sql import QUOTED, period
 from calibrant.files.suggestions import ask, is_doubtful, proposed
 from calibrant.files.text import separator
-from calibrant.files.values import check_per_cents
+from calibrant.files.values import BETWEEN, MOST_VALUES, PARTS, check_per_cents
 from calibrant.runtime.process import sweep, undone
 from calibrant.sketch import CalibrationSketch
 
@@ -392,7 +390,7 @@ class _Rows:
         """Reject SQL whose value changes from run to run: with chance, or with the time."""
         plan = getattr(self.frame, "_jdf", None)  # a remote session has no plan here
         changes = plan is not None and not plan.queryExecution().analyzed().deterministic()
-        named = [match[0].rstrip("() ") for match in _VOLATILE.finditer(without_quoted(sql))]
+        named = [match[0].rstrip("() ") for match in _VOLATILE.finditer(QUOTED.sub("", sql))]
         if changes or any(name not in self.frame.columns for name in named):
             problem = f"{option} {quoted(sql)}: {', '.join(named) or 'a function'} may differ from run to run"
             raise FileError(self.title, f"{problem}, and is not allowed", "write a fixed value")

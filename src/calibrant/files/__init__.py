@@ -6,8 +6,8 @@ from calibrant.runtime.lazy import names_of
 
 if TYPE_CHECKING:
     from calibrant.files.chunks import Judging
-    from calibrant.files.column_options import Options
-    from calibrant.files.held import Held
+    from calibrant.files.columns import Options
+    from calibrant.files.hints import Held, likely_outcome, likely_prediction, likely_score, unusable_values, values_of
     from calibrant.files.matching import matched, model_names
     from calibrant.files.predictions import (
         BadRows,
@@ -17,18 +17,10 @@ if TYPE_CHECKING:
         FileRows,
         FileSketch,
         FileSketches,
-        Omitted,
     )
     from calibrant.files.reading import read_models, read_predictions
     from calibrant.files.sketches import event_sketch, is_sketch_file, read_sketches, sketch_as_text, write_sketch
-    from calibrant.files.sources import (
-        column_names,
-        likely_outcome,
-        likely_prediction,
-        likely_score,
-        unusable_values,
-        values_of,
-    )
+    from calibrant.files.sources import column_names
     from calibrant.files.sql import sql_name, where_option
     from calibrant.files.values import BadTarget, shown
 
@@ -43,7 +35,6 @@ __all__ = [
     "FileSketches",
     "Held",
     "Judging",
-    "Omitted",
     "Options",
     "column_names",
     "event_sketch",
@@ -68,13 +59,17 @@ __all__ = [
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.files.column_options": ("Options",),
+        "calibrant.files.columns": ("Options",),
         "calibrant.files.chunks": ("Judging",),
-        "calibrant.files.held": ("Held",),
-        "calibrant.files.matching": (
-            "matched",
-            "model_names",
+        "calibrant.files.hints": (
+            "Held",
+            "likely_outcome",
+            "likely_prediction",
+            "likely_score",
+            "unusable_values",
+            "values_of",
         ),
+        "calibrant.files.matching": ("matched", "model_names"),
         "calibrant.files.predictions": (
             "BadRows",
             "FileModels",
@@ -83,12 +78,8 @@ __getattr__, __dir__ = names_of(
             "FileRows",
             "FileSketch",
             "FileSketches",
-            "Omitted",
         ),
-        "calibrant.files.reading": (
-            "read_models",
-            "read_predictions",
-        ),
+        "calibrant.files.reading": ("read_models", "read_predictions"),
         "calibrant.files.sketches": (
             "event_sketch",
             "is_sketch_file",
@@ -96,21 +87,8 @@ __getattr__, __dir__ = names_of(
             "sketch_as_text",
             "write_sketch",
         ),
-        "calibrant.files.sources": (
-            "column_names",
-            "likely_outcome",
-            "likely_prediction",
-            "likely_score",
-            "unusable_values",
-            "values_of",
-        ),
-        "calibrant.files.sql": (
-            "sql_name",
-            "where_option",
-        ),
-        "calibrant.files.values": (
-            "BadTarget",
-            "shown",
-        ),
+        "calibrant.files.sources": ("column_names",),
+        "calibrant.files.sql": ("sql_name", "where_option"),
+        "calibrant.files.values": ("BadTarget", "shown"),
     },
 )

@@ -8,28 +8,34 @@ import shutil
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, quoted
-from calibrant.files.column_options import Options
-from calibrant.files.columns import Selection, select
-from calibrant.files.groups import cut
-from calibrant.files.local import located
-from calibrant.files.paths import kind_of, reading
-from calibrant.files.values import PERCENT_REMEDY, Column, Percents, Words, check_per_cents, is_signed
+from calibrant.files.columns import Options, Selection, select
+from calibrant.files.local import located, reading
+from calibrant.files.paths import kind_of
+from calibrant.files.values import (
+    PERCENT_REMEDY,
+    Column,
+    Percents,
+    Piece,
+    Words,
+    check_per_cents,
+    combined,
+    cut,
+    is_signed,
+    joined,
+)
 
 _IN_MEMORY = 1 << 26  # bytes of an array that is stored column after column; of a larger one a file holds the copy
 _STEP = 1 << 20  # bytes
 _BATCH = 32_000_000  # bytes that are read of an array at a time, where a row is shorter
 _ROWS = 65_536  # the same in rows, at most
-#: What the arguments of groups begin with; the name of the array follows.
-GROUPS = "groups "
-
 _MOST_ROW = 80_000_000  # bytes of a row
 
 Open = Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
@@ -59,7 +65,7 @@ class StoredArray:
         problem = None
         if self.dtype.hasobject:
             problem, remedy = "holds Python objects", "save it as numbers or strings"
-        elif self.ndim == 0:
+        elif not self.shape:
             problem, remedy = "is a single value", "save a row for each prediction"
         elif self.dtype.kind not in "fiubUS":
             problem, remedy = f"is of type {self.dtype}", "save numbers or strings"
@@ -71,10 +77,6 @@ class StoredArray:
             remedy = f"save rows of at most {_MOST_ROW:,} bytes"
         if problem is not None:
             raise FileError(path, f"{what} {problem}", remedy)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
 
     @property
     def width(self) -> int:
@@ -164,52 +166,88 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
     return shape, by_columns and len(shape) > 1 and math.prod(shape[1:]) > 1, dtype
 
 
-class ArrayColumns:
+def pieces(
+    path: str, stored: Mapping[str, StoredArray], selection: Selection, firsts: Mapping[str, int], stop: int
+) -> Generator[Piece, None, None]:
+    """Yield arrays, given by their names, by argument and some rows at a time.
+
+    They are read from row 0 on, or from the row in ``firsts``, as many rows as ``stop``.
+
+    Raises
+    ------
+    FileError
+        For text where numbers are expected, and what is no per cent.
+    """
+    columns = _Columns(path, selection, stored)
+    rows = max(1, min(_ROWS, _BATCH // sum(array.row_bytes for array in stored.values())))
+    used = {name: stored[name] for name in selection.used}
+    with reading(path):
+        for arrays in _parts(used, rows, firsts, stop):
+            yield {
+                argument: columns.column(argument, {name: arrays[name] for name in names})
+                for argument, names in selection.names().items()
+            }
+            columns.start += len(next(iter(arrays.values())))
+        columns.check_per_cents()
+
+
+def _parts(
+    stored: Mapping[str, StoredArray], rows: int, firsts: Mapping[str, int], stop: int | None
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield so many rows of several arrays at a time, by the arrays' names."""
+    with ExitStack() as stack:
+        parts = []
+        for name, array in stored.items():
+            first = firsts.get(name, 0)
+            last = None if stop is None else first + stop
+            parts.append(stack.enter_context(closing(array.parts(rows, first, last))))
+        for together in zip(*parts, strict=True):
+            yield dict(zip(stored, together, strict=True))
+
+
+class _Columns:
     """Columns of arrays, some rows after the other; ``start`` is the position of the next row."""
 
-    def __init__(self, path: str, selection: Selection) -> None:
+    def __init__(self, path: str, selection: Selection, stored: Mapping[str, StoredArray]) -> None:
         self.start = 0
         self._path = path
         self._selection = selection
+        self._stored = stored
         self._percents: dict[str, Percents] = {}
 
-    def column(self, argument: str, what: str, array: NDArray[Any]) -> Column:
-        """Return the next rows of an array: groups and labels as words, per cents as fractions, others unchanged."""
-        is_text, selection = array.dtype.kind in "US", self._selection
-        if argument == "targets" and array.ndim > 1:
-            return array
-        if argument.startswith(("clusters", "keys")):
-            return array
-        if argument.startswith(GROUPS):
-            cuts, words = selection.cuts.get(argument.removeprefix(GROUPS)), Words.of(array)
-            return words if cuts is None else cut(words, cuts)
+    def column(self, argument: str, arrays: dict[str, NDArray[Any]]) -> Column:
+        """Return the next rows of an argument: names as words, per cents as fractions, other arrays unchanged."""
+        selection = self._selection
+        if argument in ("clusters", "keys"):
+            return combined(list(arrays.values()))
+        if argument == "groups":
+            return joined([cut(Words.of(array), selection.cuts.get(name)) for name, array in arrays.items()])
+        ((name, array),) = arrays.items()
+        is_text = array.dtype.kind in "US"
         if argument == "targets":
-            labels = selection.class_names if selection.labels else None
-            if not (labels or is_text):
-                return array
-            words = Words.of(array)
-            return words.spelled(labels) if labels else words
+            are_words = array.ndim == 1 and (is_text or selection.spellings)
+            return Words.of(array).spelled(selection.spellings) if are_words else array
         is_probs = argument.startswith("probs")
         if is_probs and selection.percent:
-            return self._fractions(what, Words.of(array.reshape(-1)) if is_text else array, array.shape)
+            return self._fractions(name, Words.of(array.reshape(-1)) if is_text else array, array.shape)
         if is_text:
             signed = is_probs and array.size > 0 and is_signed(str(array.astype(str).flat[0]))
             remedy = PERCENT_REMEDY if signed else "name an array of numbers"
-            raise FileError(self._path, f"{what} holds text, not numbers", remedy)
+            raise FileError(self._path, f"{self._stored[name].what} holds text, not numbers", remedy)
         return array
 
-    def _fractions(self, what: str, values: Column, shape: tuple[int, ...]) -> NDArray[Any]:
+    def _fractions(self, name: str, values: Column, shape: tuple[int, ...]) -> NDArray[Any]:
         def place(row: int) -> str:
-            return f"row {row + 1}, {what}"
+            return f"row {row + 1}, {self._stored[name].what}"
 
         percents = Percents(self._path, place, lambda _: "correct it before the array is saved")
-        percents = self._percents.setdefault(what, percents)
+        percents = self._percents.setdefault(name, percents)
         return percents.fractions(values, self.start, math.prod(shape[1:])).reshape(shape)
 
     def check_per_cents(self) -> None:
         """Reject an array that was read as per cents and may hold fractions."""
-        for what, percents in self._percents.items():
-            check_per_cents(self._path, (what,), percents.largest)
+        for name, percents in self._percents.items():
+            check_per_cents(self._path, (self._stored[name].what,), percents.largest)
 
 
 def open_npy(path: str) -> StoredArray:
@@ -222,25 +260,16 @@ def open_npy(path: str) -> StoredArray:
         return StoredArray(path, "the array", lambda: open(located(path), "rb"), zipped=False)
 
 
-def rows_at_a_time(arrays: Iterable[StoredArray]) -> int:
-    """Return how many rows of arrays to read at a time."""
-    return max(1, min(_ROWS, _BATCH // sum(array.row_bytes for array in arrays)))
-
-
 def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Selection]:
-    """Look at the arrays of an archive that are asked for, by argument; nothing but their heads is read yet."""
+    """Look at the arrays of an archive that are asked for, by their names; nothing but their heads is read yet."""
     with reading(path):
         selection = select(path, array_names(path), options, noun="array")
         for argument, names in selection.names().items():
             if len(names) > 1 and argument not in ("clusters", "groups", "keys"):
                 raise FileError(path, f"{argument} are one array, got {', '.join(names)}", "name one array")
         stored = {name: _member(path, name) for name in selection.used}
-        arrays = {argument: stored[name] for argument, (name, *_) in selection.names().items() if argument != "groups"}
-        for argument, names in (("clusters", selection.clusters), ("keys", selection.keys)):
-            arrays |= {f"{argument} {place}": stored[name] for place, name in enumerate(names[1:], 2)}
-        arrays |= {GROUPS + name: stored[name] for name in selection.groups}
         _check_lengths(path, stored, selection)
-    return arrays, selection
+    return stored, selection
 
 
 def rows_of(
@@ -253,16 +282,14 @@ def rows_of(
     first = 0
     for path in paths:
         with reading(path):
-            n_rows = None if targets_file is None else len(open_npy(path))
-            parts = []
-            for each in (name, *(() if ignored is None else ignored[:1])):
-                is_shared = targets_file is not None and each == "targets"
-                array_path = str(targets_file) if is_shared else path
-                array = _member(path, each) if targets_file is None else open_npy(array_path)
-                start = first if is_shared else 0
-                parts.append(array.parts(_ROWS, start, None if n_rows is None else start + n_rows))
-            for values, *others in zip(*parts, strict=True):
-                yield values if ignored is None else values[others[0] != ignored[1]]
+            names = dict.fromkeys((name, name if ignored is None else ignored[0]))
+            if targets_file is None:
+                n_rows, stored = None, {each: _member(path, each) for each in names}
+            else:
+                n_rows = len(open_npy(path))
+                stored = {each: open_npy(targets_file if each == "targets" else path) for each in names}
+            for arrays in _parts(stored, _ROWS, {"targets": first} if targets_file else {}, n_rows):
+                yield arrays[name] if ignored is None else arrays[name][arrays[ignored[0]] != ignored[1]]
             first += n_rows or 0
 
 
@@ -312,7 +339,7 @@ def _check_lengths(path: str, loaded: dict[str, StoredArray], selection: Selecti
         remedy = "save arrays of the same length"
         if other in selection.targets and array.shape == probs.shape[:0:-1] + probs.shape[:1]:
             remedy = f"{quoted(other)} looks transposed: save {other}.T"
-        elif probs.ndim == 2 and len(array) == probs.shape[1]:
+        elif len(probs.shape) == 2 and len(array) == probs.shape[1]:
             remedy = f"{quoted(name)} looks transposed: save {name}.T, a row for each prediction"
         problem = f"array {quoted(other)} has {len(array):,} rows and {quoted(name)} has {len(probs):,}"
         raise FileError(path, problem, remedy)

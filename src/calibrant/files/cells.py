@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,8 @@ from numpy.typing import NDArray
 
 from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Table, load
-from calibrant.files.groups import cut, joined
-from calibrant.files.paths import reading
+from calibrant.files.engine import Table
+from calibrant.files.local import load, reading
 from calibrant.files.sql import literal, where_option
 from calibrant.files.values import (
     PERCENT_REMEDY,
@@ -25,9 +25,11 @@ from calibrant.files.values import (
     Words,
     check_per_cents,
     combined,
+    cut,
     is_missing,
     is_short,
     is_signed,
+    joined,
     shown,
 )
 from calibrant.inputs.groups import group_name, without_zeros
@@ -61,6 +63,7 @@ class _Reader:
         self._table = table
         self._selection = selection
         self._percents: dict[str, Percents] = {}
+        self._error = partial(FileError, table.path, fault=FileFault.VALUE)
         purpose = f"to read {os.path.basename(table.path)}"
         self._arrow = load("pyarrow", purpose)
         self._types = self._arrow.types
@@ -73,18 +76,23 @@ class _Reader:
         if argument == "groups":
             return joined([self._group(name, column) for name, column in columns.items()])
         percent = self._selection.percent and argument.startswith("probs")
-        if len(columns) > 1:
-            arrays = {name: self._numbers(name, column, percent) for name, column in columns.items()}
-            for name, array in arrays.items():
-                if array.ndim > 1:
-                    problem = f"column {quoted(name)} holds lists, and {argument} have other columns too"
-                    raise self._error(name, problem, "name the list column alone")
-            return np.stack(list(arrays.values()), axis=1)
-        ((name, column),) = columns.items()
+        ((name, column), *others) = columns.items()
+        if argument == "targets" and not others and self._are_labels(column):
+            return self._words(name, column)
+        arrays = {name: self._numbers(name, column, percent) for name, column in columns.items()}
+        if not others:
+            return arrays[name]
+        for name, array in arrays.items():
+            if array.ndim > 1:
+                problem = f"column {quoted(name)} holds lists, and {argument} have other columns too"
+                raise self._error(problem, "name the list column alone", column=name)
+        return np.stack(list(arrays.values()), axis=1)
+
+    def _are_labels(self, column: Any) -> bool:
+        """Whether a column of targets holds labels: words or times, or single values where labels are asked for."""
         types, kind = self._types, column.type.value_type if self._is_coded(column) else column.type
-        labels = argument == "targets" and self._selection.labels and not types.is_nested(kind)
-        words = argument == "targets" and (_is_text(types, kind) or types.is_temporal(kind))
-        return self._words(name, column) if words or labels else self._numbers(name, column, percent)
+        asked = self._selection.labels and not types.is_nested(kind)
+        return bool(asked or _is_text(types, kind) or types.is_temporal(kind))
 
     def _group(self, name: str, column: Any) -> Words:
         """Return the names of groups; numbers may be cut, and times are named as `group_name` does."""
@@ -92,8 +100,7 @@ class _Reader:
         words = self._times(name, column) if self._types.is_timestamp(kind) else self._words(name, column)
         if self._types.is_time(kind):
             words = Words(np.array([without_zeros(text) for text in words.names], object), words.codes)
-        cuts = self._selection.cuts.get(name)
-        return words if cuts is None else cut(words, cuts)
+        return cut(words, self._selection.cuts.get(name))
 
     def _times(self, name: str, column: Any) -> Words:
         """Return the names of times: of those with a zone, which Arrow has in UTC, in the zone that is asked for."""
@@ -108,7 +115,7 @@ class _Reader:
         kind = column.type.value_type if self._is_coded(column) else column.type
         if self._types.is_nested(kind):
             problem = f"column {quoted(name)} holds lists, not names"
-            raise self._error(name, problem, "name a column with one value a row")
+            raise self._error(problem, "name a column with one value a row", column=name)
         return kind
 
     def _clusters(self, name: str, column: Any) -> Column:
@@ -140,8 +147,7 @@ class _Reader:
         if self._table.is_narrow(name):
             names = names.astype(np.float16)
         words = Words(names, self._array(column.indices))
-        labels = self._selection.class_names if self._selection.labels else None
-        return words.spelled(labels) if labels and name in self._selection.targets else words
+        return words.spelled(self._selection.spellings) if name in self._selection.targets else words
 
     def _numbers(self, name: str, column: Any, percent: bool = False) -> NDArray[Any]:
         """Return a column of numbers, or of lists of as many numbers each."""
@@ -150,7 +156,7 @@ class _Reader:
             coded, kind = column, column.type.value_type
             if types.is_nested(kind):
                 problem = f"column {quoted(name)} holds categories of lists"
-                raise self._error(name, problem, "write lists, or a column for each class")
+                raise self._error(problem, "write lists, or a column for each class", column=name)
             if _is_text(types, kind):
                 self._check_nulls(name, coded)
                 return self._of_text(name, coded, percent, 1)
@@ -170,11 +176,13 @@ class _Reader:
             return self._of_text(name, column.cast(self._arrow.large_string()).dictionary_encode(), percent, width)
         elif not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
             problem = f"column {quoted(name)} holds values of type {kind}, not numbers"
-            raise self._error(name, problem, "name a column of numbers")
+            raise self._error(problem, "name a column of numbers", column=name)
         array = self._array(column)
         array = array.astype(np.float16, copy=False) if self._table.is_narrow(name) else array
         if name in self._table.integers:
-            array = _as_integers(array)
+            # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
+            are_whole = np.all((np.trunc(array) == array) & (np.abs(array) < 2.0**53))
+            array = array.astype(np.int64) if are_whole else array
         return self._fractions(name, array, width) if percent else array
 
     def _of_text(self, name: str, coded: Any, percent: bool, width: int) -> NDArray[Any]:
@@ -185,7 +193,7 @@ class _Reader:
         signed = name in self._selection.probs and len(codes) and is_signed(names[codes[0]])
         remedy = PERCENT_REMEDY if signed else "name a column of numbers"
         problem = f"column {quoted(name)} holds text, not numbers"
-        raise self._error(name, problem, remedy)
+        raise self._error(problem, remedy, column=name)
 
     def _fractions(self, name: str, values: Column, width: int) -> NDArray[Any]:
         def place(row: int) -> str:
@@ -210,7 +218,7 @@ class _Reader:
             return np.empty((0, 0))
         if not lengths.any():
             problem = f"column {quoted(name)} holds empty lists"
-            raise self._error(name, problem, "write a value for each class")
+            raise self._error(problem, "write a value for each class", column=name)
         odd, width, values = np.flatnonzero(lengths != lengths[0]), int(lengths[0]), column.flatten()
         if values.null_count:
             null = self._compute.index(values.is_null(), True).as_py()
@@ -220,11 +228,11 @@ class _Reader:
         if len(odd):
             row, first = self._table.row_of(self.start + int(odd[0])), self._table.row_of(self.start)
             problem = f"row {row}, column {quoted(name)} has a list of {lengths[odd[0]]}, row {first} of {width}"
-            raise self._error(name, problem, "give every row a value for each class")
+            raise self._error(problem, "give every row a value for each class", column=name)
         values = self._decoded(name, values)
         if self._types.is_nested(values.type):
             problem = f"column {quoted(name)} holds lists of lists"
-            raise self._error(name, problem, "write one list of numbers a row")
+            raise self._error(problem, "write one list of numbers a row", column=name)
         return self._flat(name, values, percent, width).reshape(len(lengths), width)
 
     def _array(self, column: Any) -> NDArray[Any]:
@@ -257,7 +265,9 @@ class _Reader:
         text = table.cell(name, index)
         place = f"row {table.row_of(index)}, column {quoted(name)}"
         if inside and (text is None or "null" in text.lower()):
-            return self._error(name, f"{place} has a list with a null in it", "give every class a value in every row")
+            return self._error(
+                f"{place} has a list with a null in it", "give every class a value in every row", column=name
+            )
         if text is None:
             option = where_option(f"{table.spoken(name)} IS NOT NULL", table.where)
             return self._bad(name, f"{place} is empty (null)", f"fill it, or leave such rows out with {option}")
@@ -267,12 +277,12 @@ class _Reader:
         wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
         problem = f"{place}: {shown(text)} is not {wanted}"
         if name in self._selection.probs and (is_signed(text) or (text.startswith("[") and "%" in text)):
-            return self._error(name, problem, PERCENT_REMEDY)
+            return self._error(problem, PERCENT_REMEDY, column=name)
         if text.strip().endswith("%"):
-            return self._error(name, problem, "write percentages as fractions, 85% as 0.85")
+            return self._error(problem, "write percentages as fractions, 85% as 0.85", column=name)
         if not text.startswith("[") and name not in self._selection.targets and table.holds_text(name):
             problem = f"column {quoted(name)} holds text such as {shown(text)}, not numbers"
-            return self._error(name, problem, "name a column of numbers")
+            return self._error(problem, "name a column of numbers", column=name)
         return self._bad(name, problem, self._without(name, text))
 
     def _bad(self, name: str, problem: str, remedy: str) -> FileError:
@@ -280,7 +290,7 @@ class _Reader:
         models = [names for argument, names in self._selection.names().items() if argument.startswith("probs")]
         if (name,) == self._selection.targets and len(models[0]) == 1:
             return BadTarget(self._table.path, problem, remedy, name, self._selection.probs[0])
-        return self._error(name, problem, remedy)
+        return self._error(problem, remedy, column=name)
 
     def _without(self, name: str, text: str) -> str:
         """Say how to mend a cell, or do without its row."""
@@ -290,9 +300,6 @@ class _Reader:
         verb = "leave such rows out" if is_missing(text) else "correct it, or leave the row out"
         return f"{verb} with {option}"
 
-    def _error(self, name: str, problem: str, remedy: str) -> FileError:
-        return FileError(self._table.path, problem, remedy, fault=FileFault.VALUE, column=name)
-
 
 def _is_text(types: Any, kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
@@ -300,10 +307,3 @@ def _is_text(types: Any, kind: Any) -> bool:
 
 def _texts(column: Any) -> NDArray[np.object_]:
     return np.array(column.to_pylist(), dtype=object)
-
-
-def _as_integers(values: NDArray[Any]) -> NDArray[Any]:
-    """Return floats as integers if all of them are whole."""
-    # NaN compares unequal; beyond 2^53 a double no longer tells neighbours apart.
-    whole = np.all((np.trunc(values) == values) & (np.abs(values) < 2.0**53))
-    return values.astype(np.int64) if whole else values

@@ -1,9 +1,14 @@
-"""The rows of evaluation logs: questions with choices, their log-probabilities, and which choice is right."""
+"""The rows of evaluation logs: questions with choices, their log-probabilities, and which choice is right.
+
+They come as plain JSON lines, or as lm-evaluation-harness writes them with ``--log_samples``.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.errors import FileError, quoted
-from calibrant.files.paths import LONGEST_OBJECT, bounded_lines, open_text, reading
+from calibrant.files.local import original, reading
+from calibrant.files.paths import LONGEST_OBJECT, bounded_lines, open_text
 from calibrant.inputs.memory import max_memory
 
 #: The columns of lists, a probability for each choice, and how they follow from the log-likelihoods.
@@ -78,8 +84,8 @@ class Choices:
         else:
             problem = "several choices are right" if self.right else self.why
             missing["target"] = (problem, _JUDGE_THE_ANSWER)
-        for column, measure in (("acc_norm_probs", _characters), ("acc_bytes_probs", _bytes)):
-            lengths = [measure(text) for text in self.texts]
+        for column, in_bytes in (("acc_norm_probs", False), ("acc_bytes_probs", True)):
+            lengths = [len(text.encode("utf-8", "surrogatepass") if in_bytes else text) for text in self.texts]
             if lengths and all(lengths):
                 per_length = [value / length for value, length in zip(self.likelihoods, lengths, strict=True)]
                 cells[column] = softmax(per_length)
@@ -87,14 +93,6 @@ class Choices:
                 problem = "a choice is empty" if lengths else "the log does not hold the texts of the choices"
                 missing[column] = (problem, "judge the log-likelihoods without lengths: leave --probs out")
         return Row(cells, missing)
-
-
-def _characters(text: str) -> int:
-    return len(text)
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def softmax(values: Sequence[float]) -> list[float]:
@@ -183,6 +181,21 @@ def _object(path: str, where: str, value: Any) -> tuple[str, dict[str, Any]]:
     return where, value
 
 
+def first_keys(path: str) -> tuple[str, ...]:
+    """Return the keys of the first object, those of objects inside with dots, for the completion of commands."""
+    with open_text(path, errors="replace") as stream:
+        head = stream.read(LONGEST_OBJECT).lstrip().removeprefix("[").lstrip()
+    return tuple(dotted(json.JSONDecoder().raw_decode(head)[0]))
+
+
+def dotted(row: Mapping[str, Any], start: str = "") -> Iterator[str]:
+    """Yield the keys of an object, those of objects inside with dots."""
+    for key, value in row.items():
+        yield start + key
+        if isinstance(value, dict):
+            yield from dotted(value, f"{start}{key}.")
+
+
 # ---------------------------------------------------------------- plain JSON lines of choices
 
 
@@ -190,11 +203,6 @@ def is_choices(first: Mapping[str, Any]) -> bool:
     """Whether an object holds choices, a log-probability of each, and which one is right."""
     choices, values = first.get("choices"), first.get("logprobs")
     return isinstance(choices, list) and isinstance(values, list) and "target" in first
-
-
-def choices_protocol(path: str) -> Protocol:  # noqa: ARG001
-    """Return that the questions come without a harness."""
-    return Protocol(harness="choices with log-probabilities")
 
 
 def choices_rows(path: str) -> Iterator[Row]:
@@ -205,29 +213,32 @@ def choices_rows(path: str) -> Iterator[Row]:
     FileError
         For a row without them, a log-probability that is no number, and a target that is no choice.
     """
-    expected = 'write {"question_id": ..., "choices": [texts], "logprobs": [numbers], "target": index or text}'
     for where, value in objects(path):
-        texts, values = value.pop("choices", None), value.pop("logprobs", None)
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) < 2:
-            raise FileError(path, f"{where}: 'choices' is no list of two texts or more", expected)
-        likelihoods = finite(values)
-        if likelihoods is None or len(likelihoods) != len(texts):
-            raise FileError(path, f"{where}: 'logprobs' is no list of {len(texts)} numbers", expected)
-        target = value.pop("target", None)
-        right = target if isinstance(target, int) and not isinstance(target, bool) else None
-        if isinstance(target, str) and texts.count(target) == 1:
-            right = texts.index(target)
-        if right is None or not 0 <= right < len(texts):
-            shown = quoted(target) if isinstance(target, str) else repr(target)
-            raise FileError(path, f"{where}: 'target' is {shown}, not one of the {len(texts)} choices", expected)
-        question = next((value[name] for name in _IDS if isinstance(value.get(name), (int, str))), None)
-        cells = {name: cell for name, cell in value.items() if name not in ("chosen", "correct", *NORMALISATIONS)}
-        row = Choices(likelihoods, (right,), texts).row(cells)
-        if question is None:
-            row.missing[QUESTION] = ("the question has no id", "write its id as question_id")
-        else:
-            cells[QUESTION] = str(question)
-        yield row
+        yield _choices_row(path, where, value)
+
+
+def _choices_row(path: str, where: str, value: dict[str, Any]) -> Row:
+    expected = 'write {"question_id": ..., "choices": [texts], "logprobs": [numbers], "target": index or text}'
+    texts, values, target = (value.pop(key, None) for key in ("choices", "logprobs", "target"))
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) < 2:
+        raise FileError(path, f"{where}: 'choices' is no list of two texts or more", expected)
+    likelihoods = finite(values)
+    if likelihoods is None or len(likelihoods) != len(texts):
+        raise FileError(path, f"{where}: 'logprobs' is no list of {len(texts)} numbers", expected)
+    if isinstance(target, str):
+        right, shown = texts.index(target) if texts.count(target) == 1 else -1, quoted(target)
+    else:
+        right, shown = target if type(target) is int else -1, repr(target)
+    if not 0 <= right < len(texts):
+        raise FileError(path, f"{where}: 'target' is {shown}, not one of the {len(texts)} choices", expected)
+    question = next((value[name] for name in _IDS if isinstance(value.get(name), (int, str))), None)
+    cells = {name: cell for name, cell in value.items() if name not in ("chosen", "correct", *NORMALISATIONS)}
+    row = Choices(likelihoods, (right,), texts).row(cells)
+    if question is None:
+        row.missing[QUESTION] = ("the question has no id", "write its id as question_id")
+    else:
+        cells[QUESTION] = str(question)
+    return row
 
 
 def finite(values: Any) -> list[float] | None:
@@ -241,3 +252,195 @@ def finite(values: Any) -> list[float] | None:
     if any(math.isnan(number) or number == math.inf for number in numbers) or max(numbers) == -math.inf:
         return None
     return numbers
+
+
+# ---------------------------------------------------------------- lm-evaluation-harness
+
+# The format is that of its versions 0.4.0 to 0.4.12. A question with choices holds a pair for each choice: the
+# log-likelihood, and whether it is what the model would write. ``acc`` and ``acc_norm`` say whether the most likely
+# choice is right.
+
+NAME: Final = "lm-evaluation-harness"
+
+_KEYS: Final = frozenset({"doc_id", "doc", "target", "resps", "filtered_resps"})
+_FILE_NAME: Final = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl?(?:\.gz)?")
+_LONGEST_RESULTS: Final = 1 << 26  # bytes of the file with the results
+#: Metrics whose value is a pair: the place of the right choice, and something else.
+_PAIRS: Final = ("brier_score", "likelihood", "f1", "mcc")
+_NOT_CHOICES: Final = "the task has no choices with log-likelihoods"
+_STATED: Final = "if the log holds a stated confidence, name it: --score COLUMN --percent"
+
+
+def is_harness(first: Mapping[str, Any]) -> bool:
+    """Whether an object is one that the harness writes."""
+    return first.keys() >= _KEYS
+
+
+def harness_protocol(path: str) -> Protocol:
+    """Return how a log was made: the task from the name of its file, the rest from the results of the same run."""
+    task, results = _task(path), _results(path)
+    version, shots = (_of_task(results, key, task) for key in ("versions", "n-shot"))
+    name = task if version is None else f"{task} (version {version})"
+    details = () if shots is None else (f"{shots}-shot",)
+    harness_version, model = (results.get(key) for key in ("lm_eval_version", "model_name"))
+    return Protocol(
+        harness=NAME,
+        version=harness_version if isinstance(harness_version, str) else "",
+        task=name,
+        details=details,
+        model=model if isinstance(model, str) else "",
+    )
+
+
+def harness_rows(path: str) -> Iterator[Row]:
+    """Yield the rows of a log.
+
+    Raises
+    ------
+    FileError
+        For an object without the keys of the harness, and log-likelihoods that are no numbers.
+    """
+    task = _task(path)
+    config = _of_task(_results(path), "configs", task)
+    delimiter = config.get("target_delimiter") if isinstance(config, Mapping) else None
+    for where, sample in objects(path):
+        missing = sorted(_KEYS - sample.keys())
+        if missing:
+            problem = f"{where} lacks {', '.join(map(repr, missing))}, which {NAME} writes"
+            raise FileError(path, problem, "write the log again with --log_samples")
+        cells: dict[str, Any] = {"question": f"{task}/{sample['doc_id']}", "task": task}
+        cells |= scalars({name: value for name, value in sample.items() if not name.endswith("_hash")}, list(cells))
+        cells.pop("target", None)
+        cells["doc"] = scalars(sample["doc"]) or None
+        with reading(path, "write the log again with --log_samples", f"{where} is not of the shape that {NAME} writes"):
+            row = _row(path, where, sample, cells, delimiter)
+        yield row
+
+
+def _row(path: str, where: str, sample: Mapping[str, Any], cells: dict[str, Any], delimiter: Any) -> Row:
+    pairs = sample["filtered_resps"]
+    are_pairs = isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
+    if not are_pairs or len(pairs) < 2:
+        correct = _truth(sample, "acc", "exact_match")
+        missing = dict.fromkeys(("probs", "target", "chosen_probability"), (_NOT_CHOICES, _STATED))
+        if correct is None:
+            missing["correct"] = ("the log has no acc and no exact_match of 0 or 1", "name it: --outcome COLUMN")
+        return Row(cells if correct is None else cells | {"correct": int(correct)}, missing)
+    if "acc_mutual_info" in (*sample, *(sample.get("metrics") or ())) and len(pairs) % 2 == 0:
+        pairs = pairs[: len(pairs) // 2]  # log-likelihoods without the question follow
+    likelihoods = finite([pair[0] for pair in pairs])
+    if likelihoods is None:
+        problem = f"{where} has a log-likelihood that is no number"
+        raise FileError(path, problem, "run the evaluation again, or leave the question out")
+    chosen = int(np.argmax(likelihoods))
+    texts = _texts(sample, len(pairs), delimiter)
+    acc = _truth(sample, "acc")
+    right, why = _right(sample, chosen, len(pairs), texts, acc)
+    row = Choices(likelihoods, right, texts, why).row(cells, acc)
+    if right:
+        row.missing.update(_contradictions(sample, cells, right, acc))
+    return row
+
+
+def _contradictions(
+    sample: Mapping[str, Any], cells: Mapping[str, Any], right: tuple[int, ...], acc: float | None
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the columns that contradict a metric of the log, each with the reason and what to do."""
+    if acc is not None and (cells["chosen"] in right) != bool(acc):
+        problem = f"its acc is {acc:g}, which does not follow from its log-likelihoods and target"
+        for column in ("probs", "target", "chosen_probability"):
+            yield column, (problem, "name the score and the outcome: --score, --outcome")
+    for metric in ("acc_norm", "acc_bytes"):
+        value, column = _truth(sample, metric), f"{metric}_probs"
+        if value is not None and column in cells and (np.argmax(cells[column]) in right) != bool(value):
+            problem = f"its {metric} is {value:g}, which does not follow from the texts of the choices"
+            yield column, (problem, "judge the log-likelihoods without lengths: leave --probs out")
+
+
+# ---------------------------------------------------------------- the right choice
+
+
+def _right(
+    sample: Mapping[str, Any], chosen: int, count: int, texts: Sequence[str], acc: float | None
+) -> tuple[tuple[int, ...], str]:
+    """Return the places of the right choices; where none is certain, why.
+
+    The log writes the target as text, whether it is a place or the choice itself. What does not agree with ``acc`` is
+    not the target.
+    """
+    places = _stated_places(sample)
+    if places is not None:
+        inside = tuple(place for place in dict.fromkeys(places) if 0 <= place < count)
+        return inside, "" if inside else f"its target is not among the {count} choices"
+    target = str(sample["target"]).strip()
+    candidates = {int(target)} if re.fullmatch(r"\d{1,9}", target) and int(target) < count else set()
+    alike = [place for place, text in enumerate(texts) if text.strip() == target]
+    candidates |= set(alike) if len(alike) == 1 else set()
+    if acc is not None:
+        agreeing = {place for place in candidates or range(count) if (place == chosen) == bool(acc)}
+        candidates = agreeing or candidates
+    if len(candidates) == 1:
+        return tuple(candidates), ""
+    return (), f"its target {quoted(target[:40])} does not say which of the {count} choices is right"
+
+
+def _stated_places(sample: Mapping[str, Any]) -> list[int] | None:
+    """Return the places of the right choices, of several too, where the log has them as numbers."""
+    for pair in map(sample.get, _PAIRS):
+        if isinstance(pair, list) and len(pair) == 2:
+            places = pair[0] if isinstance(pair[0], list) else [pair[0]]
+            if places and all(type(place) is int for place in places):
+                return places
+    target = str(sample["target"]).strip()
+    are_places = re.fullmatch(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]", target)
+    return [int(place) for place in re.findall(r"\d+", target)] if are_places else None
+
+
+def _texts(sample: Mapping[str, Any], count: int, delimiter: Any) -> list[str]:
+    """Return the texts of the choices, without what the harness puts before each; none where it logs other texts."""
+    arguments = sample.get("arguments")
+    requests: Any = list(arguments.values()) if isinstance(arguments, Mapping) else arguments
+    if not isinstance(requests, list) or len(requests) < count:
+        return []
+    logged = [each.get("arg_1") if isinstance(each, Mapping) else each[1] for each in requests[:count]]
+    texts = [text for text in logged if isinstance(text, str)]
+    if len(texts) < count or len(set(texts)) == 1:
+        return []  # such as Winogrande, whose choices are in the question
+    delimiter = delimiter if isinstance(delimiter, str) else " "  # the harness's own default
+    has_delimiter = all(text.startswith(delimiter) for text in texts)
+    return [text.removeprefix(delimiter) for text in texts] if has_delimiter else texts
+
+
+def _truth(sample: Mapping[str, Any], *metrics: str) -> float | None:
+    """Return the first of some metrics that is 0 or 1."""
+    values = (sample.get(metric) for metric in metrics)
+    return next((float(value) for value in values if isinstance(value, (int, float)) and value in (0, 1)), None)
+
+
+# ---------------------------------------------------------------- the run
+
+
+def _task(path: str) -> str:
+    """Return the task of a log: the file's name says it."""
+    name = os.path.basename(path)
+    match = _FILE_NAME.fullmatch(name)
+    return match[1] if match else re.sub(r"(\.jsonl?|\.ndjson)?(\.gz)?$", "", name)
+
+
+def _results(path: str) -> Mapping[str, Any]:
+    """Return the results of the same run, which the harness writes to the same folder; an empty mapping without."""
+    match = _FILE_NAME.fullmatch(os.path.basename(path))
+    if match is None:
+        return {}
+    file = os.path.join(os.path.dirname(original(path)), f"results_{match[2]}.json")
+    try:
+        with open(file, "rb") as stream:
+            results = parse(stream.read(_LONGEST_RESULTS))
+    except (OSError, ValueError, RecursionError):  # it only says more about the log
+        return {}
+    return results if isinstance(results, dict) else {}
+
+
+def _of_task(results: Mapping[str, Any], key: str, task: str) -> Any:
+    values = results.get(key)
+    return values.get(task) if isinstance(values, Mapping) else None

@@ -1,25 +1,113 @@
-"""What a thread reads for the main thread: the rows of files, in chunks of a fixed number of rows."""
+"""What a thread reads for the main thread: the rows of files, in chunks of a fixed number of rows.
+
+It looks at some columns first: the numbers of `--by`, dates in it, and the questions of evaluation logs.
+"""
 
 from __future__ import annotations
 
 import os
+import queue
+import re
+import threading
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
-from typing import Final
+from contextlib import closing, nullcontext, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar, cast
 
 import numpy as np
 
 from calibrant.errors import FileError, quoted
-from calibrant.files.columns import Selection
+from calibrant.files.choices import QUESTION
+from calibrant.files.columns import Options, Selection
+from calibrant.files.engine import Engines
 from calibrant.files.local import located
+from calibrant.files.logs import name_questions
 from calibrant.files.sketches import MOST_CURVES
 from calibrant.files.sources import Opened, Source
-from calibrant.files.values import Column, Piece, join, rows_of
+from calibrant.files.sql import parse_expression, period, year_of
+from calibrant.files.values import Column, Piece, Values, Words, join, rows_of
+from calibrant.inputs.groups import group_name
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
 from calibrant.table.grid import Grid
 
-#: The least numbers in a chunk, and its least rows where every class is judged. PyArrow writes row groups of as many
+Item = TypeVar("Item")
+
+_PATIENCE = 0.1  # seconds between two looks
+
+
+class Background(Generic[Item]):
+    """The items of an iterator, made on another thread while earlier ones are used.
+
+    Signals reach the main thread alone, and engines do not look at them. So the main thread waits here, where Ctrl-C
+    ends the wait, and leaving the context stops the other thread. It is a daemon: an executor's thread would keep the
+    process alive where Ctrl-C comes before the context is entered.
+
+    Parameters
+    ----------
+    items : iterator
+        Advanced, and closed, on the other thread alone.
+    interrupt : callable
+        Called from the main thread to cut short what the other thread waits for.
+    waiting : int
+        How many items may be made before they are asked for: they take memory.
+    """
+
+    def __init__(self, items: Iterator[Item], interrupt: Callable[[], None] = lambda: None, waiting: int = 1) -> None:
+        self._items = items
+        self._interrupt = interrupt
+        self._stopped = threading.Event()
+        self._made: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(waiting)
+        self._thread = threading.Thread(target=self._work, name="calibrant-reader", daemon=True)
+
+    def __enter__(self) -> Background[Item]:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        while self._thread.is_alive():
+            self._interrupt()
+            self._thread.join(_PATIENCE)
+
+    def __iter__(self) -> Iterator[Item]:
+        while True:
+            try:
+                item, error = self._made.get(timeout=_PATIENCE)  # without a timeout, some systems hold signals back
+            except queue.Empty:
+                continue
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield item  # type: ignore[misc]  # an item may itself be None
+
+    def _work(self) -> None:
+        try:
+            for item in self._items:
+                if not self._put(item, None):
+                    break
+            else:
+                self._put(None, StopIteration())
+        except BaseException as error:  # raised again where the items are used
+            self._put(None, error)
+        finally:
+            close: Any = getattr(self._items, "close", None)
+            if close is not None:
+                close()
+
+    def _put(self, item: Item | None, error: BaseException | None) -> bool:
+        """Hand on an item as soon as there is room; return whether it is still wanted."""
+        while not self._stopped.is_set():
+            try:
+                self._made.put((item, error), timeout=_PATIENCE)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+#: The least numbers in a chunk, and its least rows where every class is evaluated. PyArrow writes row groups of as many
 #: rows, so that columns of one event are handed on without a copy.
 _CHUNK: Final = 1 << 20
 _CHUNK_OF_CLASSES: Final = 16_384
@@ -30,7 +118,7 @@ Progress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True)
 class Judging:
-    """What is judged, as in `calibrant.evaluate`; ``classwise`` is None for classes if they are few enough."""
+    """What is evaluated, as in `calibrant.evaluate`; ``classwise`` is None for classes if they are few enough."""
 
     notion: Notion | None = None
     classwise: bool | None = None
@@ -66,7 +154,7 @@ class End:
 class Plan:
     """What a sketch of predictions with so many probabilities in a row has: `curves` for all rows and each group.
 
-    ``classes`` are the classes with a curve; the event that is judged may have another one.
+    ``classes`` are the classes with a curve; the event that is evaluated may have another one.
     """
 
     classwise: bool
@@ -76,7 +164,7 @@ class Plan:
 
     @classmethod
     def of(cls, width: int, judging: Judging, selection: Selection) -> Plan:
-        """Decide by the first rows of all whether classes are judged."""
+        """Decide by the first rows of all whether classes are evaluated."""
         several, classwise = width > 1, judging.classwise
         if classwise is None:
             classwise = several and not selection.groups and width < MOST_CURVES
@@ -150,7 +238,8 @@ class _Blocks:
 
     def add(self, piece: Piece, size: int) -> Iterator[Chunk]:
         """Take more rows, and yield chunks of ``size`` rows; rows of another shape begin a new chunk."""
-        if self._waiting and _shapes(self._waiting[0]) != _shapes(piece):
+        kinds = [list(map(kind_of_rows, each.values())) for each in (*self._waiting[:1], piece)]
+        if kinds[0] != kinds[-1]:
             yield from self.rest()
         self._waiting.append(piece)
         self.rows += rows_of(piece)
@@ -172,10 +261,109 @@ class _Blocks:
         return Chunk(self._source, self._handed_on - size, joined)
 
 
-def _shapes(piece: Piece) -> list[tuple[tuple[int, ...], bool]]:
-    return [kind_of_rows(column) for column in piece.values()]
-
-
 def kind_of_rows(column: Column) -> tuple[tuple[int, ...], bool]:
     """Return the shape of a row's values, and whether they are text."""
     return column.shape[1:], column.dtype.kind in "UO"
+
+
+# ---------------------------------------------------------------- a look at the rows before they are read
+
+
+def looked_at(opened: Opened, options: Options, engines: Engines, keep_going: bool) -> Opened:
+    """Return the files with the cuts of `--by`, and with the questions of logs as clusters if they are repeated."""
+    opened = with_years(with_cuts(opened, options, engines.check, keep_going), engines)
+    return with_questions(opened, options, engines.check, keep_going)
+
+
+def with_years(opened: Opened, engines: Engines) -> Opened:
+    """Return the files with a caution where a part of dates in `--by`, such as the quarter, puts years together.
+
+    What cannot be read is said by the pass over all columns.
+    """
+    first = opened.first
+    for name, year in _years(opened, engines).items():
+        years: dict[str, set[int]] = {}
+        for source in opened.sources:
+            asked = replace(_groups_alone(source), clusters=(year,))
+            with suppress(FileError), closing(source.pieces(asked)) as pieces:
+                for piece in pieces:
+                    engines.check()
+                    words, years_of_rows = cast("Words", piece["groups"]), np.asarray(piece["clusters"])
+                    for code in np.unique(words.codes):
+                        held = np.unique(years_of_rows[words.codes == code]).tolist()
+                        years.setdefault(group_name(words.names[code]), set()).update(held)
+        pooled = next((held for held in years.values() if len(held) > 1), None)
+        if pooled is not None:
+            together = f"{min(map(min, years.values()))} to {max(map(max, years.values()))} together"
+            caution = f"--by {quoted(name)} puts {together}; add --by {quoted(year)} for groups of each year"
+            described = {**opened.described, "groups": f"{first.sources()['groups']} ({together})"}
+            return replace(opened, described=described, cautions=(caution,))
+    return opened
+
+
+def _years(opened: Opened, engines: Engines) -> dict[str, str]:
+    """Return the SQL of the years of dates of which `--by` takes a part, by its expressions."""
+    years: dict[str, str] = {}
+    for name in opened.first.groups:
+        if opened.first.noun == "column" and not re.fullmatch(r"\w+", name) and period(name) == name:
+            with engines.connection("for --by") as connection, suppress(Exception):
+                tree = parse_expression(connection, name)
+                year = None if tree is None else year_of(tree, name)
+                years |= {} if year is None else {name: year}
+    return years
+
+
+def with_questions(opened: Opened, options: Options, check: Callable[[], None], keep_going: bool) -> Opened:
+    """Return the files with questions as clusters, if logs answer a question several times: epochs, models, prompts.
+
+    Without repeated questions the rows are independent, and no clusters are named.
+    """
+    sources = opened.sources
+    if options.clusters or not name_questions([source.path for source in sources]):
+        return opened
+    names, rows = set[object](), 0
+    for source in sources:
+        with suppress(FileError) if keep_going else nullcontext():
+            for words in _column(source, QUESTION, check):
+                names.update(words.names.tolist())
+                rows += len(words)
+    if len(names) >= rows:
+        return opened
+    first = replace(opened.first, clusters=(QUESTION,))
+    return replace(opened, first=first, described={**opened.described, "clusters": QUESTION})
+
+
+def with_cuts(opened: Opened, options: Options, check: Callable[[], None], keep_going: bool) -> Opened:
+    """Return the files with the cuts of each column of many numbers, unless all values are to be kept.
+
+    One pass over these columns alone, for groups that do not depend on the order of the rows. It ends at the first
+    name. With ``keep_going`` it skips what cannot be read: the pass over all columns names such files.
+    """
+    first = opened.first
+    if not first.groups or options.by_values:
+        return opened
+    columns = {name: Values() for name in first.groups}
+    for source in opened.sources:
+        for name, values in columns.items():
+            with suppress(FileError) if keep_going else nullcontext():
+                for words in _column(source, name, check):
+                    values.add(words)
+                    if not values.numbers:
+                        break
+    cuts = {name: cut for name, values in columns.items() if (cut := values.cuts()) is not None}
+    if not cuts:
+        return opened
+    first = replace(first, cuts=cuts)
+    return replace(opened, first=first, described={**opened.described, "groups": first.sources()["groups"]})
+
+
+def _column(source: Source, name: str, check: Callable[[], None]) -> Iterator[Words]:
+    """Yield the values of one column of a file, some rows at a time."""
+    with closing(source.pieces(replace(_groups_alone(source), groups=(name,)))) as pieces:
+        for piece in pieces:
+            check()
+            yield cast("Words", piece["groups"])
+
+
+def _groups_alone(source: Source) -> Selection:
+    return replace(source.selection, probs=(), targets=(), weights=None, models=(), clusters=(), keys=())

@@ -1,62 +1,81 @@
-"""Which columns hold what: the ones that options name, else the ones with a usual name."""
+"""Which columns hold what: the ones that options name, else the ones with a usual name.
+
+The command reads its options without importing NumPy or what reads files.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from calibrant.errors import SHOWN, FileError, FileFault, meant, quoted
-from calibrant.files.column_options import Options
-from calibrant.files.cuts import Cuts
 
-PROBS_NAMES = (
-    "probs",
-    "prob",
-    "probability",
-    "probabilities",
-    "proba",
-    "predictions",
-    "predicted_probability",
-    "pred_prob",
-    "y_prob",
-    "y_proba",
-    "y_score",
-    "score",
-    "scores",
-    "confidence",
-    "confidences",
-    "softmax",
-    "p",
-    "logits",
-    "logit",
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from calibrant.inputs.weights import WeightsAre
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller asked for, by the names of the command line's options."""
+
+    score: str | None = None
+    outcome: str | None = None
+    probs: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    weights_are: WeightsAre | None = None
+    where: str | None = None
+    timezone: str = "UTC"
+    class_names: tuple[str, ...] | None = None
+    models: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    by_values: bool = False
+    on: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    percent: bool = False
+    decimal_comma: bool = False
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names and patterns of columns."""
+        single = (self.score, self.outcome, self.probs, self.target, self.weight)
+        return (*filter(None, single), *self.models, *self.by, *self.clusters, *self.on)
+
+
+PROBS_NAMES = tuple(
+    re.findall(
+        r"\w+",
+        """
+        probs prob probability probabilities proba predictions predicted_probability pred_prob y_prob y_proba
+        y_score score scores confidence confidences softmax p logits logit
+        """,
+    )
 )
-TARGETS_NAMES = (
-    "target",
-    "targets",
-    "label",
-    "labels",
-    "true_label",
-    "true_labels",
-    "y",
-    "y_true",
-    "outcome",
-    "outcomes",
-    "ground_truth",
-    "groundtruth",
-    "truth",
-    "gt",
-    "correct",
-    "is_correct",
-    "event",
-    "obs",
-    "observed",
-    "class",
+TARGETS_NAMES = tuple(
+    re.findall(
+        r"\w+",
+        """
+        target targets label labels true_label true_labels y y_true outcome outcomes ground_truth groundtruth truth
+        gt correct is_correct event obs observed class
+        """,
+    )
 )
 PROBS_PREFIXES = ("p_", "prob_", "probs_", "proba_", "probability_", "logit_", "logits_")
+#: By what holds the probabilities: the option for one column of them, all options, and some usual names.
+_PROBS_OPTIONS = {
+    "column": ("--score", "--score (one event) or --probs (many classes)", "probs, p_*, probability, score"),
+    "array": ("--probs", "--probs", "probs, predictions, logits"),
+}
 LOGITS = re.compile(r"logits?(_.*)?", re.IGNORECASE)
 
 
@@ -90,6 +109,36 @@ class Unnamed(FileError):
         return (type(self), (self.path, self.problem, self.words, self.options, self.readings))
 
 
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Numbers cut into groups: the largest number of each, in order, and the groups' names."""
+
+    uppers: NDArray[np.float64]
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{len(self.names)} groups of about equal size; --by-values keeps every number"
+
+    @classmethod
+    def of(cls, lowers: Sequence[float], uppers: Sequence[float]) -> Cuts:
+        """Return groups from their smallest and largest numbers, named by these, as short as tells them apart."""
+        import numpy as np
+
+        for digits in range(3, 18):
+            ends = [(_short(low, digits), _short(high, digits)) for low, high in zip(lowers, uppers, strict=True)]
+            if len({high for _, high in ends}) == len(ends) and all(
+                before != low for (_, before), (low, _) in itertools.pairwise(ends)
+            ):
+                break
+        names = tuple(low if low == high else f"{low} to {high}" for low, high in ends)
+        return cls(np.array(uppers, np.float64), names)
+
+
+def _short(number: float, digits: int) -> str:
+    """Return a number with so many digits; a whole one with all of its own."""
+    return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else f"{number:.{digits}g}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """The columns to read.
@@ -103,13 +152,13 @@ class Selection:
     time in ``timezone``.
     """
 
-    probs: tuple[str, ...]
-    targets: tuple[str, ...]
-    weights: str | None
-    logits: bool
-    class_names: tuple[str, ...] | None
-    labels: bool
-    noun: str
+    probs: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    weights: str | None = None
+    logits: bool = False
+    class_names: tuple[str, ...] | None = None
+    labels: bool = False
+    noun: str = "column"
     models: tuple[tuple[str, tuple[str, ...]], ...] = ()
     groups: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
@@ -117,6 +166,11 @@ class Selection:
     cuts: Mapping[str, Cuts] = field(default_factory=dict)
     percent: bool = False
     timezone: str = "UTC"
+
+    @property
+    def spellings(self) -> tuple[str, ...] | None:
+        """How targets are spelled that are to be strings; None for other targets."""
+        return self.class_names or None if self.labels else None
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -151,40 +205,22 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         Where a named column is missing, or none or several have a usual name.
     """
     finder = _Finder(path, tuple(columns), noun)
-    if options.score is not None and options.probs is not None:
-        raise FileError(
-            path, "both --score and --probs are given", "--score is for one event, --probs for many classes"
-        )
-    if options.outcome is not None and options.target is not None:
-        raise FileError(path, "both --outcome and --target are given", "give one of them")
+    finder.check_options(options)
     finder.check_names(options)
-    weights = finder.one("--weight", options.weight) if options.weight is not None else None
-    targets: tuple[str, ...] | None = None
-    if options.outcome is not None:
-        targets = (finder.column_or_sql("--outcome", options.outcome),)
-    elif options.target is not None:
-        targets = finder.named("--target", options.target)
+    weights = None if options.weight is None else finder.one("--weight", options.weight)
+    targets = finder.named_targets(options)
     groups = tuple(finder.column_or_sql("--by", value) for value in options.by)
     clusters = tuple(finder.column_or_sql("--cluster", value) for value in options.clusters)
     keys = tuple(finder.one("--on", value) for value in options.on)
+    others = {weights, *groups, *clusters, *keys}
     models, suffixes = _select_models(finder, options.models)
     probs = tuple(dict.fromkeys(column for _, names in models for column in names))
     if not models:
-        probs, suffixes = _select_probs(finder, options, {*(targets or ()), weights, *groups, *clusters, *keys})
+        probs, suffixes = _select_probs(finder, options, {*(targets or ()), *others})
     if targets is None:
-        targets = finder.usual_targets(
-            {*probs, weights, *groups, *clusters, *keys}, len(probs) == max(len(models), 1), groups
-        )
-    class_names, labels = options.labels or options.class_names, options.labels is not None
-    if class_names is None and suffixes is not None:
-        # Numbers that are listed with words are no indices: targets are matched by name then.
-        listed_names = options.probs is not None and not finder.is_pattern(options.probs)
-        class_names, labels = suffixes, not listed_names or any(name.isdecimal() for name in suffixes)
+        targets = finder.usual_targets({*probs, *others}, len(probs) == max(len(models), 1), groups)
+    class_names, labels = _classes(finder, options, suffixes)
     is_expression = options.score is not None and options.score not in columns  # whose text is no name
-    for names in [names for _, names in models] or [probs]:
-        if options.percent and are_logits(names) and not is_expression:
-            problem = f"--percent is given, and {_in_words(names, noun)} is named as logits are"
-            raise FileError(path, problem, "leave --percent out, or name the probabilities")
     selection = Selection(
         probs=probs,
         targets=targets,
@@ -200,10 +236,20 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         noun=noun,
         models=models,
     )
-    for name in selection.used:
-        if columns.count(name) > 1:
-            raise FileError(path, f"has {columns.count(name)} columns named {quoted(name)}", "rename all but one")
+    finder.check_selection(selection, is_expression)
     return selection
+
+
+def _classes(
+    finder: _Finder, options: Options, suffixes: tuple[str, ...] | None
+) -> tuple[tuple[str, ...] | None, bool]:
+    """Return the names of the classes, and whether the targets are to be strings that match them."""
+    names = options.labels or options.class_names
+    if names is not None or suffixes is None:
+        return names, options.labels is not None
+    # Numbers that are listed with words are no indices: targets are matched by name then.
+    are_listed = options.probs is not None and not finder.is_pattern(options.probs)
+    return suffixes, not are_listed or any(name.isdecimal() for name in suffixes)
 
 
 def _select_probs(
@@ -263,23 +309,48 @@ class _Finder:
         """Return a column, or an expression in SQL."""
         return value if self.noun == "column" and not _is_name(value) else self.one(option, value)
 
+    def check_options(self, options: Options) -> None:
+        """Reject options that exclude each other."""
+        if options.score is not None and options.probs is not None:
+            remedy = "--score is for one event, --probs for many classes"
+            raise FileError(self.path, "both --score and --probs are given", remedy)
+        if options.outcome is not None and options.target is not None:
+            raise FileError(self.path, "both --outcome and --target are given", "give one of them")
+
     def check_names(self, options: Options) -> None:
         """Reject several names that are no columns, all at once; a single one is an error where it is used."""
-        single = {"--score": options.score, "--outcome": options.outcome, "--weight": options.weight}
-        asked = [(option, name) for option, name in single.items() if name is not None]
-        several = {"--by": options.by, "--cluster": options.clusters, "--on": options.on}
-        asked += [(option, name) for option, names in several.items() for name in names]
-        is_name = self.noun != "column"
-        wrong = [(o, n) for o, n in asked if n not in self.columns and (is_name or _is_name(n))]
+        values = [("--score", options.score), ("--outcome", options.outcome), ("--weight", options.weight)]
+        for option, names in (("--by", options.by), ("--cluster", options.clusters), ("--on", options.on)):
+            values += [(option, name) for name in names]
+        asked = [(option, name, _is_name(name)) for option, name in values if name is not None]
         lists = [("--probs", options.probs), ("--target", options.target), *(("--scores", m) for m in options.models)]
         for option, value in lists:
             if value is not None and value not in self.columns:
-                parts = (part.strip() for part in value.split(","))
-                wrong += [(option, n) for n in parts if n and n not in self.columns and (is_name or not _is_glob(n))]
+                parts = filter(None, map(str.strip, value.split(",")))
+                asked += [(option, name, not _is_glob(name)) for name in parts]
+        is_array = self.noun != "column"
+        wrong = [(option, name) for option, name, is_name in asked if is_name or is_array]
+        wrong = [(option, name) for option, name in wrong if name not in self.columns]
         if len(wrong) > 1:
             hints = [f"{quoted(name)} ({option}) {meant(name, self.columns)}".strip() for option, name in wrong]
             problem = f"has no {self.noun}s {', '.join(hints)}"
             raise FileError(self.path, problem, self.listing, fault=FileFault.NO_SUCH_COLUMN)
+
+    def check_selection(self, selection: Selection, is_expression: bool) -> None:
+        """Reject logits that are called per cents, and columns that share their name."""
+        for names in [names for _, names in selection.models] or [selection.probs]:
+            if selection.percent and are_logits(names) and not is_expression:
+                problem = f"--percent is given, and {_in_words(names, self.noun)} is named as logits are"
+                raise FileError(self.path, problem, "leave --percent out, or name the probabilities")
+        for name in selection.used:
+            count = self.columns.count(name)
+            if count > 1:
+                raise FileError(self.path, f"has {count} columns named {quoted(name)}", "rename all but one")
+
+    def named_targets(self, options: Options) -> tuple[str, ...] | None:
+        if options.outcome is not None:
+            return (self.column_or_sql("--outcome", options.outcome),)
+        return None if options.target is None else self.named("--target", options.target)
 
     def named(self, option: str, value: str) -> tuple[str, ...]:
         if value in self.columns:
@@ -315,15 +386,12 @@ class _Finder:
         candidates: list[tuple[tuple[str, ...], str | None]] = [
             ((name,), None) for name in free if name.lower() in PROBS_NAMES
         ]
-        if self.noun == "column":
-            for prefix in PROBS_PREFIXES:
-                # Matched without regard to case; the pattern keeps the spelling of the file.
-                group = tuple(n for n in free if n.lower().startswith(prefix) and len(n) > len(prefix))
-                if len(group) > 1 and len({n[: len(prefix)] for n in group}) == 1:
-                    candidates.append((group, group[0][: len(prefix)] + "*"))
-        wanted = "--score (one event) or --probs (many classes)" if self.noun == "column" else "--probs"
-        examples = "probs, p_*, probability, score" if self.noun == "column" else "probs, predictions, logits"
-        option = "--score" if self.noun == "column" else "--probs"
+        for prefix in PROBS_PREFIXES if self.noun == "column" else ():
+            # Matched without regard to case; the pattern keeps the spelling of the file.
+            group = tuple(name for name in free if name.lower().startswith(prefix) and len(name) > len(prefix))
+            if len(group) > 1 and len({name[: len(prefix)] for name in group}) == 1:
+                candidates.append((group, group[0][: len(prefix)] + "*"))
+        option, wanted, examples = _PROBS_OPTIONS[self.noun]
         rivals = {
             _in_words(group, self.noun): (option if pattern is None else "--probs", pattern or group[0])
             for group, pattern in candidates

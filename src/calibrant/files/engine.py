@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import importlib
 import itertools
 import os
 import re
@@ -16,32 +15,28 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing, meant, quoted
-from calibrant.files import expressions
+from calibrant.errors import CalibrantError, FileError, meant, quoted
 from calibrant.files.columns import Selection, listed
-from calibrant.files.local import first_line, located, temporary_folder
-from calibrant.files.paths import (
-    kind_of,
-    open_bytes,
-    reading,
-    starts_with_mark,
-    utf8_path,
-)
+from calibrant.files.local import first_line, load, located, reading, temporary_folder
+from calibrant.files.paths import kind_of, open_bytes, starts_with_mark, utf8_path
 from calibrant.files.sql import (
     NUMBERS,
+    columns_of,
     engine_path,
     entries,
     identifier,
     label_fields,
     literal,
+    makes_several,
     number_of,
     number_of_label,
+    parse_expression,
     period,
+    refusal,
     sql_name,
     struct_paths,
     where_option,
@@ -89,16 +84,6 @@ def batch_rows(columns: int) -> int:
     return max(1024, min(65_536, CELLS // max(columns, 1)))
 
 
-def load(library: str, purpose: str) -> ModuleType:
-    """Import a library of the ``report`` extra, or say how to install it."""
-    try:
-        return importlib.import_module(library)
-    except ModuleNotFoundError as error:
-        if not is_missing(error, library):
-            raise
-        raise MissingDependencyError(library.partition(".")[0], purpose, "report") from error
-
-
 class Stopped(Exception):
     """Nobody waits for the work any more."""
 
@@ -125,37 +110,22 @@ def settle(engine: Any, timezone: str) -> None:
 
 
 class Engines:
-    """The engine of several tables, in memory. DuckDB ignores Ctrl-C, so another thread must interrupt it.
-
-    Attributes
-    ----------
-    paths : sequence of str
-        The files that it may read; they are settled once it is open.
-    timezone : str
-        The zone of times that have one.
-    """
+    """The engine of several tables, in memory. DuckDB ignores Ctrl-C, so another thread must interrupt it."""
 
     def __init__(self, paths: Sequence[str] = (), timezone: str = "UTC") -> None:
-        self.paths = paths
-        self.timezone = timezone
+        self.paths = paths  #: the files that it may read; they are settled once it is open
+        self.timezone = timezone  #: of times that have one
         self._engine: Any = None
         self._copies: dict[str, str] | None = None
         self._running: list[Any] = []
         self._lock = threading.Lock()
         self._stopped = False
 
-    def connect(self, purpose: str) -> Any:
-        """Open a connection of its own to the engine; opening the engine itself takes as long as a small file."""
-        if self._engine is None:
-            self._engine = open_engine(purpose, [*self.paths, *self._without_marks().values()], self.timezone)
-        return self._engine.cursor()
+    def without_marks(self) -> dict[str, str]:
+        """Return the copies of JSON files with a byte-order mark, which DuckDB refuses, by the files' paths.
 
-    def without_mark(self, path: str) -> str:
-        """Return the path of JSON lines without a byte-order mark, which DuckDB refuses: of a copy, if need be."""
-        return self._without_marks().get(path, path)
-
-    def _without_marks(self) -> dict[str, str]:
-        """Return the copies of all files with a mark; they are settled before the engine is open."""
+        They are made before the engine is open.
+        """
         if self._copies is None:
             self._copies = {}
             for path in self.paths:
@@ -169,9 +139,14 @@ class Engines:
         return self._copies
 
     @contextmanager
-    def running(self, connection: Any) -> Iterator[Any]:
-        """Have a connection among those that are stopped, until it is closed at the end."""
-        with connection:
+    def connection(self, purpose: str) -> Iterator[Any]:
+        """Open a connection to the engine, which is among those that are stopped until it is closed at the end.
+
+        Opening the engine itself takes as long as a small file.
+        """
+        if self._engine is None:
+            self._engine = open_engine(purpose, [*self.paths, *self.without_marks().values()], self.timezone)
+        with self._engine.cursor() as connection:
             with self._lock:
                 self._running.append(connection)
             try:
@@ -194,42 +169,20 @@ class Engines:
 
 
 class Table(ABC):
-    """A file that yields record batches of chosen columns; the base of the readers.
+    """A file that yields record batches of chosen columns; the base of the readers."""
 
-    Parameters
-    ----------
-    path : str
-        The file.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        The names of all columns.
-    rows : int or None
-        The number of rows, where the file says it.
-    integers : frozenset of str
-        Columns of floats that become integers where they are whole.
-    has_types : bool
-        Whether the file says what its columns hold, other than text.
-    dtypes : dict of str to dtype
-        What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
-    objects : tuple of str
-        The columns of objects of numbers; their keys are columns too.
-    expected : dict of str to str
-        What a column's cells should have been, where it is not numbers.
-    """
-
-    has_types = True
+    has_types = True  #: whether the file says what its columns hold, other than text
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.where: str | None = None
         self.columns: tuple[str, ...] = ()
-        self.rows: int | None = None
-        self.integers: frozenset[str] = frozenset()
+        self.rows: int | None = None  #: where the file says how many it has
+        self.integers: frozenset[str] = frozenset()  #: columns of floats that become integers where they are whole
+        #: What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
         self.dtypes: dict[str, np.dtype[Any]] = {}
-        self.expected: dict[str, str] = {}
-        self.objects: tuple[str, ...] = ()
+        self.objects: tuple[str, ...] = ()  #: columns of objects of numbers; their keys are columns too
+        self.expected: dict[str, str] = {}  #: what a column's cells should have been, where it is not numbers
 
     @abstractmethod
     def batches(self, selection: Selection) -> Iterator[Any]:
@@ -245,14 +198,8 @@ class Table(ABC):
 
     def head(self, rows: int, columns: tuple[str, ...] | None = None) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, whatever they hold; by default of all columns."""
-        first = next(iter(self.batches(self.whatever(columns or self.columns))), None)
+        first = next(iter(self.batches(Selection(probs=columns or self.columns))), None)
         return {} if first is None else first.slice(0, rows).to_pydict()
-
-    def whatever(self, columns: tuple[str, ...]) -> Selection:
-        """Return the selection of columns, whatever they hold."""
-        return Selection(
-            probs=columns, targets=(), weights=None, logits=False, class_names=None, labels=False, noun="column"
-        )
 
     def row_of(self, index: int) -> int:
         """Return the 1-based data row of a row that was yielded."""
@@ -272,17 +219,7 @@ class Table(ABC):
 
 
 class EngineTable(Table):
-    """A file that DuckDB reads; the subclasses say as what.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    where : str or None
-        A condition over its columns.
-    engines : Engines or None
-        Where the engines that work on it are entered.
-    """
+    """A file that DuckDB reads, under a condition over its columns; the subclasses say as what."""
 
     def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(path)
@@ -300,18 +237,16 @@ class EngineTable(Table):
         """Find the casts of the used columns, none where a file has types; return whether there may be rows."""
         return True
 
-    def number_of(self, text: str, kind: str = "DOUBLE") -> str:
-        """Return the SQL of the number that a text holds."""
-        return number_of(text, kind, comma=self.comma)
-
     def text_of(self, column: str) -> str:
         """Return the SQL of the text of a cell, or of an expression."""
         return f"CAST({identifier(column)} AS VARCHAR)" if column in self.columns else "NULL"
 
-    def connect(self) -> Any:
-        """Open a connection of its own."""
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """Open a connection that knows the file as a table."""
         purpose = "for --where" if self.where is not None else f"to read {os.path.basename(self.path)}"
-        return self._engines.connect(purpose)
+        with self._engines.connection(purpose) as connection:
+            yield connection
 
     def batches(self, selection: Selection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
@@ -322,7 +257,7 @@ class EngineTable(Table):
         # The line breaks keep a comment in an expression from swallowing the bracket.
         casts = {sql: f"(\n{period(sql)}\n)" for sql in self.expressions(selection)} | self.casts
         what = ", ".join(f"{casts.get(name, identifier(name))} AS {identifier(name)}" for name in selection.used)
-        with self._engines.running(self.connect()) as connection:
+        with self.connection() as connection:
             self._check_expressions(connection, selection)
             try:
                 query, rows = self._query(what), batch_rows(len(selection.used))
@@ -354,9 +289,9 @@ class EngineTable(Table):
             if fields is None:
                 continue
             table, rows = self.relation(), entries(name, kind)
-            found = f"SELECT DISTINCT CAST(unnest({rows}).{identifier(fields[0])} AS VARCHAR) AS label FROM {table}"
-            found = f"SELECT label FROM ({found}) WHERE label IS NOT NULL"
-            labels = self.ask(f"{found} ORDER BY label LIMIT {_MOST_LABELS + 1}")
+            query = f"SELECT DISTINCT CAST(unnest({rows}).{identifier(fields[0])} AS VARCHAR) AS label FROM {table}"
+            query = f"SELECT label FROM ({query}) WHERE label IS NOT NULL"
+            labels = self.ask(f"{query} ORDER BY label LIMIT {_MOST_LABELS + 1}")
             if 1 < len(labels) <= _MOST_LABELS:
                 number = dict((kind if kind.id == "map" else kind.child).children)[fields[1]]
                 paths |= {f"{name}.{each}": (number_of_label(rows, fields, each), number) for (each,) in labels}
@@ -376,7 +311,7 @@ class EngineTable(Table):
 
     def holds_text(self, column: str) -> bool:
         """Whether no cell of a column is a number."""
-        numbers = self.ask(f"SELECT count({self.number_of(self.text_of(column))}) FROM {self.relation()}")
+        numbers = self.ask(f"SELECT count({number_of(self.text_of(column), comma=self.comma)}) FROM {self.relation()}")
         return int(numbers[0][0]) == 0
 
     def cell(self, column: str, index: int) -> str | None:
@@ -390,21 +325,28 @@ class EngineTable(Table):
         asked |= dict.fromkeys(selection.targets, "--outcome") | dict.fromkeys(selection.probs, "--score")
         return {name: option for name, option in asked.items() if name not in self.columns}
 
+    def own_sql(self, selection: Selection) -> dict[str, str]:
+        """Return the condition and the expressions, with the options that they are given by."""
+        return ({} if self.where is None else {self.where: "--where"}) | self.expressions(selection)
+
+    def used_names(self, selection: Selection) -> list[str]:
+        """Return the used columns that hold names: of groups, clusters and rows."""
+        return [name for name in (*selection.groups, *selection.clusters, *selection.keys) if name in self.columns]
+
     def used_numbers(self, selection: Selection) -> list[str]:
         """Return the used columns that must hold numbers: all but a single column of targets."""
         weights = (selection.weights,) if selection.weights else ()
         names = (*selection.probs, *weights, *(selection.targets if len(selection.targets) > 1 else ()))
         return [name for name in names if name in self.columns]
 
-    def mentioned(self, sql: str) -> list[str]:
-        """Return the columns that a condition or an expression may use."""
-        sql = sql.lower()
-        return [name for name in self.columns if name.lower().replace('"', '""') in sql]
+    def mentioned(self, *expressions: str) -> list[str]:
+        """Return the columns that conditions or expressions may use."""
+        texts = [sql.lower() for sql in expressions]
+        return [name for sql in texts for name in self.columns if name.lower().replace('"', '""') in sql]
 
     def _check_sql(self, selection: Selection) -> None:
         """Reject SQL of the user's own that is not exactly one expression, or says what is not listed."""
-        where = {} if self.where is None else {self.where: "--where"}
-        self._sql = where | self.expressions(selection)
+        self._sql = self.own_sql(selection)
         errors: list[FileError] = []
         for sql, option in self._sql.items():
             try:
@@ -420,31 +362,28 @@ class EngineTable(Table):
 
     def _check_one(self, option: str, sql: str) -> None:
         """Reject what is not exactly one expression."""
-        try:
-            _parse(sql, option)
-        except Exception as error:
-            if not _parses(f"[\n{sql}\n]", option):
-                raise self._wrong_sql(option, sql, error) from error
-            if option != "--where":
-                raise self._not_one_value(option, sql) from None
+        error = _syntax_error(sql, option)
+        if error is not None and _syntax_error(f"[\n{sql}\n]", option) is not None:
+            raise self._wrong_sql(option, sql, error) from error
+        if error is not None and option == "--where":
             problem = f"{option} {quoted(sql)} is not one expression but several"
-            raise FileError(self.path, problem, "join conditions with AND") from None
-        with self._engines.running(self._engines.connect(f"for {option}")) as connection:
-            self._check_tree(connection, option, sql)
-
-    def _check_tree(self, connection: Any, option: str, sql: str) -> None:
-        tree = expressions.parse(connection, sql)
-        if tree is None:
-            raise FileError(self.path, f"{option} {quoted(sql)} is nested too deeply", "write it with fewer brackets")
-        if option != "--where" and expressions.makes_several(tree):
+            raise FileError(self.path, problem, "join conditions with AND")
+        if error is not None:
             raise self._not_one_value(option, sql)
-        refused = expressions.refusal(tree, self.columns, connection)
+        with self._engines.connection(f"for {option}") as connection:
+            tree = parse_expression(connection, sql)
+            if tree is None:
+                problem = f"{option} {quoted(sql)} is nested too deeply"
+                raise FileError(self.path, problem, "write it with fewer brackets")
+            if option != "--where" and makes_several(tree):
+                raise self._not_one_value(option, sql)
+            refused = refusal(tree, self.columns, connection)
         if refused is not None:
             raise FileError(self.path, f"{option} {quoted(sql)}: {refused[0]}", refused[1])
-        known = {name.lower() for name in self.columns}
-        for name in expressions.columns_of(tree):
-            ends = itertools.accumulate(name.lower().split("."), "{}.{}".format)
-            if known.isdisjoint(ends):  # the engine would find more, such as rowid
+        columns = {name.lower() for name in self.columns}
+        for name in columns_of(tree):
+            beginnings = itertools.accumulate(name.lower().split("."), "{}.{}".format)
+            if columns.isdisjoint(beginnings):  # the engine would find more, such as rowid
                 raise self._no_column(option, sql, name)
 
     def _check_expressions(self, connection: Any, selection: Selection) -> None:
@@ -498,7 +437,7 @@ class EngineTable(Table):
 
     def ask(self, query: str) -> list[Any]:
         """Run a query of the reader's own and return its rows."""
-        with self._engines.running(self.connect()) as connection:
+        with self.connection() as connection:
             try:
                 rows: list[Any] = connection.execute(query).fetchall()
             except Exception as error:
@@ -538,7 +477,7 @@ class EngineTable(Table):
             value = f"count((\n{period(sql)}\n))"
             query = f"SELECT {value} FROM {self.relation()}" if option == "--where" else self._query(value)
             try:
-                with self._engines.running(self.connect()) as connection:
+                with self.connection() as connection:
                     connection.execute(query).fetchall()
             except Exception:
                 return sql, option
@@ -568,17 +507,13 @@ class EngineTable(Table):
         return self.ask(query)[0][0]
 
 
-def _parse(sql: str, option: str) -> None:
-    """Raise an error of the engine for what is not exactly one expression."""
-    load("duckdb", f"for {option}").SQLExpression(sql)
-
-
-def _parses(sql: str, option: str) -> bool:
+def _syntax_error(sql: str, option: str) -> Exception | None:
+    """Return the error of the engine for what is not exactly one expression; None for one."""
     try:
-        _parse(sql, option)
-    except Exception:
-        return False
-    return True
+        load("duckdb", f"for {option}").SQLExpression(sql)
+    except Exception as error:
+        return error
+    return None
 
 
 def _no_long(name: str) -> str:

@@ -9,18 +9,111 @@ from __future__ import annotations
 
 import math
 import re
+import struct
+import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any, Final
 
 import numpy as np
 
 from calibrant.errors import FileError
 from calibrant.files.choices import Protocol, Row, parse, scalars, softmax
-from calibrant.files.local import original
-from calibrant.files.paths import open_bytes, reading
-from calibrant.files.zipped import Archive
+from calibrant.files.local import load, original, reading
+from calibrant.files.paths import open_bytes
 from calibrant.inputs.memory import max_memory
+
+# ---------------------------------------------------------------- members of zip archives
+
+#: Bytes of all members together, in units of the memory that one input may take: they are read one by one.
+_IN_ALL: Final = 16
+_ZSTD: Final = 93
+_STORED_OR_DEFLATED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_HEADER: Final = 30  # bytes of a local header, before the name
+_STEP: Final = 1 << 20
+_DAMAGED: Final = "copy the log again: it is damaged or was cut off"
+
+
+class Archive:
+    """The members of a zip archive by their names; of members of the same name the last one counts.
+
+    Raises
+    ------
+    FileError
+        For what is no archive, and members that promise more bytes than may be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with reading(path, _DAMAGED, "is no readable zip archive"):
+            self._archive = zipfile.ZipFile(original(path))
+        #: The members by their names.
+        self.members = {info.filename: info for info in self._archive.infolist()}
+        size = sum(info.file_size for info in self.members.values())
+        if size > _IN_ALL * max_memory():
+            self._archive.close()
+            raise self._too_large("it", size)
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a member.
+
+        Raises
+        ------
+        FileError
+            For a member that is damaged, encrypted, too large, or compressed in another way than deflate and zstd.
+        """
+        info = self.members[name]
+        if info.file_size > max_memory() // 4:
+            raise self._too_large(name, info.file_size)
+        if info.flag_bits & 1:
+            raise FileError(self.path, f"{name} is encrypted", "write the log without a password")
+        with reading(self.path, _DAMAGED, f"{name} cannot be read"):
+            if info.compress_type in _STORED_OR_DEFLATED:
+                with self._archive.open(info) as member:
+                    return self._checked(info, member.read)
+            if info.compress_type == _ZSTD:
+                with open(original(self.path), "rb") as stream:
+                    return self._checked(info, _zstd(_compressed(stream, info)).read)
+        problem = f"{name} is compressed by method {info.compress_type}"
+        raise FileError(self.path, problem, "compress the log with deflate or zstd")
+
+    def _checked(self, info: zipfile.ZipInfo, read: Callable[[int], bytes]) -> bytes:
+        """Return what a member holds: no more than it promises, with the checksum of the archive."""
+        parts, length = [], 0
+        while length <= info.file_size and (data := read(_STEP)):
+            parts.append(data)
+            length += len(data)
+        content = b"".join(parts)
+        if length != info.file_size or zlib.crc32(content) != info.CRC:
+            problem = f"{info.filename} differs from its length or checksum in the archive"
+            raise FileError(self.path, problem, _DAMAGED)
+        return content
+
+    def _too_large(self, what: str, size: int) -> FileError:
+        problem = f"{what} takes {size / 1e9:,.1f} GB when it is decompressed"
+        return FileError(self.path, problem, "set CALIBRANT_MAX_MEMORY to more, if you trust the file")
+
+
+def _compressed(stream: IO[bytes], info: zipfile.ZipInfo) -> bytes:
+    """Return the compressed bytes of a member."""
+    stream.seek(info.header_offset)
+    header = stream.read(_HEADER)
+    lengths: tuple[int, int] = struct.unpack("<HH", header[26:])
+    stream.seek(sum(lengths), 1)
+    return stream.read(info.compress_size)
+
+
+def _zstd(data: bytes) -> Any:
+    """Return a stream that decompresses; Python reads zstd from version 3.14 on, PyArrow in all versions."""
+    pa = load("pyarrow", "to read zstd")
+    return pa.CompressedInputStream(pa.BufferReader(data), "zstd")
+
 
 NAME: Final = "inspect"
 
@@ -63,7 +156,7 @@ class InspectLog:
         self._samples: list[Any] | None = None  # in an archive, each is a member
         if original(path).lower().endswith(".eval"):
             with Archive(path) as archive:
-                name = next((name for name in _HEADERS if name in archive.names), None)
+                name = next((name for name in _HEADERS if name in archive.members), None)
                 if name is None:
                     problem = f"is an archive without {_HEADERS[0]}, which {NAME} writes"
                     raise FileError(path, problem, "give a log of inspect, or rename the file")
@@ -124,8 +217,8 @@ class InspectLog:
     def _all(self) -> Iterator[tuple[str, dict[str, Any]]]:
         if self._samples is None:
             with Archive(self.path) as archive:
-                found = [match for match in map(_SAMPLE.fullmatch, archive.names) if match]
-                for match in sorted(found, key=lambda match: (int(match[2]), _order(match[1]))):
+                members = [match for match in map(_SAMPLE.fullmatch, archive.members) if match]
+                for match in sorted(members, key=lambda match: (int(match[2]), _order(match[1]))):
                     yield match[0], self._json(match[0], archive.read(match[0]))
             return
         for number, sample in enumerate(self._samples, 1):
@@ -161,30 +254,25 @@ def _row(sample: Mapping[str, Any], shared: Mapping[str, str]) -> Row:
     missing: dict[str, tuple[str, str]] = {}
     scores = sample.get("scores")
     scores = {name: score for name, score in scores.items() if isinstance(score, dict)} if scores else {}
-    judged = {name: _score(score) for name, score in scores.items()}
-    cells["scores"] = {name: values for name, (values, _) in judged.items()} or None
-    if len(judged) == 1:
-        ((values, why),) = judged.values()
+    scored = {name: _score(score) for name, score in scores.items()}
+    cells["scores"] = {name: values for name, (values, _) in scored.items()} or None
+    if len(scored) == 1:
+        ((values, why),) = scored.values()
         cells |= scalars({name: value for name, value in values.items() if name not in _OWN[:-2]})
         if why:
             missing["correct"] = (why, _LEAVE_OUT)
-    elif judged:
-        example = f"--outcome {_column_of(next(iter(judged)))}"
-        missing["correct"] = (f"it has several scorers ({', '.join(judged)})", f"name the one to judge: {example}")
+    elif scored:
+        example = f"--outcome scores.{next(iter(scored))}.correct"
+        missing["correct"] = (f"it has several scorers ({', '.join(scored)})", f"name the one to judge: {example}")
     else:
         why = "it ended with an error" if sample.get("error") else "it has no score"
         missing["correct"] = (why, _LEAVE_OUT)
-    found = _token_probabilities(sample)
-    if isinstance(found, str):
-        missing["chosen_probability"] = (found, "name a stated confidence: --score COLUMN --percent")
+    probability = _token_probabilities(sample)
+    if isinstance(probability, str):
+        missing["chosen_probability"] = (probability, "name a stated confidence: --score COLUMN --percent")
     else:
-        cells["chosen_probability"] = found
+        cells["chosen_probability"] = probability
     return Row(cells, missing)
-
-
-def _column_of(scorer: str) -> str:
-    """Return the column that says whether a scorer took the answer as correct."""
-    return f"scores.{scorer}.correct"
 
 
 def _score(score: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -218,21 +306,23 @@ def _token_probabilities(sample: Mapping[str, Any]) -> float | str:
         return "the answer has no log-probabilities of tokens"
     if not matches:
         return "the answer does not contain ANSWER: and a letter"
-    place, token = matches[-1].start(1), 0
-    while place >= len(texts[token]):
-        place -= len(texts[token])
-        token += 1
+    token = int(np.searchsorted(np.cumsum([len(text) for text in texts]), matches[-1].start(1), side="right"))
     letter, letters = matches[-1][1].upper(), [chr(ord("A") + k) for k in range(len(choices))]
-    candidates: dict[str, float] = {}
-    for each in [tokens[token], *(tokens[token].get("top_logprobs") or ())]:
-        value = each.get("logprob") if isinstance(each, dict) else None
-        text = each.get("token") if isinstance(each, dict) else None
-        if isinstance(text, str) and isinstance(value, (int, float)) and math.isfinite(value):
-            candidates.setdefault(text, float(value))
-    known = {name: [value for text, value in candidates.items() if text.strip() == name] for name in letters}
-    unknown = [name for name, values in known.items() if not values]
+    candidates = _candidates(tokens[token])
+    of_letters = {name: [value for text, value in candidates.items() if text.strip() == name] for name in letters}
+    unknown = [name for name, values in of_letters.items() if not values]
     if letter not in letters or texts[token].strip() != letter or unknown:
         names = ", ".join(unknown) or letter
         return f"the log has no log-probability of the choice {names}: generate with top_logprobs of 20"
-    totals = [float(np.logaddexp.reduce(values)) for values in known.values()]
+    totals = [float(np.logaddexp.reduce(values)) for values in of_letters.values()]
     return softmax(totals)[letters.index(letter)]
+
+
+def _candidates(token: Mapping[str, Any]) -> dict[str, float]:
+    """Return the finite log-probabilities of a token and of those that might have stood in its place, by their text."""
+    candidates: dict[str, float] = {}
+    for each in (token, *(token.get("top_logprobs") or ())):
+        text, value = (each.get("token"), each.get("logprob")) if isinstance(each, dict) else (None, None)
+        if isinstance(text, str) and isinstance(value, (int, float)) and math.isfinite(value):
+            candidates.setdefault(text, float(value))
+    return candidates

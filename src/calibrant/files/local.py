@@ -20,9 +20,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from functools import cache
-from typing import IO, Any, Final, TypeVar
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from types import ModuleType
+from typing import IO, Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing
@@ -73,6 +76,35 @@ def first_line(error: BaseException) -> str:
     return " ".join(text.splitlines()[0].split()).rstrip(".;") if text else type(error).__name__
 
 
+@contextlib.contextmanager
+def reading(
+    path: str,
+    remedy: str = "write the file again: it is damaged or not what its ending says",
+    problem: str = "cannot be read",
+) -> Iterator[None]:
+    """Turn what a reader raises about a file into one line that names the file."""
+    try:
+        yield
+    except (CalibrantError, GeneratorExit, MemoryError, ImportError):  # none of them is about the file
+        raise
+    except Exception as error:
+        if type(error).__name__ == "OutOfMemoryException":  # DuckDB's
+            raise MemoryError from error
+        # numpy alone raises seven unrelated types on damaged files: no shorter list would be complete.
+        raise FileError(path, f"{problem} ({first_line(error)})", remedy) from error
+
+
+def load(library: str, purpose: str, extra: str = "report") -> ModuleType:
+    """Import a library of an extra, or say how to install it."""
+    try:
+        return importlib.import_module(library)
+    except ModuleNotFoundError as error:
+        if not is_missing(error, library):
+            raise
+        package = library.partition(".")[0].replace("_", "-")
+        raise MissingDependencyError(package, purpose, extra) from error
+
+
 def is_remote(name: str) -> bool:
     """Whether a name is that of a file on the network."""
     return re.match(r"[a-z][a-z0-9+.-]*://", name, re.IGNORECASE) is not None
@@ -84,11 +116,8 @@ _stack = contextlib.ExitStack()  # lives as long as the process
 @cache
 def temporary_folder() -> str:
     """Return a folder that is removed at the end of the process, also by a signal."""
-
-    def start() -> tempfile.TemporaryDirectory[str]:
-        return tempfile.TemporaryDirectory(prefix="calibrant-")  # Python removes it at its end
-
-    folder = _stack.enter_context(undone(start, lambda: folder.cleanup()))
+    make = partial(tempfile.TemporaryDirectory, prefix="calibrant-")  # Python removes it at its end
+    folder = _stack.enter_context(undone(make, lambda: folder.cleanup()))
     sweep(folder.name)
     return folder.name
 
@@ -209,12 +238,7 @@ def conversion_error(path: str) -> CalibrantError | None:
 
 def _to_csv(path: str, source: str) -> str:
     """Copy the only sheet that has cells to a CSV, and return its path."""
-    try:
-        importlib.import_module("python_calamine")
-    except ModuleNotFoundError as error:
-        if not is_missing(error, "python_calamine"):
-            raise
-        raise MissingDependencyError("python-calamine", f"to read {os.path.basename(path)}", "excel") from error
+    load("python_calamine", f"to read {os.path.basename(path)}", "excel")
     copy = new_copy(".csv")
     filled = _read_apart(path, {"source": os.path.abspath(source), "copy": copy, "memory": max_memory()})
     if len(filled) > 1:
@@ -269,8 +293,8 @@ def fetch(url: str) -> list[str]:
         return [url]
     protocol = urlsplit(url).scheme.lower()
     if protocol not in _PACKAGES:
-        known = ", ".join(f"{name}://" for name in _PACKAGES)
-        raise FileError(url, f"unknown protocol {protocol}://", f"give one of {known}, or a file of this machine")
+        protocols = ", ".join(f"{name}://" for name in _PACKAGES)
+        raise FileError(url, f"unknown protocol {protocol}://", f"give one of {protocols}, or a file of this machine")
     package = _PACKAGES[protocol]
     if not package:
         _copy(url, lambda: _open_web(url))
@@ -357,3 +381,87 @@ def _patiently(url: str, work: Callable[[], Answer], progress: Callable[[], int]
         remedy = "check the name, the network and your right to read it"
         raise FileError(url, f"cannot be fetched ({first_line(failures[0])})", remedy) from failures[0]
     return answers[0]
+
+
+# ---------------------------------------------------------------- cells of workbooks that are formatted as per cent
+
+#: The formats of Excel's own that show per cents: ``0%`` and ``0.00%``.
+_BUILT_IN: Final = frozenset(("9", "10"))
+_QUOTED: Final = re.compile(r'"[^"]*"|\\.')  # what a format shows as it stands
+_STYLES: Final = "xl/styles.xml"
+_SHEET: Final = re.compile(r"xl/worksheets/[^/]+\.xml")
+
+
+class _Cell(NamedTuple):
+    row: int
+    column: int
+    is_percent: bool
+    is_zero: bool  # which is the same in both
+
+
+def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether a workbook shows the columns ``names`` of its header as per cents: then it stores fractions.
+
+    Raises
+    ------
+    FileError
+        Where it shows some of their numbers as per cents, and others not.
+    """
+    with reading(path), zipfile.ZipFile(original(path)) as archive:
+        if _STYLES not in archive.namelist():
+            return False
+        with archive.open(_STYLES) as stream:
+            styles = _percent_styles(stream)
+        cells: list[_Cell] = []
+        for sheet in filter(_SHEET.fullmatch, archive.namelist()):  # one of them has cells
+            with archive.open(sheet) as stream:
+                cells += _cells(stream, styles)
+    if not cells:
+        return False
+    left, top = min(cell.column for cell in cells), min(cell.row for cell in cells)
+    places = {left + header.index(name) for name in names}
+    of_names = [cell for cell in cells if cell.column in places and cell.row > top]
+    formatted = sum(cell.is_percent for cell in of_names)
+    others = sum(not (cell.is_percent or cell.is_zero) for cell in of_names)
+    if formatted and others:
+        problem = f"{formatted:,} cells of {', '.join(names)} are formatted as per cent, and {others:,} are not"
+        raise FileError(path, problem, "give all cells of probabilities the same format in the workbook")
+    return formatted > 0
+
+
+def _percent_styles(stream: IO[bytes]) -> list[bool]:
+    """Return whether each style of cells shows per cents."""
+    root = ElementTree.parse(stream).getroot()
+    shown = {
+        each.get("numFmtId"): "%" in _QUOTED.sub("", each.get("formatCode", ""))
+        for each in root.iterfind(".//{*}numFmt")
+    }
+    styles = root.iterfind("./{*}cellXfs/{*}xf")
+    return [shown.get(style.get("numFmtId"), style.get("numFmtId") in _BUILT_IN) for style in styles]
+
+
+def _cells(stream: IO[bytes], styles: Sequence[bool]) -> Iterator[_Cell]:
+    """Yield the cells of a sheet that hold something; numbers alone can be per cents."""
+    row = column = 0
+    for event, element in ElementTree.iterparse(stream, ("start", "end")):
+        name = element.tag.rpartition("}")[2]
+        if name == "row" and event == "start":
+            row, column = int(element.get("r", row + 1)), 0
+        elif name == "row":
+            element.clear()
+        elif name == "c" and event == "end":
+            letters = re.match("[A-Z]*", element.get("r", "")).group()  # type: ignore[union-attr]  # always matches
+            column = _number(letters) if letters else column + 1
+            text = "".join(element.itertext()).strip()
+            if text:
+                style, is_number = int(element.get("s", 0)), element.get("t", "n") == "n"
+                is_percent = is_number and style < len(styles) and styles[style]
+                yield _Cell(row, column, is_percent, is_number and text in ("0", "0.0"))
+
+
+def _number(letters: str) -> int:
+    """Return the number of a column, from 1: A, ..., Z, AA, ..."""
+    number = 0
+    for letter in letters:
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number

@@ -7,7 +7,7 @@ cannot tell is missing in the copy; it is an error only if the caller reads this
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
@@ -18,16 +18,16 @@ from calibrant.files.choices import (
     QUESTION,
     Protocol,
     Row,
-    choices_protocol,
     choices_rows,
+    dotted,
     first_object,
+    harness_protocol,
+    harness_rows,
     is_choices,
+    is_harness,
 )
-from calibrant.files.column_options import Options
-from calibrant.files.columns import Selection, listed
-from calibrant.files.harness import harness_protocol, harness_rows, is_harness
+from calibrant.files.columns import Options, Selection, listed
 from calibrant.files.inspect_log import InspectLog, is_inspect
-from calibrant.files.json_shapes import dotted
 from calibrant.files.local import conversion_error, new_copy, original, point, stand_in
 from calibrant.files.paths import kind_of
 
@@ -37,28 +37,14 @@ _LISTED: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationLog:
-    """A log whose rows were copied.
-
-    Parameters
-    ----------
-    protocol : Protocol
-        How it was made.
-    copy : str
-        The file with its rows; lists of ``width`` probabilities, if there are any.
-    columns : frozenset of str
-        The columns with a value in some row, those within objects with dots.
-    missing : dict of str to (int, str, str)
-        By column, the first row without a value, why, and what to do.
-    filters : tuple of str
-        The filters of lm-evaluation-harness: each has a row for each question.
-    """
+    """A log whose rows were copied."""
 
     protocol: Protocol
-    copy: str
-    width: int
-    columns: frozenset[str]
-    missing: dict[str, tuple[int, str, str]]
-    filters: tuple[str, ...]
+    copy: str  #: the file with its rows
+    width: int  #: of its lists of probabilities; 0 where there are none
+    columns: frozenset[str]  #: those with a value in some row, those within objects with dots
+    missing: dict[str, tuple[int, str, str]]  #: by column, the first row without a value, why, and what to do
+    filters: tuple[str, ...]  #: those of lm-evaluation-harness: each has a row for each question
     widened: dict[int, str] = field(default_factory=dict)
 
     def of_width(self, width: int) -> str:
@@ -96,8 +82,8 @@ def is_log(path: str) -> bool:
 
 def log_columns(path: str) -> tuple[str, ...]:
     """Return the columns of a log, from its first row; empty for another file."""
-    if path not in _logs and (found := _reader(path)) is not None:
-        return tuple(dotted(next(found[1], Row({})).cells))
+    if path not in _logs and (reader := _reader(path)) is not None:
+        return tuple(dotted(next(reader[1], Row({})).cells))
     return tuple(sorted(_logs[path].columns)) if path in _logs else ()
 
 
@@ -113,17 +99,17 @@ def _reader(path: str) -> tuple[Protocol, Iterator[Row]] | None:
     if is_harness(first):
         return harness_protocol(path), harness_rows(path)
     if is_choices(first):
-        return choices_protocol(path), choices_rows(path)
+        return Protocol(harness="choices with log-probabilities"), choices_rows(path)
     return None
 
 
 def _convert(path: str, check_stopped: Callable[[], None]) -> str | None:
     """Copy a log to JSON lines, and return the path of the copy; None for another file."""
     _logs.pop(path, None)  # of an earlier version of the file
-    found = _reader(path)
-    if found is None:
+    reader = _reader(path)
+    if reader is None:
         return None
-    protocol, rows = found
+    protocol, rows = reader
     copy, count = new_copy(".jsonl"), 0
     columns: set[str] = set()
     missing: dict[str, tuple[int, str, str]] = {}
@@ -187,6 +173,28 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     if not logs:
         return options
     (first_path, first), *_ = logs.items()
+    _check_kinds(paths, logs)
+    if not any("filter" in sql for sql in (options.where or "", *options.by)):
+        _check_filters(logs)
+    if options.score is None and options.probs is None and not options.models:
+        with_choices = filter(lambda log: log.width, logs.values())
+        options = _with_scores(first_path, next(with_choices, first), options)
+    computed = {options.score, options.probs, *options.models} & {"chosen_probability", *NORMALISATIONS}
+    if options.percent and computed:
+        problem = f"--percent is given, and {min(filter(None, computed))} is a probability that log-likelihoods give"
+        raise FileError(first_path, problem, "leave --percent out, or name a stated confidence with --score")
+    if options.outcome is not None or options.target is not None:
+        return options
+    if not {options.probs, *options.models}.isdisjoint(NORMALISATIONS):
+        return replace(options, target="target")
+    # Each of several scorers has its own outcome, such as scores.match.correct.
+    of_scorer = f"{(options.score or '').rpartition('.')[0]}.correct"
+    return replace(options, outcome=of_scorer if of_scorer in first.columns else "correct")
+
+
+def _check_kinds(paths: Sequence[str], logs: Mapping[str, EvaluationLog]) -> None:
+    """Reject logs of different harnesses, and other files among logs."""
+    first_path, first = next(iter(logs.items()))
     for path in paths:
         if conversion_error(path) is not None:  # `check_bytes` raises it
             continue
@@ -195,35 +203,24 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
             what = f"a log of {harness}" if harness else "no evaluation log"
             problem = f"is {what}, and {first_path} is a log of {first.protocol.harness}"
             raise FileError(path, problem, "give logs of one kind at a time", fault=FileFault.OTHER_KIND)
-    if not any("filter" in sql for sql in (options.where or "", *options.by)):
-        for path, log in logs.items():
-            if len(log.filters) > 1:
-                problem = f"holds a row for each of {len(log.filters)} filters: {listed(log.filters)}"
-                raise FileError(path, problem, f"choose one: --where \"filter = '{log.filters[0]}'\"")
-    if options.score is None and options.probs is None and not options.models:
-        options = _with_scores(first_path, next((log for log in logs.values() if log.width), first), options)
-    computed = {options.score, options.probs, *options.models} & {"chosen_probability", *NORMALISATIONS}
-    if options.percent and computed:
-        problem = f"--percent is given, and {min(filter(None, computed))} is a probability that log-likelihoods give"
-        raise FileError(first_path, problem, "leave --percent out, or name a stated confidence with --score")
-    if options.outcome is None and options.target is None:
-        scores = (options.probs, *options.models)
-        of_choices = any(name in NORMALISATIONS for name in scores)
-        # Each of several scorers has its own outcome, such as scores.match.correct.
-        own = f"{(options.score or '').rpartition('.')[0]}.correct"
-        outcome = own if own in first.columns else "correct"
-        options = replace(options, target="target") if of_choices else replace(options, outcome=outcome)
-    return options
+
+
+def _check_filters(logs: Mapping[str, EvaluationLog]) -> None:
+    """Reject several rows of each question."""
+    for path, log in logs.items():
+        if len(log.filters) > 1:
+            problem = f"holds a row for each of {len(log.filters)} filters: {listed(log.filters)}"
+            raise FileError(path, problem, f"choose one: --where \"filter = '{log.filters[0]}'\"")
 
 
 def _with_scores(path: str, log: EvaluationLog, options: Options) -> Options:
     if "probs" in log.columns:
         return replace(options, probs="probs")
-    found = [name for name in ("confidence", "chosen_probability") if name in log.columns]
-    if len(found) == 1:
-        return replace(options, score=found[0])
-    if found:
-        raise FileError(path, f"holds {' and '.join(found)}", "name the one to judge", ("--score", found[0]))
+    names = [name for name in ("confidence", "chosen_probability") if name in log.columns]
+    if len(names) == 1:
+        return replace(options, score=names[0])
+    if names:
+        raise FileError(path, f"holds {' and '.join(names)}", "name the one to judge", ("--score", names[0]))
     stated = [name for name in sorted(log.columns) if name.endswith(".confidence")]
     if stated:
         raise FileError(path, f"holds {' and '.join(stated)}", "name the one to judge", ("--score", stated[0]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,12 @@ _ALIKE = {"targets": "outcome", "weights": "weight", "groups": "group", "cluster
 
 def model_names(models: Sequence[str]) -> list[str]:
     """Return a name for each model: its file without folder and ending, or all of it where two would be alike."""
-    names = [_stem(name) for name in models]
+    names = []
+    for path in models:
+        name = os.path.basename(path)
+        ending = max((ending for ending in KINDS if name.lower().endswith(ending)), key=len, default="")
+        names.append(name[: len(name) - len(ending)] or path)
     return names if len(set(names)) == len(names) else list(models)
-
-
-def _stem(path: str) -> str:
-    name = os.path.basename(path)
-    ending = max((ending for ending in KINDS if name.lower().endswith(ending)), key=len, default="")
-    return name[: len(name) - len(ending)] or path
 
 
 def matched(models: Mapping[str, FilePredictions]) -> FileModels:
@@ -42,15 +39,13 @@ def matched(models: Mapping[str, FilePredictions]) -> FileModels:
     FileError
         For files of different numbers of rows, or whose rows, keys or classes do not match.
     """
-    (_, first), *others = models.items()
-    arrays: dict[str, NDArray[Any]] = {name: first.arrays[name] for name in _ALIKE if name in first.arrays}
-    arrays["probs"] = first.probs
-    models_of = {name: f"probs[{name!r}]" for name in models}
-    found = {next(iter(models_of.values())): arrays.pop("probs")}
-    for name, other in others:
+    first, *others = models.values()
+    shared = {name: first.arrays[name] for name in _ALIKE if name in first.arrays}
+    probs = [first.probs]
+    for other in others:
         order = _order(first, other)
         _check_clusters(first, other)
-        for argument, values in arrays.items():
+        for argument, values in shared.items():
             _check_alike(argument, first, values, other, other.arrays[argument], order)
         if other.probs.shape[1:] != first.probs.shape[1:]:
             problem = f"holds {_events(other)}, and {_title(first.paths)} {_events(first)}"
@@ -59,33 +54,37 @@ def matched(models: Mapping[str, FilePredictions]) -> FileModels:
             listed = [", ".join(each.class_names or ("numbered",)) for each in (other, first)]
             problem = f"has the classes {listed[0]}, and {first.paths[0]} {listed[1]}"
             raise FileError(other.paths[0], problem, "name the columns in one order with --probs a,b,c")
-        found[models_of[name]] = other.probs if order is None else other.probs[order]
+        probs.append(other.probs if order is None else other.probs[order])
+    return _side_by_side(models, probs, shared)
+
+
+def _side_by_side(
+    models: Mapping[str, FilePredictions], probs: Sequence[NDArray[Any]], shared: Mapping[str, NDArray[Any]]
+) -> FileModels:
+    """Return models as one value, from their probabilities in the order of the first model's rows."""
     reads = list(models.values())
-    starts = [0, *accumulate(len(read.paths) for read in reads)]
-    columns = {argument: read.columns["probs"] for argument, read in zip(found, reads, strict=True)}
-    sources = {argument: _source(read) for argument, read in zip(found, reads, strict=True)}
-    others_of = {name: source for name, source in first.sources.items() if name != "probs"}
+    first = reads[0]
+    arguments = {name: f"probs[{name!r}]" for name in models}
+    by_argument = dict(zip(arguments.values(), reads, strict=True))
+    columns = {argument: read.columns["probs"] for argument, read in by_argument.items()}
+    sources = {argument: _source(read) for argument, read in by_argument.items()}
+    sources |= {name: source for name, source in first.sources.items() if name != "probs"}
     protocols = list(dict.fromkeys(read.protocol for read in reads if read.protocol))
     if protocols:
-        others_of["protocol"] = " | ".join(protocols)
-
-    def find_row(number: int, row: int) -> int:
-        """Return the data row of a file among all files."""
-        place = max(k for k, start in enumerate(starts[:-1]) if start <= number)
-        return reads[place].find_row(number - starts[place], row)
-
+        sources["protocol"] = " | ".join(protocols)
+    files = [(read, number) for read in reads for number in range(len(read.paths))]
     return FileModels(
-        arrays={**found, **arrays},
+        arrays={**dict(zip(arguments.values(), probs, strict=True)), **shared},
         class_names=first.class_names,
-        columns={**columns, **{name: names for name, names in first.columns.items() if name != "probs"}},
-        sources={**sources, **others_of},
-        paths=tuple(path for read in reads for path in read.paths),
-        rows=tuple(count for read in reads for count in read.rows),
-        find_row=find_row,
+        columns=columns | {name: names for name, names in first.columns.items() if name != "probs"},
+        sources=sources,
+        paths=tuple(read.paths[number] for read, number in files),
+        rows=tuple(read.rows[number] for read, number in files),
+        find_row=lambda number, row: files[number][0].find_row(files[number][1], row),
         targets_from=first.targets_from,
         doubts=tuple(dict.fromkeys(f"{_title(read.paths)}: {doubt}" for read in reads for doubt in read.doubts)),
         repeated=first.repeated,
-        models=models_of,
+        models=arguments,
         logits={name: read.logits for name, read in models.items()},
     )
 
@@ -125,8 +124,8 @@ def _order(first: FilePredictions, other: FilePredictions) -> NDArray[np.intp] |
             raise FileError(path, problem, "name more columns, --on once for each, that name one row together")
         places.append((distinct, index))
     (mine, _), (theirs, index) = places
-    for one, values, another, known in ((first, keys, other, theirs), (other, others, first, mine)):
-        missing = ~np.isin(values, known)
+    for one, values, another, other_keys in ((first, keys, other, theirs), (other, others, first, mine)):
+        missing = ~np.isin(values, other_keys)
         if missing.any():
             row, number = int(np.argmax(missing)), int(missing.sum())
             path, data_row = one.locate(row)

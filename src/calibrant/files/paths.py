@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import glob
 import gzip
 import os
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from calibrant.errors import CalibrantError, FileError, FileFault, meant, quoted
+from calibrant.errors import FileError, FileFault, meant, quoted
 from calibrant.files.local import (
     check_converted,
     convert,
@@ -158,24 +157,6 @@ def _similar(path: str) -> str:
         return f"there is no folder {quoted(folder)} either{hint}"
     hint = meant(os.path.basename(path), [entry.name for entry in os.scandir(folder) if _is_file(entry)])
     return hint or "check the name and the working directory"
-
-
-@contextlib.contextmanager
-def reading(
-    path: str,
-    remedy: str = "write the file again: it is damaged or not what its ending says",
-    problem: str = "cannot be read",
-) -> Iterator[None]:
-    """Turn what a reader raises about a file into one line that names the file."""
-    try:
-        yield
-    except (CalibrantError, GeneratorExit, MemoryError, ImportError):  # none of them is about the file
-        raise
-    except Exception as error:
-        if type(error).__name__ == "OutOfMemoryException":  # DuckDB's
-            raise MemoryError from error
-        # numpy alone raises seven unrelated types on damaged files: no shorter list would be complete.
-        raise FileError(path, f"{problem} ({first_line(error)})", remedy) from error
 
 
 def open_text(path: str, errors: str = "strict") -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, quoted
@@ -25,30 +27,16 @@ class Omitted(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileRead:
-    """What was read from one or more files; the base of the results.
+    """What was read from one or more files; the base of the results."""
 
-    Parameters
-    ----------
-    sources : mapping of str to str
-        What was read, for people: ``{"probs": "p_0 ... p_9 (10 columns)", "targets": "target"}``, of evaluation logs
-        the ``"protocol"`` too; empty where sketches were read.
-    paths : tuple of str
-        The files, in the order of their rows.
-    rows : tuple of int
-        How many rows each file gave.
-    omitted : tuple of Omitted
-        The files that were left out, where that was asked for.
-    doubts : tuple of str
-        What was read as asked and looks like a mistake, in words.
-    repeated : tuple of tuples of str
-        Columns of the first file that name things with several rows each, alone or together: patients, games.
-    """
-
+    #: What was read, for people: ``{"probs": "p_0 ... p_9 (10 columns)", "targets": "target"}``, of evaluation logs the
+    #: ``"protocol"`` too; empty where sketches were read.
     sources: Mapping[str, str]
-    paths: tuple[str, ...]
-    rows: tuple[int, ...]
-    omitted: tuple[Omitted, ...] = ()
-    doubts: tuple[str, ...] = ()
+    paths: tuple[str, ...]  #: in the order of their rows
+    rows: tuple[int, ...]  #: how many rows each file gave
+    omitted: tuple[Omitted, ...] = ()  #: the files that were left out, where that was asked for
+    doubts: tuple[str, ...] = ()  #: what was read as asked and looks like a mistake, in words
+    #: Columns of the first file that name things with several rows each, alone or together: patients, games.
     repeated: tuple[tuple[str, ...], ...] = ()
 
     @property
@@ -66,47 +54,33 @@ class FileRead:
         return ", ".join(f"{argument}: {source}" for argument, source in self.columns_read.items())
 
 
+def _optional_array(argument: str) -> property:
+    """Return a property: the array of an argument, None where no column was named for it."""
+    return property(lambda rows: rows.arrays.get(argument))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileRows(FileRead):
-    """Arrays of the rows of one or more files, and the way back to the files.
+    """Arrays of the rows of one or more files, and the way back to the files."""
 
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        By argument, each of N rows: ``probs`` (probabilities or logits; floats of 16, 32 and 64 bits keep their width)
-        or ``probs['name']`` of each of several models, ``targets`` (integers, floats, booleans or strings, or one-hot
-        rows), and ``weights``, ``groups`` and ``clusters`` where a column was named.
-    class_names : tuple of str or None
-        Names of the C classes, where the caller or the columns' own names give them.
-    columns : mapping of str to tuple of str
-        The files' own names of the columns behind each argument.
-    find_row : callable
-        ``(file, row) -> int``: the 1-based data row of a kept row. It may read the file again.
-    targets_from : (str, int) or None
-        The file of the targets and the position of the first of them in it, where it is a file of its own.
-    """
-
+    #: By argument, each of N rows: ``probs`` (probabilities or logits; floats of 16, 32 and 64 bits keep their width)
+    #: or ``probs['name']`` of each of several models, ``targets`` (integers, floats, booleans or strings, or one-hot
+    #: rows), and ``weights``, ``groups`` and ``clusters`` where a column was named.
     arrays: Mapping[str, NDArray[Any]]
-    class_names: tuple[str, ...] | None
-    columns: Mapping[str, tuple[str, ...]]
+    class_names: tuple[str, ...] | None  #: of the C classes, where the caller or the columns' own names give them
+    columns: Mapping[str, tuple[str, ...]]  #: the files' own names of the columns behind each argument
+    #: ``(file, row) -> int``: the 1-based data row of a kept row. It may read the file again.
     find_row: Callable[[int, int], int] = field(repr=False)
+    #: The file of the targets and the position of the first of them in it, where it is a file of its own.
     targets_from: tuple[str, int] | None = None
 
     @property
     def targets(self) -> NDArray[Any]:
         return self.arrays["targets"]
 
-    @property
-    def weights(self) -> NDArray[Any] | None:
-        return self.arrays.get("weights")
-
-    @property
-    def groups(self) -> NDArray[Any] | None:
-        return self.arrays.get("groups")
-
-    @property
-    def clusters(self) -> NDArray[Any] | None:
-        return self.arrays.get("clusters")
+    weights = _optional_array("weights")
+    groups = _optional_array("groups")
+    clusters = _optional_array("clusters")
 
     def locate(self, row: int) -> tuple[str, int]:
         """Return the file and the data row of a row of the arrays.
@@ -226,7 +200,7 @@ def doubt_about_logits(column: str, is_named_so: bool) -> str:
 
 
 class BadRows(Exception):
-    """Rows of a file that cannot be judged: what is wrong with them, and the way back to the file."""
+    """Rows of a file that cannot be evaluated: what is wrong with them, and the way back to the file."""
 
     def __init__(self, error: InputError, rows: FileRows) -> None:
         super().__init__(str(error))
@@ -239,3 +213,62 @@ class BadRows(Exception):
         if self.error.argument in self.rows.columns:
             return self.rows.place(self.error)[1]
         return f"{self.error.argument}: expected {self.error.expected}, got {self.error.got}"
+
+
+# ---------------------------------------------------------------- outcomes that may be predicted labels
+
+#: Calibrated predictions rarely have outcomes whose probability is smaller.
+_CHANCE: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How the outcomes of the rows so far follow from their probabilities."""
+
+    #: Whether one threshold separates the scores of outcomes 1 from those of 0, or of classes, whether that of the
+    #: largest probability is the target in every row.
+    holds: bool = True
+    of_0: float = -math.inf  #: the largest score of an outcome 0; unused for classes
+    of_1: float = math.inf  #: the smallest score of an outcome 1; unused for classes
+    log_chance: float = 0.0  #: the logarithm of the probability that calibrated predictions would have these outcomes
+
+    def with_rows(self, probs: NDArray[Any], targets: NDArray[Any], ignore_index: int | None) -> Agreement:
+        """Return the agreement of these rows too. Rows that cannot be evaluated agree with nothing."""
+        if not self.holds or targets.ndim != 1 or targets.dtype.kind not in "fiub" or probs.dtype.kind not in "fiub":
+            return replace(self, holds=False)
+        if ignore_index is not None:
+            probs, targets = probs[targets != ignore_index], targets[targets != ignore_index]
+        if not len(targets):
+            return self
+        probs = probs if probs.dtype.kind == "f" else probs.astype(np.float64)
+        inside = np.all((probs >= 0) & (probs <= 1))
+        if probs.ndim == 1:
+            observed = targets == 1
+            of_0 = max(self.of_0, float(np.max(probs, where=~observed, initial=-math.inf)))
+            of_1 = min(self.of_1, float(np.min(probs, where=observed, initial=math.inf)))
+            holds = inside and np.all(observed | (targets == 0)) and of_0 < of_1
+            seen = np.where(observed, probs, 1.0 - probs)
+        else:
+            are_classes = (targets >= 0) & (targets < probs.shape[1]) & (targets == np.floor(targets))
+            if not (inside and np.all(are_classes)):
+                return replace(self, holds=False)
+            of_0, of_1 = self.of_0, self.of_1
+            seen = np.take_along_axis(probs, targets.astype(np.intp)[:, None], axis=1)[:, 0]
+            holds = np.all(seen == probs.max(axis=1))
+        if not holds:
+            return replace(self, holds=False)
+        with np.errstate(divide="ignore"):
+            chance = self.log_chance + float(np.log(seen, dtype=np.float64).sum())
+        return Agreement(True, of_0, of_1, chance)
+
+    def doubt(self, probs: str, target: str, *, one_event: bool) -> str | None:
+        """Return, in words, that the outcomes look like predicted labels; None if they do not."""
+        both = not one_event or (math.isfinite(self.of_0) and math.isfinite(self.of_1))
+        if not self.holds or not both or self.log_chance > math.log(_CHANCE):
+            return None
+        rule = f"is the class of the largest probability in {probs}"
+        if one_event:
+            rule = f"is 1 where {quoted(probs)} is {self.of_1:.4g} or more, and 0 where it is less"
+        option = "--outcome" if one_event else "--target"
+        looks = "this looks like the predicted label"
+        return f"{quoted(target)} {rule}, in every row: {looks}; if it is, name the truth with {option}"

@@ -16,14 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError, InputError, quoted
-from calibrant.files.agreement import Agreement
-from calibrant.files.background import Background
-from calibrant.files.by import looked_at
-from calibrant.files.chunks import Chunk, End, Judging, Plan, Progress, TooMany, chunks, kind_of_rows, width_of
-from calibrant.files.column_options import Options
-from calibrant.files.columns import are_logits, listed
+from calibrant.files.chunks import (
+    Background,
+    Chunk,
+    End,
+    Judging,
+    Plan,
+    Progress,
+    TooMany,
+    chunks,
+    kind_of_rows,
+    looked_at,
+    width_of,
+)
+from calibrant.files.columns import Options, are_logits, listed
 from calibrant.files.engine import Engines
 from calibrant.files.predictions import (
+    Agreement,
     BadRows,
     FileModels,
     FilePredictions,
@@ -36,9 +45,9 @@ from calibrant.files.sources import Opened, Source, open_sources
 from calibrant.files.values import (
     Column,
     Piece,
-    Vocabulary,
     Words,
     class_indices,
+    group_numbers,
     join,
     join_into_array,
     labels_of_column,
@@ -80,7 +89,7 @@ def read_predictions(
     options : Options
         Which columns are read as what.
     judging : Judging, optional
-        What a sketch judges.
+        What a sketch evaluates.
     targets_file : str or None
         The ``.npy`` of the targets, where the probabilities are in ``.npy``.
     keep : bool or None
@@ -103,45 +112,11 @@ def read_predictions(
     FileError
         Naming the file, the row or column, and the remedy.
     BadRows
-        For rows that cannot be judged: an `InputError`, with the way back to the file.
+        For rows that cannot be evaluated: an `InputError`, with the way back to the file.
     MissingDependencyError
         Where the ``report`` extra is not installed and the file needs it.
     """
-    read = _read(
-        patterns,
-        options,
-        judging or Judging(),
-        targets_file=targets_file,
-        keep=keep,
-        sketch=sketch,
-        keep_going=keep_going,
-        progress=progress,
-    )
-    return cast("FilePredictions | FileSketch", read)
-
-
-def read_models(
-    patterns: Sequence[str], options: Options, *, logits: bool = False, progress: Progress | None = None
-) -> FileModels:
-    """Read the predictions of several models on the same rows, and their targets once.
-
-    As `read_predictions` with all rows kept; the options name the columns of each model, and no ``.npy`` holds several.
-    ``logits`` says that the caller calls all of them logits.
-    """
-    return cast("FileModels", _read(patterns, options, Judging(logits=logits), keep=True, progress=progress))
-
-
-def _read(
-    patterns: Sequence[str],
-    options: Options,
-    judging: Judging,
-    *,
-    targets_file: str | None = None,
-    keep: bool | None,
-    sketch: bool = False,
-    keep_going: bool = False,
-    progress: Progress | None,
-) -> FileRows | FileSketch:
+    judging = judging or Judging()
     engines, left_out = Engines(timezone=options.timezone), set[Source]()
 
     def work() -> Iterator[Any]:
@@ -155,16 +130,29 @@ def _read(
         reader = _Reader(next(items), judging, left_out, keep, keep_going)
         for item in items:
             reader.use(item)
-    return reader.finish(sketch)
+    return cast("FilePredictions | FileSketch", reader.finish(sketch))
+
+
+def read_models(
+    patterns: Sequence[str], options: Options, *, logits: bool = False, progress: Progress | None = None
+) -> FileModels:
+    """Read the predictions of several models on the same rows, and their targets once.
+
+    As `read_predictions` with all rows kept; the options name the columns of each model, and no ``.npy`` holds several.
+    ``logits`` says that the caller calls all of them logits.
+    """
+    read: Any = read_predictions(patterns, options, Judging(logits=logits), keep=True, progress=progress)
+    return cast("FileModels", read)
 
 
 class _Sums:
     """The sketch of all rows, or one for each group."""
 
-    def __init__(self, judging: Judging, classwise: bool, class_names: Sequence[str] | None) -> None:
+    def __init__(self, judging: Judging, plan: Plan, class_names: Sequence[str] | None) -> None:
         self._judging = judging
-        self._classwise = classwise
-        self._class_names = class_names
+        self._empty = CalibrationSketch(
+            notion=judging.notion, classwise=plan.classwise, class_names=class_names, grid=judging.grid
+        )
         self._sketches: dict[int, CalibrationSketch] = {}  # one, under 0, where there are no groups
 
     def add(self, arrays: dict[str, Any]) -> None:
@@ -173,11 +161,11 @@ class _Sums:
         Raises
         ------
         calibrant.errors.InputError
-            As `CalibrationSketch.update`, at the first row that cannot be judged; the sums are then of no use.
+            As `CalibrationSketch.update`, at the first row that cannot be evaluated; the sums are then of no use.
         """
         groups = arrays.get("groups")
         if groups is None:
-            self._update(self._sketch(0), arrays)
+            self._update(0, arrays)
             return
         narrow = groups.astype(np.uint16)  # sorted by its digits; there are never more groups than that
         order = np.argsort(narrow, kind="stable")
@@ -187,26 +175,15 @@ class _Sums:
             for group, (first, stop) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
                 if stop > first:
                     rows = {name: array[first:stop] for name, array in ordered.items()}
-                    self._update(self._sketch(group), rows)
+                    self._update(group, rows)
         except InputError:
-            self._update(self._make(), arrays)  # finds the first such row in the order of the file
+            self._update(-1, arrays)  # finds the first such row in the order of the file
             raise
 
-    def _make(self) -> CalibrationSketch:
-        return CalibrationSketch(
-            notion=self._judging.notion,
-            classwise=self._classwise,
-            class_names=self._class_names,
-            grid=self._judging.grid,
-        )
-
-    def _sketch(self, group: int) -> CalibrationSketch:
+    def _update(self, group: int, arrays: dict[str, Any]) -> None:
         if group not in self._sketches:
-            self._sketches[group] = self._make()
-        return self._sketches[group]
-
-    def _update(self, sketch: CalibrationSketch, arrays: dict[str, Any]) -> None:
-        sketch.update(
+            self._sketches[group] = deepcopy(self._empty)
+        self._sketches[group].update(
             arrays["probs"],
             arrays["targets"],
             weights=arrays.get("weights"),
@@ -217,13 +194,13 @@ class _Sums:
         )
 
     @property
-    def judged(self) -> bool:
-        """Whether a row was judged."""
+    def has_evaluated(self) -> bool:
+        """Whether a row was evaluated."""
         return any(sketch.n for sketch in self._sketches.values())
 
-    def total(self, names: Sequence[str] | None) -> CalibrationSketch:
-        """Return the sketch of all rows, with those of the groups, whose names are given."""
-        if names is None:
+    def total(self, names: Sequence[str]) -> CalibrationSketch:
+        """Return the sketch of all rows, with those of the groups, if there are names of groups."""
+        if not names:
             return self._sketches[0]
         return CalibrationSketch.of_groups({names[k]: sketch for k, sketch in self._sketches.items()})
 
@@ -240,8 +217,8 @@ class _State:
     described: dict[str, str] = field(default_factory=dict)  # empty until the first rows
     #: By argument: the first file, and the shape and kind of its values, which all files share.
     kinds: dict[str, tuple[str, tuple[tuple[int, ...], bool]]] = field(default_factory=dict)
-    groups: Vocabulary = field(default_factory=Vocabulary)
-    unjudged: Chunk | None = None  # the first rows, while none is judged
+    groups: dict[str, int] = field(default_factory=dict)  # the groups' names, and their numbers
+    unevaluated: Chunk | None = None  # the first rows, while none is evaluated
     not_logits: BadRows | None = None  # set while every row so far looks like probabilities
     surely_logits: bool = False
     unit_rows: int = 0  # logits of one event so far, while all lie in [0, 1]
@@ -249,9 +226,8 @@ class _State:
 
     def copy(self) -> _State:
         """Return a copy that later rows do not change."""
-        sums, groups = deepcopy((self.sums, self.groups))
-        kept, kinds, agreements = copy(self.kept), copy(self.kinds), copy(self.agreements)
-        return replace(self, sums=sums, groups=groups, kept=kept, kinds=kinds, agreements=agreements)
+        copies = {name: copy(getattr(self, name)) for name in ("groups", "kept", "kinds", "agreements")}
+        return replace(self, sums=deepcopy(self.sums), **copies)
 
 
 class _Reader:
@@ -266,7 +242,7 @@ class _Reader:
         self._keep_going = keep_going
         few = keep if keep is not None else (opened.rows or 0) <= MOST_ROWS
         plan = Plan.of(1, judging, opened.first)
-        self._state = _State(plan, self._sums(plan), [] if few else None)
+        self._state = _State(plan, _Sums(self._judging, plan, opened.first.class_names), [] if few else None)
         self._before: tuple[Source, _State] | None = None  # the file that is read, and the state before it
         self._counts: dict[Source, int] = {}
         self._left_out = left_out
@@ -289,7 +265,11 @@ class _Reader:
         except (FileError, BadRows) as error:
             if not self._keep_going:
                 raise
-            self._leave_out(item.source, error)
+            self._left_out.add(item.source)
+            self._failure = self._failure or error
+            self._omitted.append(Omitted(item.source.path, error.problem))
+            if self._before is not None and self._before[0] is item.source:
+                self._state = self._before[1]
 
     def _take(self, chunk: Chunk) -> None:
         """Check rows, and keep them or add them to the sketch."""
@@ -299,21 +279,21 @@ class _Reader:
         if not state.described:
             state.plan = Plan.of(width_of(chunk.arrays), self._judging, self._opened.first)
             state.described = self._describe(chunk.arrays)
-            state.sums = self._sums(state.plan)
+            state.sums = _Sums(self._judging, state.plan, self._opened.first.class_names)
         self._check_alike(chunk)
         self._check_names(chunk)
         self._note_agreement(chunk)
         if state.kept is None:
-            self._judge(chunk)
+            self._evaluate(chunk)
         else:
             self._keep_rows(chunk, state.kept)
 
     def _keep_rows(self, chunk: Chunk, kept: list[Chunk]) -> None:
         """Keep rows; once they are too many, add all of them to the sketch."""
         state = self._state
-        if self._keep_going:  # judge them for the errors alone
+        if self._keep_going:  # evaluate them for the errors alone
             arrays = {name: column for name, column in chunk.arrays.items() if name != "groups"}
-            self._add(chunk, self._sums(state.plan), arrays)
+            self._add(chunk, _Sums(self._judging, state.plan, self._opened.first.class_names), arrays)
         kept.append(chunk)
         state.rows_kept += rows_of(chunk.arrays)
         state.bytes_kept += sum(column.nbytes for column in chunk.arrays.values())
@@ -326,18 +306,18 @@ class _Reader:
         if not self._keep and (rows > MOST_ROWS or rows * width_of(chunk.arrays) > MOST_NUMBERS):
             state.kept = None
             for each in kept:
-                self._judge(each)
+                self._evaluate(each)
 
-    def _judge(self, chunk: Chunk) -> None:
+    def _evaluate(self, chunk: Chunk) -> None:
         """Add rows to the sketch."""
         state = self._state
         arrays: dict[str, Any] = {**chunk.arrays}
         if "groups" in arrays:
-            arrays["groups"] = state.groups.codes(arrays["groups"])
-        state.plan.check(chunk.source, len(state.groups.names), kept=state.kept is not None)
+            arrays["groups"] = group_numbers(arrays["groups"], state.groups)
+        state.plan.check(chunk.source, len(state.groups), kept=state.kept is not None)
         self._check_logits(chunk)
         self._add(chunk, state.sums, arrays)
-        state.unjudged = None if state.sums.judged else state.unjudged or chunk
+        state.unevaluated = None if state.sums.has_evaluated else state.unevaluated or chunk
 
     def _add(self, chunk: Chunk, sums: _Sums, arrays: dict[str, Any]) -> None:
         try:
@@ -350,9 +330,6 @@ class _Reader:
     def _targets(self, targets: Column) -> NDArray[Any]:
         targets = truth_values(targets, self._opened.first)
         return class_indices(targets, self._opened.first.class_names or ()) if isinstance(targets, Words) else targets
-
-    def _sums(self, plan: Plan) -> _Sums:
-        return _Sums(self._judging, plan.classwise, self._opened.first.class_names)
 
     def _check_alike(self, chunk: Chunk) -> None:
         """Reject rows whose values are of another length or kind than those before."""
@@ -422,13 +399,6 @@ class _Reader:
         )
         return tuple(doubt for doubt in doubts if doubt is not None)
 
-    def _leave_out(self, source: Source, error: FileError | BadRows) -> None:
-        self._left_out.add(source)
-        self._failure = self._failure or error
-        self._omitted.append(Omitted(source.path, error.problem))
-        if self._before is not None and self._before[0] is source:
-            self._state = self._before[1]
-
     def _rows_of(self, chunk: Chunk) -> FileRows:
         """Return the rows of a chunk, with the way back to its file."""
         source = chunk.source
@@ -463,7 +433,7 @@ class _Reader:
         Raises
         ------
         FileError, BadRows
-            Where all files were left out, or hold no rows, or no row was judged, or all logits are probabilities.
+            Where all files were left out, or hold no rows, or no row was evaluated, or all logits are probabilities.
         """
         if not sum(self._counts.values()) and self._failure is not None:
             raise self._failure
@@ -486,12 +456,12 @@ class _Reader:
         """Return the sketch of all rows, those that were kept among them."""
         state = self._state
         for chunk in kept:
-            self._judge(chunk)
+            self._evaluate(chunk)
         if state.not_logits is not None and not state.surely_logits:
             raise state.not_logits
-        if state.unjudged is not None:
-            self._explain(state.unjudged)
-        return state.sums.total(state.groups.names if self._opened.first.groups else None)
+        if state.unevaluated is not None:
+            self._explain(state.unevaluated)
+        return state.sums.total(list(state.groups))
 
     def _check_some(self, paths: Sequence[str]) -> None:
         """Raise unless a row was read."""
@@ -513,18 +483,24 @@ class _Reader:
         common |= {"arrays": arrays, "class_names": first.class_names, "columns": first.names()}
         common["find_row"] = lambda number, row: sources[number].row_of(row)
         common["targets_from"] = sources[0].targets_from
-        probs = [(names, arrays[argument]) for argument, names in first.names().items() if argument[:5] == "probs"]
-        named = {names: first.logits if not first.models else are_logits(names) for names, _ in probs}
-        logits = [(names, array) for names, array in probs if self._judging.logits or named[names]]
-        doubtful = [names for names, array in logits if len(array) >= SURE and in_unit_interval(array)]
-        common["doubts"] += tuple(doubt_about_logits(names[0], named[names]) for names in doubtful)
+        common["doubts"] += tuple(self._doubts_about_logits(arrays))
         if not first.models:
             return FilePredictions(**common, logits=first.logits)
         models = {model: f"probs[{model!r}]" for model, _ in first.models}
         return FileModels(**common, models=models, logits={model: are_logits(names) for model, names in first.models})
 
+    def _doubts_about_logits(self, arrays: dict[str, NDArray[Any]]) -> Iterator[str]:
+        """Yield, in words, which columns are read as logits and may hold probabilities."""
+        first = self._opened.first
+        for argument, names in first.names().items():
+            if argument.startswith("probs"):
+                probs, is_named_so = arrays[argument], are_logits(names) if first.models else first.logits
+                are_read_so = self._judging.logits or is_named_so
+                if are_read_so and len(probs) >= SURE and in_unit_interval(probs):
+                    yield doubt_about_logits(names[0], is_named_so)
+
     def _explain(self, chunk: Chunk) -> None:
-        """Raise the error of rows without a judged one."""
+        """Raise the error of rows without an evaluated one."""
         arrays: dict[str, Any] = {**chunk.arrays, "targets": self._targets(chunk.arrays["targets"])}
         try:
             as_predictions(

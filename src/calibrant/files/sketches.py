@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrant.errors import FileError, InputError
-from calibrant.files.local import located
-from calibrant.files.paths import check_bytes, expand, kind_of, reading
+from calibrant.files.local import located, reading
+from calibrant.files.paths import check_bytes, expand, kind_of
 from calibrant.files.predictions import FilePredictions, FileSketch, Omitted
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion
@@ -59,7 +59,11 @@ def read_sketches(patterns: Sequence[str], *, keep_going: bool = False) -> FileS
             if total is None:
                 total = sketch
             else:
-                _add(total, sketch, path, next(iter(rows)))
+                try:
+                    total.merge(sketch)
+                except InputError as error:
+                    problem = f"does not add to {next(iter(rows))}: expected {error.expected}, got {error.got}"
+                    raise FileError(path, problem, "add sketches that were made alike") from None
         except FileError as error:
             if not keep_going:
                 raise
@@ -102,14 +106,14 @@ def event_sketch(
     weights_are: WeightsAre | None,
     groups: int,
 ) -> CalibrationSketch:
-    """Return the sketch of the judged event, without curves of classes: all that a later comparison needs.
+    """Return the sketch of the evaluated event, without curves of classes: all that a later comparison needs.
 
     Parameters
     ----------
     read : FilePredictions or FileSketch
-        The rows that a report judged, or their sketch.
+        The rows that a report evaluated, or their sketch.
     notion, ignore_index, logits, weights_are
-        How they were judged, as in `calibrant.evaluate`.
+        How they were evaluated, as in `calibrant.evaluate`.
     groups : int
         How many groups the report has. More than a ``.cal`` holds are left out.
     """
@@ -149,14 +153,6 @@ def _read(path: str) -> CalibrationSketch:
         return CalibrationSketch.load(located(path))
     except FileError as error:  # under its own name, not that of a copy
         raise FileError(path, error.problem, error.remedy) from None
-
-
-def _add(total: CalibrationSketch, sketch: CalibrationSketch, path: str, first: str) -> None:
-    try:
-        total.merge(sketch)
-    except InputError as error:
-        problem = f"does not add to {first}: expected {error.expected}, got {error.got}"
-        raise FileError(path, problem, "add sketches that were made alike") from None
 
 
 def _of_report(path: str, text: str) -> CalibrationSketch:

@@ -5,44 +5,32 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, quoted
+from calibrant.files import arrays, cells
 from calibrant.files.arrays import (
-    GROUPS,
-    ArrayColumns,
     StoredArray,
     array_names,
     first_rows,
     open_npy,
     open_npz,
-    rows_at_a_time,
-    rows_of,
 )
-from calibrant.files.cell_formats import are_fractions
-from calibrant.files.cells import pieces
-from calibrant.files.column_options import Options
-from calibrant.files.columns import Selection, Unnamed, are_logits, check_same, select
+from calibrant.files.choices import first_keys
+from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table
-from calibrant.files.groups import joined
-from calibrant.files.held import Held, Unusable, arrow_values, held, parts_of, unit_of, unusable
-from calibrant.files.ids import cluster_hint, parts_of_ids
-from calibrant.files.json_shapes import first_keys
-from calibrant.files.likely import FEW, ROWS, Likely, look, look_at
-from calibrant.files.local import convert, is_workbook, located
+from calibrant.files.likely import FEW, ROWS, cluster_hint, look, look_at, parts_of_ids
+from calibrant.files.local import are_fractions, convert, is_workbook, located
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
-from calibrant.files.paths import check_bytes, expand, kind_of, reading
+from calibrant.files.paths import check_bytes, expand, kind_of
 from calibrant.files.predictions import Omitted
-from calibrant.files.roles import says_predicted
-from calibrant.files.sql import sql_name
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
-from calibrant.files.suggestions import ask, best_pair, is_doubtful, proposed
+from calibrant.files.suggestions import ask, is_doubtful, proposed
 from calibrant.files.text import CsvTable, JsonTable, header
-from calibrant.files.values import Piece, combined
+from calibrant.files.values import Piece
 
 _NO_OPTIONS = Options()
 
@@ -52,32 +40,17 @@ _LONGEST_NAME = 5_000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Source:
-    """A file of predictions, read some rows at a time.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    selection : Selection
-        The columns with predictions in it, in the order of this file.
-    dtype : dtype
-        What the probabilities are read as.
-    pieces : callable
-        From a selection to columns by argument, some rows at a time, in the order of the file.
-    rows : int or None
-        Its rows, where the file says so itself.
-    row_of : callable
-        From a row that was yielded to its 1-based data row; it may read the file again.
-    targets_from : (str, int) or None
-        The file of the targets and the position of the first of them in it, where it is a file of its own.
-    """
+    """A file of predictions, read some rows at a time."""
 
     path: str
-    selection: Selection
-    dtype: np.dtype[Any]
+    selection: Selection  #: the columns with predictions in it, in the order of this file
+    dtype: np.dtype[Any]  #: what the probabilities are read as
+    #: From a selection to columns by argument, some rows at a time, in the order of the file.
     pieces: Callable[[Selection], Generator[Piece, None, None]]
-    rows: int | None = None
+    rows: int | None = None  #: where the file says so itself
+    #: From a row that was yielded to its 1-based data row; it may read the file again.
     row_of: Callable[[int], int] = lambda index: index + 1
+    #: The file of the targets and the position of the first of them in it, where it is a file of its own.
     targets_from: tuple[str, int] | None = None
 
     def guess_rows(self) -> int:
@@ -100,48 +73,25 @@ def _from_table(table: Table, selection: Selection) -> Source:
         path=table.path,
         selection=selection,
         dtype=np.result_type(*(wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes)),
-        pieces=lambda asked: pieces(table, replace(asked, percent=False) if fractions else asked),
+        pieces=lambda asked: cells.pieces(table, replace(asked, percent=False) if fractions else asked),
         rows=table.rows,
         row_of=table.row_of,
     )
 
 
-def _from_arrays(path: str, selection: Selection, arrays: Mapping[str, StoredArray], first: int = 0) -> Source:
-    """Return arrays, by argument, as a source; the targets may be rows of a longer array, from ``first`` on."""
-    probs = [array for argument, array in arrays.items() if argument.startswith("probs")]
+def _from_arrays(path: str, selection: Selection, stored: Mapping[str, StoredArray], first: int = 0) -> Source:
+    """Return arrays, by their names, as a source; the targets may be rows of a longer array, from ``first`` on."""
+    probs = [stored[name] for name in selection.probs]
     numbers = "f" if selection.percent else "fiub"
     dtypes = (array.dtype if array.dtype.kind in numbers else np.dtype(np.float64) for array in probs)
-    n, step = len(probs[0]), rows_at_a_time(arrays.values())
-
-    def read(asked: Selection) -> Generator[Piece, None, None]:
-        columns = ArrayColumns(path, asked)
-        with reading(path), ExitStack() as stack:
-            parts = []
-            wanted = {argument: array for argument, array in arrays.items() if _is_asked(argument, asked)}
-            for argument, array in wanted.items():
-                start = first if argument == "targets" else 0
-                parts.append(stack.enter_context(closing(array.parts(step, start, start + n))))
-            for together in zip(*parts, strict=True):
-                piece = {
-                    argument: columns.column(argument, array.what, values)
-                    for (argument, array), values in zip(wanted.items(), together, strict=True)
-                }
-                for name, join in (("clusters", combined), ("keys", combined), ("groups", joined)):
-                    columns_of = [piece.pop(argument) for argument in list(piece) if argument.startswith(name)]
-                    if columns_of:
-                        piece[name] = join(columns_of)
-                yield piece
-                columns.start += len(together[0])
-            columns.check_per_cents()
-
-    return Source(path=path, selection=selection, dtype=np.result_type(*dtypes), pieces=read, rows=n)
-
-
-def _is_asked(argument: str, asked: Selection) -> bool:
-    """Whether an array is read for a selection: of clusters and keys all, of the groups those that are named."""
-    if argument.startswith(GROUPS):
-        return argument.removeprefix(GROUPS) in asked.groups
-    return argument in asked.names() or argument.rpartition(" ")[0] in ("clusters", "keys")
+    firsts, n = dict.fromkeys(selection.targets, first), len(probs[0])
+    return Source(
+        path=path,
+        selection=selection,
+        dtype=np.result_type(*dtypes),
+        pieces=lambda asked: arrays.pieces(path, stored, asked, firsts, n),
+        rows=n,
+    )
 
 
 # ---------------------------------------------------------------- opening
@@ -187,20 +137,8 @@ def open_sources(
     """
     engines = engines or Engines()
     engines.paths = paths = expand(patterns)
-    for name in options.columns:
-        if len(name) > _LONGEST_NAME:
-            problem = f"a column is asked for by a name of {len(name):,} characters"
-            raise FileError(paths[0], problem, f"give a name or an expression of at most {_LONGEST_NAME:,}")
     kind = kind_of(paths[0])
-    if kind == "sketch":
-        raise FileError(paths[0], "holds a sketch, no predictions", "pass it to: calibrant report")
-    if targets_file is not None and kind != "npy":
-        raise FileError(paths[0], "has its targets inside, and --targets names a file", "use --targets with .npy only")
-    if options.decimal_comma and kind not in ("csv", "json"):
-        raise FileError(paths[0], f"--decimal-comma is for text, and a .{kind} holds numbers", "leave it out")
-    if options.where is not None and kind in ("npy", "npz"):
-        problem = f"--where is not available for .{kind}"
-        raise FileError(paths[0], problem, "filter the arrays before they are saved")
+    _check_options(paths[0], kind, options, targets_file)
     if kind == "npy":
         return _open_arrays(paths, options, targets_file, keep_going)
     if kind == "json":
@@ -241,17 +179,39 @@ def open_sources(
     )
 
 
+def _check_options(path: str, kind: str, options: Options, targets_file: str | None) -> None:
+    """Reject names that are too long, and options that a kind of file does not have."""
+    for name in options.columns:
+        if len(name) > _LONGEST_NAME:
+            problem = f"a column is asked for by a name of {len(name):,} characters"
+            raise FileError(path, problem, f"give a name or an expression of at most {_LONGEST_NAME:,}")
+    if kind == "sketch":
+        raise FileError(path, "holds a sketch, no predictions", "pass it to: calibrant report")
+    if targets_file is not None and kind != "npy":
+        raise FileError(path, "has its targets inside, and --targets names a file", "use --targets with .npy only")
+    if options.decimal_comma and kind not in ("csv", "json"):
+        raise FileError(path, f"--decimal-comma is for text, and a .{kind} holds numbers", "leave it out")
+    if options.where is not None and kind in ("npy", "npz"):
+        problem = f"--where is not available for .{kind}"
+        raise FileError(path, problem, "filter the arrays before they are saved")
+
+
+def _check_array_options(path: str, options: Options) -> None:
+    """Reject options that name columns: a single array has no names."""
+    if options.models:
+        raise FileError(path, "holds a single array", "save the models' arrays and the targets in one .npz")
+    asked = {name: getattr(options, name) for name in ("score", "outcome", "probs", "target", "weight")}
+    several = {"by": options.by, "cluster": options.clusters, "on": options.on}
+    asked |= {name: next(iter(values), None) for name, values in several.items()}
+    for name, value in asked.items():
+        if value is not None:
+            problem = f"a .npy has no names, got --{name} {quoted(value)}"
+            raise FileError(path, problem, "save a .npz with named arrays")
+
+
 def _open_arrays(paths: list[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
     """Open arrays of probabilities, and the array of their targets."""
-    if options.models:
-        raise FileError(paths[0], "holds a single array", "save the models' arrays and the targets in one .npz")
-    for name in ("score", "outcome", "probs", "target", "weight", "by", "cluster", "on"):
-        several = {"cluster": options.clusters, "by": options.by, "on": options.on}
-        value = next(iter(several[name]), None) if name in several else getattr(options, name)
-        if value is not None:
-            raise FileError(
-                paths[0], f"a .npy has no names, got --{name} {quoted(value)}", "save a .npz with named arrays"
-            )
+    _check_array_options(paths[0], options)
     if targets_file is None:
         raise FileError(paths[0], "a .npy holds no targets", "name the .npy of the targets with --targets FILE")
     logits = all("logits" in os.path.basename(path).lower() for path in paths)
@@ -267,7 +227,6 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     selection = Selection(
         probs=("probs",),
         targets=("targets",),
-        weights=None,
         logits=logits,
         percent=options.percent,
         class_names=names,
@@ -291,12 +250,12 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
     """Open a file; where it has no columns with usual names, propose those that look right."""
     if kind == "npz":
         try:
-            arrays, selection = open_npz(path, options)
+            stored, selection = open_npz(path, options)
         except Unnamed as error:
             raise proposed(error, look(first_rows(path, ROWS, array_names(path))), options, "array") from None
         if is_doubtful(selection, names := array_names(path), options):
             ask(path, selection, look(first_rows(path, FEW, names)), options)
-        return _from_arrays(path, selection, arrays)
+        return _from_arrays(path, selection, stored)
     table = table_of(path, kind, options.where, engines, options)
     objects = table.objects
     if options.probs in objects:
@@ -379,115 +338,11 @@ def _repeated_columns(path: str, taken: Collection[str | None]) -> tuple[tuple[s
     """
     try:
         if kind_of(path) == "npz":
-            cells = first_rows(path, ROWS, parts_of_ids(array_names(path)))
+            columns = first_rows(path, ROWS, parts_of_ids(array_names(path)))
         else:
             table = table_of(path, kind_of(path), None)
             names = tuple(name for name in parts_of_ids(table.columns) if name not in taken)
-            cells = table.head(ROWS, names) if names else {}
+            columns = table.head(ROWS, names) if names else {}
     except CalibrantError:  # reading the file says what is wrong
         return ()
-    return cluster_hint({name: values for name, values in cells.items() if name not in taken})
-
-
-def likely_outcome(path: str, score: str) -> str | None:
-    """Return the column of a table that says most likely what came of a score, for the words of an error."""
-    likely = _look_at_file(path)
-    pair = best_pair([score], likely.outcomes, likely)
-    return pair and pair[1]
-
-
-def likely_score(path: str, outcome: str) -> str | None:
-    """Return the column of a table that holds most likely the probability of an outcome, for the words of an error."""
-    likely = _look_at_file(path)
-    pair = best_pair(likely.scores, [outcome], likely)
-    return pair and pair[0]
-
-
-def likely_prediction(path: str, truth: str) -> str | None:
-    """Return the column that holds most likely the predicted labels beside the true ones, for the words of an error.
-
-    Its name says so, and its labels recur in the true ones.
-    """
-    likely = _look_at_file(path)
-    true = set(likely.words(truth)) if truth in likely.cells else set()
-    for name in filter(says_predicted, likely.cells):
-        labels = likely.words(name)
-        if name != truth and labels and 2 * len(true.intersection(labels)) > len(labels):
-            return name
-    return None
-
-
-def values_of(paths: Sequence[str], column: str, options: Options) -> Held:
-    """Count the values of a column, or an expression, of the rows that the options ask for: for the words of errors."""
-    return held(_tables(paths, replace(options, outcome=column)), column)
-
-
-def unusable_values(
-    paths: Sequence[str],
-    options: Options,
-    logits: bool,
-    ignore_index: int | None = None,
-    targets_file: str | None = None,
-) -> list[Unusable]:
-    """Count the values of all columns of numbers that cannot be used, by kind: for the words of errors.
-
-    Columns that are not there have errors of their own; the others are looked at all the same. Rows with the label
-    ``ignore_index`` are left out.
-    """
-    are_arrays = kind_of(paths[0]) in ("npy", "npz")
-    if are_arrays:
-        columns: Sequence[str] = array_names(paths[0]) if targets_file is None else ("probs", "targets")
-    else:
-        columns = _tables(paths, options)[0].columns
-    given = {"score": options.score, "outcome": options.outcome, "weight": options.weight}
-    asked = {name: value for name, value in given.items() if value is not None and value in columns}
-    if not are_arrays and options.score is not None and not re.fullmatch(r"\w+", options.score):
-        asked["score"] = options.score  # or an expression
-    scores = [name for name in options.models if name in columns] or list(filter(None, [asked.get("score")]))
-    outcome, target = asked.get("outcome"), options.outcome or options.target
-    names_none = options.score is None and not options.models
-    if names_none or (options.outcome is None and options.target is None):
-        rest: dict[str, Any] = {"by": (), "clusters": (), "on": (), "weight": None}
-        try:
-            selection = select(paths[0], columns, replace(options, **rest))
-        except FileError:
-            pass
-        else:
-            scores = list(selection.probs)
-            # Of several classes, and of lists of them, the outcomes are labels.
-            is_label = len(scores) > 1 or options.target is not None or selection.class_names is not None
-            target = selection.targets[0] if len(selection.targets) == 1 else None
-            outcome = None if is_label else target
-    ignored = None if ignore_index is None or target not in columns else (str(target), ignore_index)
-    if ignored is not None and not are_arrays:
-        is_kept = f"TRY_CAST({sql_name(ignored[0])} AS DOUBLE) IS DISTINCT FROM {ignore_index}"
-        options = replace(options, where=is_kept if options.where is None else f"({options.where}) AND {is_kept}")
-    named_logits = bool(scores) and set(scores) <= set(columns) and are_logits(scores)
-    use = "logit" if logits or named_logits else "per cent" if options.percent else "probability"
-
-    def count(name: str, use: str) -> Unusable | None:
-        parts = (
-            ((arrow_values(values), unit_of(values.dtype)) for values in rows_of(paths, targets_file, name, ignored))
-            if are_arrays
-            else parts_of(_tables(paths, options), name)
-        )
-        return unusable(parts, name, use, options.decimal_comma)
-
-    found = [count(name, use) for name in scores]
-    if outcome is not None and options.labels is None and None not in found:
-        found.append(count(outcome, "outcome"))
-    if "weight" in asked:
-        found.append(count(asked["weight"], "weight"))
-    return [each for each in found if each is not None and each.counts]
-
-
-def _tables(paths: Sequence[str], options: Options) -> list[Table]:
-    engines = Engines(paths, options.timezone)
-    return [table_of(path, kind_of(path), options.where, engines, options) for path in paths]
-
-
-def _look_at_file(path: str) -> Likely:
-    try:
-        return look_at(table_of(path, kind_of(path), None))
-    except FileError:
-        return look({})
+    return cluster_hint({name: values for name, values in columns.items() if name not in taken})

@@ -6,19 +6,22 @@ import mmap
 import os
 import re
 import shutil
+import struct
 import tempfile
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, Any, Final
 
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError
-from calibrant.files.arrow_messages import decompressed_bytes
 from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, Table, batch_rows, load
-from calibrant.files.local import located
-from calibrant.files.paths import reading, utf8_path
+from calibrant.files.engine import Engines, EngineTable, Table, batch_rows
+from calibrant.files.local import load, located, reading
+from calibrant.files.paths import utf8_path
 from calibrant.files.sql import engine_path, identifier, literal, period, with_paths
 from calibrant.inputs.memory import max_memory
 
@@ -31,7 +34,36 @@ _NUMBER = re.compile(r"halffloat|float|double|u?int\d+|bool")
 _KEPT = 1 << 24  # bytes of a mapped copy that are held in memory
 
 
-class ParquetTable(Table):
+class StoredTable(Table):
+    """A file whose schema says what its columns hold."""
+
+    failure: FileError | None = None  #: why the engine was not given all rows
+
+    def read_schema(self, schema: Any) -> None:
+        """Take over the columns of a schema."""
+        self._schema = schema
+        self.columns = tuple(schema.names)
+        nested = re.compile(r"struct<|map<|(large_|fixed_size_)?list<\w+: (not null )?struct<")
+        #: The columns that hold structs, maps or lists of structs.
+        self.structs = tuple(field.name for field in schema if nested.match(str(field.type)))
+        for field in schema:
+            kind = getattr(field.type, "value_type", field.type)  # of a list, or of categories
+            if _NUMBER.fullmatch(str(kind)):
+                self.dtypes[field.name] = np.dtype(kind.to_pandas_dtype())
+
+    def field(self, name: str) -> Any:
+        """Return the field of a column."""
+        return self._schema.field(self.columns.index(name))
+
+    @abstractmethod
+    def relation(self) -> str:
+        """Return the SQL of the table."""
+
+    def register(self, connection: Any, columns: tuple[str, ...]) -> None:
+        """Give columns to the engine, where it does not read the file itself."""
+
+
+class ParquetTable(StoredTable):
     """A Parquet file."""
 
     def __init__(self, path: str, engines: Engines | None = None) -> None:
@@ -39,11 +71,13 @@ class ParquetTable(Table):
         self._engines = engines or Engines([path])
         self._parquet = load("pyarrow.parquet", f"to read {os.path.basename(path)}")
         with reading(path), self._open() as file:
-            self._schema = file.schema_arrow
-            self.columns = tuple(self._schema.names)
-            self.structs = _structs(self._schema)
+            self.read_schema(file.schema_arrow)
             self.rows = file.metadata.num_rows
-            self.dtypes = _dtypes(self._schema)
+
+    def relation(self) -> str:
+        """Return the SQL of the table."""
+        # A folder named year=2024 is no column of the file.
+        return f"read_parquet({engine_path(self.path)}, hive_partitioning=false)"
 
     def _open(self, names: Sequence[str] = ()) -> Any:
         """Open the file; columns of ``names`` come as codes, since a short file may repeat a long text often."""
@@ -60,7 +94,7 @@ class ParquetTable(Table):
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         used = selection.used
         words = {*selection.targets[:1], *selection.groups, *selection.clusters, *selection.keys}
-        texts = [name for name in used if name in words and str(self._field(name).type) in ("string", "large_string")]
+        texts = [name for name in used if name in words and str(self.field(name).type) in ("string", "large_string")]
         numbers = self._are_numbers(used)
         with reading(self.path), self._open(texts) as file:
             for batch in file.iter_batches(self._rows_at_a_time(file, used), columns=list(used)):
@@ -69,10 +103,7 @@ class ParquetTable(Table):
                 yield batch
 
     def _are_numbers(self, columns: Sequence[str]) -> bool:
-        return all(_NUMBER.fullmatch(str(self._field(name).type)) for name in columns)
-
-    def _field(self, name: str) -> Any:
-        return self._schema.field(self.columns.index(name))
+        return all(_NUMBER.fullmatch(str(self.field(name).type)) for name in columns)
 
     def _rows_at_a_time(self, file: Any, used: Sequence[str]) -> int:
         """Return how many rows make a batch.
@@ -80,12 +111,12 @@ class ParquetTable(Table):
         A short file may hold long lists. DuckDB says how many numbers there are: pyarrow 26 ends the process where the
         statistics of a column are damaged.
         """
-        lists = [name for name in used if self._field(name).type.num_fields]
+        lists = [name for name in used if self.field(name).type.num_fields]
         if not lists or not self.rows:
             return max(batch_rows(len(used)), _CELLS_OF_NUMBERS // len(used) if self._are_numbers(used) else 0)
         nested = " OR ".join(f"starts_with(path_in_schema, {literal(name + ', ')})" for name in lists)
         counts = f"SELECT sum(num_values) FROM parquet_metadata({engine_path(self.path)}) WHERE {nested}"
-        with self._engines.running(self._engines.connect(f"to read {os.path.basename(self.path)}")) as connection:
+        with self._engines.connection(f"to read {os.path.basename(self.path)}") as connection:
             numbers = int(connection.execute(counts).fetchone()[0] or 0)
         if numbers * 8 > BATCH:
             first = next(file.iter_batches(1, columns=lists))
@@ -96,7 +127,7 @@ class ParquetTable(Table):
         return min(batch_rows(len(used)), max(1, BATCH * self.rows // max(numbers * 8, 1)))
 
 
-class ArrowTable(Table):
+class ArrowTable(StoredTable):
     """An Arrow IPC file or stream (Feather is one).
 
     Batches are read one at a time. A batch may be larger than the memory: a file of large batches is copied to the
@@ -105,14 +136,14 @@ class ArrowTable(Table):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self.failure: FileError | None = None
         self._arrow = load("pyarrow", f"to read {os.path.basename(path)}")
         load("pyarrow.ipc", f"to read {os.path.basename(path)}")
         with reading(path), self._open(self._arrow.OSFile(utf8_path(path))) as reader:
-            self._schema = reader.schema
-            self.columns = tuple(self._schema.names)
-            self.structs = _structs(self._schema)
-            self.dtypes = _dtypes(self._schema)
+            self.read_schema(reader.schema)
+
+    def relation(self) -> str:
+        """Return the SQL of the table."""
+        return "calibrant_rows"
 
     @contextmanager
     def _reader(self, columns: tuple[str, ...]) -> Iterator[tuple[Any, mmap.mmap | None]]:
@@ -187,10 +218,10 @@ class ArrowTable(Table):
             remedy = f"write batches of at most {most / 1e9:.1f} GB, or set CALIBRANT_MAX_MEMORY to more"
             raise FileError(self.path, problem, remedy)
 
-    def stream(self, columns: tuple[str, ...]) -> Any:
-        """Return columns as an Arrow stream that the engine can read, once."""
+    def register(self, connection: Any, columns: tuple[str, ...]) -> None:
+        """Give columns to the engine as an Arrow stream, which it can read once."""
         # The engine knows no 16-bit floats in Arrow data; each is a 32-bit float too.
-        fields = [self._schema.field(self.columns.index(name)) for name in columns]
+        fields = list(map(self.field, columns))
         for number, field in enumerate(fields):
             if self.is_narrow(field.name):
                 kind, single = field.type, self._arrow.float32()
@@ -200,13 +231,13 @@ class ArrowTable(Table):
 
         def batches() -> Iterator[Any]:
             try:
-                for batch in self.batches(self.whatever(columns)):
+                for batch in self.batches(Selection(probs=columns)):
                     yield batch.cast(schema)
             except FileError as error:
                 self.failure = error  # the engine turns it into one of its own
                 raise
 
-        return self._arrow.RecordBatchReader.from_batches(schema, batches())
+        connection.register(self.relation(), self._arrow.RecordBatchReader.from_batches(schema, batches()))
 
 
 def _batches(reader: Any) -> Iterator[Any]:
@@ -218,14 +249,14 @@ def _batches(reader: Any) -> Iterator[Any]:
 class FilteredTable(EngineTable):
     """A Parquet or Arrow file under a condition, with expressions for groups or clusters, or columns within structs."""
 
-    def __init__(self, stored: ParquetTable | ArrowTable, where: str | None, engines: Engines | None = None) -> None:
+    def __init__(self, stored: StoredTable, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(stored.path, where, engines)
         self._stored = stored
         self._asked: dict[str, str] = {}  # the paths within structs that are used, with their SQL
         self._streamed = self.columns = stored.columns
         self.dtypes = stored.dtypes
         if stored.structs:
-            with self._engines.running(self.connect()) as connection, reading(self.path):
+            with self.connection() as connection, reading(self.path):
                 rows = connection.sql(f"SELECT * FROM {self.relation()}")
                 types = dict(zip(rows.columns, rows.types, strict=True))
             paths = self.paths_of(types)
@@ -240,38 +271,35 @@ class FilteredTable(EngineTable):
         kinds: list[Any] = []
         with suppress(Exception):  # reading the file says what is wrong
             self._check_one("--score", column)
-            with self._engines.running(self.connect()) as connection:
+            with self.connection() as connection:
                 kinds = connection.sql(f"SELECT (\n{period(column)}\n) FROM {self.relation()}").types
         return np.dtype(np.float32 if list(map(str, kinds)) == ["FLOAT"] else np.float64)
 
     def learn(self, selection: Selection) -> bool:
         """Note the columns that are used: the others of an Arrow file are not read."""
-        sql = [*self.expressions(selection), *([] if self.where is None else [self.where])]
         paths = [name for name in selection.used if name in self._paths]
-        mentioned = {*selection.used, *(name for each in (*sql, *paths) for name in self.mentioned(each))}
+        mentioned = {*selection.used, *self.mentioned(*self.own_sql(selection), *paths)}
         self._streamed = tuple(name for name in self._stored.columns if name in mentioned)
         self._asked = {name: each for name, each in self._paths.items() if name in mentioned}
         return True
 
-    def connect(self) -> Any:
-        """Open an engine that knows the file as a table."""
-        connection = super().connect()
-        if isinstance(self._stored, ArrowTable):
-            connection.register("calibrant_rows", self._stored.stream(self._streamed))
-        return connection
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """Open a connection that knows the file as a table."""
+        with super().connection() as connection:
+            self._stored.register(connection, self._streamed)
+            yield connection
 
     def explain(self, error: Exception, condition: bool = True) -> CalibrantError:
         """Turn an error of the engine into one line, about the file if that is damaged."""
-        if isinstance(self._stored, ArrowTable) and self._stored.failure is not None:
-            return self._stored.failure
-        return super().explain(error, condition and not self._is_damaged())
+        return self._stored.failure or super().explain(error, condition and not self._is_damaged())
 
     def _is_damaged(self) -> bool:
         """Return whether a Parquet file cannot be read without the condition either."""
         if isinstance(self._stored, ArrowTable):
             return False
         sums = ", ".join(f"sum(hash({identifier(name)}))" for name in self._streamed)
-        with self._engines.running(self.connect()) as connection:
+        with self.connection() as connection:
             try:
                 connection.execute(f"SELECT {sums} FROM {self.relation()}").fetchall()
             except Exception:
@@ -280,23 +308,184 @@ class FilteredTable(EngineTable):
 
     def relation(self) -> str:
         """Return the SQL of the table."""
-        if isinstance(self._stored, ArrowTable):
-            return with_paths("calibrant_rows", self._asked)
-        # A folder named year=2024 is no column of the file.
-        return with_paths(f"read_parquet({engine_path(self.path)}, hive_partitioning=false)", self._asked)
+        return with_paths(self._stored.relation(), self._asked)
 
 
-def _structs(schema: Any) -> tuple[str, ...]:
-    """Return the columns that hold structs, maps or lists of structs."""
-    nested = re.compile(r"struct<|map<|(large_|fixed_size_)?list<\w+: (not null )?struct<")
-    return tuple(field.name for field in schema if nested.match(str(field.type)))
+# ---------------------------------------------------------------- the size of decompressed Arrow data
+
+# How large the columns of an Arrow file become when they are decompressed, from its metadata alone. A kilobyte may
+# promise gigabytes, and Arrow reserves what is promised. So the promises are added up first. The layout is that of the
+# Arrow columnar format, version 1.5 (https://arrow.apache.org/docs/format/Columnar.html), and its metadata are
+# flatbuffers (https://flatbuffers.dev/internals).
+
+_DICTIONARY: Final = 2
+_BATCH: Final = 3
+_MOST_METADATA: Final = 1 << 26  # bytes of one message
+
+#: Buffers of a type without those of its children, by the name of its test in `pyarrow.types`; of other types there are
+#: two: the valid entries and the values, or of a union the types and the places, which a sparse one leaves out.
+_OWN_BUFFERS: Final = {
+    **dict.fromkeys(("is_null", "is_run_end_encoded"), 0),
+    **dict.fromkeys(("is_struct", "is_fixed_size_list"), 1),
+    **dict.fromkeys(("is_string", "is_large_string", "is_binary", "is_large_binary"), 3),
+    **dict.fromkeys(("is_list_view", "is_large_list_view"), 3),
+}
 
 
-def _dtypes(schema: Any) -> dict[str, np.dtype[Any]]:
-    """Return the types of the columns of numbers and of lists of them."""
-    dtypes = {}
-    for field in schema:
-        kind = getattr(field.type, "value_type", field.type)  # of a list, or of categories
-        if _NUMBER.fullmatch(str(kind)):
-            dtypes[field.name] = np.dtype(kind.to_pandas_dtype())
-    return dtypes
+@dataclass(frozen=True)
+class _Message:
+    """The header of a message, and where its body lies in the file."""
+
+    kind: int
+    header: _Table
+    start: int
+    length: int
+
+
+def decompressed_bytes(path: str, schema: Any, columns: Collection[str]) -> int:
+    """Return the most bytes that one batch takes: those columns, and all dictionaries so far.
+
+    Raises
+    ------
+    ValueError, struct.error
+        For a damaged file.
+    """
+    dictionaries = most = 0
+    path = located(path)
+    with open(path, "rb") as stream:
+        for message in _messages(stream, os.path.getsize(path)):
+            if message.kind == _DICTIONARY:
+                dictionaries += sum(_sizes(stream, message, message.header.table(1)))
+            elif message.kind == _BATCH:
+                sizes = _sizes(stream, message, message.header)
+                if dictionaries + sum(sizes) > most:  # else no choice of columns exceeds it
+                    views, remaining = iter(message.header.vector(4, "<q")), iter(sizes)
+                    of_fields = {field.name: sum(islice(remaining, _buffers(field.type, views))) for field in schema}
+                    most = max(most, dictionaries + sum(of_fields[name] for name in of_fields.keys() & set(columns)))
+    return max(most, dictionaries)
+
+
+class _Table:
+    """A table of a flatbuffer: numbered fields."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self._at = at
+
+    @classmethod
+    def root(cls, data: bytes) -> _Table:
+        return cls(data, _number("<I", data, 0))
+
+    def _field(self, number: int) -> int:
+        """Return where a field is stored; 0 if it is left out."""
+        entries = self._at - _number("<i", self._data, self._at)
+        place = 4 + 2 * number
+        offset = _number("<H", self._data, entries + place) if place < _number("<H", self._data, entries) else 0
+        return self._at + offset if offset else 0
+
+    def number(self, field: int, layout: str) -> int:
+        at = self._field(field)
+        return _number(layout, self._data, at) if at else 0
+
+    def has(self, field: int) -> bool:
+        return self._field(field) > 0
+
+    def table(self, field: int) -> _Table:
+        at = self._field(field)
+        if not at:
+            msg = "a part of its metadata is missing"
+            raise ValueError(msg)
+        return _Table(self._data, at + _number("<I", self._data, at))
+
+    def vector(self, field: int, layout: str) -> list[tuple[int, ...]]:
+        """Return the structures of a vector."""
+        at = self._field(field)
+        if not at:
+            return []
+        at += _number("<I", self._data, at)
+        count, size = _number("<I", self._data, at), struct.calcsize(layout)
+        if count * size > len(self._data):
+            msg = "its metadata promise more entries than there are"
+            raise ValueError(msg)
+        return [struct.unpack_from(layout, self._data, at + 4 + k * size) for k in range(count)]
+
+
+def _number(layout: str, data: bytes, at: int) -> int:
+    if at < 0:
+        msg = "its metadata point outside"
+        raise ValueError(msg)
+    return int(struct.unpack_from(layout, data, at)[0])
+
+
+def _messages(stream: IO[bytes], size: int) -> Iterator[_Message]:
+    """Yield the messages of a file or a stream, as a reader would go through them."""
+    if stream.read(6) != b"ARROW1":
+        at = 0
+        while at < size and (message := _message(stream, at, size)) is not None:
+            yield message
+            at = message.start + message.length
+        return
+    stream.seek(max(size - 10, 0))
+    length = _number("<i", stream.read(4), 0)
+    stream.seek(max(size - 10 - length, 0))
+    footer = _Table.root(_read(stream, length))
+    for field in (2, 3):  # dictionaries, record batches
+        for at, metadata, body in footer.vector(field, "<qi4xq"):
+            message = _message(stream, at, size)
+            if message is None or (message.start, message.length) != (at + metadata, body):
+                msg = "its footer points to no batch"
+                raise ValueError(msg)
+            yield message
+
+
+def _message(stream: IO[bytes], at: int, size: int) -> _Message | None:
+    """Return the message there; None at the end of a stream."""
+    stream.seek(max(at, 0))
+    length = _number("<I", stream.read(4), 0)
+    if length == 0xFFFFFFFF:  # before version .15 there was no such mark
+        length = _number("<I", stream.read(4), 0)
+    if length == 0:
+        return None
+    message = _Table.root(_read(stream, length))
+    start, body = stream.tell(), message.number(3, "<q")
+    if not 0 <= body <= size - start:
+        msg = f"a batch of {body:,} bytes is promised and {size - start:,} are there"
+        raise ValueError(msg)
+    return _Message(message.number(1, "<B"), message.table(2), start, body)
+
+
+def _read(stream: IO[bytes], length: int) -> bytes:
+    data = stream.read(length) if 0 <= length <= _MOST_METADATA else b""
+    if len(data) < length or not data:
+        msg = f"{length:,} bytes of metadata are promised and {len(data):,} are there"
+        raise ValueError(msg)
+    return data
+
+
+def _sizes(stream: IO[bytes], message: _Message, batch: _Table) -> list[int]:
+    """Return the size of each buffer of a batch; compressed ones begin with the size that they will have."""
+    compressed, sizes = batch.has(3), []
+    for offset, length in batch.vector(2, "<qq"):
+        if not (offset >= 0 and 0 <= length <= message.length - offset):
+            msg = "a column lies outside its batch"
+            raise ValueError(msg)
+        size = 0  # what is not compressed is no larger than the file
+        if compressed and length >= 8:
+            stream.seek(message.start + offset)
+            promised = _number("<q", stream.read(8), 0)
+            size = length - 8 if promised == -1 else max(promised, 0)
+        sizes.append(size)
+    return sizes
+
+
+def _buffers(kind: Any, views: Iterator[tuple[int, ...]]) -> int:
+    """Return how many buffers a column of a type has; ``views`` are the numbers of those of text views."""
+    from pyarrow import types
+
+    kind = getattr(kind, "storage_type", kind)  # of an extension
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return 2 + next(views, (0,))[0]
+    count_of_own = next((count for of_type, count in _OWN_BUFFERS.items() if getattr(types, of_type)(kind)), 2)
+    if types.is_union(kind) and kind.mode == "sparse":
+        count_of_own = 1
+    return count_of_own + sum(_buffers(kind.field(k).type, views) for k in range(kind.num_fields))

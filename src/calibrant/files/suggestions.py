@@ -17,19 +17,21 @@ One reading that is left is proposed, and several are listed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from calibrant.errors import quoted
-from calibrant.files.column_options import Options
-from calibrant.files.columns import Reading, Selection, Unnamed
-from calibrant.files.likely import ROUNDING, Likely, fraction, look
-from calibrant.files.roles import (
+from calibrant.files.columns import Options, Reading, Selection, Unnamed
+from calibrant.files.likely import (
+    ROUNDING,
+    Likely,
     event_of,
+    fraction,
     is_about_a_prediction,
+    look,
     order_of,
     says_confidence,
     says_label,
@@ -78,44 +80,58 @@ def is_doubtful(selection: Selection, columns: Sequence[str], options: Options) 
 
 def ask(path: str, selection: Selection, likely: Likely, options: Options) -> None:
     """Raise the question that a file needs though its columns have usual names, unless one reading is left."""
-    target, score, noun = selection.targets[0], selection.probs[0], selection.noun
-    one_event = len(selection.probs) == 1
+    target, score, one_event = selection.targets[0], selection.probs[0], len(selection.probs) == 1
     if options.percent:
-        likely = look({**likely.cells, **{name: list(map(fraction, likely.cells[name])) for name in selection.probs}})
-    kept = Reading(("--outcome", target), f"if {quoted(target)} holds the true outcome")
-    readings = [kept]
-    problem = f"{quoted(score)} may be the probability of a predicted label"
-    remedy = "choose what the columns are"
+        likely = _as_fractions(likely, selection.probs)
     if one_event and says_predicted(score) and score in likely.outcomes and len(likely.words(score)) > 1:
-        problem, remedy = f"{quoted(score)} holds two values, as predicted labels do", "name the probabilities"
-        readings = [Reading(("--score", score), f"if {quoted(score)} holds probabilities", always=True)]
-    elif options.outcome is not None or options.target is not None:
+        problem = f"{quoted(score)} holds two values, as predicted labels do"
+        reading = Reading(("--score", score), f"if {quoted(score)} holds probabilities", always=True)
+        raise _asking(path, problem, "name the probabilities", [reading], selection.noun)
+    if options.outcome is not None or options.target is not None:
         return
-    elif not one_event or score in likely.rows:
-        kept = Reading(("--target", target), f"if {quoted(target)} holds the true class")
-        readings = [kept]
-        if says_right(target):
-            problem = f"{quoted(target)} says whether a prediction was right, and not the true class"
-            asked = replace(options, probs=",".join(selection.probs))
-            readings = _readings(likely, asked) or [replace(kept, always=True)]
-        elif _follows(likely, selection.probs, target):
-            problem = f"{quoted(target)} has the largest probability in every row, as a predicted class has"
-            readings = _readings(likely, replace(options, probs=",".join(selection.probs))) or readings
+    usual = Reading(("--outcome", target), f"if {quoted(target)} holds the true outcome")
+    problem, remedy, readings = "", "choose what the columns are", [usual]
+    if not one_event or score in likely.rows:
+        usual = Reading(("--target", target), f"if {quoted(target)} holds the true class")
+        problem, readings = _question_of_classes(likely, selection, options, usual)
     elif says_right(target):
         problem = f"{quoted(score)} is below 1/2 in some rows, and {quoted(target)} says whether a prediction was right"
-        readings = _of_right(likely, score, target)
-        if options.percent and len(readings) > 1:  # the expressions compare fractions
-            readings = [replace(readings[-1], always=True)]
+        readings = _of_right(likely, score, target, percent=options.percent)
     elif score in likely.scores:
+        problem = f"{quoted(score)} may be the probability of a predicted label"
         truths = _truths(likely, options) if says_label(target) else [target]
         readings = _of_scores(likely, [score], truths, options) or readings
-        only = len(readings) == 1 and readings[0].options[-2:] == kept.options
-        if only and says_label(target) and _may_be_of(likely, score, target):
+        if _is_predicted_alone(likely, score, target, readings):
             problem = f"{quoted(score)} may be the probability of the predicted label {quoted(target)}"
-            problem += f", and no {noun} looks like the truth"
-            remedy, readings = f"add a {noun} with the truth, and name it", [replace(kept, always=True)]
-    if [(reading.options[-2:], reading.always) for reading in readings] != [(kept.options, False)]:
-        raise _asking(path, problem, remedy, readings, noun)
+            problem += f", and no {selection.noun} looks like the truth"
+            remedy, readings = f"add a {selection.noun} with the truth, and name it", [replace(usual, always=True)]
+    if [(reading.options[-2:], reading.always) for reading in readings] != [(usual.options, False)]:
+        raise _asking(path, problem, remedy, readings, selection.noun)
+
+
+def _as_fractions(likely: Likely, columns: Sequence[str]) -> Likely:
+    """Return the same with columns in per cent as fractions."""
+    return look({**likely.cells, **{name: list(map(fraction, likely.cells[name])) for name in columns}})
+
+
+def _is_predicted_alone(likely: Likely, score: str, target: str, readings: Sequence[Reading]) -> bool:
+    """Whether the only truth that is left is named as a label, and may be the predicted label of the score."""
+    only = len(readings) == 1 and readings[0].options[-2:] == ("--outcome", target)
+    return only and says_label(target) and _may_be_of(likely, score, target)
+
+
+def _question_of_classes(
+    likely: Likely, selection: Selection, options: Options, usual: Reading
+) -> tuple[str, list[Reading]]:
+    """Return what may be wrong with the target of columns of classes, and the readings; the usual one if nothing."""
+    target, asked = selection.targets[0], replace(options, probs=",".join(selection.probs))
+    if says_right(target):
+        problem = f"{quoted(target)} says whether a prediction was right, and not the true class"
+        return problem, _readings(likely, asked) or [replace(usual, always=True)]
+    if _follows(likely, selection.probs, target):
+        problem = f"{quoted(target)} has the largest probability in every row, as a predicted class has"
+        return problem, _readings(likely, asked) or [usual]
+    return "", [usual]
 
 
 def best_pair(scores: Sequence[str], outcomes: Sequence[str], likely: Likely) -> tuple[str, str] | None:
@@ -181,42 +197,43 @@ def _unmatched(likely: Likely, options: Options) -> str:
 def _readings(likely: Likely, options: Options) -> list[Reading]:
     """Return the readings that names and values allow, each as the options that are not yet there."""
     truth = options.outcome or options.target
-    given = {("--score", options.score), ("--probs", options.probs), ("--outcome", truth), ("--target", truth)}
-    given |= {("--score", name) for name in options.models}
+    stated = {("--score", options.score), ("--probs", options.probs), ("--outcome", truth), ("--target", truth)}
+    stated |= {("--score", name) for name in options.models}
     readings: dict[tuple[str, ...], Reading] = {}
     for reading in _all_readings(likely, options):
         pairs = zip(reading.options[::2], reading.options[1::2], strict=True)
-        left = tuple(word for pair in pairs if pair not in given for word in pair)
+        left = tuple(word for pair in pairs if pair not in stated for word in pair)
         readings.setdefault(left, replace(reading, options=left))
     return [reading for left, reading in readings.items() if left]
 
 
 def _all_readings(likely: Likely, options: Options) -> list[Reading]:
     truth = options.outcome or options.target
-    truths = _truths(likely, options) if truth is None else [truth] if truth in likely.cells else []
-    if options.score is not None and options.score not in likely.cells:
-        return []  # an expression, whose values are not known here
-    if options.score is not None or options.models:
-        return _of_scores(likely, list(options.models) if options.score is None else [options.score], truths, options)
+    truths = _truths(likely, options) if truth is None else [truth] * (truth in likely.cells)
+    if options.score is not None:  # of an expression, the values are not known here
+        return _of_scores(likely, [options.score], truths, options) if options.score in likely.cells else []
+    if options.models:
+        return _of_scores(likely, list(options.models), truths, options)
     if options.probs is not None:
         return _of_classes(likely, [name.strip() for name in options.probs.split(",")], truths, options)
-    several = _multilabel(likely)
-    if several and truth is None:
-        scores, targets = zip(*several, strict=True)
-        notion = () if scores in likely.tables and len(scores) > 2 else ("--notion", "multilabel")  # else one-hot
-        return [Reading(("--probs", ",".join(scores), "--target", ",".join(targets), *notion))]
+    labels = _multilabel(likely) if truth is None else []
+    return labels or _of_free_columns(likely, truths, options)
+
+
+def _of_free_columns(likely: Likely, truths: Sequence[str], options: Options) -> list[Reading]:
+    """Return the readings of free columns: as classes, else as an event and its complement, else as scores."""
     free = [name for name in likely.scores if name not in _taken(options)]
     tables = [table for table in likely.tables if set(table) <= set(free)]
     wide = [table for table in tables if len(table) > 2]
-    readings = [
-        each
-        for columns in [(name,) for name in likely.rows] or wide
-        for each in _of_classes(likely, columns, truths, options)
-    ]
-    if not readings and not wide:
-        readings = [each for pair in tables for each in _of_complements(likely, pair, truths)]
-    named = [name for name in free if _SCORE.search(name) or any(_are_alike(name, truth) for truth in truths)]
-    return readings if readings or wide else _of_scores(likely, named or free, truths, options)
+    candidates = list(zip(likely.rows, strict=True)) or wide
+    readings = [each for columns in candidates for each in _of_classes(likely, columns, truths, options)]
+    if readings or wide:
+        return readings
+    readings = [each for pair in tables for each in _of_complements(likely, pair, truths)]
+    if readings:
+        return readings
+    named = [name for name in free if _SCORE.search(name) or _alike(name, truths)]
+    return _of_scores(likely, named or free, truths, options)
 
 
 def _taken(options: Options) -> set[str | None]:
@@ -239,33 +256,42 @@ def _of_scores(likely: Likely, scores: Sequence[str], truths: Sequence[str], opt
     if len(scores) == 1:
         guesses = _guesses(likely, scores, truths)
         truths, predicted = [name for name in truths if name not in guesses], [*predicted, *guesses]
-    several = {label for name in predicted if len(likely.words(name)) > 2 for label in likely.words(name)}
-    fitting = [
-        name
-        for name in truths
-        if name in likely.outcomes
-        or _is_of_two_labels(likely, scores, name)
-        or (len(scores) == 1 and several.intersection(likely.words(name)))
-    ]
-    pairs = _best_pairs(scores, fitting, likely)[: 2 * _LISTED]
+    pairs = _best_pairs(scores, _fitting(likely, scores, truths, predicted), likely)[: 2 * _LISTED]
     readings = [each for score, truth in pairs for each in _of_pair(likely, score, truth, truths, predicted)]
     if options.models or options.percent:  # models are columns, and the expressions are of fractions
         readings = [each for each in readings if each.options[1] in scores]
-    if len(scores) > 1:
+    if len(scores) != 1:
         return readings
-    right = [name for name in likely.outcomes if says_right(name) and name not in _taken(options)]
-    of_right = [each for name in right for each in _of_right(likely, scores[0], name)]
-    follow = any(says_label(name) and _follows(likely, scores, name) for _, name in pairs)
+    return _with_right(likely, scores[0], [truth for _, truth in pairs], readings, _taken(options))
+
+
+def _with_right(
+    likely: Likely, score: str, truths: Sequence[str], readings: list[Reading], taken: Collection[str | None]
+) -> list[Reading]:
+    """Return the readings of a score, with those beside columns that say whether a prediction was right."""
+    right = [name for name in likely.outcomes if says_right(name) and name not in taken]
+    of_right = [each for name in right for each in _of_right(likely, score, name)]
+    if right and any(says_label(name) and _follows(likely, [score], name) for name in truths):
+        return of_right
     sure = any(
-        _is_named_so(score, name) and not (says_label(name) and _may_be_of(likely, score, name))
-        for score, name in pairs
+        _is_named_so(score, name) and not (says_label(name) and _may_be_of(likely, score, name)) for name in truths
     )
-    return of_right if follow and right else readings if sure else [*of_right, *readings]
+    return readings if sure else [*of_right, *readings]
 
 
-def _is_of_two_labels(likely: Likely, scores: Sequence[str], name: str) -> bool:
-    """Whether two other numbers than 0 and 1 are labels: by the name of their column."""
-    return len(likely.words(name)) <= 2 and any(_is_named_so(score, name) for score in scores)
+def _fitting(likely: Likely, scores: Sequence[str], truths: Sequence[str], predicted: Sequence[str]) -> list[str]:
+    """Return the truths that scores may be about: outcomes, two labels, or more labels of which one was predicted.
+
+    Whether two other numbers than 0 and 1 are labels, the name of their column decides.
+    """
+    several = {label for name in predicted if len(likely.words(name)) > 2 for label in likely.words(name)}
+    return [
+        name
+        for name in truths
+        if name in likely.outcomes
+        or (len(likely.words(name)) <= 2 and any(_is_named_so(score, name) for score in scores))
+        or (len(scores) == 1 and several.intersection(likely.words(name)))
+    ]
 
 
 def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], predicted: Sequence[str]) -> list[Reading]:
@@ -278,13 +304,9 @@ def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], pred
     case = f"if {quoted(score)} is the probability of {quoted(truth)}"
     event = Reading(("--score", score, "--outcome", truth), case, is_named=named)
     readings = [event] if truth in likely.outcomes or len(likely.words(truth)) <= 2 else []
-    others = [name for name in truths if name != truth and _may_be_of(likely, score, name)]
-    labels = [name for name in others if says_label(name)]
-    rivals = [] if says_true(truth) or labels else _best(others, [score], likely)
-    for guess in dict.fromkeys((*predicted, *labels, *rivals)):
-        words, others_words = set(likely.words(truth)), set(likely.words(guess))
-        if not words & others_words or (guess not in predicted and len(words) <= 2 and words != others_words):
-            continue
+    guesses, rivals = _predicted_labels(likely, score, truth, truths, predicted)
+    for guess in guesses:
+        words, guess_words = set(likely.words(truth)), set(likely.words(guess))
         if event in readings and not _may_be_of(likely, score, guess):
             continue
         if event in readings and guess not in rivals and not _follows(likely, [score], guess):
@@ -294,12 +316,29 @@ def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], pred
         case = f"if {quoted(score)} is the probability of the predicted label {quoted(one)}{doubt}"
         right = f"{sql_name(one)} = {sql_name(other)}"
         readings.append(Reading(("--score", score, "--outcome", right), case, is_named=named, sql=True))
-        if not doubt and len(words) == len(others_words) == 2 == len(words & others_words):
+        if not doubt and len(words) == len(guess_words) == 2 == len(words & guess_words):
             readings += [
                 Reading(options, f"{case}, as the probability of the event", is_named=named, sql=True)
                 for options in _as_event(likely, score, other, one)
             ]
     return readings
+
+
+def _predicted_labels(
+    likely: Likely, score: str, truth: str, truths: Sequence[str], predicted: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the columns that may hold the predicted labels beside a truth, and those of them that may be the truth."""
+    others = [name for name in truths if name != truth and _may_be_of(likely, score, name)]
+    labels = [name for name in others if says_label(name)]
+    rivals = [] if says_true(truth) or labels else _best(others, [score], likely)
+    words = set(likely.words(truth))
+    guesses = [
+        name
+        for name in dict.fromkeys((*predicted, *labels, *rivals))
+        if not words.isdisjoint(likely.words(name))
+        and (name in predicted or len(words) > 2 or words == set(likely.words(name)))
+    ]
+    return guesses, rivals
 
 
 def _as_event(likely: Likely, score: str, truth: str, predicted: str) -> list[tuple[str, ...]]:
@@ -321,7 +360,7 @@ def _equals(name: str, label: str) -> str:
     return {"1": f"{column} = 1", "true": column}.get(label, f"{column} = {literal(label)}")
 
 
-def _of_right(likely: Likely, score: str, right: str) -> list[Reading]:
+def _of_right(likely: Likely, score: str, right: str, *, percent: bool = False) -> list[Reading]:
     """Return the readings of a score beside a column that says whether a prediction was right."""
     answer = Reading(
         ("--score", score, "--outcome", right), f"if {quoted(score)} is the probability that {quoted(right)} is true"
@@ -330,6 +369,8 @@ def _of_right(likely: Likely, score: str, right: str) -> list[Reading]:
     yes = event_of(words)
     if score not in likely.scores or yes is None or says_confidence(score) or np.nanmin(likely.numbers(score)) >= 0.5:
         return [answer]
+    if percent:  # the expressions compare fractions
+        return [replace(answer, always=True)]
     event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({_equals(right, yes)})")
     case = f"if {quoted(score)} is the probability of an event that was predicted from 1/2 on"
     return [
@@ -384,15 +425,19 @@ def _of_classes(likely: Likely, columns: Sequence[str], truths: Sequence[str], o
     return readings
 
 
-def _multilabel(likely: Likely) -> list[tuple[str, str]]:
-    """Return the scores of several labels, each with its outcome: ``prob_toxic`` and ``toxic``, and so the others."""
+def _multilabel(likely: Likely) -> list[Reading]:
+    """Return the reading of several labels' scores, each with its outcome: ``prob_toxic`` and ``toxic``, and so on."""
     of_words: dict[str, list[tuple[str, str]]] = {}
     for score in likely.scores:
         for outcome in likely.outcomes:
             if outcome != score and outcome in score:
                 of_words.setdefault(score.replace(outcome, "*", 1), []).append((score, outcome))
     pairs = max(of_words.values(), key=len, default=[])
-    return pairs if len(pairs) > 1 else []
+    if len(pairs) < 2:
+        return []
+    scores, targets = zip(*pairs, strict=True)
+    notion = () if scores in likely.tables and len(scores) > 2 else ("--notion", "multilabel")  # else one-hot
+    return [Reading(("--probs", ",".join(scores), "--target", ",".join(targets), *notion))]
 
 
 # ---------------------------------------------------------------- evidence
@@ -427,19 +472,24 @@ def _best_pairs(scores: Sequence[str], outcomes: Sequence[str], likely: Likely) 
     """
     if len(scores) * len(outcomes) > _PAIRS:  # no name is likely to decide
         return []
-    pairs = [(score, outcome) for score in scores for outcome in outcomes if score != outcome]
-    rivals = [name for name in likely.outcomes if not is_about_a_prediction(name)]
-    outcomes_of = {score: {name for name in rivals if _are_alike(score, name)} - {score} for score in scores}
-    scores_of = {name: {score for score in likely.scores if _are_alike(score, name)} - {name} for name in outcomes}
+    events = [name for name in likely.outcomes if not is_about_a_prediction(name)]
+    outcomes_of = {score: _alike(score, events) for score in scores}
+    scores_of = {name: _alike(name, likely.scores) for name in outcomes}
     pairs = [
         (score, name)
-        for score, name in pairs
-        if _are_alike(score, name) or not (outcomes_of[score] - {name} or scores_of[name] - {score})
+        for score in scores
+        for name in outcomes
+        if score != name and (_are_alike(score, name) or not (outcomes_of[score] - {name} or scores_of[name] - {score}))
     ]
     ranks = {pair: (*_rank(likely, *pair), not _SCORE.search(pair[0])) for pair in pairs}
     first = min(ranks.values(), default=None)
     best = [pair for pair in pairs if ranks[pair] == first][: 4 * _LISTED]  # more than an error lists
     return [pair for place, pair in enumerate(best) if not any(_are_complements(likely, pair, b) for b in best[:place])]
+
+
+def _alike(name: str, others: Sequence[str]) -> set[str]:
+    """Return the other columns that are named like one."""
+    return {other for other in others if other != name and _are_alike(name, other)}
 
 
 def _are_complements(likely: Likely, one: tuple[str, str], other: tuple[str, str]) -> bool:

@@ -13,16 +13,16 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from typing import Any, Final
 
 from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.columns import Selection
 from calibrant.files.engine import Engines, EngineTable
-from calibrant.files.json_shapes import ARRAY, LINES, shape_of
-from calibrant.files.local import located
-from calibrant.files.paths import LONGEST_LINE, bounded_lines, check_text, open_text, reading
-from calibrant.files.sql import engine_path, identifier, literal, sql_name, with_paths
+from calibrant.files.local import located, reading
+from calibrant.files.paths import LONGEST_LINE, LONGEST_OBJECT, bounded_lines, check_text, open_bytes, open_text
+from calibrant.files.sql import engine_path, identifier, literal, number_of, sql_name, with_paths
 
 SAMPLE = 20_000
 MOST_COLUMNS = 100_000
@@ -79,49 +79,64 @@ class CsvTable(EngineTable):
     def learn(self, selection: Selection) -> bool:
         """Type the columns of the condition by all their cells, and the targets by the first ones."""
         self._types, self.casts, self._as_text = {}, {}, []
-        asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
-        asked = [name for name in asked if name in self.columns]
-        names = [name for name in (*selection.groups, *selection.clusters, *selection.keys) if name in self.columns]
-        sql = [*self.expressions(selection), *([] if self.where is None else [self.where])]
-        mentioned = [name for each in sql for name in self.mentioned(each)]
-        kinds = self._sure_kinds([*asked, *names, *mentioned]) if sql else self._kinds(asked, f" LIMIT {SAMPLE}")
-        if names and not sql:
-            kinds |= self._sure_kinds(names)
-        numbers = self._plain_numbers([name for name in selection.groups if kinds.get(name) == NUMBER])
+        sql = self.own_sql(selection)
+        kinds = self._used_kinds(selection, sql)
+        plain_numbers = self._plain_numbers([name for name in selection.groups if kinds.get(name) == NUMBER])
         if sql:
             # A column with a single bad cell stays text: the condition may be there to leave that row out.
             self._types = {name: kind for name, kind in kinds.items() if kind not in (TEXT, MIXED, NUMBERS)}
         for name in self.used_numbers(selection):
-            self._cast(name, NUMBERS if kinds.get(name) == NUMBERS else NUMBER)
-            if not selection.percent or name not in selection.probs:  # per cents are read where all kinds of files are
-                continue
-            self.casts[name] = _pointed(name) if self.comma else self.text_of(name)
-            if kinds.get(name) == NUMBERS:
-                self.casts[name] = f"TRY_CAST(trim({identifier(name)}) AS {TEXT}[])"
-        name = selection.targets[0] if len(selection.targets) == 1 else ""
-        if name in kinds:
-            kind = kinds[name]
-            if selection.labels or kind in (TEXT, *TIMES):
-                self.casts[name] = self.text_of(name)
-            else:
-                self._cast(name, NUMBER if kind in (WHOLE, MIXED) else kind)
-                self.integers = frozenset([name]) if kind == WHOLE else frozenset()
-        for name in names:
+            self._cast_numbers(name, kinds.get(name), is_percent=selection.percent and name in selection.probs)
+        if len(selection.targets) == 1 and (name := selection.targets[0]) in kinds:
+            self._cast_target(name, kinds[name], is_label=selection.labels)
+        for name in self.used_names(selection):
             is_truth = kinds[name] == TRUTH and name in selection.groups
-            if kinds[name] in (WHOLE, *TIMES) or is_truth or name in numbers:
-                self._cast(name, kinds[name])  # it has the same name in every kind of file
-            elif name in self._types and name not in self._as_text:
-                self._as_text.append(name)
-                self.casts[name] = identifier(_TEXT_OF + name)
-            elif name not in self.casts:
-                self.casts[name] = self.text_of(name)
+            self._cast_name(name, kinds[name], is_typed=is_truth or name in plain_numbers)
         return self._any
+
+    def _used_kinds(self, selection: Selection, sql: Collection[str]) -> dict[str, str]:
+        """Return the kinds of the columns whose cells are not simply numbers."""
+        asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
+        asked = [name for name in asked if name in self.columns]
+        names = self.used_names(selection)
+        if sql:
+            return self._sure_kinds([*asked, *names, *self.mentioned(*sql)])
+        kinds = self._kinds(asked, f" LIMIT {SAMPLE}")
+        return kinds | self._sure_kinds(names) if names else kinds
+
+    def _cast_numbers(self, name: str, kind: str | None, *, is_percent: bool) -> None:
+        """Cast a column of numbers, or of lists of them; per cents are read where all kinds of files are."""
+        self._cast(name, NUMBERS if kind == NUMBERS else NUMBER)
+        if is_percent and kind == NUMBERS:
+            self.casts[name] = f"TRY_CAST(trim({identifier(name)}) AS {TEXT}[])"
+        elif is_percent:
+            self.casts[name] = _pointed(name) if self.comma else self.text_of(name)
+
+    def _cast_target(self, name: str, kind: str, *, is_label: bool) -> None:
+        """Cast a single column of targets: to text where it holds labels, to integers where all cells are."""
+        if is_label or kind in (TEXT, *TIMES):
+            self.casts[name] = self.text_of(name)
+        else:
+            self._cast(name, NUMBER if kind in (WHOLE, MIXED) else kind)
+            self.integers = frozenset([name]) if kind == WHOLE else frozenset()
+
+    def _cast_name(self, name: str, kind: str, *, is_typed: bool) -> None:
+        """Cast a column of names, so that they are alike in every kind of file."""
+        if is_typed or kind in (WHOLE, *TIMES):
+            self._cast(name, kind)
+        elif name in self._types and name not in self._as_text:
+            self._as_text.append(name)
+            self.casts[name] = identifier(_TEXT_OF + name)
+        elif name not in self.casts:
+            self.casts[name] = self.text_of(name)
 
     def _cast(self, name: str, kind: str) -> None:
         quoted = identifier(name)
         if kind == TRUTH:
             self.expected[name] = "true or false"
-        self.casts[name] = f"CAST({quoted} AS {kind})" if name in self._types else self.number_of(quoted, kind)
+        self.casts[name] = (
+            f"CAST({quoted} AS {kind})" if name in self._types else number_of(quoted, kind, comma=self.comma)
+        )
 
     def _kinds(self, names: Iterable[str], limit: str) -> dict[str, str]:
         names = list(dict.fromkeys(names)) or list(self.columns[:1])
@@ -133,7 +148,7 @@ class CsvTable(EngineTable):
 
     def _counted(self, name: str) -> dict[str, str]:
         """Return the SQL that counts a column's cells of each kind."""
-        return _counts(name, self.number_of(identifier(name)))
+        return _counts(name, number_of(identifier(name), comma=self.comma))
 
     def _sure_kinds(self, names: Iterable[str]) -> dict[str, str]:
         """Find the kinds that all cells have: what the first ones suggest is confirmed, or looked for again."""
@@ -187,7 +202,13 @@ def header(path: str) -> tuple[str, ...]:
     if not any(field.strip() for field in fields):
         raise FileError(path, "has an empty first line", remedy)
     # A nameless first column is what pandas writes for its index.
-    names = [field.strip() or f"column{number}" for number, field in enumerate(fields)]
+    names = tuple(field.strip() or f"column{number}" for number, field in enumerate(fields))
+    _check_header(path, names, remedy)
+    return names
+
+
+def _check_header(path: str, names: Sequence[str], remedy: str) -> None:
+    """Reject numbers, one name with separators of another format in it, and names that stand twice."""
     if all(re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", name) for name in names):
         raise FileError(path, f"has numbers in its first line ({', '.join(names[:3])})", remedy)
     if len(names) == 1:
@@ -198,7 +219,6 @@ def header(path: str) -> tuple[str, ...]:
     for name, count in Counter(names).items():
         if count > 1:
             raise FileError(path, f"has {count} columns named {quoted(name)}", "rename all but one")
-    return tuple(names)
 
 
 def separator(path: str) -> str:
@@ -245,10 +265,8 @@ def _pointed(name: str) -> str:
 
 
 def _kind(cells: int, *counts: int) -> str:
-    for kind, count in zip(KINDS, counts, strict=True):
-        if cells and count == cells:
-            return kind
-    return MIXED if counts[KINDS.index(NUMBER)] else TEXT
+    other = MIXED if counts[KINDS.index(NUMBER)] else TEXT
+    return next((kind for kind, count in zip(KINDS, counts, strict=True) if count == cells > 0), other)
 
 
 class JsonTable(EngineTable):
@@ -258,7 +276,7 @@ class JsonTable(EngineTable):
         super().__init__(path, where, engines)
         check_text(path, self._engines.check)
         self._shape = shape_of(path)
-        self._copy = self._engines.without_mark(path)
+        self._copy = self._engines.without_marks().get(path, path)
         self._paths: dict[str, str] = {}
         self._types = self._find_types()
         self.columns = tuple(self._types)
@@ -289,40 +307,42 @@ class JsonTable(EngineTable):
     def learn(self, selection: Selection) -> bool:
         """Cast what is not numbers already."""
         for name in self.used_numbers(selection):
-            kind = self._types[name]
-            if kind.startswith(("STRUCT", "MAP")) and not kind.endswith("[]"):
-                remedy = f"write numbers or lists of them, or name its keys, such as {name}.*"
-                raise FileError(self.path, f"column {quoted(name)} holds objects, not numbers", remedy)
-            if selection.percent and name in selection.probs:
-                if kind in ("JSON", TEXT):
-                    self.casts[name] = self.text_of(name)
-                elif kind == "JSON[]":
-                    self.casts[name] = f"CAST(to_json({identifier(name)}) AS {TEXT}[])"  # without the quotes of JSON
-            elif kind in ("JSON", TEXT):
-                self.casts[name] = self.number_of(self.text_of(name))
-            elif kind in ("JSON[]", "VARCHAR[]"):
-                texts = f"CAST({identifier(name)} AS {TEXT})"
-                self.casts[name] = (
-                    f"CASE WHEN contains({texts}, '_') THEN NULL ELSE TRY_CAST({identifier(name)} AS {NUMBERS}) END"
-                )
-        name = selection.targets[0] if len(selection.targets) == 1 else ""
-        if name in self.columns:
-            kind = self._types[name]
-            if kind == "JSON":
-                self.casts[name] = self.text_of(name) if selection.labels else self.number_of(self.text_of(name))
-            elif kind in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID"):
-                # A label that looks like a date is a label.
-                if name in self._paths:
-                    self.casts[name] = self.text_of(name)
-                else:
-                    self._types[name] = TEXT
-        names = [name for name in (*selection.groups, *selection.clusters, *selection.keys) if name in self.columns]
+            self._cast_numbers(name, self._types[name], is_percent=selection.percent and name in selection.probs)
+        if len(selection.targets) == 1 and (name := selection.targets[0]) in self.columns:
+            self._cast_target(name, self._types[name], is_label=selection.labels)
+        names = self.used_names(selection)
         for name in names:
             if self._types[name] == "JSON":
                 self.casts.setdefault(name, self.text_of(name))
-        sql = [*self.expressions(selection), *([] if self.where is None else [self.where])]
-        self._find_times([*names, *(name for each in sql for name in self.mentioned(each))])
+        self._find_times([*names, *self.mentioned(*self.own_sql(selection))])
         return True
+
+    def _cast_numbers(self, name: str, kind: str, *, is_percent: bool) -> None:
+        """Cast a column of numbers, or of lists of them; per cents are read where all kinds of files are."""
+        if kind.startswith(("STRUCT", "MAP")) and not kind.endswith("[]"):
+            remedy = f"write numbers or lists of them, or name its keys, such as {name}.*"
+            raise FileError(self.path, f"column {quoted(name)} holds objects, not numbers", remedy)
+        texts = f"CAST({identifier(name)} AS {TEXT})"
+        match kind:
+            case "JSON" | "VARCHAR":
+                text = self.text_of(name)
+                self.casts[name] = text if is_percent else number_of(text, comma=self.comma)
+            case "JSON[]" if is_percent:
+                self.casts[name] = f"CAST(to_json({identifier(name)}) AS {TEXT}[])"  # without the quotes of JSON
+            case "JSON[]" | "VARCHAR[]" if not is_percent:
+                numbers = f"TRY_CAST({identifier(name)} AS {NUMBERS})"
+                self.casts[name] = f"CASE WHEN contains({texts}, '_') THEN NULL ELSE {numbers} END"
+
+    def _cast_target(self, name: str, kind: str, *, is_label: bool) -> None:
+        """Cast a single column of targets; a label that looks like a date is a label."""
+        text = self.text_of(name)
+        if kind == "JSON":
+            self.casts[name] = text if is_label else number_of(text, comma=self.comma)
+        elif kind in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID"):
+            if name in self._paths:
+                self.casts[name] = text
+            else:
+                self._types[name] = TEXT
 
     def _find_times(self, names: Iterable[str]) -> None:
         """Give texts the type of times where all of them are: the engine finds them in some spellings alone."""
@@ -381,7 +401,7 @@ class JsonTable(EngineTable):
         table = f"{self._read()}, sample_size=-1)"
         too_many = threading.Event()
         patience = _PATIENCE + os.path.getsize(located(self.path)) / _BYTES_A_SECOND
-        with self._engines.running(self.connect()) as connection, self._engines.running(self.connect()) as counting:
+        with self.connection() as connection, self.connection() as counting:
 
             def count() -> None:
                 with suppress(Exception):  # the thread that waits for the types meets the same error
@@ -393,7 +413,7 @@ class JsonTable(EngineTable):
             timer.start()
             try:
                 answer = connection.sql(f"SELECT * FROM {table}")
-                found = dict(zip(answer.columns, answer.types, strict=True))
+                kinds = dict(zip(answer.columns, answer.types, strict=True))
             except Exception as error:
                 if too_many.is_set():
                     raise self._too_many_keys() from None
@@ -402,7 +422,7 @@ class JsonTable(EngineTable):
                 timer.cancel()
                 counting.interrupt()
                 timer.join()
-        types = {name: str(kind) for name, kind in found.items()}
+        types = {name: str(kind) for name, kind in kinds.items()}
         if len(types) > MOST_KEYS:
             raise self._too_many_keys()
         numbered = (match[1].lower() for match in map(_NUMBERED.fullmatch, types) if match)
@@ -410,7 +430,7 @@ class JsonTable(EngineTable):
             self.columns = tuple(sorted(key for (key,) in self.ask(self._keys())))
             self.check_names()
         self._types = types
-        inner = {name: each for name, each in self.paths_of(found).items() if name not in types}
+        inner = {name: each for name, each in self.paths_of(kinds).items() if name not in types}
         if len(inner) > MOST_INNER:
             problem = f"has more keys within objects than the {MOST_INNER:,} that are read"
             raise FileError(self.path, problem, "write the predictions as keys of their own, or as Parquet")
@@ -424,3 +444,97 @@ class JsonTable(EngineTable):
 
     def _too_many_keys(self) -> FileError:
         return FileError(self.path, f"has more keys than the {MOST_KEYS:,} that are read", _AS_LISTS)
+
+
+# ---------------------------------------------------------------- the shapes of JSON files
+
+LINES: Final = "newline_delimited"
+ARRAY: Final = "array"
+_AS_RECORDS: Final = "write an array of objects, as DataFrame.to_json(path, orient='records')"
+_HEAD: Final = 65_536
+
+
+def shape_of(path: str) -> str:
+    """Return whether a file holds an object a line or, in a ``.json``, an array of objects.
+
+    Raises
+    ------
+    FileError
+        For a file without rows, of another shape, or an array without its end.
+    """
+    with reading(path, "save it as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+        head = stream.read(_HEAD).lstrip()
+    if not head:
+        raise FileError(path, "holds no rows", "write the predictions again, or leave the file out")
+    is_lines = not located(path).lower().endswith((".json", ".json.gz"))
+    if head.startswith("{"):
+        _check_single(path, "write one object a line" if is_lines else _AS_RECORDS)
+        return LINES
+    remedy = "write one object a line, or name an array of objects .json" if is_lines else _AS_RECORDS
+    if is_lines or not head.startswith("["):
+        raise FileError(path, f"starts with {quoted(head[:10])}, not with an object", remedy)
+    first = head[1:].lstrip()
+    if first.startswith("]"):
+        raise FileError(path, "holds no rows", "write the predictions again, or leave the file out")
+    if first.startswith("["):
+        raise FileError(path, "holds an array of arrays (orient 'values'), without names of columns", _AS_RECORDS)
+    if first and not first.startswith("{"):
+        raise FileError(path, "holds an array, but not of objects", _AS_RECORDS)
+    if not _ends_with_bracket(path):
+        raise FileError(path, "holds an array without its end", "write it again: it is damaged")
+    return ARRAY
+
+
+def _ends_with_bracket(path: str) -> bool:
+    """Return whether an array is whole: DuckDB takes one that ends after a comma."""
+    last = b""
+    with reading(path), open_bytes(path) as stream:
+        if not located(path).lower().endswith(".gz"):
+            stream.seek(max(os.path.getsize(located(path)) - _HEAD, 0))
+        while data := stream.read(1 << 20):
+            last = data.rstrip()[-1:] or last
+    return last == b"]"
+
+
+def _check_single(path: str, remedy: str) -> None:
+    """Reject a file that is one object with all the rows in it."""
+    with reading(path, "save it as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+        lines = (line for line in bounded_lines(stream) if line.strip())
+        first = next(lines)
+        try:
+            content = json.loads(first)
+            if next(lines, None) is not None:
+                return
+        except RecursionError:  # its reader says so
+            return
+        except json.JSONDecodeError:  # an object over several lines, or a malformed one, which its reader names
+            stream.seek(0)
+            try:
+                content = json.loads(stream.read(LONGEST_OBJECT))
+            except (json.JSONDecodeError, RecursionError):
+                return
+            problem = "holds a single object over several lines"
+        else:
+            problem = ""
+    problem = _orient(content) or problem
+    if problem:
+        raise FileError(path, problem, remedy)
+
+
+def _orient(content: Any) -> str:
+    """Say in which way an object holds a table; empty for an object that may be a row."""
+    keys, values = set(content), list(content.values())
+    if {"columns", "data"} <= keys:
+        return "holds a table of orient 'split', not one object for each row"
+    if {"schema", "data"} <= keys:
+        return "holds a table of orient 'table', not one object for each row"
+    for key, value in content.items():
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            return f"holds one object, with rows in {quoted(key)}"
+    inner = [set(value) for value in values if isinstance(value, dict)]
+    if inner and len(inner) == len(values) and all(each == inner[0] for each in inner):
+        if all(key.isdigit() for key in keys):
+            return "holds a table of orient 'index', not one object for each row"
+        if all(key.isdigit() for key in inner[0]):
+            return "holds a table of orient 'columns', not one object for each row"
+    return ""

@@ -1,20 +1,20 @@
-"""Values of columns and arrays: names as numbers, labels as strings, per cents as fractions."""
+"""Values of columns and arrays: names as numbers, labels as strings, per cents as fractions, numbers as groups."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clusters import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
 from calibrant.errors import FileError, FileFault, quoted
-from calibrant.files.columns import Selection, listed
+from calibrant.files.columns import Cuts, Selection, listed
 from calibrant.inputs.groups import group_name
 
 PERCENT_REMEDY = "pass --percent if the numbers are per cent"
@@ -71,11 +71,13 @@ class Words:
 
     def array(self) -> NDArray[Any]:
         """Return the name of each row."""
-        found: NDArray[Any] = self.names[self.codes]
-        return found
+        names: NDArray[Any] = self.names[self.codes]
+        return names
 
-    def spelled(self, labels: tuple[str, ...]) -> Words:
-        """Return the words as strings, and ``1.0`` as ``1`` where a label is spelled so."""
+    def spelled(self, labels: tuple[str, ...] | None) -> Words:
+        """Return the words as strings, and ``1.0`` as ``1`` where a label is spelled so; without labels as they are."""
+        if labels is None:
+            return self
         return Words(np.array([_spell(name, labels) for name in self.names], dtype=object), self.codes)
 
 
@@ -105,41 +107,37 @@ def join(columns: list[Column]) -> Column:
 def join_into_array(columns: list[Column]) -> NDArray[Any]:
     """Join columns into one array. Each is freed once it is copied: ``columns`` is empty afterwards."""
     dtype, tail = np.result_type(*(column.dtype for column in columns)), columns[0].shape[1:]
-    whole, start = np.empty((sum(map(len, columns)), *tail), dtype), 0
+    joined, start = np.empty((sum(map(len, columns)), *tail), dtype), 0
     columns.reverse()
     while columns:
         column = columns.pop()
-        whole[start : start + len(column)] = column.array() if isinstance(column, Words) else column
+        joined[start : start + len(column)] = column.array() if isinstance(column, Words) else column
         start += len(column)
-    return whole
+    return joined
 
 
-class Vocabulary:
-    """Numbers for names of groups, in the order in which they come; names that are spelled alike have one number."""
+def group_numbers(words: Words, numbers: dict[str, int]) -> NDArray[np.int32]:
+    """Return the number of each row's group; a new name, in the order in which they come, gets the next number.
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._numbers)
-
-    def codes(self, words: Words) -> NDArray[np.int32]:
-        """Return the number of each row's name."""
-        numbers = [self._numbers.setdefault(group_name(name), len(self._numbers)) for name in words.names]
-        codes: NDArray[np.int32] = np.array(numbers, np.int32)[words.codes]
-        return codes
+    Names that are spelled alike have one number.
+    """
+    of_names = [numbers.setdefault(group_name(name), len(numbers)) for name in words.names]
+    codes: NDArray[np.int32] = np.array(of_names, np.int32)[words.codes]
+    return codes
 
 
 def combined(columns: Sequence[Column]) -> Column:
     """Return one label for each row of one or several columns: the texts of its values, joined."""
-    if len(columns) == 1:
-        return columns[0]
-    (names, codes), *others = map(_texts, columns)
+    return columns[0] if len(columns) == 1 else _crossed(map(_texts, columns), lambda one, more: one + SEPARATOR + more)
+
+
+def _crossed(columns: Iterable[tuple[list[Any], NDArray[np.intp]]], pair_name: Callable[[Any, Any], Any]) -> Words:
+    """Return the joined names of the pairs that occur in rows; a column has names, and the place of each row's name."""
+    (names, codes), *others = columns
     for more, places in others:
-        found, codes = np.unique(codes * len(more) + places, return_inverse=True)
-        pairs = zip(*(side.tolist() for side in np.divmod(found, len(more))), strict=True)
-        names = [names[a] + SEPARATOR + more[b] for a, b in pairs]
+        pairs, codes = np.unique(codes * len(more) + places, return_inverse=True)
+        firsts, seconds = (side.tolist() for side in np.divmod(pairs, len(more)))
+        names = [pair_name(names[a], more[b]) for a, b in zip(firsts, seconds, strict=True)]
     return Words(np.array(names, object), codes)
 
 
@@ -163,8 +161,8 @@ def labels_of_column(column: Column) -> ClusterLabels:
 def class_indices(labels: Words, names: Sequence[str]) -> NDArray[Any]:
     """Return the class of each label, or the labels where one is not among the names."""
     places = {name: place for place, name in enumerate(names)}
-    found: NDArray[Any] = np.array([places.get(name, -1) for name in labels.names.tolist()], np.int32)[labels.codes]
-    return labels.array() if found.min(initial=0) < 0 else found
+    classes: NDArray[Any] = np.array([places.get(name, -1) for name in labels.names.tolist()], np.int32)[labels.codes]
+    return labels.array() if classes.min(initial=0) < 0 else classes
 
 
 def truth_values(targets: Column, selection: Selection) -> Column:
@@ -218,35 +216,22 @@ def is_signed(text: str) -> bool:
     return text.strip().endswith("%") and not math.isnan(fraction(text))
 
 
+@dataclass
 class Percents:
     """Per cents of one column, some rows after the other, as fractions.
 
     Numbers from 0 to 100 and texts such as ``85%`` are divided by 100; nothing else is read as a per cent. The quotient
     is the double nearest to it, so that ``85``, ``"85%"`` and a caller's own ``85 / 100`` are equal.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    place : callable
-        From a row's position to the row and the column in words.
-    remedy : callable
-        From a bad cell's text to what can be done about it.
-    column : str or None
-        The column of a table.
     """
 
-    def __init__(
-        self, path: str, place: Callable[[int], str], remedy: Callable[[str], str], column: str | None = None
-    ) -> None:
-        self._path = path
-        self._place = place
-        self._remedy = remedy
-        self._column = column
-        self._has_sign = False
-        self._unsigned: tuple[int, str] | None = None  # the first cell that may be a fraction: its row and its text
-        #: The largest number, less what rounding may add to it; infinite once a sign says that all are per cents.
-        self.largest = 0.0
+    path: str
+    place: Callable[[int], str]  #: from a row's position to the row and the column in words
+    remedy: Callable[[str], str]  #: from a bad cell's text to what can be done about it
+    column: str | None = None  #: of a table
+    #: The largest number, less what rounding may add to it; infinite once a sign says that all are per cents.
+    largest: float = 0.0
+    _has_sign: bool = False
+    _unsigned: tuple[int, str] | None = None  # the first cell that may be a fraction: its row and its text
 
     def fractions(self, values: Column, start: int, width: int = 1) -> NDArray[Any]:
         """Return the next values as fractions: ``width`` of each row, the first row at position ``start``.
@@ -270,9 +255,9 @@ class Percents:
             cell = values.names[values.codes[bad[0]]] if isinstance(values, Words) else values.reshape(-1)[bad[0]]
             text = str(cell) if isinstance(values, Words) else str(cell).removesuffix(".0")
             got = shown(text) if isinstance(values, Words) else text
-            problem = f"{self._place(start + int(bad[0]) // width)}: {got} is not a per cent from 0 to 100"
+            problem = f"{self.place(start + int(bad[0]) // width)}: {got} is not a per cent from 0 to 100"
             problem = f"{problem}, such as 85 or '85%'"
-            raise FileError(self._path, problem, self._remedy(text), fault=FileFault.VALUE, column=self._column)
+            raise FileError(self.path, problem, self.remedy(text), fault=FileFault.VALUE, column=self.column)
         rounding = 8 * float(np.finfo(shares.dtype).eps)
         largest = math.inf if self._has_sign else 100 * float(shares.max(initial=0)) / (1 + rounding)
         self.largest = max(self.largest, largest)
@@ -286,8 +271,8 @@ class Percents:
             self._unsigned = start + first // width, texts[codes[first]]
         if self._has_sign and self._unsigned is not None:
             row, text = self._unsigned
-            problem = f"{self._place(row)}: {shown(text)} may be a fraction: it has no per-cent sign, and others have"
-            raise FileError(self._path, f"{problem} one", "write all cells alike")
+            problem = f"{self.place(row)}: {shown(text)} may be a fraction: it has no per-cent sign, and others have"
+            raise FileError(self.path, f"{problem} one", "write all cells alike")
 
 
 def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
@@ -303,3 +288,117 @@ def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
     if 0 < largest <= 1:
         problem = f"--percent is given, and no value of {listed(names)} exceeds 1: the numbers look like fractions"
         raise FileError(path, problem, "leave --percent out, or write per cents with their sign, such as 0.5%")
+
+
+# ---------------------------------------------------------------- groups
+
+
+#: Numbers of more different values than this are cut, into so many groups.
+MOST_VALUES: Final = 50
+PARTS: Final = 5
+
+#: What stands between the names of several columns.
+BETWEEN: Final = " · "
+
+#: Different values that are counted; of more, the last bits are dropped.
+_COUNTED: Final = 1 << 20
+
+#: A number as text. Codes such as 02134 and words such as inf are names.
+_NUMBER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+
+
+class Values:
+    """The different numbers of a column with their counts, some rows after the other, in any order.
+
+    Up to 2^20 different numbers are counted one by one. Of more, the last bits are dropped, as few as are needed: the
+    groups are then a little less equal in size.
+    """
+
+    def __init__(self) -> None:
+        self._values: NDArray[np.float64] = np.empty(0)
+        self._counts: NDArray[np.int64] = np.empty(0, np.int64)
+        self._dropped = 0
+        self._lows: NDArray[np.float64] = np.empty(0)
+        self._highs: NDArray[np.float64] = np.empty(0)
+        self._waiting: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
+        self.numbers = True
+
+    def add(self, words: Words) -> None:
+        """Count rows, while all are numbers."""
+        names = words.names
+        if names.dtype.kind in "OUS":
+            self.numbers = self.numbers and all(_NUMBER.fullmatch(str(name)) for name in names)
+        else:
+            self.numbers = self.numbers and names.dtype.kind in "iuf"
+        if not self.numbers:
+            return
+        numbers = names.astype(str).astype(np.float64) if names.dtype.kind in "OUS" else names.astype(np.float64)
+        counts = np.bincount(words.codes, minlength=len(names))
+        is_known = ~np.isnan(numbers) & (counts > 0)
+        self._waiting.append((numbers[is_known] + 0.0, counts[is_known]))  # of -0.0 and 0.0 one value
+        if sum(len(numbers) for numbers, _ in self._waiting) >= _COUNTED:
+            self._merge()
+
+    def cuts(self) -> Cuts | None:
+        """Return the groups of equal size; None where the values are names, or few numbers."""
+        self._merge()
+        if not self.numbers or len(self._values) <= MOST_VALUES:
+            return None
+        ends = np.cumsum(self._counts)
+        wanted = ends[-1] * np.arange(1, PARTS + 1) / PARTS
+        lasts = np.unique(np.searchsorted(ends, wanted))
+        firsts = np.concatenate([[0], lasts[:-1] + 1])
+        return Cuts.of(self._lows[firsts].tolist(), self._highs[lasts].tolist())
+
+    def _merge(self) -> None:
+        """Count what is waiting."""
+        numbers = np.concatenate([np.empty(0), *(numbers for numbers, _ in self._waiting)])
+        values = np.concatenate([self._values, self._coarse(numbers)])
+        lows, highs = np.concatenate([self._lows, numbers]), np.concatenate([self._highs, numbers])
+        counts = np.concatenate([self._counts, *(counts for _, counts in self._waiting)])
+        self._waiting.clear()
+        while True:
+            order = np.argsort(values, kind="stable")
+            ordered = values[order]
+            firsts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+            self._values = ordered[firsts]
+            self._counts = np.add.reduceat(counts[order], firsts)
+            self._lows = np.minimum.reduceat(lows[order], firsts)
+            self._highs = np.maximum.reduceat(highs[order], firsts)
+            if len(self._values) <= _COUNTED:
+                return
+            self._dropped += 4
+            values, counts, lows, highs = self._coarse(self._values), self._counts, self._lows, self._highs
+
+    def _coarse(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return numbers without the bits that are dropped: the order stays."""
+        bits = numbers.view(np.int64) & ~np.int64((1 << self._dropped) - 1)
+        return bits.view(np.float64)
+
+
+def cut(words: Words, cuts: Cuts | None) -> Words:
+    """Return the group of each row, without cuts its own name; a number that is missing stays missing."""
+    if cuts is None:
+        return words
+    numbers = np.asarray(words.names if words.names.dtype.kind in "iuf" else words.names.astype(str), np.float64)
+    places = np.minimum(np.searchsorted(cuts.uppers, numbers), len(cuts.uppers) - 1)
+    names = np.array([*cuts.names, np.nan], object)
+    return Words(names, np.where(np.isnan(numbers), len(cuts.names), places)[words.codes])
+
+
+def joined(columns: Sequence[Column]) -> Words:
+    """Return one name for each row of one or several columns."""
+    words = [column if isinstance(column, Words) else Words.of(column) for column in columns]
+    quoted_names = ((list(map(_quoted, each.names)), each.codes.astype(np.intp)) for each in words)
+    return words[0] if len(words) == 1 else _crossed(quoted_names, _join)
+
+
+def _join(name: Any, other: Any) -> Any:
+    """Return two names as one; a missing name makes the whole missing."""
+    return np.nan if name != name or other != other else f"{name}{BETWEEN}{other}"
+
+
+def _quoted(name: Any) -> Any:
+    """Return a name as text, in quotes where it looks like several."""
+    text = name if isinstance(name, float) and np.isnan(name) else group_name(name)
+    return repr(text) if isinstance(text, str) and BETWEEN in text else text

@@ -1,4 +1,4 @@
-"""The values that a column holds, with the numbers of their rows: for the words of errors."""
+"""What errors and hints say of the values in files: those of a column, and those that cannot be used."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import quoted
-from calibrant.files.columns import Selection
-from calibrant.files.engine import Table
-from calibrant.files.sql import literal
+from calibrant.errors import FileError, quoted
+from calibrant.files.arrays import array_names, rows_of
+from calibrant.files.columns import Options, Selection, are_logits, select
+from calibrant.files.engine import Engines, Table
+from calibrant.files.likely import Likely, look, look_at, says_predicted
+from calibrant.files.paths import kind_of
+from calibrant.files.sources import table_of
+from calibrant.files.sql import literal, sql_name
+from calibrant.files.suggestions import best_pair
 from calibrant.files.values import fraction, is_missing, is_signed, shown
 from calibrant.kernels.blocks import ROUNDING
 
@@ -72,12 +78,16 @@ class Held:
         return text if self.is_number and not math.isnan(_number(text)) else literal(text)
 
 
-def held(tables: Sequence[Table], column: str) -> Held:
-    """Count the values of a column in several files; `MOST` different ones are counted at most."""
+def values_of(paths: Sequence[str], column: str, options: Options) -> Held:
+    """Count the values of a column, or an expression, of the rows that the options ask for: for the words of errors.
+
+    `MOST` different ones are counted at most.
+    """
+    tables = _tables(paths, replace(options, outcome=column))
     counts: Counter[str | None] = Counter()
     typed = True
     for table in tables:
-        for values in _parts(table, column):
+        for values in _column(table, column):
             for each in values.value_counts().to_pylist():
                 value = each["values"]
                 typed = typed and (not table.has_types or not isinstance(value, str))
@@ -88,37 +98,20 @@ def held(tables: Sequence[Table], column: str) -> Held:
     return Held(counts=dict(counts), spoken=tables[0].spoken(column), is_number=typed and numbers)
 
 
-def parts_of(tables: Sequence[Table], column: str) -> Iterator[tuple[Any, float]]:
-    """Yield a column of several files some rows at a time, with the unit in the last place of its type."""
-    for table in tables:
-        eps = unit_of(table.dtype_of(column))
-        yield from ((part, eps) for part in _parts(table, column))
+def _tables(paths: Sequence[str], options: Options) -> list[Table]:
+    engines = Engines(paths, options.timezone)
+    return [table_of(path, kind_of(path), options.where, engines, options) for path in paths]
 
 
-def arrow_values(values: NDArray[Any]) -> Any:
-    """Return rows of an array as Arrow has them; of lists only their type."""
-    import pyarrow as pa
-
-    if values.ndim > 1:
-        return pa.nulls(0, pa.list_(pa.float64()))
-    return pa.array(values.astype(np.str_) if values.dtype.kind == "S" else values)
-
-
-def unit_of(dtype: np.dtype[Any]) -> float:
-    """Return the distance from 1 to the next number of a type, of doubles where it has no fractions."""
-    return float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
-
-
-def _parts(table: Table, column: str) -> Iterator[Any]:
+def _column(table: Table, column: str) -> Iterator[Any]:
     """Yield a column some rows at a time, in the type that the file gives it: words among numbers stay words."""
-    selection = Selection(
-        probs=(), targets=(column,), weights=None, logits=False, class_names=None, labels=True, noun="column"
-    )
-    for batch in table.batches(selection):
+    for batch in table.batches(Selection(targets=(column,), labels=True)):
         yield batch.column(0)
 
 
 # ---------------------------------------------------------------- values that cannot be used, by kind
+
+_KINDS_OF_ARRAYS: Final = ("npy", "npz")
 
 #: What values may be for, and the least and the largest of them.
 _LIMITS: Final = {
@@ -159,7 +152,86 @@ class Unusable:
         return f"column {quoted(self.column)}: {', '.join(kinds)}"
 
 
-def unusable(parts: Iterable[tuple[Any, float]], column: str, use: str, decimal_comma: bool = False) -> Unusable | None:
+def unusable_values(
+    paths: Sequence[str],
+    options: Options,
+    logits: bool,
+    ignore_index: int | None = None,
+    targets_file: str | None = None,
+) -> list[Unusable]:
+    """Count the values of all columns of numbers that cannot be used, by kind: for the words of errors.
+
+    Columns that are not there have errors of their own; the others are looked at all the same. Rows with the label
+    ``ignore_index`` are left out.
+    """
+    columns = _names_in(paths, options, targets_file)
+    scores, outcome, target = _columns_of_numbers(paths[0], columns, options)
+    ignored = None if ignore_index is None or target not in columns else (str(target), ignore_index)
+    named_logits = bool(scores) and set(scores) <= set(columns) and are_logits(scores)
+    use = "logit" if logits or named_logits else "per cent" if options.percent else "probability"
+
+    def count(name: str, use: str) -> Unusable | None:
+        parts = _parts_of(paths, name, options, targets_file, ignored)
+        return _unusable(parts, name, use, options.decimal_comma)
+
+    counted = [count(name, use) for name in scores]
+    if outcome is not None and options.labels is None and None not in counted:
+        counted.append(count(outcome, "outcome"))
+    if options.weight is not None and options.weight in columns:
+        counted.append(count(options.weight, "weight"))
+    return [each for each in counted if each is not None and each.counts]
+
+
+def _names_in(paths: Sequence[str], options: Options, targets_file: str | None) -> Sequence[str]:
+    """Return the names of the columns or arrays."""
+    if kind_of(paths[0]) not in _KINDS_OF_ARRAYS:
+        return _tables(paths, options)[0].columns
+    return array_names(paths[0]) if targets_file is None else ("probs", "targets")
+
+
+def _parts_of(
+    paths: Sequence[str], name: str, options: Options, targets_file: str | None, ignored: tuple[str, int] | None
+) -> Iterator[tuple[Any, float]]:
+    """Yield a column of several files some rows at a time, with the unit in the last place of its type.
+
+    The rows are left out in which the column of targets, ``ignored``, has a value.
+    """
+    if kind_of(paths[0]) in _KINDS_OF_ARRAYS:
+        for values in rows_of(paths, targets_file, name, ignored):
+            yield _as_arrow(values), _unit_in_last_place(values.dtype)
+        return
+    if ignored is not None:
+        is_kept = f"TRY_CAST({sql_name(ignored[0])} AS DOUBLE) IS DISTINCT FROM {ignored[1]}"
+        options = replace(options, where=is_kept if options.where is None else f"({options.where}) AND {is_kept}")
+    for table in _tables(paths, options):
+        eps = _unit_in_last_place(table.dtype_of(name))
+        yield from ((part, eps) for part in _column(table, name))
+
+
+def _columns_of_numbers(
+    path: str, columns: Sequence[str], options: Options
+) -> tuple[list[str], str | None, str | None]:
+    """Return the columns of the scores, of the outcomes of one event, and of the targets, as far as they are there."""
+    score, outcome, target = options.score, options.outcome, options.outcome or options.target
+    selection = None
+    if target is None or (score is None and not options.models):
+        with suppress(FileError):
+            selection = select(path, columns, replace(options, by=(), clusters=(), on=(), weight=None))
+    if selection is not None:
+        target = selection.targets[0] if len(selection.targets) == 1 else None
+        # Of several classes, and of lists of them, the outcomes are labels.
+        is_label = len(selection.probs) > 1 or options.target is not None or selection.class_names is not None
+        return list(selection.probs), None if is_label else target, target
+    scores = [name for name in options.models if name in columns]
+    if not scores and score is not None:
+        is_sql = kind_of(path) not in _KINDS_OF_ARRAYS and not re.fullmatch(r"\w+", score)
+        scores = [score] * (is_sql or score in columns)
+    return scores, outcome if outcome in columns else None, target
+
+
+def _unusable(
+    parts: Iterable[tuple[Any, float]], column: str, use: str, decimal_comma: bool = False
+) -> Unusable | None:
     """Count the values of a column that cannot be used, by kind; None for a column of lists."""
     rows = 0
     counts: Counter[str] = Counter()
@@ -232,3 +304,56 @@ def _number(text: str) -> float:
         return math.nan if "_" in text else float(text)
     except ValueError:
         return math.nan
+
+
+def _as_arrow(values: NDArray[Any]) -> Any:
+    """Return rows of an array as Arrow has them; of lists only their type."""
+    import pyarrow as pa
+
+    if values.ndim > 1:
+        return pa.nulls(0, pa.list_(pa.float64()))
+    return pa.array(values.astype(np.str_) if values.dtype.kind == "S" else values)
+
+
+def _unit_in_last_place(dtype: np.dtype[Any]) -> float:
+    """Return the distance from 1 to the next number of a type, of doubles where it has no fractions."""
+    kind = dtype if dtype.kind == "f" else np.float64
+    return float(np.finfo(kind).eps)
+
+
+# ---------------------------------------------------------------- columns that may be meant
+
+
+def likely_outcome(path: str, score: str) -> str | None:
+    """Return the column of a table that says most likely what came of a score, for the words of an error."""
+    likely = _look_at_file(path)
+    pair = best_pair([score], likely.outcomes, likely)
+    return pair and pair[1]
+
+
+def likely_score(path: str, outcome: str) -> str | None:
+    """Return the column of a table that holds most likely the probability of an outcome, for the words of an error."""
+    likely = _look_at_file(path)
+    pair = best_pair(likely.scores, [outcome], likely)
+    return pair and pair[0]
+
+
+def likely_prediction(path: str, truth: str) -> str | None:
+    """Return the column that holds most likely the predicted labels beside the true ones, for the words of an error.
+
+    Its name says so, and its labels recur in the true ones.
+    """
+    likely = _look_at_file(path)
+    true = set(likely.words(truth)) if truth in likely.cells else set()
+    for name in filter(says_predicted, likely.cells):
+        labels = likely.words(name)
+        if name != truth and labels and 2 * len(true.intersection(labels)) > len(labels):
+            return name
+    return None
+
+
+def _look_at_file(path: str) -> Likely:
+    try:
+        return look_at(table_of(path, kind_of(path), None))
+    except FileError:
+        return look({})
