@@ -37,8 +37,7 @@ from calibrant.inputs.weights import (
     in_units,
     integer_weights,
 )
-from calibrant.kernels.blocks import ROUNDING
-from calibrant.kernels.dispatch import Rows
+from calibrant.kernels.blocks import ROUNDING, Rows
 from calibrant.runtime.cached import cached_property
 
 Layout = Literal["binary", "multiclass", "multilabel"]

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.kernels.reference_lookup import Floats
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Float64s, Floats
 
 _BLOCK = 1 << 20  # most entries of a block: 4 MB of float32 outweigh the microseconds that a block costs
 _LEAST = 1 << 17  # fewest entries of a block: with fewer, threads cost more than they gain

@@ -98,6 +98,11 @@ def inlined(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Any]
     return njit(**_options(reassociate))  # type: ignore[no-any-return]
 
 
+def pasted(function: Callable[..., Any]) -> Any:
+    """Compile a helper as a part of each kernel that calls it: vector lanes and rounding are those of the kernel."""
+    return njit(inline="always", **_options(reassociate=False))(function)
+
+
 def _options(reassociate: bool) -> dict[str, Any]:
     return {"nogil": True, "error_model": "numpy", "fastmath": REASSOCIATE if reassociate else {"contract"}}
 

@@ -31,8 +31,6 @@ SMALL: Final = (1 << 20) - 1
 VERSIONS: Final = {
     "rows": ("reference", "host"),
     "tables": ("reference_tables", "host_tables"),
-    "clusters": ("reference_clusters", "host_clusters"),
-    "classes": ("reference_classes", "host_classes"),
 }
 
 #: What estimators import when they are called, after the kernels.

@@ -16,7 +16,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.notions import PER_CLASS, Events, read, resolve
 from calibrant.inputs.predictions import Notion, as_predictions
 from calibrant.inputs.weights import MOST_ROWS, integer_weights
-from calibrant.kernels import dispatch, sorting
+from calibrant.kernels import dispatch
 from calibrant.runtime.cached import cached_property
 from calibrant.table import arrow
 from calibrant.table import grid as grids
@@ -300,7 +300,7 @@ class ReliabilityTable:
     @classmethod
     def unpack(cls, keys: NDArray[np.unsignedinteger[Any]]) -> ReliabilityTable:
         """Return the table of events that `dispatch.pack` packed into integers; the keys may be overwritten."""
-        return cls(*sorting.distinct_keys(keys), n=len(keys))
+        return cls(*dispatch.distinct_keys(keys), n=len(keys))
 
     @property
     def provenance(self) -> dict[str, str]:
