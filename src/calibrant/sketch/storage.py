@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.errors.faults import Fault
 from calibrant.inputs.arrays import import_pyarrow
-from calibrant.sketch.cells import put_together
+from calibrant.sketch.checks import Head, check_version, checked_head, put_together
 from calibrant.sketch.content import (
     Columns,
     Content,
@@ -33,7 +33,6 @@ from calibrant.sketch.content import (
     head_of,
     types_of,
 )
-from calibrant.sketch.head import Head, check_version, checked_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,16 +81,9 @@ def _loaded(stored_head: Callable[[], Any], columns: Callable[[Head], Columns], 
     raise InputError(argument, "the parts of a sketch", f"others ({reason})", _DAMAGED)
 
 
-def _names(head: Head) -> tuple[str, ...]:
-    """Return the names of all columns."""
-    return (*cell_names(weighted=head.weighted), *cluster_names(head.curves_in_clusters))
-
-
-def _check_length(head: Head, length: int) -> None:
-    """Reject more cells than the curves have."""
-    if length > head.most_cells:
-        msg = f"{length:,} cells where there are at most {head.most_cells:,}"
-        raise Foreign(msg)
+def _types(head: Head) -> dict[str, str]:
+    """Return the types of all columns, by their names."""
+    return types_of((*cell_names(weighted=head.weighted), *cluster_names(head.curves_in_clusters)))
 
 
 # ---------------------------------------------------------------- bytes
@@ -180,7 +172,7 @@ class _Members:
 
     def columns(self, head: Head) -> Columns:
         """Return all columns."""
-        return {name: self._column(name, kind) for name, kind in types_of(_names(head)).items()}
+        return {name: self._column(name, kind) for name, kind in _types(head).items()}
 
     def _column(self, name: str, kind: str) -> NDArray[Any]:
         data = self.read(f"{name}.npy")
@@ -262,7 +254,7 @@ def from_json(text: Any) -> Content:
     if digest != content.get("sha256"):
         got = "one that does not: it is cut or changed"
         raise InputError("text", "a sketch that matches its checksum", got, _DAMAGED)
-    return _loaded(lambda: content, lambda head: _from_lists(content["cells"], types_of(_names(head))), "text")
+    return _loaded(lambda: content, lambda head: _from_lists(content["cells"], _types(head)), "text")
 
 
 def _from_lists(columns: Any, types: dict[str, str]) -> Columns:
@@ -308,12 +300,14 @@ def from_arrow(table: Any) -> Content:
         return stored[0]
 
     def columns(head: Head) -> Columns:
-        types = types_of(_names(head))
+        types = _types(head)
         names = cell_names(weighted=head.weighted)
         missing = [name for name in names if name not in table.column_names]
         if missing:
             raise InputError("table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", _DAMAGED)
-        _check_length(head, table.num_rows)
+        if table.num_rows > head.most_cells:
+            msg = f"{table.num_rows:,} cells where there are at most {head.most_cells:,}"
+            raise Foreign(msg)
         cells = {name: _from_column(table.column(name), name, types[name]) for name in names}
         clusters = _parsed(metadata.get(b"calibrant.clusters", b"{}"))
         content = {**stored[0], "cells": {**{name: cell.tolist() for name, cell in cells.items()}, **clusters}}
