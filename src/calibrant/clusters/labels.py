@@ -26,6 +26,7 @@ from calibrant.errors.wording import refuse
 from calibrant.inputs.arrays import as_array, is_bfloat16, is_masked, widened
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels import dispatch
+from calibrant.runtime.arrays import UInt64s
 from calibrant.runtime.cached import cached_property
 
 LabelKind = Literal["number", "text"]
@@ -42,8 +43,6 @@ _NO_MEASUREMENT: Final = "pass the names of the clusters, not a measurement"
 _LOST: Final = "pass integers or text: larger floats lose digits"
 _MOST_DIGITS: Final = 53  # bits of a whole number that a float holds
 _WIDEST: Final = 128  # characters: an array takes this for each label, however short, if one is as long
-
-UInt64s = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)

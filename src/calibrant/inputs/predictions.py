@@ -1,7 +1,7 @@
 """The boundary: input from any array library is checked here once, and then trusted.
 
 `as_predictions` turns the caller's arguments into `Predictions`. It checks shapes and targets at once. The first pass
-that reads the probabilities checks each of them (range, NaN, sums of rows), and `rejections.explain` finds out why that
+that reads the probabilities checks each of them (range, NaN, sums of rows), and `notions.explain` finds out why that
 pass stopped.
 """
 

@@ -35,7 +35,7 @@ ROUNDING: Final = 4
 
 
 class BadRow(Exception):
-    """A reading pass met an invalid row; `rejections.explain` makes the message."""
+    """A reading pass met an invalid row; `notions.explain` makes the message."""
 
     def __init__(self, row: int) -> None:
         super().__init__(row)

@@ -99,7 +99,7 @@ def numba_is_there() -> bool:
     """Return whether Numba is installed; warn if it is not."""
     if find_spec("numba") is not None:
         return True
-    from calibrant.errors.extras import install_command
+    from calibrant.errors.exceptions import install_command
 
     msg = f"Numba is not installed: large inputs take several times longer; {install_command('fast')}"
     warnings.warn(msg, stacklevel=2)

@@ -9,7 +9,7 @@ from calibrant.measures.decisions.decision_curve import decision_curve_of, murph
 from calibrant.measures.event import Event
 from calibrant.measures.profiles import Profile
 from calibrant.measures.ranking.ranking import roc_curve
-from calibrant.results.panels import Panel
+from calibrant.results.values import Panel
 
 _MAKERS: Final[Mapping[str, Callable[[Event, float | None], Panel | None]]] = {
     "decision_curve": decision_curve_of,

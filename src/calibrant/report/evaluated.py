@@ -40,7 +40,7 @@ from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable, cell_sums
-from calibrant.table.units import table_in_units
+from calibrant.table.reliability_table import table_in_units
 
 #: The most classes of rows that are judged by default: each costs about 0.1 ms.
 MOST_CLASSES: Final = 10_000

@@ -18,7 +18,7 @@ from calibrant.results import (
     ReliabilityDiagram,
     TestResult,
 )
-from calibrant.results.panels import Forest, Panel
+from calibrant.results.values import Forest, Panel
 
 
 class Tested(Protocol):

@@ -13,7 +13,7 @@ from calibrant.results import (
     Estimate,
     ReliabilityDiagram,
 )
-from calibrant.results.panels import Forest
+from calibrant.results.values import Forest
 
 
 class PlottableGroup(Protocol):

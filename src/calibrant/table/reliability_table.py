@@ -6,7 +6,7 @@ per occupied cell. Tables of one kind add up to the table of all their rows.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.notions import PER_CLASS, Events, read, resolve
 from calibrant.inputs.predictions import Notion, as_predictions
-from calibrant.inputs.weights import MOST_ROWS, integer_weights
+from calibrant.inputs.weights import MOST_ROWS, integer_weights, unit_of
 from calibrant.kernels import dispatch
 from calibrant.runtime.cached import cached_property
 from calibrant.table import arrow
@@ -470,3 +470,24 @@ def cell_sums(events: Events, grid: grids.Grid) -> NDArray[np.float64]:
     """Return the sums of events over the cells of a grid, as `dispatch.cell_rows` does."""
     lookup = grids.lookup(grid, events.scores.dtype)
     return dispatch.cell_rows(np.ascontiguousarray(events.scores), events.outcomes, events.weights, *lookup)
+
+
+def table_in_units(table: ReliabilityTable) -> ReliabilityTable:
+    """Return a table with weights divided by their unit; the same object if the unit is 1.
+
+    Equal weights count as no weights: counts are then numbers of rows. Weights far from 1 are divided by a power of 2.
+    """
+    if table.square_weights is None or table.n < 1:
+        return table
+    unit, equal = unit_of(table.n, float(table.counts.sum()), float(table.square_weights.sum()))
+    if unit == 1 and not equal:
+        return table
+    names = ("counts", "positives", "score_sums", "positive_scores", "square_scores")
+    columns = {name: getattr(table, name) / unit for name in names if getattr(table, name) is not None}
+    if not equal:
+        return replace(table, square_weights=table.square_weights / unit / unit, **columns)
+    for name in ("counts", "positives"):
+        columns[name] = np.rint(columns[name]).astype(np.int64)
+    if int(columns["counts"].sum()) != table.n:  # so many rows that the unit is not exact enough to count them
+        return table
+    return replace(table, square_weights=None, **columns)

@@ -19,7 +19,7 @@ from calibrant.measures.event import Event
 from calibrant.measures.means.clustered import BY_CLUSTER, flag_of
 from calibrant.measures.means.means import NORMAL, rare, rarer_of
 from calibrant.measures.measure import NOT_ASKED
-from calibrant.results.panels import MurphyCurve, NetBenefit
+from calibrant.results.values import MurphyCurve, NetBenefit
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cluster_sums import Clustered

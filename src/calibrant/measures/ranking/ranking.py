@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrant.results.panels import RocCurve
+from calibrant.results.values import RocCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable
 
