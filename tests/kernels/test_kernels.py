@@ -831,7 +831,7 @@ def test_the_logarithm_is_within_its_bound():
     probs = np.concatenate([tails, 2.0 ** -np.arange(1074.0), 1 - tails[tails > 1e-16], ends])
     for p in probs[probs > 0]:
         totals, one, outcomes = np.zeros(reference.N_TOTALS), np.array([p]), np.empty(1, np.uint8)
-        host.read_events(one, np.ones(1, np.int64), np.empty(0), False, 0.0, False, True, one, outcomes, totals)
+        host.read_events(one, np.ones(1, np.int64), np.empty(0), 0.0, False, True, one, outcomes, totals)
         exact = -mpmath.log(mpmath.mpf(float(p)))
         assert abs(totals[reference.NLL] - float(exact)) <= 1e-15 * float(exact)
 
@@ -1016,7 +1016,7 @@ def test_blocks_add_up_to_the_whole(many, monkeypatch):
     # Blocks and lanes against one call of the loop over all rows.
     _, _, _, logits, labels = many
     n, size = logits.shape
-    options = {"weights": np.empty(0), "weighted": False, "eps": 0.0, "scoring": True}
+    options = {"weights": np.empty(0), "eps": 0.0, "scoring": True}
     options |= {"uppers": uppers_of(15, "float32"), "threshold": 0.0}
     whole = run(host, "read_logits", n, (15, size), "float32", logits, labels, keep=False, **options)
     top, correct, histograms, totals = read(logits, labels, 15, logits=True)

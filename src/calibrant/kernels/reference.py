@@ -339,7 +339,7 @@ def sum_events(
     if wrong.any():
         return int(np.argmax(wrong))
     outcomes, no_weights = np.empty(len(probs), np.uint8), np.empty(0)
-    read_events(probs, targets, no_weights, 0.0, False, True, probs, outcomes, totals)
+    read_events(probs, targets, no_weights, 0.0, False, True, probs[:0], outcomes, totals)
     cell_rows(probs, outcomes, no_weights, edges, starts, shift, first, cells)
     return CLEAN
 

@@ -163,7 +163,7 @@ def count_p_value(cells: Cells) -> float:
     Each cell adds a binomial count; their law is the convolution. Outcomes of scores above 1/2 are counted as failures,
     so that both counts are small where their variance is. NaN with weights that are not whole.
     """
-    if cells.table.square_weights is not None:
+    if not cells.table.whole:
         return math.nan
     low, p, n = cells.scores <= 0.5, cells.scores, cells.counts
     events, failures = _count_law(n[low], p[low]), _count_law(n[~low], 1 - p[~low])

@@ -225,7 +225,7 @@ def by_sums(
 def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]:
     """Return the test of a model's own calibration, in closed form, and its diagram."""
     if not isinstance(model, ClusterSummed):
-        integers = model.table.square_weights is None
+        integers = model.table.whole
         diagram = bin_diagram(model.n_bins, model.rows.uniform.moments, level, integer_weights=integers)
         return table_test(model.table, model.n_bins), diagram
     event = Event(table=model.table, n_bins=model.n_bins, means=model.means, clusters=model.rows)

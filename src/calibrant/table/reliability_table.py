@@ -239,8 +239,8 @@ class ReliabilityTable:
             "positive_scores": self.positives * scores,
             "square_scores": self.counts * scores**2,
         }
-        if self.square_weights is not None:
-            columns["square_weights"] = self.square_weights
+        if not self.whole:
+            columns["square_weights"] = self.own_weights
         return _summed(cells, bounds[cells], columns, n=self.n, grid=grid)
 
     @classmethod
@@ -284,7 +284,7 @@ class ReliabilityTable:
         low, high = grids.ends_of(self.cells, self.grid)
         n1 = self.positives.astype(np.float64)
         several = low < high
-        if self.square_weights is None:  # then a count of 1 is one prediction
+        if self.whole:  # then a count of 1 is one prediction
             several &= self.counts > 1
         return CellSums(
             low=low,
@@ -342,19 +342,24 @@ class ReliabilityTable:
         return np.asarray((self.counts - self.positives) * wide**2 + self.positives * (1 - wide) ** 2)
 
     @property
+    def whole(self) -> bool:
+        """Whether each unit of count is a prediction: without weights, and with integer weights."""
+        return self.square_weights is None
+
+    @property
     def own_weights(self) -> NDArray[np.float64]:
         """The sums of squared weights by outcome, (2, K); with integer weights the counts, as each unit weighs 1."""
-        if self.square_weights is not None:
-            return self.square_weights
-        return np.stack([self.counts - self.positives, self.positives]).astype(np.float64)
+        if self.square_weights is None:
+            return np.stack([self.counts - self.positives, self.positives]).astype(np.float64)
+        return self.square_weights
 
     @property
     def own_products(self) -> NDArray[np.float64]:
         """The sum of squared weight times (score - outcome)^2 in each row: its variance around the scores."""
-        if self.square_weights is None:
+        if self.whole:
             return self.square_residuals
-        wide = self.scores.astype(np.float64)
-        return np.asarray(self.square_weights[0] * wide**2 + self.square_weights[1] * (1 - wide) ** 2)
+        wide, (no, yes) = self.scores.astype(np.float64), self.own_weights
+        return np.asarray(no * wide**2 + yes * (1 - wide) ** 2)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -377,7 +382,7 @@ class ReliabilityTable:
         order = np.argsort(keys, kind="stable")
         names = COLUMNS[1:] if self.grid is None else (*COLUMNS[1:], *GRID_COLUMNS[1:])
         columns = {name: np.concatenate([getattr(self, name), getattr(other, name)])[order] for name in names}
-        if self.square_weights is not None or other.square_weights is not None:
+        if not (self.whole and other.whole):
             columns["square_weights"] = np.concatenate([self.own_weights, other.own_weights], axis=1)[:, order]
         return _pooled(keys[order], columns, n=self.n + other.n, grid=self.grid)
 
@@ -477,15 +482,15 @@ def table_in_units(table: ReliabilityTable) -> ReliabilityTable:
 
     Equal weights count as no weights: counts are then numbers of rows. Weights far from 1 are divided by a power of 2.
     """
-    if table.square_weights is None or table.n < 1:
+    if table.whole or table.n < 1:
         return table
-    unit, equal = unit_of(table.n, float(table.counts.sum()), float(table.square_weights.sum()))
+    unit, equal = unit_of(table.n, float(table.counts.sum()), float(table.own_weights.sum()))
     if unit == 1 and not equal:
         return table
     names = ("counts", "positives", "score_sums", "positive_scores", "square_scores")
     columns = {name: getattr(table, name) / unit for name in names if getattr(table, name) is not None}
     if not equal:
-        return replace(table, square_weights=table.square_weights / unit / unit, **columns)
+        return replace(table, square_weights=table.own_weights / unit / unit, **columns)
     for name in ("counts", "positives"):
         columns[name] = np.rint(columns[name]).astype(np.int64)
     if int(columns["counts"].sum()) != table.n:  # so many rows that the unit is not exact enough to count them
