@@ -48,10 +48,6 @@ class Events:
     def total(self) -> float:
         return float(len(self.scores) if self.weights is None else self.weights.sum())
 
-    def residuals(self) -> tuple[NDArray[np.float64], float, float]:
-        """Return (outcome - score) times weight of each row; their sum; the sum of their absolute values."""
-        return dispatch.residuals(self.scores, self.outcomes, self.weights)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreMeans:

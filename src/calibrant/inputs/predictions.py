@@ -89,11 +89,11 @@ class Predictions:
 
     @property
     def n(self) -> int:
-        return int(self.rows.n)
+        return self.rows.n
 
     @property
     def n_classes(self) -> int:
-        return int(self.rows.width)
+        return self.rows.width
 
     @cached_property
     def targets(self) -> NDArray[np.int64]:

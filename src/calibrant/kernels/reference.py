@@ -31,6 +31,9 @@ N_TOTALS = 6
 _quietly = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 
+_ones = cache(np.ones)
+
+
 def _judged(targets: Int64s, weights: Float64s) -> NDArray[np.bool_]:
     return (targets >= 0) & (weights != 0) if len(weights) else targets >= 0
 
@@ -385,11 +388,6 @@ def _top_labels(probs: Floats, targets: Int64s, tolerance: float) -> tuple[Float
             return None
     labels = probs.argmax(axis=1)
     return probs.take(labels + np.arange(0, n * width, width)), labels == targets
-
-
-@cache
-def _ones(n: int) -> Float64s:
-    return np.ones(n)
 
 
 def _tally(

@@ -408,7 +408,7 @@ class _Cells:
 
     def by_slot(self, values: NDArray[Any]) -> Float64s:
         """Return the sum of values (C,) of each slot, (S,)."""
-        return np.bincount(self.slot, values, len(self.rows)).astype(np.float64)
+        return np.asarray(np.bincount(self.slot, values, len(self.rows)), np.float64)
 
     @cached_property
     def rounding(self) -> Float64s:

@@ -185,14 +185,15 @@ class Totals:
     @property
     def means(self) -> ScoreMeans:
         """The means over rows."""
-        return self._means("", self.entries)
+        return self._means("")
 
     @property
     def squared_means(self) -> ScoreMeans:
         """The means over rows with squared weights; with whole weights a row of weight 2 is two rows: `means`."""
-        return self.means if self.whole else self._means("squared_", self.entries * self.square_weight / self.weight)
+        return self.means if self.whole else self._means("squared_")
 
-    def _means(self, prefix: str, total: float) -> ScoreMeans:
+    def _means(self, prefix: str) -> ScoreMeans:
+        total = self.entries * self.square_weight / self.weight if prefix else self.entries
         means = {name: getattr(self, prefix + name) / total for name in SQUARED}
         accuracy = min(means.pop("correct"), 1.0)
         if self.infinite:

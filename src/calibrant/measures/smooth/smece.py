@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
+from calibrant.kernels import dispatch
 from calibrant.measures.arguments import judged_event
 from calibrant.measures.certified import Certified
 from calibrant.measures.context import Inference, Null, Replicates
@@ -119,7 +120,7 @@ def smooth_calibration_error(
             raise InputError("method", expected, "'mesh'", "pass the predictions themselves")
         return _of_table(table, bandwidth)
     events = judged_event(*arguments.predictions(), "the smooth error")
-    residuals, *sums = events.residuals()
+    residuals, *sums = dispatch.residuals(events.scores, events.outcomes, events.weights)
     if method == "mesh":
         return mesh.mesh_smooth_error(
             events.scores,
