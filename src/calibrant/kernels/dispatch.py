@@ -329,10 +329,10 @@ def distinct_keys(keys: Keys) -> tuple[Floats, Int64s, Int64s]:
     """
     kernels, floats = kernels_for("tables", len(keys)), np.dtype(f"f{keys.itemsize}")
     moved, ends = _parted(keys, floats) if len(keys) > SMALL else (keys.copy(), [len(keys)])
-    parts, rooms = _cut(moved, ends), _cut(keys, ends)
+    parts, scratch = _cut(moved, ends), _cut(keys, ends)
 
     def count(part: int) -> int:
-        kernels.sort_keys(parts[part], rooms[part])
+        kernels.sort_keys(parts[part], scratch[part])
         return int(kernels.count_runs(parts[part]))
 
     numbers = list(accumulate(in_order(count, len(parts))))

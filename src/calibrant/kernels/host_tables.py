@@ -97,7 +97,7 @@ def sum_pooled(scores: Any, counts: Any, positives: Any, sums: Any) -> None:
 
 
 @kernel(reference_tables.sort_keys)
-def sort_keys(keys: Any, room: Any) -> Any:
+def sort_keys(keys: Any, scratch: Any) -> Any:
     """See `reference_tables.sort_keys`.
 
     A radix sort by digits of what a key exceeds the least by, the lowest digit first. NumPy's sort is no faster with
@@ -117,7 +117,7 @@ def sort_keys(keys: Any, room: Any) -> Any:
     for i in range(n):
         for no in range(passes):
             places[no, np.uint64(((keys[i] - least) >> kind(digit * no)) & mask)] += 1
-    source, target = keys, room
+    source, target = keys, scratch
     for no in range(passes):
         shift, nexts = kind(digit * no), places[no]
         start = 0

@@ -25,7 +25,7 @@ from calibrant.kernels.reference_lookup import LOWERED
 #: them first. Numba cannot rule out that ``first + j`` is negative, and such an index keeps a loop out of the lanes.
 CHUNK = 64
 
-#: Sums of a cell that have room next to each other in one line of the processor's cache: 64 bytes.
+#: Sums of a cell that lie next to each other in one line of the processor's cache: 64 bytes.
 LINE = 8
 
 _f32 = np.float32
@@ -210,7 +210,7 @@ def cell_of(p: Any, start: Any, edges: Any) -> Any:
 
 @inlined()
 def tallies_of(n_bins: Any) -> Any:
-    """Return room for the count and the sum of scores of each bin and outcome: two sets, so that no addition waits.
+    """Return zeros for the count and the sum of scores of each bin and outcome: two sets, so that no addition waits.
 
     Rows take the sets in turn. A place is twice the bin plus the outcome: that is faster than a third sum.
     """

@@ -73,9 +73,9 @@ def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], su
     sums += [column.sum() for column in _pooled_sums(scores.astype(np.float64), counts, positives)]
 
 
-def sort_keys(keys: Keys, room: Keys) -> None:
-    """Sort packed events (bits << 1 | outcome) in place; ``room`` for as many may be overwritten."""
-    del room
+def sort_keys(keys: Keys, scratch: Keys) -> None:
+    """Sort packed events (bits << 1 | outcome) in place; ``scratch`` for as many may be overwritten."""
+    del scratch
     keys.sort()
 
 

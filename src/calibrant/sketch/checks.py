@@ -489,10 +489,10 @@ def _check_scores(cells: _Cells, head: Head) -> None:
     all_classes = make.layout == "multilabel" or make.has_classes
     first = n_curves - (make.n_classes or 0) if all_classes else 0
     for totals, own in zip(head.totals, errors, strict=True):
-        room = (_BRIER + _slack(float(totals.n) * n_curves)) * totals.entries
+        tolerance = (_BRIER + _slack(float(totals.n) * n_curves)) * totals.entries
         brier = float(own[first:].sum() if all_classes else own[0])
         equal = all_classes or make.layout == "binary"
-        fits = brier <= totals.brier + room and (not equal or totals.brier <= brier + room)
+        fits = brier <= totals.brier + tolerance and (not equal or totals.brier <= brier + tolerance)
         _require(fits, f"a Brier score of {totals.brier:g} where the cells have {brier:g}")
 
 
@@ -552,10 +552,10 @@ def _check_clusters(cells: _Cells, head: Head, part: int, clusters: ClusterSums)
         fits = _fit(buckets, cells, slice(start, stop), _slack(float(rows)))
         _require(fits, "clusters whose cells are not those of the rows")
     totals, event = head.totals[part], clusters.event
-    room = _BRIER + _slack(float(totals.n))
+    tolerance = _BRIER + _slack(float(totals.n))
     for name in ("brier", "nll", "infinite"):
         total, added = getattr(totals, name), float(event.scalar(name).sum())
-        adds_up = np.isclose(added, total, rtol=room, atol=room * totals.entries)
+        adds_up = np.isclose(added, total, rtol=tolerance, atol=tolerance * totals.entries)
         _require(adds_up, f"clusters whose {name} does not add up to that of the rows")
 
 
@@ -566,8 +566,12 @@ def _fit(buckets: BucketSums, cells: _Cells, own: slice, relative: float) -> boo
     weight = counts.sum(axis=1)
     columns = (weight, counts[:, 1], sums[:, 0] + sums[:, 1] - counts[:, 1])
     fine = np.stack([np.bincount(coarse, column, buckets.cells.n_cells) for column in columns], axis=1)
-    room = np.bincount(coarse, weight, buckets.cells.n_cells)[:, np.newaxis] * [relative, relative, relative + _SINGLE]
-    return bool((np.abs(buckets.cell_sums.sum(axis=0) - fine) <= room).all())
+    tolerance = np.bincount(coarse, weight, buckets.cells.n_cells)[:, np.newaxis] * [
+        relative,
+        relative,
+        relative + _SINGLE,
+    ]
+    return bool((np.abs(buckets.cell_sums.sum(axis=0) - fine) <= tolerance).all())
 
 
 # ---------------------------------------------------------------- curves
