@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.errors.faults import ClusterFacts, Fault, MissingFacts, Place
 from calibrant.errors.wording import refuse
-from calibrant.inputs.arrays import as_array, is_bfloat16, is_masked, widened
+from calibrant.inputs.arrays import as_values, is_masked
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import UInt64s
@@ -182,8 +182,7 @@ def _unconverted(clusters: Any, n: int) -> NDArray[Any]:
         array = np.asarray(clusters)
         if array.dtype == object and not is_masked(clusters):
             return array
-    array = as_array("clusters", clusters)
-    return widened(array) if is_bfloat16(clusters, array) else array
+    return as_values("clusters", clusters)
 
 
 def _check_size(shape: tuple[int, ...], n: int) -> None:

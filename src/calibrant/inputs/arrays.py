@@ -144,6 +144,12 @@ def widened(bfloat16: NDArray[Any]) -> NDArray[np.float32]:
     return bits.view(np.float32)
 
 
+def as_values(argument: str, x: Any) -> NDArray[Any]:
+    """Return x as `as_array` does, bfloat16 as float32."""
+    array = as_array(argument, x)
+    return widened(array) if is_bfloat16(x, array) else array
+
+
 def as_typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
     """Return an array of Python objects with the type that they share, numbers or strings."""
     entries, width = array.reshape(-1).tolist(), max(1, array.size // max(1, len(array)))

@@ -132,8 +132,15 @@ def read_events(
     kernel, direct = kernels_for("rows", rows.n).read_events, rows.direct
     outcomes = np.empty(rows.n, np.uint8)
     scores = np.empty(rows.n, rows.dtype) if logits or direct is None else np.empty(0, rows.dtype)
+
+    def read(block: Floats, *arguments: Any) -> Any:
+        events, scores_of_block = block.reshape(-1), arguments[-3]
+        if not logits and len(scores):  # the rows are converted block by block
+            scores_of_block[:] = events
+        return kernel(events, *arguments)
+
     (totals,) = _added(
-        lambda block, *arguments: kernel(block.reshape(-1), *arguments),
+        read,
         rows,
         bounds_of(rows.n, rows.width),
         [(N_TOTALS,)],

@@ -208,8 +208,8 @@ def read_events(
 ) -> int:
     """Read a block of single events once: their probabilities, or with ``logits`` their log-odds.
 
-    Parameters are as in `read_probs`; targets are 0, 1 or -1. Written: ``scores`` (the probabilities; empty where these
-    are the input), ``outcomes`` (the target, or `IGNORED`), and with ``scoring`` the totals. The Brier score is
+    Parameters are as in `read_probs`; targets are 0, 1 or -1. Written: ``scores`` (only from logits: probabilities are
+    already scores), ``outcomes`` (the target, or `IGNORED`), and with ``scoring`` the totals. The Brier score is
     (p - y)^2, and a row is correct if [p >= 1/2] equals its target.
     """
     judged = _judged(targets, weights)
@@ -223,7 +223,6 @@ def read_events(
     if logits:
         e = np.exp(-np.abs(x))
         p = np.where(x >= 0, 1.0, e) / (1 + e)
-    if len(scores):
         scores[:] = 0
         scores[rows] = p
     if not scoring:
@@ -342,7 +341,7 @@ def sum_events(
     if wrong.any():
         return int(np.argmax(wrong))
     outcomes, no_weights = np.empty(len(probs), np.uint8), np.empty(0)
-    read_events(probs, targets, no_weights, 0.0, False, True, probs[:0], outcomes, totals)
+    read_events(probs, targets, no_weights, 0.0, False, True, probs, outcomes, totals)
     cell_rows(probs, outcomes, no_weights, edges, starts, shift, first, cells)
     return CLEAN
 
