@@ -57,14 +57,15 @@ def _added(
     def work(block: int) -> list[Float64s]:
         start, stop = bounds[block]
         sums = [np.zeros(shape) for shape in shapes]
-        parts = rows.blocks(start, stop) if isinstance(rows, Rows) else [(start, rows[start:stop])]
-        for first, part in parts:
+        for first, part in rows.blocks(start, stop) if isinstance(rows, Rows) else ((start, rows[start:stop]),):
             at = slice(first, first + len(part))
-            status = kernel(part, *(x[at] for x in columns), *settings, *(x[at] for x in outputs), *sums)
+            status = kernel(part, *[x[at] for x in columns], *settings, *[x[at] for x in outputs], *sums)
             if status is not None and status != CLEAN:
                 raise BadRow(first + status)
         return sums
 
+    if len(bounds) == 1:
+        return work(0)
     totals = [np.zeros(shape) for shape in shapes]
     for block_sums in in_order(work, len(bounds)):
         for total, sums in zip(totals, block_sums, strict=True):

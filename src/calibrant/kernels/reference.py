@@ -232,7 +232,7 @@ def read_events(
         loss = np.minimum(loss, _log_loss(np.zeros(1), eps))
     else:
         loss = _log_loss(np.where(y == 1, p, 1 - p), eps)
-    right = (p.astype(probs.dtype) >= 0.5) == (y == 1)
+    right = ((scores[rows] if logits else x) >= 0.5) == (y == 1)
     _add_scores(right, (p - y) ** 2, loss, mass, totals)
     return CLEAN
 

@@ -70,7 +70,8 @@ def _pooled_sums(p: Float64s, counts: NDArray[Any], positives: NDArray[Any]) -> 
 
 def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], sums: Float64s) -> None:
     """Add n, n p, k and (n - k) p^2 + k (1 - p)^2 of the rows of a table to the sums (4,)."""
-    sums += [column.sum() for column in _pooled_sums(scores.astype(np.float64), counts, positives)]
+    for k, column in enumerate(_pooled_sums(scores.astype(np.float64), counts, positives)):
+        sums[k] += column.sum()
 
 
 def sort_keys(keys: Keys, scratch: Keys) -> None:
@@ -262,7 +263,8 @@ def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s, out: Float64s
     out[:] = outcomes - scores.astype(np.float64)
     if len(weights):
         out *= weights
-    sums += out.sum(), np.abs(out).sum()
+    sums[0] += out.sum()
+    sums[1] += np.abs(out).sum()
 
 
 def residual_moments(scores: Floats, residuals: Float64s, moments: Float64s) -> None:
