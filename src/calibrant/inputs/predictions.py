@@ -326,7 +326,10 @@ def _check_shape(labels: NDArray[Any], values: NDArray[Any], rows: Rows, layout:
     if labels.shape[:1] != wanted[:1] or [size for size in labels.shape if size != 1] != [
         size for size in wanted if size != 1
     ]:
-        raise _wrong_length(labels, rows, layout)
+        suspicion = mistakes.of_lengths(labels, rows.n, rows.width, stacked=rows.values.shape[2] > 1)
+        n_classes = rows.width if layout == "multiclass" else None
+        facts = LengthFacts(shape=labels.shape, rows=rows.n, n_classes=n_classes, suspicion=suspicion)
+        raise refuse("targets", Fault.LENGTHS, facts)
 
 
 def _class_targets(
@@ -356,13 +359,6 @@ def _in_range(
         facts = LabelFacts(value=wrong, n_classes=n_classes, place=_place(entry, width), suspicion=suspicion)
         raise refuse("targets", Fault.OUTCOMES if outcomes else Fault.CLASS_INDICES, facts)
     return index if bool(judged.all()) else np.where(judged, index, -1)
-
-
-def _wrong_length(labels: NDArray[Any], rows: Rows, layout: Layout) -> InputError:
-    suspicion = mistakes.of_lengths(labels, rows.n, rows.width, stacked=rows.values.shape[2] > 1)
-    n_classes = rows.width if layout == "multiclass" else None
-    facts = LengthFacts(shape=labels.shape, rows=rows.n, n_classes=n_classes, suspicion=suspicion)
-    return refuse("targets", Fault.LENGTHS, facts)
 
 
 def _binary_targets(

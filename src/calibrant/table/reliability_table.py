@@ -146,15 +146,17 @@ class ReliabilityTable:
         scores, outcomes, weights = events.scores, events.outcomes, events.weights
         if grid is not None:
             check_choice("grid", grid, grids.GRIDS)
-            return _on_grid(events, grid)
+            sums = cell_sums(events, grid)
+            counts = sums[:, :2].astype(np.int64) if weights is None else sums[:, :2]
+            squares = None if integer_weights(weights) else sums[:, 5:]
+            return cls.of_cells(counts, sums[:, 2:5], squares, n=len(scores), grid=grid)
         if weights is None:
             return cls.unpack(dispatch.pack(scores, outcomes))
-        squares = _square_weights(weights, outcomes)
         order = np.argsort(scores, kind="stable")
         ordered, mass = scores[order] + scores.dtype.type(0), weights[order]  # + 0 turns -0.0 into 0.0
         columns = {"counts": mass, "positives": mass * outcomes[order]}
-        if squares is not None:
-            columns["square_weights"] = squares[:, order]
+        if not integer_weights(weights):  # if they are, each unit is a prediction
+            columns["square_weights"] = (weights**2 * np.stack([outcomes == 0, outcomes == 1]))[:, order]
         return _pooled(ordered, columns, n=len(scores), grid=None)
 
     @classmethod
@@ -408,13 +410,6 @@ class ReliabilityTable:
         return cls(**arrow.from_arrow(table))
 
 
-def _square_weights(weights: NDArray[np.float64], outcomes: NDArray[np.uint8]) -> NDArray[np.float64] | None:
-    """Return the squared weights by outcome; None if all weights are integers: then each unit is a prediction."""
-    if integer_weights(weights):
-        return None
-    return np.asarray(weights**2 * np.stack([outcomes == 0, outcomes == 1]))
-
-
 def _bounds_of_cells(scores: NDArray[np.floating[Any]], grid: grids.Grid) -> NDArray[np.int64]:
     """Return where each cell begins among these increasing scores, and the end of the last one."""
     table = grids.edges(grid).astype(scores.dtype)
@@ -459,16 +454,6 @@ def _in_cells(means: NDArray[np.float64], cells: NDArray[np.int64], grid: grids.
     low, high = np.where(low < high, np.nextafter(low, 1), low), np.where(low < high, high, low)
     high = np.where((low < 1) & (high == 1), np.nextafter(1.0, 0), high)
     return np.clip(means, low, high)
-
-
-def _on_grid(events: Events, grid: grids.Grid) -> ReliabilityTable:
-    sums = cell_sums(events, grid)
-    counts, squares = sums[:, :2], None
-    if events.weights is None:
-        counts = counts.astype(np.int64)
-    elif not integer_weights(events.weights):
-        squares = sums[:, 5:]
-    return ReliabilityTable.of_cells(counts, sums[:, 2:5], squares, n=len(events.scores), grid=grid)
 
 
 def cell_sums(events: Events, grid: grids.Grid) -> NDArray[np.float64]:
