@@ -463,8 +463,7 @@ def _read(arrays: Mapping[str, Any], cells: CoarseCells, argument: str) -> Bucke
     scalars = np.stack([_array(arrays, name, "f") for name in SCALARS], axis=1, dtype=np.float64)
     if len(scalars) != n_buckets:
         raise ValueError("buckets")
-    own = None if pooled else hashes
-    return BucketSums(kind, own, cell_sums, scalars, scored=scored, cells=cells)  # type: ignore[arg-type]
+    return BucketSums(kind, None if pooled else hashes, cell_sums, scalars, scored=scored, cells=cells)  # type: ignore[arg-type]
 
 
 def _array(arrays: Mapping[str, Any], name: str, kinds: str, ndim: int = 1) -> NDArray[Any]:
@@ -511,5 +510,5 @@ def _sound_scalars(sums: BucketSums) -> bool:
     right, _, _, infinite = scores
     counted = np.array_equal(rows, np.rint(rows)) and np.array_equal(rows > 0, weight > 0) and (rows >= 0).all()
     scored = all((x >= -slack).all() for x in scores) and all((x <= weight + slack).all() for x in (right, infinite))
-    known = sums.scored or not any(x.any() for x in scores)
-    return bool(counted and scored and known and (np.abs(tilt) <= weight + slack).all() and np.isfinite(weight).all())
+    stated = sums.scored or not any(x.any() for x in scores)
+    return bool(counted and scored and stated and (np.abs(tilt) <= weight + slack).all() and np.isfinite(weight).all())

@@ -258,10 +258,6 @@ class Curves:
             self.counts = self.counts.astype(np.float64)
             self.squares = self.counts.copy()  # each earlier prediction weighs 1
 
-    def copy(self) -> Curves:
-        squares = None if self.squares is None else self.squares.copy()
-        return Curves(self.counts.copy(), self.sums.copy(), squares, self.rows.copy())
-
     def table(self, k: int, grid: grids.Grid, *, whole: bool) -> ReliabilityTable:
         """Return one curve as a table; ``whole`` says that all weights are integers."""
         squares = None if self.squares is None or whole else self.squares[k]
