@@ -64,10 +64,9 @@ def _added(
                 raise BadRow(first + status)
         return sums
 
-    if len(bounds) == 1:
-        return work(0)
-    totals = [np.zeros(shape) for shape in shapes]
-    for block_sums in in_order(work, len(bounds)):
+    blocks = in_order(work, len(bounds))
+    totals = next(blocks, None) or [np.zeros(shape) for shape in shapes]
+    for block_sums in blocks:
         for total, sums in zip(totals, block_sums, strict=True):
             total += sums
     return totals
