@@ -324,8 +324,8 @@ def _losses(p_outcome: Any, mass: Any, n: Any) -> Any:
 
 
 @pasted
-def _is_valid(x: Any, logits: Any) -> Any:
-    return np.isfinite(x) if logits else x >= 0.0 and x <= 1.0
+def _weight_if(condition: Any, w: Any) -> Any:
+    return w if condition else 0.0
 
 
 @pasted
@@ -381,34 +381,38 @@ def read_events(
             continue
         x = np.float64(probs[i])
         outcomes[i] = y
-        if not _is_valid(x, logits):
-            return i
-        p, e = x, 0.0
         if logits:
+            if not np.isfinite(x):
+                return i
             p, e = _sigmoid(x)
             scores[i] = p
-        if not scoring:
-            continue
-        square = (p - y) ** 2
-        brier += w * square
-        brier_squares += w * square * square
-        right = ((scores[i] if logits else x) >= 0.5) == (y == 1)
-        correct += w if right else 0.0
-        if logits:
-            loss = _logit_loss(x, y, e, ceiling)
-            nll += w * loss
-            nll_squares += w * loss * loss
-            continue
-        p_outcome = max(_of_outcome(x, y), eps)
-        infinite += w if p_outcome <= 0.0 else 0.0
-        p_outcomes[n_held] = 1.0 if p_outcome <= 0.0 else p_outcome
-        mass[n_held] = w
-        n_held += 1
-        if n_held == CHUNK:
-            losses = _losses(p_outcomes, mass, n_held)
-            nll += losses[0]
-            nll_squares += losses[1]
-            n_held = 0
+            if scoring:
+                square = (p - y) ** 2
+                brier += w * square
+                brier_squares += w * square * square
+                correct += _weight_if((scores[i] >= 0.5) == (y == 1), w)
+                loss = _logit_loss(x, y, e, ceiling)
+                nll += w * loss
+                nll_squares += w * loss * loss
+        else:
+            if not (x >= 0.0 and x <= 1.0):
+                return i
+            if scoring:
+                square = (x - y) ** 2
+                brier += w * square
+                brier_squares += w * square * square
+                correct += _weight_if((x >= 0.5) == (y == 1), w)
+                p_outcome = max(_of_outcome(x, y), eps)
+                infinite_loss = p_outcome <= 0.0
+                infinite += _weight_if(infinite_loss, w)
+                p_outcomes[n_held] = 1.0 if infinite_loss else p_outcome
+                mass[n_held] = w
+                n_held += 1
+                if n_held == CHUNK:
+                    losses = _losses(p_outcomes, mass, n_held)
+                    nll += losses[0]
+                    nll_squares += losses[1]
+                    n_held = 0
     losses = _losses(p_outcomes, mass, n_held)
     totals[BRIER] += brier
     totals[BRIER_SQUARES] += brier_squares
