@@ -26,12 +26,12 @@ from torch import Tensor
 from torchmetrics.classification import MulticlassCalibrationError
 
 from calibrant import torch as ct
-from calibrant.kernels import tensor_cells, tensor_rows
+from calibrant.kernels import tensor_cells, tensors
 from calibrant.table import grid
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 CLASSES = (2, 10, 100, 1_000, 1_024, 4_096, 32_000, 50_257, 128_256, 262_144)
-ROW_BYTES = 4 * 4 + 1  # that `tensor_rows.read` writes: four floats and whether the row is right
+ROW_BYTES = 4 * 4 + 1  # that `tensors.read_blocks` writes: four floats and whether the row is right
 N_BINS = 15
 LEAST_SHARE, FROM_CLASSES, LEAST_RATIO = 0.8, 1_024, 5.0
 
@@ -105,11 +105,11 @@ def probmetrics() -> Any:
     return Metrics.from_names(["logloss", "brier", f"ece-{N_BINS}"])
 
 
-def read(values: Tensor, targets: Tensor, *, logits: bool) -> tensor_rows.RowReading:
-    return tensor_rows.read(values, targets, logits=logits, ignore_index=None, tolerance=0.05)
+def read(values: Tensor, targets: Tensor, *, logits: bool) -> tensors.RowReading:
+    return tensors.read_blocks(values, targets, logits=logits, ignore_index=None, tolerance=0.05)
 
 
-def check(reading: tensor_rows.RowReading, values: Tensor, targets: Tensor, *, logits: bool) -> None:
+def check(reading: tensors.RowReading, values: Tensor, targets: Tensor, *, logits: bool) -> None:
     """Compare the reading of each row with the formulas, in double precision."""
     assert reading.faults.sum() == 0
     for rows in blocks(values):

@@ -100,7 +100,7 @@ def test_modules_import_in_no_circle() -> None:
         (("results", "plain"), "def f():\n    from calibrant.plot import groups", "results.plain imports plot, which"),
         (("cli", "commands"), "from calibrant import __version__", None),
         (("cli", "commands"), "from calibrant import evaluate", "from the package itself"),
-        (("table", "units"), "from .. import report", "table.units imports report, which is not in a layer below"),
+        (("table", "grid"), "from .. import report", "table.grid imports report, which is not in a layer below"),
         (("measures", "binned", "ece"), "from ... import report", "measures.binned.ece imports report, which is not"),
         (("measures", "binned", "ece"), "from . import binned", None),
         (("torch", "base"), "from calibrant.sklearn import Scorer", "torch.base imports sklearn, which is not"),
@@ -167,7 +167,7 @@ def test_a_package_init_imports_no_module_of_its_own(package: str) -> None:
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 listed = {(f"{part.module}", alias.name) for part in node.body for alias in part.names}  # type: ignore[attr-defined]
             case ast.ImportFrom(module=module):
-                assert module in ("typing", "calibrant.runtime.lazy", "calibrant.errors"), package
+                assert module in ("typing", "calibrant.runtime.cached", "calibrant.errors"), package
             case ast.Try() | ast.Expr(value=ast.Constant()):
                 assert not layers.imports(node, (package, "__init__")), package
             case ast.Assign():

@@ -307,7 +307,7 @@ def test_a_picture_is_the_diagram_of_the_report(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_without_matplotlib_the_other_files_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    from calibrant.errors.extras import install_command
+    from calibrant.errors.exceptions import install_command
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, out, err = run(*REPORT, "--png", "a.png", "--json", "a.json")

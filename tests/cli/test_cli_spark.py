@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from calibrant import CalibrationSketch
 from calibrant.cli import main, spark
-from calibrant.errors.extras import install_command
+from calibrant.errors.exceptions import install_command
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")

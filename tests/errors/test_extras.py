@@ -18,8 +18,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from calibrant.cli import spark
-from calibrant.errors import MissingDependencyError, extras
-from calibrant.errors.extras import install_command
+from calibrant.errors import MissingDependencyError, exceptions
+from calibrant.errors.exceptions import install_command
 from calibrant.files import engine, inspect_log
 from calibrant.inputs import arrays
 from calibrant.plot import canvas
@@ -115,7 +115,7 @@ def test_the_pip_is_that_of_this_python(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_windows_has_other_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras.os, "name", "nt")
+    monkeypatch.setattr(exceptions.os, "name", "nt")
     assert recorded(monkeypatch, None) == 'pip install "calibrant[report]"'
 
 
@@ -129,7 +129,7 @@ def test_the_command_without_click_says_it() -> None:
     code = "import sys; sys.modules['click'] = None; from calibrant.cli import main"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     line = subprocess.run(
-        [sys.executable, "-c", "from calibrant.errors.extras import *; print(install_command('report'))"],
+        [sys.executable, "-c", "from calibrant.errors.exceptions import *; print(install_command('report'))"],
         capture_output=True,
         text=True,
         check=True,
@@ -139,7 +139,7 @@ def test_the_command_without_click_says_it() -> None:
 
 def test_no_other_module_writes_the_command() -> None:
     lines = [path.name for path in ROOT.glob("src/**/*.py") if "pip install" in path.read_text(encoding="utf-8")]
-    assert lines == ["extras.py"]
+    assert lines == ["exceptions.py"]
 
 
 #: What imports a library only when it is needed.

@@ -21,7 +21,7 @@ import pytest
 import calibrant
 from calibrant import files
 from calibrant.errors import FileError, MissingDependencyError
-from calibrant.errors.extras import install_command
+from calibrant.errors.exceptions import install_command
 from calibrant.files import FileModels, FileSketch, Judging, column_names, stored
 from calibrant.files.columns import Selection, Unnamed
 from tests.reading_of import asked, read_predictions

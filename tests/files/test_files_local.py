@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from calibrant import files
 from calibrant.cli import main
 from calibrant.errors import FileError, MissingDependencyError
-from calibrant.errors.extras import install_command, package_command
+from calibrant.errors.exceptions import install_command, package_command
 from calibrant.files import FilePredictions, column_names, engine, local
 from tests.reading_of import asked, read_predictions
 

@@ -34,7 +34,7 @@ from pyarrow import ipc
 import calibrant
 from calibrant import CalibrationSketch
 from calibrant.errors import InputError, MissingDependencyError, NothingJudgedError
-from calibrant.errors.extras import install_command
+from calibrant.errors.exceptions import install_command
 from calibrant.errors.faults import Fault, Mistake
 from calibrant.files import Options, read_predictions
 from calibrant.frames import cells, rows, sketch

@@ -21,7 +21,7 @@ import pytest
 
 import calibrant
 from calibrant.errors import InputError
-from calibrant.errors.extras import install_command
+from calibrant.errors.exceptions import install_command
 from calibrant.kernels import dispatch, loading
 from calibrant.kernels.loading import SMALL, following, kernels_for
 from calibrant.kernels.reference_lookup import bins_of, cells_of

@@ -19,7 +19,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from calibrant.kernels import tensor_cells, tensor_rows, tensors  # noqa: E402
+from calibrant.kernels import tensor_cells, tensors  # noqa: E402
 from calibrant.kernels.reference import IGNORED  # noqa: E402
 from calibrant.table import grid  # noqa: E402
 
@@ -57,7 +57,7 @@ def labels_of(n, size, seed=1):
 
 def read(values, targets, logits, ignore_index=None, tolerance=1e-3):
     values, targets = torch.as_tensor(values), torch.as_tensor(targets)
-    return tensor_rows.read(values, targets, logits=logits, ignore_index=ignore_index, tolerance=tolerance)
+    return tensors.read_blocks(values, targets, logits=logits, ignore_index=ignore_index, tolerance=tolerance)
 
 
 def naive(values, targets, logits):
@@ -486,7 +486,7 @@ def test_values_beyond_probabilities_are_found(size, value, far):
     values[-1, -1] = value
 
     def found(ignore_index=None):
-        return bool(tensor_rows.beyond(values, targets, ignore_index=ignore_index, low=-1e-3, high=1 + 1e-3))
+        return bool(tensors.beyond(values, targets, ignore_index=ignore_index, low=-1e-3, high=1 + 1e-3))
 
     assert found() is far
     targets[-1] = -1
@@ -592,12 +592,12 @@ def test_operations_go_block_by_block(monkeypatch, shape, logits):
     values = torch.from_numpy(np.ascontiguousarray(np.moveaxis(rows.reshape(shape[0], *shape[2:], 30), -1, 1)))
     targets = torch.zeros(len(rows), dtype=torch.int64)
     known = {values.untyped_storage().data_ptr()}
-    whole = tensor_rows.read(values, targets, logits=logits, ignore_index=-1, tolerance=1e-3)
-    far = tensor_rows.beyond(values, targets, ignore_index=-1, low=0, high=0.5)
-    monkeypatch.setattr(tensor_rows, "_BLOCK", 30 * 8)
+    whole = tensors.read_blocks(values, targets, logits=logits, ignore_index=-1, tolerance=1e-3)
+    far = tensors.beyond(values, targets, ignore_index=-1, low=0, high=0.5)
+    monkeypatch.setattr(tensors, "_BLOCK", 30 * 8)
     with Watch():
-        parts = tensor_rows.read(values, targets, logits=logits, ignore_index=-1, tolerance=1e-3)
-        also = tensor_rows.beyond(values, targets, ignore_index=-1, low=0, high=0.5)
+        parts = tensors.read_blocks(values, targets, logits=logits, ignore_index=-1, tolerance=1e-3)
+        also = tensors.beyond(values, targets, ignore_index=-1, low=0, high=0.5)
     assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
     assert torch.equal(far, also)
     assert largest <= 30 * 8 * 8 < values.nbytes / 3  # a block of 8 rows, as indices or in double precision

@@ -20,7 +20,7 @@ import pytest
 import calibrant
 from calibrant import plot
 from calibrant.errors import InputError, MissingDependencyError
-from calibrant.errors.extras import install_command
+from calibrant.errors.exceptions import install_command
 from calibrant.results import CalibrationCurve, ReliabilityDiagram
 
 ROOT = Path(__file__).resolve().parents[2]

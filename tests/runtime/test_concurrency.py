@@ -651,10 +651,10 @@ def test_a_kernel_runs_uncompiled_where_numba_is_told_so(folder, monkeypatch):
 
 
 def test_the_readable_twin_of_a_kernel_runs_where_numba_is_told_so(monkeypatch):
-    from calibrant.kernels import host, host_classes, host_clusters, host_tables
+    from calibrant.kernels import host, host_tables
 
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
-    for module in (host, host_classes, host_clusters, host_tables):
+    for module in (host, host_tables):
         kernels = {name: value for name, value in vars(module).items() if isinstance(value, compiled.Compiled)}
         assert kernels
         for name, own in kernels.items():

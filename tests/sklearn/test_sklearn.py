@@ -46,7 +46,7 @@ from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 import calibrant  # noqa: E402
 from calibrant.errors import InputError, MissingDependencyError  # noqa: E402
-from calibrant.errors.extras import install_command  # noqa: E402
+from calibrant.errors.exceptions import install_command  # noqa: E402
 from calibrant.errors.faults import Fault  # noqa: E402
 from calibrant.sklearn import ReliabilityDisplay, make_scorer  # noqa: E402
 from calibrant.sklearn import display as displays  # noqa: E402

@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 import calibrant
 from calibrant.inputs.predictions import as_predictions
-from calibrant.kernels import host_classes, reference_classes
+from calibrant.kernels import host, reference
 from calibrant.measures.binned.binned import largest_members, uniform_edges
 from calibrant.report import evaluated
 from calibrant.statistics.class_rows import ClassRows
@@ -45,17 +45,9 @@ def test_slope_rows_is_its_twin(dtype: str, n_bins: int) -> None:
     y, q, w = rng.integers(0, 5, 40), rng.random(40), rng.random(40)
     slopes = rng.standard_normal((3, 5 * n_bins))
     fast, slow = np.zeros((2, 3, 5))
-    host_classes.slope_rows(p, y, q, w, uppers, slopes, fast)
-    reference_classes.slope_rows(p, y, q, w, uppers, slopes, slow)
+    host.slope_rows(p, y, q, w, uppers, slopes, fast)
+    reference.slope_rows(p, y, q, w, uppers, slopes, slow)
     np.testing.assert_allclose(fast, slow, rtol=1e-12, atol=1e-12)
-
-
-def test_every_kernel_of_classes_has_a_twin_and_a_test() -> None:
-    here = reference_classes.__name__
-    own = {name for name, x in vars(reference_classes).items() if getattr(x, "__module__", None) == here}
-    kernels = {name for name, x in vars(host_classes).items() if type(x).__name__ == "Compiled"}
-    assert own == kernels
-    assert all(f"test_{name}_is_its_twin" in globals() for name in kernels)
 
 
 # ---------------------------------------------------------------- the variance of a sum

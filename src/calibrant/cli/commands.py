@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 try:
     import click
 except ModuleNotFoundError:
-    from calibrant.errors.extras import install_command
+    from calibrant.errors.exceptions import install_command
 
     sys.exit(f"calibrant: the command needs the extra 'report'; run: {install_command('report')}")
 

@@ -2,14 +2,23 @@
 
 from typing import TYPE_CHECKING
 
-from calibrant.runtime.lazy import names_of
+from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
-    from calibrant.clusters.cells import CLASS_CELLS, EVENT_CELLS, CoarseCells
     from calibrant.clusters.events import ClusterSums, check_notion, labels_of
     from calibrant.clusters.labels import SEPARATOR, ClusterLabels, LabelKind, as_clusters, escaped, label_texts
-    from calibrant.clusters.storage import COLUMNS, columns_of, from_arrays, settings_of
-    from calibrant.clusters.sums import BucketSums, aligned, same
+    from calibrant.clusters.sums import (
+        CLASS_CELLS,
+        COLUMNS,
+        EVENT_CELLS,
+        BucketSums,
+        CoarseCells,
+        aligned,
+        columns_of,
+        from_arrays,
+        same,
+        settings_of,
+    )
 
 __all__ = [
     "CLASS_CELLS",
@@ -36,16 +45,7 @@ __all__ = [
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.clusters.cells": (
-            "CLASS_CELLS",
-            "EVENT_CELLS",
-            "CoarseCells",
-        ),
-        "calibrant.clusters.events": (
-            "ClusterSums",
-            "check_notion",
-            "labels_of",
-        ),
+        "calibrant.clusters.events": ("ClusterSums", "check_notion", "labels_of"),
         "calibrant.clusters.labels": (
             "SEPARATOR",
             "ClusterLabels",
@@ -54,16 +54,17 @@ __getattr__, __dir__ = names_of(
             "escaped",
             "label_texts",
         ),
-        "calibrant.clusters.storage": (
+        "calibrant.clusters.sums": (
+            "CLASS_CELLS",
             "COLUMNS",
+            "EVENT_CELLS",
+            "BucketSums",
+            "CoarseCells",
+            "aligned",
             "columns_of",
             "from_arrays",
-            "settings_of",
-        ),
-        "calibrant.clusters.sums": (
-            "BucketSums",
-            "aligned",
             "same",
+            "settings_of",
         ),
     },
 )

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters.cells import CLASS_CELLS
 from calibrant.clusters.labels import ClusterLabels, as_clusters
-from calibrant.clusters.sums import BucketSums
+from calibrant.clusters.sums import CLASS_CELLS, BucketSums
 from calibrant.errors import InputError
 from calibrant.inputs.notions import PER_CLASS, Events, class_events, scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions, check_index

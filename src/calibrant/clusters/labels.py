@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.errors.faults import ClusterFacts, Fault, MissingFacts, Place
 from calibrant.errors.wording import refuse
-from calibrant.inputs.arrays import as_array, is_bfloat16, is_masked, widened
+from calibrant.inputs.arrays import as_values, is_masked
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels import dispatch
+from calibrant.runtime.arrays import UInt64s
 from calibrant.runtime.cached import cached_property
 
 LabelKind = Literal["number", "text"]
@@ -42,8 +43,6 @@ _NO_MEASUREMENT: Final = "pass the names of the clusters, not a measurement"
 _LOST: Final = "pass integers or text: larger floats lose digits"
 _MOST_DIGITS: Final = 53  # bits of a whole number that a float holds
 _WIDEST: Final = 128  # characters: an array takes this for each label, however short, if one is as long
-
-UInt64s = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +182,7 @@ def _unconverted(clusters: Any, n: int) -> NDArray[Any]:
         array = np.asarray(clusters)
         if array.dtype == object and not is_masked(clusters):
             return array
-    array = as_array("clusters", clusters)
-    return widened(array) if is_bfloat16(clusters, array) else array
+    return as_values("clusters", clusters)
 
 
 def _check_size(shape: tuple[int, ...], n: int) -> None:

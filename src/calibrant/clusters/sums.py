@@ -2,26 +2,25 @@
 
 Each bucket is a union of whole clusters. While there are at most 256 clusters, each has its own bucket; with more, the
 bucket of a cluster is the hash of its label mod 256. Buckets are independent because clusters are, whatever they hold.
+The scores are in coarse cells: few enough that each bucket keeps its own sums in all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, astuple, dataclass, field, replace
+from functools import cache
+from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters.cells import EVENT_CELLS, CoarseCells
 from calibrant.clusters.labels import HASH, ClusterLabels, LabelKind
 from calibrant.errors import InputError
 from calibrant.inputs.scores import RowScores
 from calibrant.kernels import dispatch
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Float64s, UInt16s, UInt64s
 from calibrant.table import grid as grids
-
-UInt64s = NDArray[np.uint64]
 
 #: The columns of ``BucketSums.scalars``.
 SCALARS: Final = ("rows", "right", "brier", "nll", "infinite", "tilt")
@@ -29,6 +28,75 @@ SCALARS: Final = ("rows", "right", "brier", "nll", "infinite", "tilt")
 _KINDS: Final = {"number": "whole numbers", "text": "text"}
 
 _RANGE: Final = 2**18  # rows whose products are in memory together
+
+
+@dataclass(frozen=True, slots=True)
+class CoarseCells:
+    """Coarse cells of the scores, and how many buckets have sums in them.
+
+    The E edges are sin(pi j / 2A)^2, j = 0..A, together with i / M, i = 0..M. Cell 0 holds p = 0, cell j in 1..E-1 the
+    scores in (edge j-1, edge j]. With ``one_apart``, p = 1 has cell E to itself.
+
+    Attributes
+    ----------
+    n_arcs : int
+        A, a divisor of 4,096; 0 for edges i / M only.
+    n_parts : int
+        M, a divisor of 300.
+    n_buckets : int
+        The most clusters with buckets of their own. More of them share this number of buckets.
+    one_apart : bool
+        Whether p = 1 has its own cell.
+    """
+
+    n_arcs: int
+    n_parts: int
+    n_buckets: int
+    one_apart: bool
+
+    @property
+    def edges(self) -> NDArray[np.float64]:
+        """The edges, (E,), read-only; each is an edge of the standard grid."""
+        return _edges(self)
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return len(self.edges) + self.one_apart
+
+    def of_grid(self, grid: grids.Grid) -> UInt16s:
+        """Return the coarse cell of each cell of a grid, (cells of the grid,), read-only."""
+        return _of_grid(self, grid)
+
+    def of_scores(self, scores: NDArray[np.floating]) -> UInt16s:
+        """Return the coarse cell of each score; scores of float32 are compared with the edges rounded to float32."""
+        return self.of_grid("standard")[grids.cell_of(scores, "standard")]
+
+
+#: The cells of a judged event: 256 buckets x 428 cells.
+EVENT_CELLS: Final = CoarseCells(n_arcs=128, n_parts=300, n_buckets=256, one_apart=True)
+
+#: The cells of one class among many: 32 buckets x 61 cells.
+CLASS_CELLS: Final = CoarseCells(n_arcs=0, n_parts=60, n_buckets=32, one_apart=False)
+
+
+@cache
+def _edges(cells: CoarseCells) -> NDArray[np.float64]:
+    """Return the edges of the standard grid that are nearest to the formula's, which is rounded differently."""
+    arcs = np.sin(np.pi * np.arange(cells.n_arcs + 1) / (2 * max(cells.n_arcs, 1))) ** 2
+    wanted = np.concatenate([arcs, np.arange(cells.n_parts + 1) / cells.n_parts])
+    fine = grids.edges("standard")
+    edges = np.unique(fine[np.abs(fine - wanted[:, np.newaxis]).argmin(axis=1)])
+    edges.setflags(write=False)
+    return edges
+
+
+@cache
+def _of_grid(cells: CoarseCells, grid: grids.Grid) -> UInt16s:
+    fine = grids.edges(grid)
+    coarse = np.append(np.searchsorted(cells.edges, fine), cells.n_cells - 1).astype(np.uint16)
+    coarse.setflags(write=False)
+    return coarse
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +343,7 @@ def _check_alike(one: BucketSums, other: BucketSums) -> None:
 
 def _assigned(
     labels: ClusterLabels, weights: Float64s | None, n_buckets: int, count: bool
-) -> tuple[NDArray[np.uint16], UInt64s | None, int | None, float | None]:
+) -> tuple[UInt16s, UInt64s | None, int | None, float | None]:
     """Return the bucket of each row, the hashes of own buckets, the number of clusters and the heaviest's weight."""
     numbers, distinct = labels.numbered(None if count else n_buckets)
     if len(distinct) <= n_buckets:
@@ -290,7 +358,7 @@ def _assigned(
 
 
 def _scalars(
-    buckets: NDArray[np.uint16],
+    buckets: UInt16s,
     n_buckets: int,
     scores: NDArray[np.floating[Any]],
     outcomes: NDArray[np.uint8],
@@ -312,3 +380,135 @@ def _scalars(
             products = column if weights is None else column * weights[part]
             sums[:, SCALARS.index(name)] += np.bincount(places, products, n_buckets)
     return sums
+
+
+# ---------------------------------------------------------------- settings and arrays
+
+_PLACES: Final = ("bucket", "cell")
+_SUMS: Final = ("weight", "positives", "gaps")
+_ROUNDING: Final = 1e-9  # of a sum, relative to the weight
+_FLOAT32: Final = 1e-6  # the same, and scores of float32 are counted by edges rounded to float32
+_DAMAGED: Final = "read them again, or make the sums anew"
+_OTHER: Final = "read them with the calibrant that wrote them, or a newer one"
+
+
+#: The columns of stored sums.
+COLUMNS: Final = ("hashes", *_PLACES, *_SUMS, *SCALARS)
+
+
+def settings_of(sums: BucketSums) -> dict[str, Any]:
+    """Return what is stored next to the columns, as plain Python."""
+    return {
+        "hash": sums.hash_name,
+        "kind": sums.kind,
+        "pooled": sums.pooled,
+        "scored": sums.scored,
+        "grid": [int(setting) for setting in astuple(sums.cells)],
+    }
+
+
+def columns_of(sums: BucketSums) -> dict[str, NDArray[Any]]:
+    """Return all sums that survive an addition, by the names in `COLUMNS`.
+
+    The occupied cells are in ``bucket``, ``cell``, ``weight``, ``positives`` and ``gaps``, one entry each; the sums
+    named in `SCALARS` have an entry for each bucket. ``hashes`` is empty for pooled buckets.
+    """
+    bucket, cell = np.nonzero(sums.n)
+    return {
+        "hashes": np.empty(0, np.uint64) if sums.hashes is None else sums.hashes,
+        "bucket": bucket.astype(np.uint16),
+        "cell": cell.astype(np.uint16),
+        **dict(zip(_SUMS, sums.cell_sums[bucket, cell].T.copy(), strict=True)),
+        **dict(zip(SCALARS, sums.scalars.T.copy(), strict=True)),
+    }
+
+
+def from_arrays(arrays: Mapping[str, Any], *, cells: CoarseCells = EVENT_CELLS, argument: str = "arrays") -> BucketSums:
+    """Return the sums of `settings_of` and `columns_of`, together in one mapping, for these coarse cells.
+
+    Raises
+    ------
+    InputError
+        For sums of another hash or of other cells, and for arrays that are not sums of rows.
+    """
+    try:
+        sums = _read(arrays, cells, argument)
+        sound = _sound(sums)
+    except InputError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise InputError(argument, "sums over buckets of clusters", f"others ({error!r})", _DAMAGED) from None
+    if not sound:
+        raise InputError(argument, "sums over buckets of clusters", "numbers that are no such sums", _DAMAGED)
+    return sums
+
+
+def _read(arrays: Mapping[str, Any], cells: CoarseCells, argument: str) -> BucketSums:
+    """Return the sums with the shapes and types that they should have; their numbers are not checked yet."""
+    hash_name, kind = str(arrays["hash"]), str(arrays["kind"])
+    if hash_name != HASH:
+        raise InputError(argument, f"labels hashed with {HASH}", repr(hash_name)[:80], _OTHER)
+    if not np.array_equal(arrays["grid"], astuple(cells)):
+        raise InputError(argument, f"sums in {cells.n_cells} coarse cells", "other cells", _OTHER)
+    pooled, scored = (bool(_array(arrays, name, "b", ndim=0)) for name in ("pooled", "scored"))
+    hashes = _array(arrays, "hashes", "u").astype(np.uint64)
+    n_buckets = cells.n_buckets if pooled else len(hashes)
+    if kind not in get_args(LabelKind) or len(hashes) > (0 if pooled else n_buckets) or n_buckets > cells.n_buckets:
+        raise ValueError("clusters")
+    bucket, cell = (_array(arrays, name, "iu").astype(np.int64) for name in _PLACES)
+    if not (_below(bucket, n_buckets) and _below(cell, cells.n_cells) and _increase(bucket * cells.n_cells + cell)):
+        raise IndexError("places of cells")
+    cell_sums = np.zeros((n_buckets, cells.n_cells, 3))
+    cell_sums[bucket, cell] = np.stack([_array(arrays, name, "f") for name in _SUMS], axis=1)
+    scalars = np.stack([_array(arrays, name, "f") for name in SCALARS], axis=1, dtype=np.float64)
+    if len(scalars) != n_buckets:
+        raise ValueError("buckets")
+    return BucketSums(kind, None if pooled else hashes, cell_sums, scalars, scored=scored, cells=cells)  # type: ignore[arg-type]
+
+
+def _array(arrays: Mapping[str, Any], name: str, kinds: str, ndim: int = 1) -> NDArray[Any]:
+    array = np.asarray(arrays[name])
+    if array.ndim != ndim or array.dtype.kind not in kinds:
+        msg = f"{name} of shape {array.shape} and type {array.dtype}"
+        raise TypeError(msg)
+    return array
+
+
+def _below(places: NDArray[np.int64], size: int) -> bool:
+    return bool(((places >= 0) & (places < size)).all())
+
+
+def _increase(numbers: NDArray[Any]) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
+
+
+def _sound(sums: BucketSums) -> bool:
+    """Return whether the numbers can be sums of rows, up to rounding."""
+    if not (np.isfinite(sums.cell_sums).all() and np.isfinite(sums.scalars).all()):
+        return False
+    if sums.hashes is not None and not _increase(sums.hashes):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _sound_cells(sums) and _sound_scalars(sums)
+
+
+def _sound_cells(sums: BucketSums) -> bool:
+    """Return whether cells hold outcomes of 0 and 1, and scores between their ends."""
+    bucket, cell = np.nonzero(sums.cell_sums.any(axis=2))
+    n, y, gaps = sums.cell_sums[bucket, cell].T
+    edges = sums.cells.edges
+    low, high = np.append(0.0, edges)[cell], np.append(edges, 1.0)[cell]
+    score_sums, slack = gaps + y, _FLOAT32 * n
+    outcomes = (y >= 0) & (y <= n * (1 + _ROUNDING))
+    return bool((outcomes & (score_sums >= low * n - slack) & (score_sums <= high * n + slack)).all())
+
+
+def _sound_scalars(sums: BucketSums) -> bool:
+    """Return whether the sums over all cells fit the weights of the buckets."""
+    weight, slack = sums.weight, _ROUNDING * sums.weight
+    rows, *scores, tilt = (sums.scalar(name) for name in SCALARS)
+    right, _, _, infinite = scores
+    counted = np.array_equal(rows, np.rint(rows)) and np.array_equal(rows > 0, weight > 0) and (rows >= 0).all()
+    scored = all((x >= -slack).all() for x in scores) and all((x <= weight + slack).all() for x in (right, infinite))
+    stated = sums.scored or not any(x.any() for x in scores)
+    return bool(counted and scored and stated and (np.abs(tilt) <= weight + slack).all() and np.isfinite(weight).all())

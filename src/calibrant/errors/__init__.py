@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibrant.runtime.lazy import names_of
+from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
     from calibrant.errors.exceptions import (
@@ -37,23 +37,4 @@ __all__ = [
     "renaming",
 ]
 
-__getattr__, __dir__ = names_of(
-    __name__,
-    {
-        "calibrant.errors.exceptions": (
-            "SHOWN",
-            "CalibrantError",
-            "FileError",
-            "FileFault",
-            "InputError",
-            "MissingDependencyError",
-            "NothingJudgedError",
-            "check_choice",
-            "is_missing",
-            "meant",
-            "nearest",
-            "quoted",
-            "renaming",
-        ),
-    },
-)
+__getattr__, __dir__ = names_of(__name__, {"calibrant.errors.exceptions": __all__})

@@ -7,6 +7,7 @@ accepted input, so it may read everything.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,10 @@ def of_text(text: str) -> Suspicion | None:
     """Recognise numbers written as text."""
     if text.strip().endswith("%"):
         return Suspicion(Mistake.PERCENT_TEXT)
-    return Suspicion(Mistake.NUMBER_TEXT) if _is_number(text) else None
-
-
-def _is_number(text: str) -> bool:
-    try:
+    with suppress(ValueError):
         float(text)
-    except ValueError:
-        return False
-    return True
+        return Suspicion(Mistake.NUMBER_TEXT)
+    return None
 
 
 # ---------------------------------------------------------------- both arguments

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibrant.runtime.lazy import names_of
+from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
     from calibrant.files.chunks import Judging

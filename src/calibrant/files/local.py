@@ -29,7 +29,7 @@ from typing import IO, Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing
-from calibrant.errors.extras import package_command
+from calibrant.errors.exceptions import package_command
 from calibrant.files.sheet_reader import SECONDS, SHEETS
 from calibrant.inputs.memory import max_memory
 from calibrant.runtime.process import sweep, undone

@@ -365,7 +365,7 @@ def _deviation(table: ReliabilityTable) -> float:
 def _is_sparse(rows: EventRows) -> bool:
     """Return whether outcomes vary too little for the Brownian law."""
     table = rows.table
-    unit = 1.0 if table.square_weights is None else float(table.square_weights.sum()) / table.total
+    unit = float(table.own_weights.sum()) / table.total
     return _deviation(table) ** 2 < LEAST_VARIANCE * unit**2
 
 

@@ -121,7 +121,7 @@ def calibrated_tables(rows: Clustered) -> Tables:
 
 def cluster_tables(rows: Clustered) -> Tables:
     """Return what draws tables of as many buckets as there are, with replacement, on the coarse cells."""
-    cells, whole = rows.cells, rows.cells.table.square_weights is None
+    cells, whole = rows.cells, rows.cells.table.whole
     dtype = cells.table.counts.dtype if whole else np.dtype(np.float64)
     sums = np.stack([rows.n, rows.y, rows.gaps + rows.y], axis=1)
     numbers, shares = rows.scalar("rows"), np.full(len(rows.n), 1 / len(rows.n))

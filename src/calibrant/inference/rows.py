@@ -122,7 +122,7 @@ def standardised(deviation: float, variance: float, total: float) -> float:
 
 def units_of(table: ReliabilityTable) -> Float64s | float:
     """Return the mean weight of a prediction in each row; 1 if weights are frequencies."""
-    return 1.0 if table.square_weights is None else table.square_weights.sum(axis=0) / table.counts
+    return 1.0 if table.whole else table.own_weights.sum(axis=0) / table.counts
 
 
 def score_sums_of(table: ReliabilityTable) -> Float64s:

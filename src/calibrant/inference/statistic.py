@@ -266,7 +266,7 @@ def _calibrated_tables(cells: Cells) -> Tables:
 
     def draw(rng: np.random.Generator, size: int) -> Iterator[ReliabilityTable]:
         drawn = cells.calibrated.draw(rng, size)
-        if cells.table.square_weights is None:
+        if cells.table.whole:
             drawn = drawn.astype(cells.table.positives.dtype)
         return map(cells.with_positives, drawn)
 

@@ -140,37 +140,50 @@ def as_numbers(argument: str, array: NDArray[Any]) -> NDArray[Any]:
 
 def widened(bfloat16: NDArray[Any]) -> NDArray[np.float32]:
     """Return bfloat16 bits as float32."""
-    return np.left_shift(bfloat16.view(np.uint16), 16, dtype=np.uint32).view(np.float32)
+    bits = np.left_shift(bfloat16.view(np.uint16), 16, dtype=np.uint32)  # it is the upper half of a float32
+    return bits.view(np.float32)
+
+
+def as_values(argument: str, x: Any) -> NDArray[Any]:
+    """Return x as `as_array` does, bfloat16 as float32."""
+    array = as_array(argument, x)
+    return widened(array) if is_bfloat16(x, array) else array
 
 
 def as_typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
     """Return an array of Python objects with the type that they share, numbers or strings."""
-    entries = array.reshape(-1).tolist()
-    for i, entry in enumerate(entries):
-        is_nan = isinstance(entry, (float, np.floating)) and entry != entry
-        if entry is None or is_nan or type(entry).__name__ in ("NAType", "NaTType"):
-            facts = MissingFacts(
-                entry=_ENTRIES.get(argument, "number"), place=Place(i // max(1, array.size // len(array)))
-            )
-            raise refuse(argument, Fault.MISSING, facts)
+    entries, width = array.reshape(-1).tolist(), max(1, array.size // max(1, len(array)))
+    missing = next((place for place, entry in enumerate(entries) if _is_missing(entry)), None)
+    if missing is not None:
+        facts = MissingFacts(entry=_ENTRIES.get(argument, "number"), place=Place(missing // width))
+        raise refuse(argument, Fault.MISSING, facts)
     texts = [isinstance(entry, str) for entry in entries]
     if any(texts) and not all(texts):
-        if array.ndim == 2 and argument == "probs":
-            place = texts.index(True)
-            got = f"strings such as {entries[place]!r} in column {place % array.shape[1]}, and numbers"
-            raise InputError(argument, "numbers", got, "pass the columns of the probabilities alone")
-        raise InputError(argument, "numbers or strings", "a mixture of both", "convert all of them to one type")
-    if argument in ("groups", "clusters") and any(isinstance(entry, str) and entry.endswith("\0") for entry in entries):
+        raise _mixture(argument, array, texts.index(True))
+    if argument in ("groups", "clusters") and any(texts) and any(entry.endswith("\0") for entry in entries):
         return array  # NumPy's strings end before such characters
     try:
         typed = np.array(entries)
         return (typed.astype(np.float64) if typed.dtype == object else typed).reshape(array.shape)
     except OverflowError as error:
         place = next(k for k, entry in enumerate(entries) if isinstance(entry, int) and entry.bit_length() > 1023)
-        got = f"an integer of {entries[place].bit_length():,} bits at row {place // max(1, array.size // len(array))}"
-        raise InputError(
-            argument, "numbers that float64 holds", got, "correct the number, or leave the row out"
-        ) from error
+        got = f"an integer of {entries[place].bit_length():,} bits at row {place // width}"
+        remedy = "correct the number, or leave the row out"
+        raise InputError(argument, "numbers that float64 holds", got, remedy) from error
     except (ValueError, TypeError) as error:
         got = f"objects such as {entries[0]!r}"
         raise InputError(argument, "numbers or strings", got, "pass an array of one type") from error
+
+
+def _is_missing(entry: Any) -> bool:
+    """Return whether an entry is None, NaN, or a missing value of pandas."""
+    is_nan = isinstance(entry, (float, np.floating)) and entry != entry
+    return entry is None or bool(is_nan) or type(entry).__name__ in ("NAType", "NaTType")
+
+
+def _mixture(argument: str, array: NDArray[Any], place: int) -> InputError:
+    """Return the error of an array with numbers and strings; ``place`` is the first string."""
+    if array.ndim == 2 and argument == "probs":
+        got = f"strings such as {array.flat[place]!r} in column {place % array.shape[1]}, and numbers"
+        return InputError(argument, "numbers", got, "pass the columns of the probabilities alone")
+    return InputError(argument, "numbers or strings", "a mixture of both", "convert all of them to one type")

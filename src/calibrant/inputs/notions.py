@@ -17,12 +17,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, check_choice
+from calibrant.errors import InputError, check_choice, mistakes
+from calibrant.errors.faults import Fault, Mistake, Place, ScoreFacts, SumFacts, Suspicion
+from calibrant.errors.wording import refuse
 from calibrant.inputs.predictions import Layout, Notion, Predictions
-from calibrant.inputs.rejections import explain
 from calibrant.inputs.scores import RowScores, class_row_scores, event_row_scores
 from calibrant.kernels import dispatch
-from calibrant.kernels.blocks import in_order
+from calibrant.kernels.blocks import Rows, in_order
 
 NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
 
@@ -46,10 +47,6 @@ class Events:
     @property
     def total(self) -> float:
         return float(len(self.scores) if self.weights is None else self.weights.sum())
-
-    def residuals(self) -> tuple[NDArray[np.float64], float, float]:
-        """Return (outcome - score) times weight of each row; their sum; the sum of their absolute values."""
-        return dispatch.residuals(self.scores, self.outcomes, self.weights)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,57 +156,35 @@ def _read_classes(
     uppers: NDArray[np.floating[Any]] | None,
     threshold: float,
 ) -> Reading:
-    rows, targets, weights = predictions.rows, predictions.targets, predictions.weights
-    threshold = float(rows.dtype.type(threshold))  # rounded to the type of the scores, like the edges
-    top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
-    soft = None
-    if predictions.logits:
-        soft = np.empty((rows.n, rows.width), rows.dtype) if notion == "positive" else None
-        totals, histograms = dispatch.read_logits(
-            rows,
-            targets,
-            weights,
-            eps=eps,
-            scoring=scoring,
-            uppers=uppers,
-            threshold=threshold,
-            top=top,
-            correct=correct,
-            probs=soft,
-        )
-    else:
-        totals, histograms = dispatch.read_probs(
-            rows,
-            targets,
-            weights,
-            tolerance=predictions.tolerance,
-            eps=eps,
-            scoring=scoring,
-            uppers=uppers,
-            threshold=threshold,
-            top=top,
-            correct=correct,
-        )
-    scores, outcomes = top, correct
+    rows, targets = predictions.rows, predictions.targets
+    reading = dispatch.read_classes(
+        rows,
+        targets,
+        predictions.weights,
+        logits=predictions.logits,
+        tolerance=predictions.tolerance,
+        eps=eps,
+        scoring=scoring,
+        uppers=uppers,
+        threshold=float(rows.dtype.type(threshold)),  # rounded to the type of the scores, like the edges
+        keep=predictions.logits and notion == "positive",
+    )
+    scores, outcomes = reading.top, reading.correct
     if notion == "positive":  # two classes
-        scores = _column(predictions, soft, 1)
-        outcomes = np.where(correct == dispatch.IGNORED, correct, targets == 1).astype(np.uint8)
-    return _reading(scores, outcomes, weights, totals, histograms)
+        scores = _column(predictions, reading.probs if predictions.logits else None, 1)
+        outcomes = np.where(outcomes == dispatch.IGNORED, outcomes, targets == 1).astype(np.uint8)
+    return _reading(scores, outcomes, predictions.weights, reading.totals, reading.histograms)
 
 
 def _read_single(predictions: Predictions, notion: Notion, *, eps: float, scoring: bool) -> Reading:
-    rows, targets, weights, logits = predictions.rows, predictions.targets, predictions.weights, predictions.logits
+    rows, targets, weights = predictions.rows, predictions.targets, predictions.weights
     if predictions.layout == "multilabel":
-        rows, targets = dispatch.Rows(_entries(rows), rows.bfloat16), targets.reshape(-1)
+        rows, targets = _entries(rows), targets.reshape(-1)
         weights = None if weights is None else np.repeat(weights, predictions.n_classes)
-    direct = rows.direct
-    scratch = np.empty(rows.n, rows.dtype) if logits or direct is None else None
-    outcomes = np.empty(rows.n, np.uint8)
-    totals = dispatch.read_events(
-        rows, targets, weights, eps=eps, logits=logits, scoring=scoring, scores=scratch, outcomes=outcomes
+    scores, outcomes, totals = dispatch.read_events(
+        rows, targets, weights, eps=eps, logits=predictions.logits, scoring=scoring
     )
-    scores = scratch if scratch is not None or direct is None else direct[:, 0]
-    if notion == "top-label" and scores is not None:
+    if notion == "top-label":
         scores, outcomes = fold(scores, outcomes)
     return _reading(scores, outcomes, weights, totals, np.zeros((3, 0, 0)))
 
@@ -233,9 +208,9 @@ def own_probabilities(predictions: Predictions) -> NDArray[np.float64]:
     return p_target
 
 
-def _entries(rows: dispatch.Rows) -> NDArray[Any]:
+def _entries(rows: Rows) -> Rows:
     """Return every entry of (n, C) rows as a separate row, as a view if the layout allows it."""
-    return rows.values.reshape(-1, 1, 1)
+    return Rows(rows.values.reshape(-1, 1, 1), rows.bfloat16)
 
 
 def _reading(
@@ -268,43 +243,32 @@ def softmax(predictions: Predictions) -> NDArray[np.floating[Any]] | None:
     """Return the class probabilities of logits, (n, C); None for probabilities, which are read in place."""
     if not predictions.logits:
         return None
-    rows = predictions.rows
+    rows, targets = predictions.rows, predictions.targets
     if predictions.layout == "multilabel":
-        wide = np.empty(rows.n * rows.width, rows.dtype)
-        flat, outcomes = dispatch.Rows(_entries(rows), rows.bfloat16), np.empty(rows.n * rows.width, np.uint8)
-        dispatch.read_events(
-            flat,
-            predictions.targets.reshape(-1),
-            None,
-            eps=0.0,
-            logits=True,
-            scoring=False,
-            scores=wide,
-            outcomes=outcomes,
+        wide, _, _ = dispatch.read_events(
+            _entries(rows), targets.reshape(-1), None, eps=0.0, logits=True, scoring=False
         )
         return wide.reshape(rows.n, rows.width)
-    soft = np.empty((rows.n, rows.width), rows.dtype)
-    top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
-    dispatch.read_logits(
+    reading = dispatch.read_classes(
         rows,
-        predictions.targets,
+        targets,
         predictions.weights,
+        logits=True,
+        tolerance=predictions.tolerance,
         eps=0.0,
         scoring=False,
         uppers=None,
         threshold=0.0,
-        top=top,
-        correct=correct,
-        probs=soft,
+        keep=True,
     )
-    return soft
+    return reading.probs
 
 
 def _column(predictions: Predictions, soft: NDArray[np.floating[Any]] | None, k: int) -> NDArray[np.floating[Any]]:
     if soft is not None:
         return np.ascontiguousarray(soft[:, k])
     values = predictions.rows.values[:, k, :].reshape(-1, 1, 1)
-    column = dispatch.Rows(values, predictions.rows.bfloat16)
+    column = Rows(values, predictions.rows.bfloat16)
     return np.concatenate([block[:, 0] for _, block in column.blocks(0, column.n)])
 
 
@@ -401,3 +365,61 @@ def class_rows(
         np.exp(values, out=values)
         values /= values.sum(axis=1, keepdims=True)
     return values, classes, weights
+
+
+# ---------------------------------------------------------------- why a reading pass stopped
+
+
+def explain(predictions: Predictions, row: int) -> InputError:
+    """Return the error of the row where a reading pass stopped; for multilabel ``row`` counts entries, row by row."""
+    entry = None
+    if predictions.layout == "multilabel":
+        row, entry = divmod(row, predictions.n_classes)
+    values = predictions.rows.pick(row)
+    judged = slice(None) if entry is None else slice(entry, entry + 1)
+    finite = np.isfinite(values[judged])
+    if predictions.logits and predictions.layout == "multiclass":  # -inf is a class of probability 0
+        masked = values == -np.inf
+        if masked.all():
+            return refuse("probs", Fault.NO_LOGIT, ScoreFacts(value=values[0], place=Place(row)))
+        finite |= masked
+    outside = (values[judged] < 0) | (values[judged] > 1)
+    if not finite.all() or outside.any():
+        column = int(np.argmin(finite) if not finite.all() else np.argmax(outside)) + (entry or 0)
+        place = Place(row, column, len(values))
+        if not finite.all():
+            return refuse("probs", Fault.NOT_FINITE, ScoreFacts(value=values[column], place=place))
+        facts = ScoreFacts(value=values[column], place=place, suspicion=_suspect(predictions, values[column]))
+        return refuse("probs", Fault.OUTSIDE_RANGE, facts)
+    total = SumFacts(
+        total=float(values.astype(np.float64).sum()),
+        tolerance=predictions.tolerance,
+        place=Place(row),
+        suspicion=_foreign_column(predictions) or Suspicion(Mistake.LOGITS),
+    )
+    return refuse("probs", Fault.ROW_SUM, total)
+
+
+def _suspect(predictions: Predictions, value: float) -> Suspicion:
+    """Return the suspected mistake behind a value outside [0, 1]."""
+    if _looks_percent(predictions):
+        integers = predictions.rows.values.dtype.kind in "iu" and not predictions.rows.bfloat16
+        return Suspicion(Mistake.PERCENT_OR_CLASSES if integers else Mistake.PERCENT)
+    suspicion = mistakes.of_score(value)
+    if suspicion.mistake is Mistake.ROUNDING:
+        return suspicion
+    return _foreign_column(predictions) or suspicion
+
+
+def _looks_percent(predictions: Predictions) -> bool:
+    judged = np.flatnonzero(predictions.targets.reshape(predictions.n, -1).max(axis=1) >= 0)[:200]
+    head = np.stack([predictions.rows.pick(row) for row in judged]).astype(np.float64)
+    return mistakes.look_percent(head, classes=predictions.layout == "multiclass")
+
+
+def _foreign_column(predictions: Predictions) -> Suspicion | None:
+    """Recognise a column that is not a class probability, such as another column of a DataFrame."""
+    values = predictions.rows.values
+    if predictions.layout != "multiclass" or values.shape[2] > 1 or predictions.rows.bfloat16:
+        return None
+    return mistakes.of_column(values[:, :, 0], predictions.targets, predictions.judged)

@@ -1,7 +1,7 @@
 """The boundary: input from any array library is checked here once, and then trusted.
 
 `as_predictions` turns the caller's arguments into `Predictions`. It checks shapes and targets at once. The first pass
-that reads the probabilities checks each of them (range, NaN, sums of rows), and `rejections.explain` finds out why that
+that reads the probabilities checks each of them (range, NaN, sums of rows), and `notions.explain` finds out why that
 pass stopped.
 """
 
@@ -27,7 +27,7 @@ from calibrant.errors.faults import (
     WeightFacts,
 )
 from calibrant.errors.wording import refuse
-from calibrant.inputs.arrays import as_array, as_numbers, is_bfloat16, widened
+from calibrant.inputs.arrays import as_array, as_numbers, as_values, is_bfloat16, widened
 from calibrant.inputs.weights import (
     LEAST_WEIGHT,
     MOST_WEIGHT,
@@ -37,8 +37,7 @@ from calibrant.inputs.weights import (
     in_units,
     integer_weights,
 )
-from calibrant.kernels.blocks import ROUNDING
-from calibrant.kernels.dispatch import Rows
+from calibrant.kernels.blocks import ROUNDING, Rows
 from calibrant.runtime.cached import cached_property
 
 Layout = Literal["binary", "multiclass", "multilabel"]
@@ -90,11 +89,11 @@ class Predictions:
 
     @property
     def n(self) -> int:
-        return int(self.rows.n)
+        return self.rows.n
 
     @property
     def n_classes(self) -> int:
-        return int(self.rows.width)
+        return self.rows.width
 
     @cached_property
     def targets(self) -> NDArray[np.int64]:
@@ -155,7 +154,7 @@ def as_predictions(
     ignored = _ignore_index(ignore_index)
     names = None if class_names is None else names_of(class_names)
     values = as_array("probs", probs)
-    labels = _labels(targets)
+    labels = as_values("targets", targets)
     bfloat16 = is_bfloat16(probs, values)
     try:
         values = values.view(np.uint16) if bfloat16 else as_numbers("probs", values)
@@ -319,13 +318,6 @@ def _check_names(names: tuple[str, ...], n_classes: int) -> None:
 # ---------------------------------------------------------------- targets
 
 
-def _labels(x: Any) -> NDArray[Any]:
-    array = as_array("targets", x)
-    if is_bfloat16(x, array):
-        return widened(array)
-    return array
-
-
 def _check_shape(labels: NDArray[Any], values: NDArray[Any], rows: Rows, layout: Layout) -> None:
     """Reject targets that are neither one per row, in the shape of the rows, nor one-hot in the shape of probs."""
     if layout == "multiclass" and labels.shape == values.shape:
@@ -334,7 +326,10 @@ def _check_shape(labels: NDArray[Any], values: NDArray[Any], rows: Rows, layout:
     if labels.shape[:1] != wanted[:1] or [size for size in labels.shape if size != 1] != [
         size for size in wanted if size != 1
     ]:
-        raise _wrong_length(labels, rows, layout)
+        suspicion = mistakes.of_lengths(labels, rows.n, rows.width, stacked=rows.values.shape[2] > 1)
+        n_classes = rows.width if layout == "multiclass" else None
+        facts = LengthFacts(shape=labels.shape, rows=rows.n, n_classes=n_classes, suspicion=suspicion)
+        raise refuse("targets", Fault.LENGTHS, facts)
 
 
 def _class_targets(
@@ -348,20 +343,22 @@ def _class_targets(
     if layout == "binary":
         return _binary_targets(flat, ignore_index)
     index, judged = _integers(flat, ignore_index, rows.width)
-    low, high = int(index.min(where=judged, initial=0)), int(index.max(where=judged, initial=0))
-    if low < 0 or high >= rows.width:
-        row = int(np.argmax(judged & ((index < 0) | (index >= rows.width))))
-        suspicion = mistakes.of_classes(index[np.broadcast_to(judged, index.shape)], int(index[row]), rows.width)
-        facts = LabelFacts(value=int(index[row]), n_classes=rows.width, place=Place(row), suspicion=suspicion)
-        raise refuse("targets", Fault.CLASS_INDICES, facts)
+    return _in_range(index, judged, rows.width)
+
+
+def _in_range(
+    index: NDArray[np.int64], judged: NDArray[np.bool_] | np.bool_, n_classes: int | None, width: int = 1
+) -> NDArray[np.int64]:
+    """Return class indices, or outcomes, with -1 for those that are not judged; reject what is out of range."""
+    most = 1 if n_classes is None else n_classes - 1
+    if int(index.min(where=judged, initial=0)) < 0 or int(index.max(where=judged, initial=0)) > most:
+        entry = int(np.argmax(judged & ((index < 0) | (index > most))))
+        seen, wrong = index[np.broadcast_to(judged, index.shape)], int(index[entry])
+        outcomes = n_classes is None
+        suspicion = mistakes.of_outcomes(seen, wrong) if outcomes else mistakes.of_classes(seen, wrong, most + 1)
+        facts = LabelFacts(value=wrong, n_classes=n_classes, place=_place(entry, width), suspicion=suspicion)
+        raise refuse("targets", Fault.OUTCOMES if outcomes else Fault.CLASS_INDICES, facts)
     return index if bool(judged.all()) else np.where(judged, index, -1)
-
-
-def _wrong_length(labels: NDArray[Any], rows: Rows, layout: Layout) -> InputError:
-    suspicion = mistakes.of_lengths(labels, rows.n, rows.width, stacked=rows.values.shape[2] > 1)
-    n_classes = rows.width if layout == "multiclass" else None
-    facts = LengthFacts(shape=labels.shape, rows=rows.n, n_classes=n_classes, suspicion=suspicion)
-    return refuse("targets", Fault.LENGTHS, facts)
 
 
 def _binary_targets(
@@ -376,12 +373,7 @@ def _binary_targets(
     index, judged = _integers(labels, ignore_index, None, width)
     if ignore_index is None and index.size and int(index.view(np.uint64).max()) <= 1:  # one pass; -1 is the largest
         return index
-    if int(index.min(where=judged, initial=0)) < 0 or int(index.max(where=judged, initial=1)) > 1:
-        entry = int(np.argmax(judged & ((index < 0) | (index > 1))))
-        suspicion = mistakes.of_outcomes(index[np.broadcast_to(judged, index.shape)], int(index[entry]))
-        facts = LabelFacts(value=int(index[entry]), n_classes=None, place=_place(entry, width), suspicion=suspicion)
-        raise refuse("targets", Fault.OUTCOMES, facts)
-    return index if bool(judged.all()) else np.where(judged, index, -1)
+    return _in_range(index, judged, None, width)
 
 
 def _place(entry: int, width: int) -> Place:
@@ -469,8 +461,7 @@ def check_weights_are(weights_are: Any, *, given: bool) -> None:
 def _weights(
     x: Any, n: int, targets: NDArray[np.integer[Any]], weights_are: WeightsAre | None, *, units: bool
 ) -> NDArray[np.float64]:
-    array = as_array("weights", x)
-    array = widened(array) if is_bfloat16(x, array) else as_numbers("weights", array)
+    array = as_numbers("weights", as_values("weights", x))
     if array.size != n:
         raise InputError("weights", f"{n} numbers, one per row", f"shape {array.shape}", "pass one number per row")
     with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below

@@ -22,9 +22,9 @@ def mean_score(
     positives: NDArray[Any] | float,
     total: float,
 ) -> float:
-    """Return the mean score of forecasts; the event happened in ``positives`` of the ``counts`` of each row.
+    """Return the mean score of forecasts; the event was observed in ``positives`` of the ``counts`` of each row.
 
-    Brier: (x - y)^2. Log: -log x if the event happened, -log(1 - x) if it did not; infinite if a forecast of 0 or 1 was
+    Brier: (x - y)^2. Log: -log x if the event was observed, -log(1 - x) if not; infinite if a forecast of 0 or 1 was
     wrong, and 0 log 0 = 0.
     """
     x = np.asarray(forecasts, dtype=np.float64)

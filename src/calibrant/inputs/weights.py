@@ -105,10 +105,10 @@ def share_rows(share: Any, weight: Any, squares: NDArray[np.float64]) -> NDArray
     alike, up to the rounding of their share, it is the effective sample size.
     """
     rate, mass = np.asarray(share, dtype=np.float64), np.asarray(weight, dtype=np.float64)
-    spread = squares[0] * rate**2 + squares[1] * (1 - rate) ** 2
-    some = (rate > _ROUNDED) & (rate < 1 - _ROUNDED) & (spread > 0)
+    variance = squares[0] * rate**2 + squares[1] * (1 - rate) ** 2
+    some = (rate > _ROUNDED) & (rate < 1 - _ROUNDED) & (variance > 0)
     alike = effective_n(mass, np.asarray(squares[0] + squares[1]))
-    return np.where(some, rate * (1 - rate) * mass**2 / np.where(some, spread, 1.0), alike)
+    return np.where(some, rate * (1 - rate) * mass**2 / np.where(some, variance, 1.0), alike)
 
 
 def rate_rows(rate: Any, weight: Any, squares: NDArray[np.float64]) -> NDArray[np.float64]:

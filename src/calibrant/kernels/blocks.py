@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.kernels.reference_lookup import Floats
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Floats
 
 _BLOCK = 1 << 20  # most entries of a block: 4 MB of float32 outweigh the microseconds that a block costs
 _LEAST = 1 << 17  # fewest entries of a block: with fewer, threads cost more than they gain
@@ -36,7 +35,7 @@ ROUNDING: Final = 4
 
 
 class BadRow(Exception):
-    """A reading pass met an invalid row; `rejections.explain` makes the message."""
+    """A reading pass met an invalid row; `notions.explain` makes the message."""
 
     def __init__(self, row: int) -> None:
         super().__init__(row)
@@ -199,11 +198,3 @@ def lanes_of(n: int, width: int, cost: int, parts: int = _LANES) -> list[tuple[i
     worth = n * width // max(16 * cost, _LEAST)
     step = max(1, -(-n // max(1, min(parts, worth))))
     return [(a, min(a + step, n)) for a in range(0, n, step)]
-
-
-def summed(work: Callable[[int], Float64s], bounds: list[tuple[int, int]], shape: tuple[int, ...]) -> Float64s:
-    """Return the sum of the blocks' arrays, added in the order of the rows."""
-    total = np.zeros(shape)
-    for part in in_order(work, len(bounds)):
-        total += part
-    return total

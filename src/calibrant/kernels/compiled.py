@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 import numba
 import numpy as np
@@ -100,6 +100,10 @@ def inlined(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Any]
 
 def _options(reassociate: bool) -> dict[str, Any]:
     return {"nogil": True, "error_model": "numpy", "fastmath": REASSOCIATE if reassociate else {"contract"}}
+
+
+#: Compile a helper as a part of each kernel that calls it: vector lanes and rounding are those of the kernel.
+pasted: Final[Callable[[Callable[..., Any]], Any]] = njit(inline="always", **_options(reassociate=False))
 
 
 def _renamed(function: Any, name: str) -> FunctionType:

@@ -4,8 +4,8 @@ Each has its readable version of the same name and signature in `reference`. The
 nothing of the input's size, and accumulate in float64 for every input type. Importing this module imports Numba
 (about half a second), so it is imported inside functions.
 
-The reading passes run at the speed of memory: `bits` explains how. They index the full array where they can. A view of
-a row counts its references atomically and costs some 10 ns, more than the other work on a row of ten classes.
+The reading passes run at the speed of memory: `inlined` explains how. They index the full array where they can. A view
+of a row counts its references atomically and costs some 10 ns, more than the other work on a row of ten classes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,23 @@ from typing import Any
 import numpy as np
 
 from calibrant.kernels import reference
-from calibrant.kernels.bin_lookup import CHUNK, LINE, add_tallies, add_tally, bin_of, cell_of, start_of, tallies_of
-from calibrant.kernels.bits import bits_of, exp, float_of, log, signed, unsigned
-from calibrant.kernels.compiled import inlined, kernel
+from calibrant.kernels.compiled import inlined, kernel, pasted
+from calibrant.kernels.inlined import (
+    CHUNK,
+    LINE,
+    add_tallies,
+    add_tally,
+    bin_of,
+    bits_of,
+    cell_of,
+    exp,
+    float_of,
+    log,
+    signed,
+    start_of,
+    tallies_of,
+    unsigned,
+)
 from calibrant.kernels.reference import BRIER, BRIER_SQUARES, CLEAN, CORRECT, IGNORED, INFINITE, NLL, NLL_SQUARES
 
 
@@ -70,8 +84,17 @@ def _first_of(rows: Any, i: Any, y: Any, largest: Any) -> Any:
     return earlier == 0
 
 
+@pasted
+def _largest_pattern(bits: Any, i: Any) -> Any:
+    pattern = bits[i, 0]
+    for j in range(bits.shape[1]):
+        k = bits[i, j]
+        pattern = k if k > pattern else pattern
+    return pattern
+
+
 @inlined()
-def _good_probs(rows: Any, i: Any) -> Any:
+def _valid_probs(rows: Any, i: Any) -> Any:
     """Return whether a row with a bit pattern above that of 1 is valid: only -0.0 is allowed."""
     for j in range(rows.shape[1]):
         if not (rows[i, j] >= 0 and rows[i, j] <= 1):
@@ -87,12 +110,24 @@ def _largest(rows: Any, i: Any) -> Any:
     return largest
 
 
+@pasted
+def _add_scores(totals: Any, w: Any, brier: Any, loss: Any, hit: Any) -> None:
+    """Add the scores of one row of class probabilities to the totals."""
+    totals[BRIER] += w * brier
+    totals[BRIER_SQUARES] += w * brier * brier
+    if loss == np.inf:
+        totals[INFINITE] += w
+        loss = 0.0
+    totals[NLL] += w * loss
+    totals[NLL_SQUARES] += w * loss * loss
+    totals[CORRECT] += w * hit
+
+
 @kernel(reference.read_probs, reassociate=True)
 def read_probs(
     probs: Any,
     targets: Any,
     weights: Any,
-    weighted: Any,
     tolerance: Any,
     eps: Any,
     scoring: Any,
@@ -107,10 +142,10 @@ def read_probs(
     n, size = probs.shape
     bits = unsigned(probs)
     one = unsigned(np.ones(1, dtype=probs.dtype))[0]
-    classwise = histograms.size > 0
-    plain = not weighted and threshold <= 0.0
+    weighted, classwise = weights.shape[0] > 0, histograms.size > 0
+    plain = classwise & (not weighted) & (threshold <= 0.0)
     counts, sums, positives = histograms[0], histograms[1], histograms[2]
-    judged = 0
+    n_judged = 0
     for i in range(n):
         y = targets[i]
         w = weights[i] if weighted else 1.0
@@ -118,11 +153,8 @@ def read_probs(
             top[i] = 0
             correct[i] = IGNORED
             continue
-        pattern = bits[i, 0]
-        for j in range(size):
-            k = bits[i, j]
-            pattern = k if k > pattern else pattern
-        if pattern > one and not _good_probs(probs, i):
+        pattern = _largest_pattern(bits, i)
+        if pattern > one and not _valid_probs(probs, i):
             return i
         largest = _largest(probs, i) if pattern > one else float_of(pattern)
         total = 0.0
@@ -133,29 +165,68 @@ def read_probs(
             squares += p * p
         if not abs(total - 1.0) <= tolerance:
             return i
-        judged += 1
+        n_judged += 1
         hit = _first_of(probs, i, y, largest)
         top[i] = largest
         correct[i] = hit
         if scoring:
             p_target = np.float64(probs[i, y])
-            brier = squares - 2.0 * p_target + 1.0
-            totals[BRIER] += w * brier
-            totals[BRIER_SQUARES] += w * brier * brier
-            p_target = max(p_target, eps)
-            if p_target > 0.0:
-                loss = -np.log(p_target)
-                totals[NLL] += w * loss
-                totals[NLL_SQUARES] += w * loss * loss
-            else:
-                totals[INFINITE] += w
-            totals[CORRECT] += w * hit
+            _add_scores(totals, w, squares - 2.0 * p_target + 1.0, -np.log(max(p_target, eps)), hit)
         if classwise:
             _bin_row(probs, i, y, w, plain, uppers, threshold, counts, sums, positives)
-    if classwise and plain:
-        for j in range(size):
-            counts[0, j] += judged
+    if plain:
+        counts[0] += n_judged
     return CLEAN
+
+
+@pasted
+def _largest_logit(bits: Any, i: Any, sign: Any, magnitude: Any) -> Any:
+    """Return the bits of a row's largest logit, and the largest bits of all without their signs."""
+    integer = bits.dtype.type
+    order = integer(~magnitude)
+    farthest = integer(0)
+    for j in range(bits.shape[1]):
+        k = bits[i, j]
+        m = integer(k & magnitude)
+        farthest = m if m > farthest else farthest
+        k = integer(k ^ integer(integer(k >> sign) & magnitude))
+        order = k if k > order else order
+    return integer(order ^ integer(integer(order >> sign) & magnitude)), farthest
+
+
+@inlined()
+def _lacks_logit(logits: Any, i: Any, masks: Any) -> Any:
+    """Return whether a row has NaN or inf, or -inf alone; where it has others, -inf is a class of probability 0.
+
+    It has none of them if ``masks`` is false.
+    """
+    if not masks:
+        return False
+    some = False
+    for j in range(logits.shape[1]):
+        x = logits[i, j]
+        if not x < np.inf:  # NaN too
+            return True
+        some = some or x > -np.inf
+    return not some
+
+
+@inlined()
+def _scratch(probs: Any) -> Any:
+    """Return an array for the softmax of rows: that of all rows, or else of one."""
+    return probs if probs.shape[0] > 0 else np.empty((1, probs.shape[1]), dtype=probs.dtype)
+
+
+@pasted
+def _normalise(probs: Any, at: Any, total: Any, logits: Any, i: Any, masks: Any) -> None:
+    """Divide the exponentials of a row by their sum; ``masks`` says that some of its logits are -inf."""
+    share = logits.dtype.type(1.0 / total)
+    for j in range(logits.shape[1]):
+        probs[at, j] = probs[at, j] * share
+    if masks:  # `exp` gives the least positive number there
+        for j in range(logits.shape[1]):
+            if logits[i, j] == -np.inf:
+                probs[at, j] = 0
 
 
 @kernel(reference.read_logits, reassociate=True)
@@ -163,17 +234,15 @@ def read_logits(
     logits: Any,
     targets: Any,
     weights: Any,
-    weighted: Any,
     eps: Any,
     scoring: Any,
     uppers: Any,
     threshold: Any,
     top: Any,
     correct: Any,
+    probs: Any,
     histograms: Any,
     totals: Any,
-    probs: Any,
-    keep: Any,
 ) -> Any:
     """See `reference.read_logits`."""
     n, size = logits.shape
@@ -182,40 +251,35 @@ def read_logits(
     sign = integer(8 * bits.itemsize - 1)
     magnitude = integer(~(integer(1) << sign))
     infinite = signed(np.full(1, np.inf, dtype=logits.dtype))[0]
-    classwise = histograms.size > 0
-    plain = not weighted and threshold <= 0.0
+    weighted, classwise = weights.shape[0] > 0, histograms.size > 0
+    plain = classwise & (not weighted) & (threshold <= 0.0)
     counts, sums, positives = histograms[0], histograms[1], histograms[2]
-    ceiling = -np.log(eps) if eps > 0.0 else np.inf
-    judged = 0
+    keep = probs.shape[0] > 0
+    needed = classwise or keep
+    soft = _scratch(probs)
+    ceiling = -np.log(eps)
+    n_judged = 0
     for i in range(n):
         y = targets[i]
         w = weights[i] if weighted else 1.0
+        at = min(i, soft.shape[0] - 1)
         if y < 0 or w == 0.0:
             top[i] = 0
             correct[i] = IGNORED
             if keep:
-                for j in range(size):
-                    probs[i, j] = 0
+                soft[i] = 0
             continue
-        order = integer(~magnitude)
-        farthest = integer(0)
-        for j in range(size):
-            k = bits[i, j]
-            m = integer(k & magnitude)
-            farthest = m if m > farthest else farthest
-            k = integer(k ^ integer(integer(k >> sign) & magnitude))
-            order = k if k > order else order
+        largest_bits, farthest = _largest_logit(bits, i, sign, magnitude)
         masks = farthest >= infinite  # or holds what is no logit
-        if masks and not _masks_some(logits, i):
+        if _lacks_logit(logits, i, masks):
             return i
-        largest = float_of(integer(order ^ integer(integer(order >> sign) & magnitude)))
-        at = i if keep else 0
+        largest = float_of(largest_bits)
         total = 0.0
         squares = 0.0
-        if classwise or keep:
+        if needed:
             for j in range(size):
                 e = exp(logits[i, j] - largest)
-                probs[at, j] = e
+                soft[at, j] = e
                 wide = np.float64(e)
                 total += wide
                 squares += wide * wide
@@ -224,49 +288,21 @@ def read_logits(
                 wide = np.float64(exp(logits[i, j] - largest))
                 total += wide
                 squares += wide * wide
-        judged += 1
+        n_judged += 1
         hit = _first_of(logits, i, y, largest)
         top[i] = 1.0 / total
         correct[i] = hit
         if scoring:
             shifted = np.float64(logits[i, y]) - np.float64(largest)
-            p_target = np.exp(shifted) / total
-            brier = squares / (total * total) - 2.0 * p_target + 1.0
-            loss = min(np.log(total) - shifted, ceiling)
-            totals[BRIER] += w * brier
-            totals[BRIER_SQUARES] += w * brier * brier
-            if loss == np.inf:
-                totals[INFINITE] += w
-                loss = 0.0
-            totals[NLL] += w * loss
-            totals[NLL_SQUARES] += w * loss * loss
-            totals[CORRECT] += w * hit
-        if classwise or keep:
-            share = logits.dtype.type(1.0 / total)
-            for j in range(size):
-                probs[at, j] = probs[at, j] * share
-            if masks:  # `exp` gives the least positive number there
-                for j in range(size):
-                    if logits[i, j] == -np.inf:
-                        probs[at, j] = 0
+            brier = squares / (total * total) - 2.0 * (np.exp(shifted) / total) + 1.0
+            _add_scores(totals, w, brier, min(np.log(total) - shifted, ceiling), hit)
+        if needed:
+            _normalise(soft, at, total, logits, i, masks)
         if classwise:
-            _bin_row(probs, at, y, w, plain, uppers, threshold, counts, sums, positives)
-    if classwise and plain:
-        for j in range(size):
-            counts[0, j] += judged
+            _bin_row(soft, at, y, w, plain, uppers, threshold, counts, sums, positives)
+    if plain:
+        counts[0] += n_judged
     return CLEAN
-
-
-@inlined()
-def _masks_some(logits: Any, i: Any) -> Any:
-    """Return whether a row has a finite logit, and -inf wherever it has none: those classes have probability 0."""
-    some = False
-    for j in range(logits.shape[1]):
-        x = logits[i, j]
-        if not x < np.inf:  # NaN too
-            return False
-        some = some or x > -np.inf
-    return some
 
 
 @inlined()
@@ -287,12 +323,35 @@ def _losses(p_outcome: Any, mass: Any, n: Any) -> Any:
     return nll, nll_squares
 
 
+@pasted
+def _weight_if(condition: Any, w: Any) -> Any:
+    return w if condition else 0.0
+
+
+@pasted
+def _of_outcome(p: Any, y: Any) -> Any:
+    """Return the probability of an outcome, where p is that of 1."""
+    return p if y == 1 else 1.0 - p
+
+
+@pasted
+def _sigmoid(x: Any) -> Any:
+    """Return 1 / (1 + exp(-x)), and exp(-|x|)."""
+    e = np.exp(-abs(x))
+    return (1.0 if x >= 0.0 else e) / (1.0 + e), e
+
+
+@pasted
+def _logit_loss(x: Any, y: Any, e: Any, ceiling: Any) -> Any:
+    """Return the log loss of an outcome with log-odds x, where e is exp(-|x|)."""
+    return min(np.log1p(e) + max(-x if y == 1 else x, 0.0), ceiling)
+
+
 @kernel(reference.read_events)
 def read_events(
     probs: Any,
     targets: Any,
     weights: Any,
-    weighted: Any,
     eps: Any,
     logits: Any,
     scoring: Any,
@@ -301,7 +360,8 @@ def read_events(
     totals: Any,
 ) -> Any:
     """See `reference.read_events`."""
-    ceiling = -np.log(eps) if eps > 0.0 else np.inf
+    weighted = weights.shape[0] > 0
+    ceiling = -np.log(eps)
     brier = 0.0
     brier_squares = 0.0
     nll = 0.0
@@ -324,16 +384,14 @@ def read_events(
         if logits:
             if not np.isfinite(x):
                 return i
-            e = np.exp(-abs(x))
-            p = (1.0 if x >= 0.0 else e) / (1.0 + e)
+            p, e = _sigmoid(x)
             scores[i] = p
             if scoring:
                 square = (p - y) ** 2
                 brier += w * square
                 brier_squares += w * square * square
-                correct += w if (scores[i] >= 0.5) == (y == 1) else 0.0
-                signed = x if y == 1 else -x
-                loss = min(np.log1p(e) + max(-signed, 0.0), ceiling)
+                correct += _weight_if((scores[i] >= 0.5) == (y == 1), w)
+                loss = _logit_loss(x, y, e, ceiling)
                 nll += w * loss
                 nll_squares += w * loss * loss
         else:
@@ -343,10 +401,10 @@ def read_events(
                 square = (x - y) ** 2
                 brier += w * square
                 brier_squares += w * square * square
-                correct += w if (x >= 0.5) == (y == 1) else 0.0
-                p_outcome = max(x if y == 1 else 1.0 - x, eps)
+                correct += _weight_if((x >= 0.5) == (y == 1), w)
+                p_outcome = max(_of_outcome(x, y), eps)
                 infinite_loss = p_outcome <= 0.0
-                infinite += w if infinite_loss else 0.0
+                infinite += _weight_if(infinite_loss, w)
                 p_outcomes[n_held] = 1.0 if infinite_loss else p_outcome
                 mass[n_held] = w
                 n_held += 1
@@ -356,19 +414,17 @@ def read_events(
                     nll_squares += losses[1]
                     n_held = 0
     losses = _losses(p_outcomes, mass, n_held)
-    nll += losses[0]
-    nll_squares += losses[1]
     totals[BRIER] += brier
     totals[BRIER_SQUARES] += brier_squares
-    totals[NLL] += nll
-    totals[NLL_SQUARES] += nll_squares
+    totals[NLL] += nll + losses[0]
+    totals[NLL_SQUARES] += nll_squares + losses[1]
     totals[INFINITE] += infinite
     totals[CORRECT] += correct
     return CLEAN
 
 
 @kernel(reference.tally_classes, reassociate=True)
-def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: Any, keys: Any) -> Any:
+def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, keys: Any, sums: Any) -> Any:
     """See `reference.tally_classes`."""
     n, size = probs.shape
     bits = unsigned(probs)
@@ -379,11 +435,8 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
         y = targets[i]
         if y < 0 or y >= size:
             return i
-        pattern = bits[i, 0]
+        pattern = _largest_pattern(bits, i)
         total = 0.0
-        for j in range(size):
-            k = bits[i, j]
-            pattern = k if k > pattern else pattern
         for j in range(size):
             total += np.float64(probs[i, j])
         if pattern > one or not abs(total - 1.0) <= tolerance:
@@ -404,7 +457,7 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, sums: A
 
 
 @kernel(reference.tally_events)
-def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, sums: Any, keys: Any) -> Any:
+def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, keys: Any, sums: Any) -> Any:
     """See `reference.tally_events`."""
     bits = unsigned(probs)
     unit = np.ones(1, dtype=probs.dtype)  # for 1 - p in the type of p
@@ -426,6 +479,15 @@ def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, su
             add_tally(p, y, i & 1, uppers, tallies)
     add_tallies(tallies, sums)
     return CLEAN
+
+
+@inlined()
+def _first_wrong(scores: Any, outcomes: Any) -> Any:
+    """Return the place of the first score outside [0, 1], or outcome other than 0 and 1; there is one."""
+    j = 0
+    while scores[j] >= 0 and scores[j] <= 1 and (outcomes[j] == 0 or outcomes[j] == 1):
+        j += 1
+    return j
 
 
 @kernel(reference.sum_events)
@@ -458,10 +520,7 @@ def sum_events(
             infinite += p_outcome <= 0.0
             correct += (p >= half) == (y == 1)
         if wrong:
-            for j in range(size):
-                p, y = scores[j], outcomes[j]
-                if not (p >= 0 and p <= one) or (y != 0 and y != 1):
-                    return begin + j
+            return begin + _first_wrong(scores, outcomes)
         for j in range(size):
             loss = -log(losses[j])
             nll[j] += loss
@@ -484,3 +543,24 @@ def sum_events(
     totals[INFINITE] += infinite
     totals[CORRECT] += correct
     return CLEAN
+
+
+@kernel(reference.slope_rows)
+def slope_rows(probs: Any, targets: Any, squares: Any, masses: Any, uppers: Any, slopes: Any, sums: Any) -> Any:
+    """See `reference.slope_rows`."""
+    n_bins, n_slopes = uppers.shape[0], slopes.shape[0]
+    psi = np.empty(n_slopes)
+    for i in range(probs.shape[0]):
+        psi[:] = 0.0
+        for k in range(probs.shape[1]):
+            p = probs[i, k]
+            place = np.uint64(k * n_bins) + bin_of(p, uppers)
+            gap = np.float64(p) - np.float64(k == targets[i])
+            for r in range(n_slopes):
+                psi[r] += slopes[r, place] * gap
+        for r in range(n_slopes):
+            sums[r, 0] += squares[i] * psi[r] * psi[r]
+            sums[r, 1] += squares[i] * psi[r]
+            sums[r, 2] += squares[i]
+            sums[r, 3] += masses[i] * psi[r]
+            sums[r, 4] += masses[i]

@@ -1,6 +1,6 @@
-"""Fast loops for the host's processor over judged events and tables: fill bins, cells, runs and sums.
+"""Fast loops for the host's processor over judged events, clusters and tables: fill bins, cells, runs and sums.
 
-Like the loops of `host`, they have readable versions in `reference` and are imported inside functions.
+Like the loops of `host`, they have readable versions, here in `reference_tables`, and are imported inside functions.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 
 from calibrant.kernels import reference_tables
-from calibrant.kernels.bin_lookup import CHUNK, LINE, bin_of, cell_of, start_of
 from calibrant.kernels.compiled import inlined, kernel
+from calibrant.kernels.inlined import CHUNK, LINE, bin_of, cell_of, start_of
 from calibrant.kernels.reference_tables import N_MOMENTS
 
 _DIGIT = 11  # bits: the counts of their values fit into a processor's first cache
+_LEAST = 1024  # slots of the smallest table of labels
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits well mixed: the golden ratio
 
 
 @kernel(reference_tables.bin_rows)
-def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: Any, sums: Any) -> Any:
+def bin_rows(scores: Any, outcomes: Any, weights: Any, uppers: Any, sums: Any) -> Any:
     """See `reference_tables.bin_rows`."""
-    n_bins = uppers.shape[0]
+    weighted, n_bins = weights.shape[0] > 0, uppers.shape[0]
     cells = np.zeros((2 * n_bins, 4))  # a bin's four sums are adjacent; two sets, for rows in turn: no addition waits
     for i in range(scores.shape[0]):
         w = weights[i] if weighted else 1.0
@@ -36,9 +38,10 @@ def bin_rows(scores: Any, outcomes: Any, weights: Any, weighted: Any, uppers: An
 
 @kernel(reference_tables.cell_rows)
 def cell_rows(
-    scores: Any, outcomes: Any, weights: Any, weighted: Any, edges: Any, starts: Any, shift: Any, first: Any, sums: Any
+    scores: Any, outcomes: Any, weights: Any, edges: Any, starts: Any, shift: Any, first: Any, sums: Any
 ) -> Any:
     """See `reference_tables.cell_rows`."""
+    weighted = weights.shape[0] > 0
     places = np.empty(CHUNK, np.uint32)
     one, yes = scores.dtype.type(1), np.uint64(1)
     for begin in range(0, scores.shape[0], CHUNK):
@@ -76,7 +79,7 @@ def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any)
 
 
 @kernel(reference_tables.sum_pooled, reassociate=True)
-def sum_pooled(scores: Any, counts: Any, positives: Any) -> Any:
+def sum_pooled(scores: Any, counts: Any, positives: Any, sums: Any) -> None:
     """See `reference_tables.sum_pooled`."""
     total, score_sum, positive_sum, squares = 0.0, 0.0, 0.0, 0.0
     for i in range(scores.shape[0]):
@@ -87,11 +90,14 @@ def sum_pooled(scores: Any, counts: Any, positives: Any) -> Any:
         score_sum += n * p
         positive_sum += k
         squares += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
-    return total, score_sum, positive_sum, squares
+    sums[0] += total
+    sums[1] += score_sum
+    sums[2] += positive_sum
+    sums[3] += squares
 
 
 @kernel(reference_tables.sort_keys)
-def sort_keys(keys: Any, room: Any) -> Any:
+def sort_keys(keys: Any, scratch: Any) -> Any:
     """See `reference_tables.sort_keys`.
 
     A radix sort by digits of what a key exceeds the least by, the lowest digit first. NumPy's sort is no faster with
@@ -111,7 +117,7 @@ def sort_keys(keys: Any, room: Any) -> Any:
     for i in range(n):
         for no in range(passes):
             places[no, np.uint64(((keys[i] - least) >> kind(digit * no)) & mask)] += 1
-    source, target = keys, room
+    source, target = keys, scratch
     for no in range(passes):
         shift, nexts = kind(digit * no), places[no]
         start = 0
@@ -294,8 +300,9 @@ def isotonic_fits(counts: Any, positives: Any, fits: Any) -> None:
 
 
 @kernel(reference_tables.residuals, reassociate=True)
-def residuals(scores: Any, outcomes: Any, weights: Any, weighted: Any, out: Any) -> Any:
+def residuals(scores: Any, outcomes: Any, weights: Any, out: Any, sums: Any) -> None:
     """See `reference_tables.residuals`."""
+    weighted = weights.shape[0] > 0
     total = 0.0
     size = 0.0
     for i in range(scores.shape[0]):
@@ -305,7 +312,8 @@ def residuals(scores: Any, outcomes: Any, weights: Any, weighted: Any, out: Any)
         out[i] = r
         total += r
         size += abs(r)
-    return total, size
+    sums[0] += total
+    sums[1] += size
 
 
 @kernel(reference_tables.residual_moments)
@@ -341,3 +349,131 @@ def cosine_sums(scores: Any, residuals: Any, coefficients: Any) -> Any:
         for k in range(coefficients.shape[0]):
             coefficients[k] += x
             x, y = x * c - y * s, x * s + y * c
+
+
+# ---------------------------------------------------------------- clusters
+
+
+@inlined()
+def _slot_of(words: Any, i: Any, mask: Any) -> Any:
+    """Return the slot from where the search for a row starts."""
+    mixed = np.uint64(0)
+    for j in range(words.shape[1]):
+        mixed = (mixed ^ np.uint64(words[i, j])) * _FACTOR
+        mixed ^= mixed >> np.uint64(32)
+    return mixed & mask
+
+
+@inlined()
+def _equal(words: Any, i: Any, keys: Any, k: Any) -> Any:
+    different = 0
+    for j in range(words.shape[1]):
+        different += words[i, j] != keys[k, j]
+    return different == 0
+
+
+@inlined()
+def _enter(keys: Any, count: Any, slots: Any) -> None:
+    """Enter the numbers of these distinct keys into an empty table."""
+    mask = np.uint64(slots.shape[0] - 1)
+    for number in range(count):
+        slot = _slot_of(keys, number, mask)
+        while slots[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = number
+
+
+@inlined()
+def _number(words: Any, most: Any, numbers: Any, begin: Any, count: Any, slots: Any, firsts: Any, keys: Any) -> Any:
+    """Return the first row without a number and the count of numbers, once the table is half full or no row is left."""
+    n, width, mask = words.shape[0], words.shape[1], np.uint64(slots.shape[0] - 1)
+    places, guesses, hits = np.empty(CHUNK, np.uint64), np.empty(CHUNK, np.int32), np.empty(CHUNK, np.bool_)
+    while begin < n and count <= most and count + CHUNK <= firsts.shape[0]:
+        stop = min(begin + CHUNK, n)
+        for i in range(begin, stop):
+            places[i - begin] = _slot_of(words, i, mask)
+        for i in range(begin, stop):
+            guesses[i - begin] = slots[places[i - begin]]
+        for i in range(begin, stop):
+            guess = guesses[i - begin]
+            hits[i - begin] = guess >= 0 and _equal(words, i, keys, guess)
+        for i in range(begin, stop):
+            number = guesses[i - begin]
+            if not hits[i - begin]:
+                slot = places[i - begin]
+                while slots[slot] >= 0 and not _equal(words, i, keys, slots[slot]):
+                    slot = (slot + np.uint64(1)) & mask
+                if slots[slot] < 0:
+                    slots[slot] = count
+                    firsts[count] = i
+                    for j in range(width):
+                        keys[count, j] = words[i, j]
+                    count += 1
+                number = slots[slot]
+            numbers[i] = number
+        begin = stop
+    return begin, count
+
+
+@kernel(reference_tables.number_rows)
+def number_rows(words: Any, most: Any, numbers: Any) -> Any:
+    """See `reference_tables.number_rows`: a hash table, at most half full, of the numbers given so far.
+
+    The table outgrows the nearest cache. So the first slots of many rows are read together, then the keys with these
+    numbers: the processor waits for all of them at once.
+    """
+    n, width = words.shape
+    begin, count, size = 0, 0, _LEAST
+    firsts, keys = np.empty(0, np.int64), np.empty((0, width), words.dtype)
+    while True:
+        slots, longer = np.full(size, -1, np.int32), np.empty(size // 2, np.int64)
+        wider = np.empty((size // 2, width), words.dtype)
+        longer[:count], wider[:count] = firsts[:count], keys[:count]
+        firsts, keys = longer, wider
+        _enter(keys, count, slots)
+        begin, count = _number(words, most, numbers, begin, count, slots, firsts, keys)
+        if begin >= n or count > most:
+            return firsts[: min(count, most + 1)].copy()
+        size *= 4
+
+
+@kernel(reference_tables.bucket_rows)
+def bucket_rows(
+    buckets: Any,
+    scores: Any,
+    outcomes: Any,
+    weights: Any,
+    coarse: Any,
+    edges: Any,
+    starts: Any,
+    shift: Any,
+    first: Any,
+    sums: Any,
+) -> Any:
+    """See `reference_tables.bucket_rows`.
+
+    The products are stored before they are added. Fused with the addition they would have other last bits than the
+    reference's.
+    """
+    weighted = weights.shape[0] > 0
+    places, masses, gaps = np.empty(CHUNK, np.uint32), np.ones(CHUNK), np.empty(CHUNK)
+    one, width, flat = scores.dtype.type(1), np.uint32(sums.shape[1]), sums.reshape(-1, 3)
+    for begin in range(0, scores.shape[0], CHUNK):
+        size = min(CHUNK, scores.shape[0] - begin)
+        some, hits = scores[begin : begin + size], outcomes[begin : begin + size]
+        for j in range(size):
+            places[j] = start_of(some[j], one, shift, first)
+            gaps[j] = np.float64(some[j]) - np.float64(hits[j])
+        if weighted:
+            own = weights[begin : begin + size]
+            for j in range(size):
+                masses[j] = own[j]
+                gaps[j] *= own[j]
+        for j in range(size):
+            cell = coarse[cell_of(some[j], starts[places[j]], edges)]
+            places[j] = np.uint32(buckets[begin + j]) * width + np.uint32(cell)
+        for j in range(size):
+            at = np.uint64(places[j])
+            flat[at, np.uint64(0)] += masses[j]
+            flat[at, np.uint64(1)] += masses[j] * np.float64(hits[j])
+            flat[at, np.uint64(2)] += gaps[j]

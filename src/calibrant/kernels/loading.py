@@ -31,8 +31,6 @@ SMALL: Final = (1 << 20) - 1
 VERSIONS: Final = {
     "rows": ("reference", "host"),
     "tables": ("reference_tables", "host_tables"),
-    "clusters": ("reference_clusters", "host_clusters"),
-    "classes": ("reference_classes", "host_classes"),
 }
 
 #: What estimators import when they are called, after the kernels.
@@ -101,7 +99,7 @@ def numba_is_there() -> bool:
     """Return whether Numba is installed; warn if it is not."""
     if find_spec("numba") is not None:
         return True
-    from calibrant.errors.extras import install_command
+    from calibrant.errors.exceptions import install_command
 
     msg = f"Numba is not installed: large inputs take several times longer; {install_command('fast')}"
     warnings.warn(msg, stacklevel=2)

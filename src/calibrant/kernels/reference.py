@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.kernels.reference_lookup import Floats, Int64s, UInt8s, UInt16s, bins_of
+from calibrant.kernels.reference_lookup import bins_of
 from calibrant.kernels.reference_tables import cell_rows
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Float64s, Floats, Int64s, UInt8s, UInt16s
 
 #: The reading passes return this if every row is valid; else the index of the first invalid row of the block.
 CLEAN = -1
@@ -31,8 +31,11 @@ N_TOTALS = 6
 _quietly = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 
-def _judged(targets: Int64s, weights: Float64s, weighted: bool) -> NDArray[np.bool_]:
-    return (targets >= 0) & (weights != 0) if weighted else targets >= 0
+_ones = cache(np.ones)
+
+
+def _judged(targets: Int64s, weights: Float64s) -> NDArray[np.bool_]:
+    return (targets >= 0) & (weights != 0) if len(weights) else targets >= 0
 
 
 def _log_loss(p_outcome: Float64s, eps: float) -> Float64s:
@@ -78,7 +81,6 @@ def read_probs(
     probs: Floats,
     targets: Int64s,
     weights: Float64s,
-    weighted: bool,
     tolerance: float,
     eps: float,
     scoring: bool,
@@ -97,8 +99,8 @@ def read_probs(
         Rows of probabilities.
     targets : (n,) int64
         The true class of each row, or -1 for a row that is not judged.
-    weights, weighted : (n,) float64, bool
-        Weights of the rows; if ``weighted`` is false, the array is ignored.
+    weights : (n,) or (0,) float64
+        Weights of the rows; empty if each row weighs 1.
     tolerance : float
         How far a row's sum may be from 1.
     eps : float
@@ -123,10 +125,10 @@ def read_probs(
     int
         `CLEAN`, or the first row with a value outside [0, 1] or a sum that is not 1; the outputs are then invalid.
     """
-    judged = _judged(targets, weights, weighted)
+    judged = _judged(targets, weights)
     top[:], correct[:] = 0, IGNORED
     rows: Any = slice(None) if judged.all() else judged
-    p, y, mass = probs[rows], targets[rows], weights[rows] if weighted else 1.0
+    p, y, mass = probs[rows], targets[rows], weights[rows] if len(weights) else 1.0
     wide, each = p.astype(np.float64, copy=False), np.arange(len(y))
     good = np.abs(np.einsum("ij->i", wide) - 1) <= tolerance
     if not (p.min(initial=0) >= 0 and p.max(initial=0) <= 1):
@@ -150,27 +152,25 @@ def read_logits(
     logits: Floats,
     targets: Int64s,
     weights: Float64s,
-    weighted: bool,
     eps: float,
     scoring: bool,
     uppers: Floats,
     threshold: float,
     top: Floats,
     correct: UInt8s,
+    probs: Floats,
     histograms: Float64s,
     totals: Float64s,
-    probs: Floats,
-    keep: bool,
 ) -> int:
     """Read a block of logits once: `read_probs` of their softmax, the logarithmic loss from log-sum-exp.
 
-    ``probs`` is scratch space of shape (1, C); with ``keep`` it is (n, C) and receives the softmax. A logit of -inf is
-    a class of probability 0. A row is invalid if one of its values is NaN or +inf, or if all are -inf.
+    ``probs`` is (n, C) and receives the softmax, or (0, C). A logit of -inf is a class of probability 0. A row is
+    invalid if one of its values is NaN or +inf, or if all are -inf.
     """
-    judged = _judged(targets, weights, weighted)
+    judged = _judged(targets, weights)
     top[:], correct[:] = 0, IGNORED
     rows: Any = slice(None) if judged.all() else judged
-    z, y, mass = logits[rows], targets[rows], weights[rows] if weighted else 1.0
+    z, y, mass = logits[rows], targets[rows], weights[rows] if len(weights) else 1.0
     if not np.isfinite(z).all():
         valid = (z < np.inf).all(axis=1) & (z > -np.inf).any(axis=1)  # NaN compares as false
         if not valid.all():
@@ -182,7 +182,7 @@ def read_logits(
     soft = exps / total[:, None]
     hits = largest == y
     top[rows], correct[rows] = 1 / total, hits
-    if keep:
+    if len(probs):
         probs[:] = 0
         probs[rows] = soft
     if scoring:
@@ -199,7 +199,6 @@ def read_events(
     probs: Floats,
     targets: Int64s,
     weights: Float64s,
-    weighted: bool,
     eps: float,
     logits: bool,
     scoring: bool,
@@ -213,12 +212,10 @@ def read_events(
     already scores), ``outcomes`` (the target, or `IGNORED`), and with ``scoring`` the totals. The Brier score is
     (p - y)^2, and a row is correct if [p >= 1/2] equals its target.
     """
-    judged = _judged(targets, weights, weighted)
+    judged = _judged(targets, weights)
     outcomes[:] = np.where(judged, targets, IGNORED)
-    if logits:
-        scores[:] = 0
     rows: Any = slice(None) if judged.all() else judged
-    x, y, mass = probs[rows].astype(np.float64), targets[rows], weights[rows] if weighted else 1.0
+    x, y, mass = probs[rows].astype(np.float64), targets[rows], weights[rows] if len(weights) else 1.0
     good = np.isfinite(x) if logits else (x >= 0) & (x <= 1)
     if not good.all():
         return int(np.flatnonzero(judged)[np.argmin(good)])
@@ -226,15 +223,17 @@ def read_events(
     if logits:
         e = np.exp(-np.abs(x))
         p = np.where(x >= 0, 1.0, e) / (1 + e)
+        scores[:] = 0
         scores[rows] = p
-    if scoring:
-        if logits:
-            loss = np.log1p(e) + np.maximum(np.where(y == 1, -x, x), 0.0)
-            loss = np.minimum(loss, _log_loss(np.zeros(1), eps))
-        else:
-            loss = _log_loss(np.where(y == 1, p, 1 - p), eps)
-        right = ((scores[rows] if logits else x) >= 0.5) == (y == 1)
-        _add_scores(right, (p - y) ** 2, loss, mass, totals)
+    if not scoring:
+        return CLEAN
+    if logits:
+        loss = np.log1p(e) + np.maximum(np.where(y == 1, -x, x), 0.0)
+        loss = np.minimum(loss, _log_loss(np.zeros(1), eps))
+    else:
+        loss = _log_loss(np.where(y == 1, p, 1 - p), eps)
+    right = ((scores[rows] if logits else x) >= 0.5) == (y == 1)
+    _add_scores(right, (p - y) ** 2, loss, mass, totals)
     return CLEAN
 
 
@@ -243,8 +242,8 @@ def tally_classes(
     targets: Int64s,
     tolerance: float,
     uppers: Floats,
-    sums: Float64s,
     keys: NDArray[np.signedinteger[Any]],
+    sums: Float64s,
 ) -> int:
     """Judge the top label of a block of class probabilities in one read: add it to bins, or pack it row by row.
 
@@ -254,10 +253,10 @@ def tally_classes(
     ----------
     probs, targets, tolerance, uppers
         As in `read_probs`.
-    sums : (3, M)
-        Added to, if there are no keys: count, sum of top probabilities and number of right answers of each bin.
     keys : (n,) integers of the width of probs, or (0,)
         Written: the bits of the top probability times 2, plus 1 if the prediction is right.
+    sums : (3, M)
+        Added to, if there are no keys: count, sum of top probabilities and number of right answers of each bin.
 
     Returns
     -------
@@ -267,7 +266,7 @@ def tally_classes(
     """
     plain = _top_labels(probs, targets, tolerance)
     if plain is not None:
-        _tally(*plain, uppers, sums, keys)
+        _tally(*plain, uppers, keys, sums)
         return CLEAN
     top, correct = np.empty(len(probs), probs.dtype), np.empty(len(probs), np.uint8)
     wrong, negative = (targets < 0) | (targets >= probs.shape[1]), np.signbit(probs)
@@ -277,7 +276,6 @@ def tally_classes(
         probs[:stop],
         targets[:stop],
         np.empty(0),
-        False,
         tolerance,
         0.0,
         False,
@@ -290,7 +288,7 @@ def tally_classes(
     )
     if bad != CLEAN or stop < len(probs):
         return bad if bad != CLEAN else stop
-    _tally(top, correct, uppers, sums, keys)
+    _tally(top, correct, uppers, keys, sums)
     return CLEAN
 
 
@@ -300,8 +298,8 @@ def tally_events(
     fold: bool,
     half: bool,
     uppers: Floats,
-    sums: Float64s,
     keys: NDArray[np.signedinteger[Any]],
+    sums: Float64s,
 ) -> int:
     """Judge a block of single events in one read: `tally_classes` of (n,) probabilities of the outcome 1.
 
@@ -315,7 +313,7 @@ def tally_events(
     if fold:
         outcomes = ((probs >= 0.5 if half else probs > 0.5) == (targets == 1)).astype(np.uint8)
         scores = np.maximum(probs, 1 - probs)
-    _tally(scores, outcomes, uppers, sums, keys)
+    _tally(scores, outcomes, uppers, keys, sums)
     return CLEAN
 
 
@@ -343,9 +341,32 @@ def sum_events(
     if wrong.any():
         return int(np.argmax(wrong))
     outcomes, no_weights = np.empty(len(probs), np.uint8), np.empty(0)
-    read_events(probs, targets, no_weights, False, 0.0, False, True, probs, outcomes, totals)
-    cell_rows(probs, outcomes, no_weights, False, edges, starts, shift, first, cells)
+    read_events(probs, targets, no_weights, 0.0, False, True, probs, outcomes, totals)
+    cell_rows(probs, outcomes, no_weights, edges, starts, shift, first, cells)
     return CLEAN
+
+
+def slope_rows(
+    probs: Floats,
+    targets: Int64s,
+    squares: Float64s,
+    masses: Float64s,
+    uppers: Floats,
+    slopes: Float64s,
+    sums: Float64s,
+) -> None:
+    """Add judged rows, (n, C), to the sums that the variance of sum f S over classes and bins takes, (R, 5).
+
+    A row adds psi = sum over classes of f (p - y), f the slope of the score's bin: ``slopes`` (R, C M), class by class;
+    ``uppers`` (M,) are the largest scores of the bins. The sums are of q psi^2, q psi, q, w psi and w, with q from
+    ``squares`` and w from ``masses``.
+    """
+    classes = np.arange(probs.shape[1])
+    places = np.searchsorted(uppers, probs) + len(uppers) * classes
+    gaps = probs.astype(np.float64) - (classes == targets[:, None])
+    for slope, total in zip(slopes, sums, strict=True):
+        psi = np.sum(slope[places] * gaps, axis=1)
+        total += [np.sum(x) for x in (squares * psi**2, squares * psi, squares, masses * psi, masses)]
 
 
 def _top_labels(probs: Floats, targets: Int64s, tolerance: float) -> tuple[Floats, NDArray[np.bool_]] | None:
@@ -368,13 +389,8 @@ def _top_labels(probs: Floats, targets: Int64s, tolerance: float) -> tuple[Float
     return probs.take(labels + np.arange(0, n * width, width)), labels == targets
 
 
-@cache
-def _ones(n: int) -> Float64s:
-    return np.ones(n)
-
-
 def _tally(
-    scores: Floats, outcomes: NDArray[Any], uppers: Floats, sums: Float64s, keys: NDArray[np.signedinteger[Any]]
+    scores: Floats, outcomes: NDArray[Any], uppers: Floats, keys: NDArray[np.signedinteger[Any]], sums: Float64s
 ) -> None:
     if len(keys):
         keys[:] = 2 * scores.view(keys.dtype) + outcomes

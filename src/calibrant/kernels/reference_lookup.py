@@ -1,17 +1,11 @@
-"""Find the bin or the cell of each score: what `bin_lookup` does for compiled loops; and the types of arrays."""
+"""Find the bin or the cell of each score: what `inlined` does for compiled loops."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
-Int64s = NDArray[np.int64]
-UInt8s = NDArray[np.uint8]
-UInt16s = NDArray[np.uint16]
-Keys = NDArray[np.unsignedinteger[Any]]  # packed events: bits << 1 | outcome
+from calibrant.runtime.arrays import Floats, UInt16s
 
 #: p M times this is never above the bin of p, and at most one bin below, for M up to a million equal bins: rounding the
 #: edge, the factor and the product to single precision changes it by less than a part in 2^22, and 2^-21 M is below 1.

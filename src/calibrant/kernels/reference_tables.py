@@ -1,6 +1,7 @@
-"""The readable form of every loop over judged rows and tables; NumPy runs it for small inputs.
+"""The readable form of every loop over judged rows, clusters and tables; NumPy runs it for small inputs.
 
-As in `reference`, each function has a compiled version, here in `host_tables`.
+As in `reference`, each function has a compiled version, here in `host_tables`. ``weights`` is (n,), or (0,) if each row
+weighs 1.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.kernels.reference_lookup import Floats, Int64s, Keys, UInt8s, UInt16s, bins_of, cells_of
-from calibrant.runtime.arrays import Float64s
+from calibrant.kernels.reference_lookup import bins_of, cells_of
+from calibrant.runtime.arrays import Float64s, Floats, Int64s, Keys, UInt8s, UInt16s
 
 #: Moments of the residuals that `residual_moments` keeps for each cell: powers 0 to 5 of the offset from the middle.
 N_MOMENTS: Final = 6
@@ -21,21 +22,18 @@ _WIDE: Final = 2048  # cells of a row from where SciPy fits faster, in spite of 
 _COSINES: Final = 1 << 16  # computed together
 
 
-def bin_rows(
-    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, uppers: Floats, sums: Float64s
-) -> None:
+def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s, uppers: Floats, sums: Float64s) -> None:
     """Add judged rows to a histogram: ``sums`` (4, M) of weight, w p, w y and w (p - y)^2 in each bin."""
     p, bins = scores.astype(np.float64), bins_of(scores, uppers)
     columns: tuple[NDArray[Any], ...] = (np.ones(len(p)), p, outcomes, (p - outcomes) ** 2)
     for total, values in zip(sums, columns, strict=True):
-        total += np.bincount(bins, weights * values if weighted else values, len(uppers))
+        total += np.bincount(bins, weights * values if len(weights) else values, len(uppers))
 
 
 def cell_rows(
     scores: Floats,
     outcomes: UInt8s,
     weights: Float64s,
-    weighted: bool,
     edges: Floats,
     starts: UInt16s,
     shift: int,
@@ -49,11 +47,11 @@ def cell_rows(
     """
     p, cells = scores.astype(np.float64), cells_of(scores, edges, starts, shift, first)
     places, shape = 2 * cells + outcomes, (len(sums), 2)
-    w = weights if weighted else np.ones(len(p))
+    w = weights if len(weights) else np.ones(len(p))
     sums[:, 0:2] += np.bincount(places, w, 2 * len(sums)).reshape(shape)
     sums[:, 2:4] += np.bincount(places, w * p, 2 * len(sums)).reshape(shape)
     sums[:, 4] += np.bincount(cells, w * p**2, len(sums))
-    if weighted:
+    if len(weights):
         sums[:, 5:7] += np.bincount(places, w**2, 2 * len(sums)).reshape(shape)
 
 
@@ -70,15 +68,15 @@ def _pooled_sums(p: Float64s, counts: NDArray[Any], positives: NDArray[Any]) -> 
     return n, n * p, k, (n - k) * p**2 + k * (1 - p) ** 2
 
 
-def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any]) -> tuple[float, float, float, float]:
-    """Return the sums of n, n p, k and (n - k) p^2 + k (1 - p)^2 over the rows of a table."""
-    total, score_sum, positive_sum, squares = _pooled_sums(scores.astype(np.float64), counts, positives)
-    return float(total.sum()), float(score_sum.sum()), float(positive_sum.sum()), float(squares.sum())
+def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], sums: Float64s) -> None:
+    """Add n, n p, k and (n - k) p^2 + k (1 - p)^2 of the rows of a table to the sums (4,)."""
+    for k, column in enumerate(_pooled_sums(scores.astype(np.float64), counts, positives)):
+        sums[k] += column.sum()
 
 
-def sort_keys(keys: Keys, room: Keys) -> None:
-    """Sort packed events (bits << 1 | outcome) in place; ``room`` for as many may be overwritten."""
-    del room
+def sort_keys(keys: Keys, scratch: Keys) -> None:
+    """Sort packed events (bits << 1 | outcome) in place; ``scratch`` for as many may be overwritten."""
+    del scratch
     keys.sort()
 
 
@@ -260,14 +258,13 @@ def _pool(counts: NDArray[Any], positives: NDArray[Any]) -> tuple[NDArray[np.int
     return place_of.astype(np.intp), mass_of, positives_of
 
 
-def residuals(
-    scores: Floats, outcomes: UInt8s, weights: Float64s, weighted: bool, out: Float64s
-) -> tuple[float, float]:
-    """Write w (y - p) of each row to ``out``; return their sum and the sum of their absolute values."""
+def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s, out: Float64s, sums: Float64s) -> None:
+    """Write w (y - p) of each row to ``out``; add them, and their absolute values, to the sums (2,)."""
     out[:] = outcomes - scores.astype(np.float64)
-    if weighted:
+    if len(weights):
         out *= weights
-    return float(out.sum()), float(np.abs(out).sum())
+    sums[0] += out.sum()
+    sums[1] += np.abs(out).sum()
 
 
 def residual_moments(scores: Floats, residuals: Float64s, moments: Float64s) -> None:
@@ -297,3 +294,48 @@ def cosine_sums(scores: Floats, residuals: Float64s, coefficients: Float64s) -> 
             np.multiply(powers[:more], z, out=powers[filled : filled + more])
             filled, z = filled + more, z * z
         coefficients += powers.real.sum(axis=1)
+
+
+# ---------------------------------------------------------------- clusters
+
+
+def number_rows(words: NDArray[np.unsignedinteger[Any]], most: int, numbers: Int64s) -> Int64s:
+    """Return where each distinct row of words (n, k) comes first, in increasing order.
+
+    ``numbers`` (n,) receives the number of each row: its distinct row's index in that order. With more than ``most``
+    distinct rows, return the first ``most`` + 1; then ``numbers`` has no meaning.
+    """
+    # Rows of equal width that differ still differ without their last zero bytes, which NumPy's bytes lose.
+    keys = (
+        words[:, 0]
+        if words.shape[1] == 1
+        else np.ascontiguousarray(words).view(f"S{words.itemsize * words.shape[1]}")[:, 0]
+    )
+    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    numbers[:] = np.argsort(order)[places]
+    return first[order][: most + 1].astype(np.int64, copy=False)
+
+
+def bucket_rows(
+    buckets: UInt16s,
+    scores: Floats,
+    outcomes: UInt8s,
+    weights: Float64s,
+    coarse: UInt16s,
+    edges: Floats,
+    starts: UInt16s,
+    shift: int,
+    first: int,
+    sums: Float64s,
+) -> None:
+    """Add judged rows to the coarse cells of their buckets: ``sums`` (buckets, cells, 3) of w, w y and w (p - y).
+
+    The cell in the grid comes from the `table.grid.Lookup` of the scores' type; ``coarse`` has the coarse cell of
+    each cell of the grid.
+    """
+    w, y = weights if len(weights) else np.ones(len(scores)), outcomes.astype(np.float64)
+    cells = buckets.astype(np.intp) * sums.shape[1] + coarse[cells_of(scores, edges, starts, shift, first)]
+    size, shape = sums[..., 0].size, sums.shape[:2]
+    for entry, values in enumerate((w, w * y, w * (scores.astype(np.float64) - y))):
+        sums[..., entry] += np.bincount(cells, values, size).reshape(shape)

@@ -6,7 +6,7 @@ parameters, documented in full on `expected_calibration_error`: ``notion``, ``we
 
 from typing import TYPE_CHECKING
 
-from calibrant.runtime.lazy import names_of
+from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
     from calibrant.measures.binned.ace import adaptive_calibration_error
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from calibrant.measures.smooth.skce import SquaredKernelError, squared_kernel_calibration_error
     from calibrant.measures.smooth.smece import smooth_calibration_error
     from calibrant.measures.smooth.truthful import truthful_calibration_error
-    from calibrant.results.panels import MurphyCurve, NetBenefit
+    from calibrant.results.values import MurphyCurve, NetBenefit
     from calibrant.statistics.null import Interval, Law
 
 __all__ = [
@@ -178,7 +178,7 @@ __getattr__, __dir__ = names_of(
             "VariationalError",
             "variational_calibration_error",
         ),
-        "calibrant.results.panels": (
+        "calibrant.results.values": (
             "MurphyCurve",
             "NetBenefit",
         ),

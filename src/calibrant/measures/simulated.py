@@ -117,7 +117,7 @@ class RowSums:
     def table_positives(self) -> Float64s:
         """The sum of y of each cell: whole numbers with whole weights."""
         table = self.cells.table
-        return self.positives if table.square_weights is not None else self.positives.astype(table.positives.dtype)
+        return self.positives.astype(table.positives.dtype) if table.whole else self.positives
 
     def scalar(self, slopes: Float64s) -> Float64s:
         """Return sum f r over rows, (B,)."""

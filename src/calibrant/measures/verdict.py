@@ -165,7 +165,7 @@ def count_p_value(design: Independent | Clustered) -> float:
     so that both counts are small where their variance is. NaN with weights that are not whole, and for clusters.
     """
     cells = design.cells
-    if isinstance(design, Clustered) or cells.table.square_weights is not None:
+    if isinstance(design, Clustered) or not cells.table.whole:
         return math.nan
     low, p, n = cells.scores <= 0.5, cells.scores, cells.counts
     events, failures = _count_law(n[low], p[low]), _count_law(n[~low], 1 - p[~low])

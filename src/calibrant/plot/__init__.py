@@ -7,7 +7,7 @@ matplotlib.
 
 from typing import TYPE_CHECKING
 
-from calibrant.runtime.lazy import names_of
+from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
     from calibrant.plot.curves import calibration_curve

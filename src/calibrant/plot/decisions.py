@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.plot import canvas
 from calibrant.render.style import percent
-from calibrant.results.panels import MurphyCurve, NetBenefit, RocCurve
+from calibrant.results.values import MurphyCurve, NetBenefit, RocCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -33,7 +33,7 @@ from calibrant.report import evaluated
 from calibrant.report.evaluated import Judged
 from calibrant.report.report import Report
 from calibrant.results import CalibrationCurve, ClasswiseCalibration, Decision, Estimate
-from calibrant.results.panels import Panel
+from calibrant.results.values import Panel
 from calibrant.runtime.cached import LazyMapping
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered, details_of

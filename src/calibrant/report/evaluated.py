@@ -39,7 +39,7 @@ from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable, cell_sums
-from calibrant.table.units import table_in_units
+from calibrant.table.reliability_table import table_in_units
 
 #: The most classes of rows that are judged by default: each costs about 0.1 ms.
 MOST_CLASSES: Final = 10_000
@@ -209,7 +209,7 @@ def of_table(table: ReliabilityTable, notion: Notion | None) -> Judged:
 
 def _weights_of(table: ReliabilityTable) -> Literal["integer", "fractional"] | None:
     """Return the kind of a table's weights; None if they add up to the number of its rows."""
-    if table.square_weights is not None:
+    if not table.whole:
         return "fractional"
     return None if table.total == table.n else "integer"
 
@@ -420,7 +420,7 @@ def check_bands(bands: Bands, level: float | None, judged: Judged) -> None:
     if judged.clusters is not None:
         expected = "'pointwise' for rows in clusters: the simultaneous band needs independent rows"
         raise InputError("bands", expected, repr(bands), remedy)
-    if judged.tables[0].square_weights is not None:
+    if not judged.tables[0].whole:
         expected = "'pointwise' for weights that are not whole numbers: the simultaneous band counts rows"
         raise InputError("bands", expected, repr(bands), remedy)
 

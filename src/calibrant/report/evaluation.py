@@ -26,7 +26,7 @@ from calibrant.report.building import Settings, report_on
 from calibrant.report.evaluated import Judged
 from calibrant.report.report import GroupReport, Report
 from calibrant.results import BANDS, Bands, Estimate
-from calibrant.results.panels import Forest
+from calibrant.results.values import Forest
 from calibrant.runtime.cached import Late, LazyMapping
 from calibrant.runtime.progress import counted
 from calibrant.statistics.cells import Cells

@@ -243,7 +243,7 @@ def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]
     """Return the test of a model's own calibration, in closed form, and its diagram."""
     if not isinstance(model, ClusterSummed):
         table, n_bins = model.event.table, model.event.n_bins
-        integers = table.square_weights is None
+        integers = table.whole
         return table_test(table, n_bins), bin_diagram(n_bins, model.uniform.moments, level, integer_weights=integers)
     inference = Inference(event=model.event, resampling=Resampling.of(level, 0, 0))
     return inference.test, inference.diagram()

@@ -26,9 +26,8 @@ from calibrant.results import (
     ReliabilityDiagram,
     TestResult,
 )
-from calibrant.results.panels import Forest, Panel
 from calibrant.results.plain import plain, plain_classes, plain_curve, plain_estimate, plain_panel, plain_parts
-from calibrant.results.values import columns_of, frame_of
+from calibrant.results.values import Forest, Panel, columns_of, frame_of
 from calibrant.runtime.cached import Late
 from calibrant.runtime.progress import counted
 from calibrant.statistics.resampling import alpha_of

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibrant.runtime.lazy import names_of
+from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
     from calibrant.results.values import (
@@ -43,26 +43,4 @@ __all__ = [
     "TestResult",
 ]
 
-__getattr__, __dir__ = names_of(
-    __name__,
-    {
-        "calibrant.results.values": (
-            "BANDS",
-            "Bands",
-            "CalibrationCurve",
-            "Choices",
-            "ClasswiseCalibration",
-            "Code",
-            "CurveKind",
-            "Decision",
-            "Description",
-            "Estimate",
-            "Finding",
-            "Floor",
-            "ReliabilityDiagram",
-            "Scale",
-            "ScoreDecomposition",
-            "TestResult",
-        ),
-    },
-)
+__getattr__, __dir__ = names_of(__name__, {"calibrant.results.values": __all__})

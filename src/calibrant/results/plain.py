@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.inputs.weights import integer_weights
-from calibrant.results import (
+from calibrant.results.values import (
     CalibrationCurve,
     ClasswiseCalibration,
     Estimate,
+    Forest,
+    Panel,
     ReliabilityDiagram,
     TestResult,
 )
-from calibrant.results.panels import Forest, Panel
 
 
 class Tested(Protocol):
@@ -46,6 +47,13 @@ def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = N
     return value
 
 
+def _attributes(
+    value: Any, names: Sequence[str], path: str, missing: dict[str, str], reason: str | None = None
+) -> dict[str, Any]:
+    """Return these attributes as plain Python, by name."""
+    return {name: plain(getattr(value, name), f"{path}.{name}", missing, reason) for name in names}
+
+
 def plain_estimate(
     estimate: Estimate, path: str, missing: dict[str, str], reason: str | None = None, *, tested: bool = True
 ) -> dict[str, Any]:
@@ -54,11 +62,11 @@ def plain_estimate(
     ``tested`` is true if the measure may have a noise floor and a p-value.
     """
     reason = estimate.details.get("reason", reason)
-    numbers: dict[str, Any] = {"value": plain(estimate.value, f"{path}.value", missing, reason)}
-    for name in ("low", "high", "level"):
-        numbers[name] = plain(getattr(estimate, name), f"{path}.{name}", missing, reason or estimate.method)
-    no_bound = "no certified error is known"
-    numbers["error_bound"] = plain(estimate.error_bound, f"{path}.error_bound", missing, no_bound)
+    numbers = {
+        **_attributes(estimate, ("value",), path, missing, reason),
+        **_attributes(estimate, ("low", "high", "level"), path, missing, reason or estimate.method),
+        **_attributes(estimate, ("error_bound",), path, missing, "no certified error is known"),
+    }
     if tested:
         floor = estimate.floor
         numbers["floor"] = None if floor is None else {"mean": floor.mean, "upper": floor.upper}
@@ -70,19 +78,13 @@ def plain_estimate(
 
 def plain_test(test: TestResult, path: str, missing: dict[str, str]) -> dict[str, Any]:
     """Return a test as plain Python."""
-    return {
-        "statistic": plain(test.statistic, f"{path}.statistic", missing),
-        "p_value": plain(test.p_value, f"{path}.p_value", missing),
-        "method": test.method,
-        "n": test.n,
-        "details": plain(dict(test.details), f"{path}.details", missing),
-    }
+    return _attributes(test, ("statistic", "p_value", "method", "n", "details"), path, missing)
 
 
 def plain_diagram(diagram: ReliabilityDiagram, path: str, missing: dict[str, str]) -> dict[str, Any]:
     """Return the bins of a diagram as plain Python; in empty bins None, and ``missing`` gets the reason."""
     names = ("edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows", "band_highs")
-    return {name: plain(getattr(diagram, name), f"{path}.{name}", missing, "the bin is empty") for name in names}
+    return _attributes(diagram, names, path, missing, "the bin is empty")
 
 
 def plain_parts(part: Tested, missing: dict[str, str]) -> dict[str, Any]:
@@ -97,31 +99,22 @@ def plain_classes(result: ClasswiseCalibration, names: Sequence[str] | None, mis
     """Return the errors, bins and tests of the classes."""
     return {
         "names": list(names) if names else [str(k) for k in range(len(result.errors))],
-        "errors": plain(result.errors, "classwise.errors", missing, "the threshold kept no score"),
-        "kept": plain(result.kept, "classwise.kept", missing),
-        "supports": plain(result.supports, "classwise.supports", missing),
+        **_attributes(result, ("errors",), "classwise", missing, "the threshold kept no score"),
+        **_attributes(result, ("kept", "supports"), "classwise", missing),
         "bins": _class_bins(result),
-        **_class_tests(result, missing),
+        **_attributes(
+            result, ("p_values", "adjusted_p_values"), "classwise", missing, "no test: too few outcomes are expected"
+        ),
     }
 
 
 def plain_curve(curve: CalibrationCurve, path: str, missing: dict[str, str]) -> dict[str, Any]:
     """Return the points of a curve with its bands; ``missing`` gets the reason of a missing band."""
     columns = ("scores", "rates", "confidence_lows", "confidence_highs", "consistency_lows", "consistency_highs")
-    plain_columns = {
-        name: plain(getattr(curve, name), f"{path}.{name}", missing, "needs resampling") for name in columns
-    }
-    bandwidth = plain(curve.bandwidth, f"{path}.bandwidth", missing, "the isotonic curve has no bandwidth")
-    return {**plain_columns, "bandwidth": bandwidth, "bands": curve.bands}
-
-
-def _class_tests(result: ClasswiseCalibration, missing: dict[str, str]) -> dict[str, Any]:
-    """Return the p-values of the classes; None without intervals."""
-    columns = {"p_values": result.p_values, "adjusted_p_values": result.adjusted_p_values}
-    reason = "no test: too few outcomes are expected"
     return {
-        name: None if values is None else plain(values, f"classwise.{name}", missing, reason)
-        for name, values in columns.items()
+        **_attributes(curve, columns, path, missing, "needs resampling"),
+        **_attributes(curve, ("bandwidth",), path, missing, "the isotonic curve has no bandwidth"),
+        "bands": curve.bands,
     }
 
 
@@ -145,4 +138,4 @@ def _class_bins(result: ClasswiseCalibration) -> dict[str, list[Any]]:
 
 def plain_panel(panel: Panel | Forest, path: str, missing: dict[str, str]) -> dict[str, Any]:
     """Return the columns of a panel."""
-    return {part.name: plain(getattr(panel, part.name), f"{path}.{part.name}", missing) for part in fields(panel)}
+    return _attributes(panel, [part.name for part in fields(panel)], path, missing)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from calibrant.results import (
+from calibrant.results.values import (
     Bands,
     CalibrationCurve,
     ClasswiseCalibration,
     Description,
     Estimate,
+    Forest,
     ReliabilityDiagram,
 )
-from calibrant.results.panels import Forest
 
 
 class PlottableGroup(Protocol):

@@ -1,9 +1,10 @@
-"""What is computed once, without a lock: properties, parts of an object, and mappings that are computed at a look."""
+"""What is computed or imported once, at its first use: properties, parts of an object, mappings, names of a package."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Generic, Self, TypeVar, overload
 
 Value = TypeVar("Value")
@@ -99,4 +100,26 @@ class LazyMapping(Mapping[str, Value]):
         return dict, (self._content,)
 
 
-__all__ = ["Late", "LazyMapping", "Memo", "cached_property"]
+def names_of(package: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package, from its modules and the names that each defines.
+
+    A package that imports its modules while it is imported itself waits for a thread that imports one of them first,
+    and that thread waits for the package. Python ends this by handing out a module that is not complete. Packages that
+    import nothing cannot wait.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in home_of:
+            msg = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        value = getattr(import_module(home_of[name]), name)
+        return vars(sys.modules[package]).setdefault(name, value)  # of two threads, both return the same
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *home_of})
+
+    return get, names
+
+
+__all__ = ["Late", "LazyMapping", "Memo", "cached_property", "names_of"]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibrant.runtime.lazy import names_of
+from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
     from calibrant.sketch.as_table import Arguments, check_alone, table_of
@@ -13,11 +13,7 @@ __all__ = ["Arguments", "CalibrationSketch", "check_alone", "table_of"]
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.sketch.as_table": (
-            "Arguments",
-            "check_alone",
-            "table_of",
-        ),
+        "calibrant.sketch.as_table": ("Arguments", "check_alone", "table_of"),
         "calibrant.sketch.sketch": ("CalibrationSketch",),
     },
 )

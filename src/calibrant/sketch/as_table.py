@@ -11,7 +11,7 @@ from calibrant.inputs.predictions import Notion, Predictions, as_predictions
 from calibrant.sketch.sketch import CalibrationSketch
 from calibrant.sketch.sums import Totals
 from calibrant.table import ReliabilityTable
-from calibrant.table.units import table_in_units
+from calibrant.table.reliability_table import table_in_units
 
 
 def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) -> None:

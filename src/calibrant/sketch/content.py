@@ -1,6 +1,6 @@
 """The content of a sketch as a *head*, a plain dictionary of settings and totals, and *columns* of its occupied cells.
 
-`storage` writes both in each of its formats. `head` and `cells` turn them back, and check every number.
+`storage` writes both in each of its formats. `checks` turns them back, and checks every number.
 """
 
 from __future__ import annotations

@@ -7,24 +7,30 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import RLock
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from calibrant.clusters import BucketSums, ClusterLabels, ClusterSums, check_notion, labels_of
-from calibrant.errors import InputError, NothingJudgedError, check_choice
+from calibrant.errors import FileError, InputError, NothingJudgedError, check_choice
 from calibrant.inputs.arrays import as_array
 from calibrant.inputs.groups import as_groups
 from calibrant.inputs.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.inputs.predictions import Layout, Notion, Predictions, as_predictions, names_of
 from calibrant.inputs.weights import WeightsAre
 from calibrant.kernels.loading import following
+from calibrant.results.writing import replace_file
+from calibrant.sketch import storage
 from calibrant.sketch.content import Content, same
-from calibrant.sketch.stored import StoredSketch
-from calibrant.sketch.sums import SEVERAL, SketchConfig, SketchSums, Totals
-from calibrant.sketch.units import in_units
+from calibrant.sketch.sums import SEVERAL, SketchConfig, SketchSums, Totals, in_units
 from calibrant.table import ReliabilityTable
 from calibrant.table import grid as grids
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ENDING: Final = ".cal"
+_REMEDY: Final = "give what calibrant report --sketch or CalibrationSketch.save wrote"
 
 #: Held while a thread reads or changes the sums of a sketch. A fork waits for it: its child then has whole sums, and no
 #: lock of a thread that it lacks. Hooks run backwards, so a fork takes this lock before LOADING, as an update does.
@@ -47,7 +53,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
-class CalibrationSketch(StoredSketch):
+class CalibrationSketch:
     r"""Any number of predictions, summed up in constant memory.
 
     A sketch cuts [0, 1] into 4,396 cells, narrow near 0 and 1 for rare events and confident classifiers. For each cell
@@ -152,19 +158,30 @@ class CalibrationSketch(StoredSketch):
             As `expected_calibration_error`, and for a batch of another shape than earlier ones. The sketch is then
             unchanged.
         """
+        if np.size(as_array("targets", targets)) == 0 and np.size(as_array("probs", probs)) == 0:
+            return
         part = self._like()
         with following(self.n * (self._make.n_classes or 1)):
-            part._read(
-                probs,
-                targets,
-                weights=weights,
-                ignore_index=ignore_index,
-                logits=logits,
-                groups=groups,
-                clusters=clusters,
-                weights_are=weights_are,
-                expected=self._make,
-            )
+            try:
+                predictions = as_predictions(
+                    probs,
+                    targets,
+                    weights=weights,
+                    ignore_index=ignore_index,
+                    logits=logits,
+                    class_names=self.class_names,
+                    notion=self.notion,
+                    units=False,
+                    weights_are=weights_are,
+                )
+            except NothingJudgedError:
+                return
+            self._make.check_shape(part._make.shaped_as(predictions))
+            labels = None if clusters is None else labels_of(clusters, predictions)
+            part._take(predictions, labels)
+            for name, places in () if groups is None else as_groups(groups, predictions):
+                group = part._groups[name] = part._like()
+                group._take(predictions.take(places), None if labels is None else labels.take(places))
         self._absorb(part)
 
     def merge(self, *others: CalibrationSketch) -> None:
@@ -224,44 +241,6 @@ class CalibrationSketch(StoredSketch):
         merged.merge(*named.values())
         merged._groups = {name: sketch._snapshot() for name, sketch in named.items() if sketch.n}
         return merged
-
-    def _read(
-        self,
-        probs: Any,
-        targets: Any,
-        *,
-        weights: Any,
-        ignore_index: Any,
-        logits: Any,
-        groups: Any,
-        clusters: Any,
-        weights_are: WeightsAre | None,
-        expected: SketchConfig,
-    ) -> None:
-        """Fill this empty sketch with a batch that must fit ``expected``."""
-        if np.size(as_array("targets", targets)) == 0 and np.size(as_array("probs", probs)) == 0:
-            return
-        try:
-            predictions = as_predictions(
-                probs,
-                targets,
-                weights=weights,
-                ignore_index=ignore_index,
-                logits=logits,
-                class_names=self.class_names,
-                notion=self.notion,
-                units=False,
-                weights_are=weights_are,
-            )
-        except NothingJudgedError:
-            return
-        expected.check_shape(self._make.shaped_as(predictions))
-        labels = None if clusters is None else labels_of(clusters, predictions)
-        self._take(predictions, labels)
-        if groups is not None:
-            for name, places in as_groups(groups, predictions):
-                group = self._groups[name] = self._like()
-                group._take(predictions.take(places), None if labels is None else labels.take(places))
 
     def _take(self, predictions: Predictions, labels: ClusterLabels | None) -> None:
         judged = resolve(predictions, self.notion)
@@ -455,7 +434,127 @@ class CalibrationSketch(StoredSketch):
         clusters = "" if self._part.clusters is None else f", {self._part.clusters.event.number} clusters"
         return f"<CalibrationSketch: {rows}{shape}{clusters}{groups}, {self.grid} grid, {size}>"
 
-    # ------------------------------------------------------------ in and out, by `StoredSketch`
+    # ------------------------------------------------------------ files, bytes, JSON and Arrow tables
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the sketch to a file, which `load` and ``calibrant report`` read.
+
+        The file holds the bytes of `to_bytes`: sums, never the rows.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write; its name ends in ``.cal``. An old file stays until the new one is complete on the disk.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For another ending, and for what is no path.
+        calibrant.errors.FileError
+            If the file cannot be written, as on a full disk. An old file is then unchanged.
+
+        Examples
+        --------
+        >>> import tempfile, calibrant
+        >>> sketch = calibrant.CalibrationSketch()
+        >>> sketch.update([0.2, 0.8], [0, 1])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     sketch.save(f"{folder}/monday.cal")
+        ...     calibrant.CalibrationSketch.load(f"{folder}/monday.cal") == sketch
+        True
+        """
+        name = _name_of(path)
+        if not name.lower().endswith(_ENDING):
+            remedy = f"name it {name + _ENDING!r}: calibrant report knows a file by its ending"
+            raise InputError("path", f"a name that ends in {_ENDING}", repr(name), remedy)
+        replace_file(name, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> CalibrationSketch:
+        """Return the sketch that `save` or ``calibrant report --sketch`` wrote.
+
+        The file is not trusted: its checksum, its version and every sum are checked, and nothing in it is executed.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, with any ending.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For what is no path.
+        calibrant.errors.FileError
+            For a file that does not exist, cannot be read, is no sketch, is damaged, or has an unknown version.
+        """
+        name = _name_of(path)
+        try:
+            with open(name, "rb") as stream:
+                head = stream.read(64)
+                if not storage.is_sketch(head):  # before a large file of another kind is read
+                    got = f"bytes that begin with {head[:16]!r}" if head else "an empty file"
+                    raise FileError(name, f"expected a calibrant sketch, got {got}", _REMEDY)
+                data = head + stream.read()
+        except OSError as error:
+            raise FileError(name, f"cannot be read ({error.strerror or error})", "check the path") from None
+        try:
+            return cls.from_bytes(data)
+        except InputError as error:
+            raise FileError(name, f"expected {error.expected}, got {error.got}", error.remedy) from None
+
+    def to_bytes(self) -> bytes:
+        """Return the sketch as bytes: versioned, checksummed, the same for the same sums.
+
+        The bytes are an ``.npz`` of the occupied cells, with some 36 bytes for each (60 with weights).
+        """
+        return storage.to_bytes(self._content())
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray | memoryview) -> CalibrationSketch:
+        """Return the sketch that `to_bytes` wrote.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For other data, for a damaged sketch, and for a version that this calibrant does not know.
+        """
+        return cls._from_content(storage.from_bytes(data))
+
+    def to_json(self) -> str:
+        """Return the sketch as JSON: unrounded numbers, only occupied cells."""
+        return storage.to_json(self._content())
+
+    @classmethod
+    def from_json(cls, text: str) -> CalibrationSketch:
+        """Return the sketch that `to_json` wrote.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            As `from_bytes`.
+        """
+        return cls._from_content(storage.from_json(text))
+
+    def to_arrow(self) -> pa.Table:
+        """Return the occupied cells as a `pyarrow.Table`, with everything else in the schema's metadata.
+
+        Raises
+        ------
+        calibrant.errors.MissingDependencyError
+            Without pyarrow, which the extra ``report`` installs.
+        """
+        return storage.to_arrow(self._content())
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> CalibrationSketch:
+        """Return the sketch that `to_arrow` wrote, also after a round trip through any Arrow file.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            As `from_bytes`.
+        """
+        return cls._from_content(storage.from_arrow(table))
 
     def _content(self) -> Content:
         now = self._snapshot()
@@ -472,3 +571,11 @@ class CalibrationSketch(StoredSketch):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, **self._snapshot().__dict__}  # other threads may add while a pickle is written
+
+
+def _name_of(path: Any) -> str:
+    """Return a path as text."""
+    name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+    if not isinstance(name, str):
+        raise InputError("path", "the name of a file", type(path).__name__, "pass a str or a pathlib.Path")
+    return name

@@ -14,6 +14,7 @@ import json
 import re
 import struct
 import zipfile
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.errors.faults import Fault
 from calibrant.inputs.arrays import import_pyarrow
-from calibrant.sketch.cells import put_together
+from calibrant.sketch.checks import Head, check_version, checked_head, put_together
 from calibrant.sketch.content import (
     Columns,
     Content,
@@ -33,7 +34,6 @@ from calibrant.sketch.content import (
     head_of,
     types_of,
 )
-from calibrant.sketch.head import Head, check_version, checked_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,8 +60,8 @@ _FOREIGN: Final = "pass what CalibrationSketch wrote"
 _DAMAGED: Final = "read it again, or make the sketch anew"
 
 
-def _loaded(stored_head: Callable[[], Any], columns: Callable[[Head], Columns], argument: str) -> Content:
-    """Return a sketch, from functions that read its head and its columns.
+def _loaded(parts: Callable[[], tuple[Any, Callable[[Head], Columns]]], argument: str) -> Content:
+    """Return a sketch, from what reads its stored head and returns what then reads its columns.
 
     Every format is loaded here. The head is checked, with the sizes that it promises, before any column is read.
 
@@ -71,7 +71,8 @@ def _loaded(stored_head: Callable[[], Any], columns: Callable[[Head], Columns], 
         For anything but a sketch: whoever wrote it may have computed the checksum too.
     """
     try:
-        head = checked_head(stored_head(), argument)
+        stored, columns = parts()
+        head = checked_head(stored, argument)
         return put_together(head, columns(head), argument)
     except InputError:
         raise
@@ -82,16 +83,9 @@ def _loaded(stored_head: Callable[[], Any], columns: Callable[[Head], Columns], 
     raise InputError(argument, "the parts of a sketch", f"others ({reason})", _DAMAGED)
 
 
-def _names(head: Head) -> tuple[str, ...]:
-    """Return the names of all columns."""
-    return (*cell_names(weighted=head.weighted), *cluster_names(head.curves_in_clusters))
-
-
-def _check_length(head: Head, length: int) -> None:
-    """Reject more cells than the curves have."""
-    if length > head.most_cells:
-        msg = f"{length:,} cells where there are at most {head.most_cells:,}"
-        raise Foreign(msg)
+def _types(head: Head) -> dict[str, str]:
+    """Return the types of all columns, by their names."""
+    return types_of((*cell_names(weighted=head.weighted), *cluster_names(head.curves_in_clusters)))
 
 
 # ---------------------------------------------------------------- bytes
@@ -149,16 +143,15 @@ def from_bytes(data: Any) -> Content:
     version = int(first[1])
     check_version(version, "data", CONTAINER_VERSIONS)
     _check_digest(data[-_DIGEST:] == hashlib.sha256(data[:-_DIGEST]).hexdigest().encode(), data)
-    members: list[_Members] = []
 
-    def stored_head() -> Any:
-        members.append(_Members(data))
-        head = _parsed(members[0].read(f"sketch-{version}.json"))
+    def parts() -> tuple[Any, Callable[[Head], Columns]]:
+        members = _Members(data)
+        head = _parsed(members.read(f"sketch-{version}.json"))
         if isinstance(head, dict) and CONTAINER_VERSIONS["clusters" in head] != version:
             raise Foreign("clusters that do not go with the version")
-        return head
+        return head, members.columns
 
-    return _loaded(stored_head, lambda head: members[0].columns(head), "data")
+    return _loaded(parts, "data")
 
 
 class _Members:
@@ -180,7 +173,7 @@ class _Members:
 
     def columns(self, head: Head) -> Columns:
         """Return all columns."""
-        return {name: self._column(name, kind) for name, kind in types_of(_names(head)).items()}
+        return {name: self._column(name, kind) for name, kind in _types(head).items()}
 
     def _column(self, name: str, kind: str) -> NDArray[Any]:
         data = self.read(f"{name}.npy")
@@ -212,7 +205,7 @@ def _from_version_1(data: bytes) -> Content:
         cells = np.frombuffer(data[stop:-32], dtype="<i8").reshape(len(names), -1)
         return {name: cell.view(kind) for cell, (name, kind) in zip(cells, types_of(names).items(), strict=True)}
 
-    return _loaded(lambda: _parsed(data[start:stop]), columns, "data")
+    return _loaded(lambda: (_parsed(data[start:stop]), columns), "data")
 
 
 def _check_digest(matches: bool, data: bytes) -> None:
@@ -236,14 +229,13 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _parsed(text: Any) -> Any:
-    """Return JSON's values; JSON has neither NaN nor infinity, though Python reads them."""
-    return json.loads(text, parse_constant=_refused)
-
-
 def _refused(constant: str) -> None:
     msg = f"{constant} is no number"
     raise ValueError(msg)
+
+
+#: Returns JSON's values; JSON has neither NaN nor infinity, though Python reads them.
+_parsed: Final = partial(json.loads, parse_constant=_refused)
 
 
 def from_json(text: Any) -> Content:
@@ -262,7 +254,7 @@ def from_json(text: Any) -> Content:
     if digest != content.get("sha256"):
         got = "one that does not: it is cut or changed"
         raise InputError("text", "a sketch that matches its checksum", got, _DAMAGED)
-    return _loaded(lambda: content, lambda head: _from_lists(content["cells"], types_of(_names(head))), "text")
+    return _loaded(lambda: (content, lambda head: _from_lists(content["cells"], _types(head))), "text")
 
 
 def _from_lists(columns: Any, types: dict[str, str]) -> Columns:
@@ -301,27 +293,25 @@ def from_arrow(table: Any) -> Content:
     if b"calibrant.sketch" not in metadata:
         got = f"metadata {sorted(key.decode(errors='replace') for key in metadata) or 'missing'}"
         raise InputError("table", "a pyarrow.Table with a sketch's metadata", got, "write it with to_arrow")
-    stored: list[Any] = []
-
-    def stored_head() -> Any:
-        stored.append(_parsed(metadata[b"calibrant.sketch"]))
-        return stored[0]
 
     def columns(head: Head) -> Columns:
-        types = types_of(_names(head))
+        types = _types(head)
         names = cell_names(weighted=head.weighted)
         missing = [name for name in names if name not in table.column_names]
         if missing:
             raise InputError("table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", _DAMAGED)
-        _check_length(head, table.num_rows)
+        if table.num_rows > head.most_cells:
+            msg = f"{table.num_rows:,} cells where there are at most {head.most_cells:,}"
+            raise Foreign(msg)
         cells = {name: _from_column(table.column(name), name, types[name]) for name in names}
         clusters = _parsed(metadata.get(b"calibrant.clusters", b"{}"))
-        content = {**stored[0], "cells": {**{name: cell.tolist() for name, cell in cells.items()}, **clusters}}
+        lists = {name: cell.tolist() for name, cell in cells.items()} | clusters
+        content = {**_parsed(metadata[b"calibrant.sketch"]), "cells": lists}
         if _digest(content).encode() != metadata.get(b"calibrant.sha256"):
             raise InputError("table", "a sketch that matches its checksum", "rows that do not", _DAMAGED)
         return cells | _from_lists(clusters, {name: kind for name, kind in types.items() if name not in names})
 
-    return _loaded(stored_head, columns, "table")
+    return _loaded(lambda: (_parsed(metadata[b"calibrant.sketch"]), columns), "table")
 
 
 def _from_column(column: Any, name: str, kind: str) -> NDArray[Any]:

@@ -9,11 +9,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import ClusterLabels, ClusterSums
+from calibrant.clusters import BucketSums, ClusterLabels, ClusterSums
+from calibrant.clusters.sums import SCALARS
 from calibrant.errors import InputError
 from calibrant.inputs.notions import PER_CLASS, Events, ScoreMeans, class_events, read, read_squared
 from calibrant.inputs.predictions import Layout, Notion, Predictions
-from calibrant.inputs.weights import MOST_ROWS, MOST_WHOLE, deciding_rows, effective_n, integer_weights
+from calibrant.inputs.weights import MOST_ROWS, MOST_WHOLE, deciding_rows, effective_n, integer_weights, unit_of
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable, cell_sums
@@ -184,14 +185,15 @@ class Totals:
     @property
     def means(self) -> ScoreMeans:
         """The means over rows."""
-        return self._means("", self.entries)
+        return self._means("")
 
     @property
     def squared_means(self) -> ScoreMeans:
         """The means over rows with squared weights; with whole weights a row of weight 2 is two rows: `means`."""
-        return self.means if self.whole else self._means("squared_", self.entries * self.square_weight / self.weight)
+        return self.means if self.whole else self._means("squared_")
 
-    def _means(self, prefix: str, total: float) -> ScoreMeans:
+    def _means(self, prefix: str) -> ScoreMeans:
+        total = self.entries * self.square_weight / self.weight if prefix else self.entries
         means = {name: getattr(self, prefix + name) / total for name in SQUARED}
         accuracy = min(means.pop("correct"), 1.0)
         if self.infinite:
@@ -255,10 +257,6 @@ class Curves:
         if self.squares is None:
             self.counts = self.counts.astype(np.float64)
             self.squares = self.counts.copy()  # each earlier prediction weighs 1
-
-    def copy(self) -> Curves:
-        squares = None if self.squares is None else self.squares.copy()
-        return Curves(self.counts.copy(), self.sums.copy(), squares, self.rows.copy())
 
     def table(self, k: int, grid: grids.Grid, *, whole: bool) -> ReliabilityTable:
         """Return one curve as a table; ``whole`` says that all weights are integers."""
@@ -354,3 +352,57 @@ class SketchSums(NamedTuple):
     def nbytes(self) -> int:
         """The memory of the sums, in bytes."""
         return self.curves.nbytes + (0 if self.clusters is None else self.clusters.nbytes)
+
+
+# ---------------------------------------------------------------- units of weights
+
+_COUNTED = tuple(SCALARS.index(name) for name in ("right", "infinite"))
+
+
+def in_units(part: SketchSums) -> SketchSums:
+    """Return the sums with weights divided by the unit that results are computed in; the same object if it is 1.
+
+    If all weights are equal, counts are then integers, as without weights.
+    """
+    totals, curves = part.totals, part.curves
+    if curves.squares is None or totals.whole or not totals.n:
+        return part
+    unit, equal = unit_of(totals.n, totals.weight, totals.square_weight)
+    if equal and not np.array_equal(np.rint(curves.counts / unit).sum(axis=(1, 2)), curves.rows):
+        return part  # so many rows that the unit is not exact enough to count them
+    if unit == 1 and not equal:
+        return part
+    clusters = None
+    if part.clusters is not None:
+        event, *classes = (_buckets(sums, unit, equal) for sums in part.clusters.parts)
+        clusters = ClusterSums(event, tuple(classes))
+    return SketchSums(_totals(totals, unit, equal), _curves(curves, unit, equal), clusters)
+
+
+def _totals(totals: Totals, unit: float, equal: bool) -> Totals:
+    names = ("weight", "entries", "infinite", *SQUARED)
+    divided = {name: getattr(totals, name) / unit for name in names}
+    if equal:
+        counts = {name: float(round(divided[name])) for name in ("entries", "correct", "infinite")}
+        divided |= counts | dict.fromkeys(("weight", "square_weight", "quartic_weight"), float(totals.n))
+        alike = {f"squared_{name}": divided[name] for name in SQUARED}
+        return replace(totals, whole=True, **divided, **alike)
+    squared = {f"squared_{name}": getattr(totals, f"squared_{name}") / unit / unit for name in SQUARED}
+    square, quartic = totals.square_weight / unit / unit, totals.quartic_weight / unit / unit / unit / unit
+    return replace(totals, square_weight=square, quartic_weight=quartic, **divided, **squared)
+
+
+def _curves(curves: Curves, unit: float, equal: bool) -> Curves:
+    counts, sums = curves.counts / unit, curves.sums / unit
+    if equal:
+        return Curves(np.rint(counts).astype(np.int64), sums, None, curves.rows)
+    return Curves(counts, sums, None if curves.squares is None else curves.squares / unit / unit, curves.rows)
+
+
+def _buckets(sums: BucketSums, unit: float, equal: bool) -> BucketSums:
+    cell_sums, scalars = sums.cell_sums / unit, sums.scalars / unit
+    scalars[:, SCALARS.index("rows")] = sums.rows
+    if equal:
+        cell_sums[:, :, :2] = np.rint(cell_sums[:, :, :2])
+        scalars[:, _COUNTED] = np.rint(scalars[:, _COUNTED])
+    return replace(sums, cell_sums=cell_sums, scalars=scalars)

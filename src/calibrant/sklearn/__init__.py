@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from calibrant.errors import MissingDependencyError, is_missing
-from calibrant.runtime.lazy import names_of
+from calibrant.runtime.cached import names_of
 
 try:
     import sklearn  # noqa: F401 - before a module needs it

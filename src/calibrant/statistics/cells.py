@@ -91,7 +91,7 @@ class Cells(Memo):
     @cached_property
     def square_weights(self) -> Float64s:
         """The sum of squared weights; with whole ones each unit of weight is a prediction, and it is the count."""
-        return self.counts if self.table.square_weights is None else self.table.square_weights.sum(axis=0)
+        return self.counts if self.table.whole else self.table.own_weights.sum(axis=0)
 
     @cached_property
     def units(self) -> Float64s:
@@ -106,9 +106,9 @@ class Cells(Memo):
     @cached_property
     def squared_gaps(self) -> Float64s:
         """The sum of score - outcome, in units of squared weight: `gap_sums`, with whole weights."""
-        if self.table.square_weights is None:
+        if self.table.whole:
             return self.gap_sums
-        return np.asarray(self.scores * self.square_weights - self.table.square_weights[1])
+        return np.asarray(self.scores * self.square_weights - self.table.own_weights[1])
 
     @cached_property
     def squared_residuals(self) -> Float64s:
@@ -160,11 +160,11 @@ class Cells(Memo):
         table, held = self.table, np.flatnonzero(number.any(axis=0))
         units = self.kinds[1][:, held]
         masses = number[:, held] * units
-        squares = None if table.square_weights is None else masses * units
+        squares = None if table.whole else masses * units
         if squares is None:
             masses = masses.astype(table.counts.dtype)
         counts, positives = masses.sum(axis=0), masses[1]
-        n = int(number.sum()) if table.square_weights is None and table.counts.dtype.kind != "f" else table.n
+        n = int(number.sum()) if table.whole and table.counts.dtype.kind != "f" else table.n
         if table.grid is None or table.cells is None or table.square_scores is None:
             return ReliabilityTable(table.scores[held], counts, positives, n, square_weights=squares)
         scores, mean_square = self.scores[held], (table.square_scores / table.counts)[held]
@@ -193,7 +193,7 @@ class Cells(Memo):
         table = self.table
         columns = {name: getattr(table, name) for name in (*COLUMNS, *GRID_COLUMNS)}
         kept = {name: column[held] for name, column in columns.items() if column is not None}
-        squares = None if table.square_weights is None else table.square_weights[:, held]
+        squares = None if table.whole else table.own_weights[:, held]
         n = table.n if table.total != table.n else round(float(kept["counts"].sum()))
         return Cells(replace(table, **kept, square_weights=squares, n=n))
 
@@ -218,6 +218,6 @@ class Cells(Memo):
         )
 
     def _squares(self, positives: NDArray[Any]) -> Float64s | None:
-        if self.table.square_weights is None:
+        if self.table.whole:
             return None
         return np.asarray(self.units * np.stack([self.counts - positives, positives]))

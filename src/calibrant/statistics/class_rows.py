@@ -73,7 +73,7 @@ class ClassRows:
 
         It is sum q (psi - mean)^2 with psi = sum over classes of f (p - y), what a row adds.
         """
-        kernels = kernels_for("classes", self.predictions.n * self.predictions.rows.width)
+        kernels = kernels_for("rows", self.predictions.n * self.predictions.rows.width)
         step = max(1, _ENTRIES // self.predictions.rows.width)
         n = self.predictions.n
 

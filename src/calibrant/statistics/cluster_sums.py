@@ -47,7 +47,7 @@ class CoarseSums(Cells):
         first = np.flatnonzero(np.diff(places.astype(np.intp), prepend=-1))
         table = fine.table
         counts, positives = (np.add.reduceat(column, first) for column in (table.counts, table.positives))
-        squares = None if table.square_weights is None else np.add.reduceat(table.square_weights, first, axis=1)
+        squares = None if table.whole else np.add.reduceat(table.own_weights, first, axis=1)
         means = np.clip(np.add.reduceat(fine.score_sums, first) / counts, 0.0, 1.0)
         return cls(ReliabilityTable(means, counts, positives, table.n, square_weights=squares), fine, first)
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibrant.runtime.lazy import names_of
+from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
     from calibrant.table.reliability_table import CellSums, ReliabilityTable, cell_sums
@@ -13,13 +13,4 @@ __all__ = [
     "cell_sums",
 ]
 
-__getattr__, __dir__ = names_of(
-    __name__,
-    {
-        "calibrant.table.reliability_table": (
-            "CellSums",
-            "ReliabilityTable",
-            "cell_sums",
-        ),
-    },
-)
+__getattr__, __dir__ = names_of(__name__, {"calibrant.table.reliability_table": __all__})

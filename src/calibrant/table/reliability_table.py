@@ -6,7 +6,7 @@ per occupied cell. Tables of one kind add up to the table of all their rows.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.notions import PER_CLASS, Events, read, resolve
 from calibrant.inputs.predictions import Notion, as_predictions
-from calibrant.inputs.weights import MOST_ROWS, integer_weights
-from calibrant.kernels import dispatch, sorting
+from calibrant.inputs.weights import MOST_ROWS, integer_weights, unit_of
+from calibrant.kernels import dispatch
 from calibrant.runtime.cached import cached_property
 from calibrant.table import arrow
 from calibrant.table import grid as grids
@@ -146,15 +146,17 @@ class ReliabilityTable:
         scores, outcomes, weights = events.scores, events.outcomes, events.weights
         if grid is not None:
             check_choice("grid", grid, grids.GRIDS)
-            return _on_grid(events, grid)
+            sums = cell_sums(events, grid)
+            counts = sums[:, :2].astype(np.int64) if weights is None else sums[:, :2]
+            squares = None if integer_weights(weights) else sums[:, 5:]
+            return cls.of_cells(counts, sums[:, 2:5], squares, n=len(scores), grid=grid)
         if weights is None:
             return cls.unpack(dispatch.pack(scores, outcomes))
-        squares = _square_weights(weights, outcomes)
         order = np.argsort(scores, kind="stable")
         ordered, mass = scores[order] + scores.dtype.type(0), weights[order]  # + 0 turns -0.0 into 0.0
         columns = {"counts": mass, "positives": mass * outcomes[order]}
-        if squares is not None:
-            columns["square_weights"] = squares[:, order]
+        if not integer_weights(weights):  # if they are, each unit is a prediction
+            columns["square_weights"] = (weights**2 * np.stack([outcomes == 0, outcomes == 1]))[:, order]
         return _pooled(ordered, columns, n=len(scores), grid=None)
 
     @classmethod
@@ -239,8 +241,8 @@ class ReliabilityTable:
             "positive_scores": self.positives * scores,
             "square_scores": self.counts * scores**2,
         }
-        if self.square_weights is not None:
-            columns["square_weights"] = self.square_weights
+        if not self.whole:
+            columns["square_weights"] = self.own_weights
         return _summed(cells, bounds[cells], columns, n=self.n, grid=grid)
 
     @classmethod
@@ -284,7 +286,7 @@ class ReliabilityTable:
         low, high = grids.ends_of(self.cells, self.grid)
         n1 = self.positives.astype(np.float64)
         several = low < high
-        if self.square_weights is None:  # then a count of 1 is one prediction
+        if self.whole:  # then a count of 1 is one prediction
             several &= self.counts > 1
         return CellSums(
             low=low,
@@ -300,7 +302,7 @@ class ReliabilityTable:
     @classmethod
     def unpack(cls, keys: NDArray[np.unsignedinteger[Any]]) -> ReliabilityTable:
         """Return the table of events that `dispatch.pack` packed into integers; the keys may be overwritten."""
-        return cls(*sorting.distinct_keys(keys), n=len(keys))
+        return cls(*dispatch.distinct_keys(keys), n=len(keys))
 
     @property
     def provenance(self) -> dict[str, str]:
@@ -342,19 +344,24 @@ class ReliabilityTable:
         return np.asarray((self.counts - self.positives) * wide**2 + self.positives * (1 - wide) ** 2)
 
     @property
+    def whole(self) -> bool:
+        """Whether each unit of count is a prediction: without weights, and with integer weights."""
+        return self.square_weights is None
+
+    @property
     def own_weights(self) -> NDArray[np.float64]:
         """The sums of squared weights by outcome, (2, K); with integer weights the counts, as each unit weighs 1."""
-        if self.square_weights is not None:
-            return self.square_weights
-        return np.stack([self.counts - self.positives, self.positives]).astype(np.float64)
+        if self.square_weights is None:
+            return np.stack([self.counts - self.positives, self.positives]).astype(np.float64)
+        return self.square_weights
 
     @property
     def own_products(self) -> NDArray[np.float64]:
         """The sum of squared weight times (score - outcome)^2 in each row: its variance around the scores."""
-        if self.square_weights is None:
+        if self.whole:
             return self.square_residuals
-        wide = self.scores.astype(np.float64)
-        return np.asarray(self.square_weights[0] * wide**2 + self.square_weights[1] * (1 - wide) ** 2)
+        wide, (no, yes) = self.scores.astype(np.float64), self.own_weights
+        return np.asarray(no * wide**2 + yes * (1 - wide) ** 2)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -377,7 +384,7 @@ class ReliabilityTable:
         order = np.argsort(keys, kind="stable")
         names = COLUMNS[1:] if self.grid is None else (*COLUMNS[1:], *GRID_COLUMNS[1:])
         columns = {name: np.concatenate([getattr(self, name), getattr(other, name)])[order] for name in names}
-        if self.square_weights is not None or other.square_weights is not None:
+        if not (self.whole and other.whole):
             columns["square_weights"] = np.concatenate([self.own_weights, other.own_weights], axis=1)[:, order]
         return _pooled(keys[order], columns, n=self.n + other.n, grid=self.grid)
 
@@ -401,13 +408,6 @@ class ReliabilityTable:
             For a table that `to_arrow` did not write, and for one with a number that no reliability table has.
         """
         return cls(**arrow.from_arrow(table))
-
-
-def _square_weights(weights: NDArray[np.float64], outcomes: NDArray[np.uint8]) -> NDArray[np.float64] | None:
-    """Return the squared weights by outcome; None if all weights are integers: then each unit is a prediction."""
-    if integer_weights(weights):
-        return None
-    return np.asarray(weights**2 * np.stack([outcomes == 0, outcomes == 1]))
 
 
 def _bounds_of_cells(scores: NDArray[np.floating[Any]], grid: grids.Grid) -> NDArray[np.int64]:
@@ -456,17 +456,28 @@ def _in_cells(means: NDArray[np.float64], cells: NDArray[np.int64], grid: grids.
     return np.clip(means, low, high)
 
 
-def _on_grid(events: Events, grid: grids.Grid) -> ReliabilityTable:
-    sums = cell_sums(events, grid)
-    counts, squares = sums[:, :2], None
-    if events.weights is None:
-        counts = counts.astype(np.int64)
-    elif not integer_weights(events.weights):
-        squares = sums[:, 5:]
-    return ReliabilityTable.of_cells(counts, sums[:, 2:5], squares, n=len(events.scores), grid=grid)
-
-
 def cell_sums(events: Events, grid: grids.Grid) -> NDArray[np.float64]:
     """Return the sums of events over the cells of a grid, as `dispatch.cell_rows` does."""
     lookup = grids.lookup(grid, events.scores.dtype)
     return dispatch.cell_rows(np.ascontiguousarray(events.scores), events.outcomes, events.weights, *lookup)
+
+
+def table_in_units(table: ReliabilityTable) -> ReliabilityTable:
+    """Return a table with weights divided by their unit; the same object if the unit is 1.
+
+    Equal weights count as no weights: counts are then numbers of rows. Weights far from 1 are divided by a power of 2.
+    """
+    if table.whole or table.n < 1:
+        return table
+    unit, equal = unit_of(table.n, float(table.counts.sum()), float(table.own_weights.sum()))
+    if unit == 1 and not equal:
+        return table
+    names = ("counts", "positives", "score_sums", "positive_scores", "square_scores")
+    columns = {name: getattr(table, name) / unit for name in names if getattr(table, name) is not None}
+    if not equal:
+        return replace(table, square_weights=table.own_weights / unit / unit, **columns)
+    for name in ("counts", "positives"):
+        columns[name] = np.rint(columns[name]).astype(np.int64)
+    if int(columns["counts"].sum()) != table.n:  # so many rows that the unit is not exact enough to count them
+        return table
+    return replace(table, square_weights=None, **columns)

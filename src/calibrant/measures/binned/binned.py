@@ -181,7 +181,7 @@ def sample_quantile_bin_of(table: ReliabilityTable, n_bins: int) -> NDArray[np.i
     matters here, so integers decide. Weights that are not integers count as many small equal ones.
     """
     steps, cumulated = np.arange(1, n_bins), np.cumsum(table.counts)
-    if table.square_weights is None:
+    if table.whole:
         whole, rest = divmod(int(cumulated[-1]) - 1, n_bins)  # (N - 1) k does not always fit into int64
         j, between = steps * whole + steps * rest // n_bins, steps * rest % n_bins > 0
         cuts = np.searchsorted(cumulated, j, side="right")

@@ -73,7 +73,7 @@ def debiased_square_bound(cells: GridCells, n_bins: int, value: float) -> float:
     """
     widest = 1.0 + abs(value)  # it is between -1 and 1
     table, split = cells.table, split_cells(cells, n_bins)
-    if table.square_weights is not None:
+    if not table.whole:
         return widest if split.any() else min(_weighted_squares(cells, n_bins), widest)
     if not split.any():
         return 0.0
@@ -146,7 +146,7 @@ def mce_bound(cells: GridCells, n_bins: int, value: float) -> float:
     downs = [(counts[place], y - low[place]) for y, counts in ((1, n1), (0, n0)) for place in (below, above)]
     top, bottom = _largest_mean(s, n, ups), -_largest_mean(-s, n, downs)
     top, bottom = np.where(n > 0, top, np.fmax(top, 0.0)), np.where(n > 0, bottom, np.fmin(bottom, 0.0))
-    integral = cells.table.square_weights is None
+    integral = cells.table.whole
     may, sure = (n + n_possible >= binned.LEAST_ROWS) | (not integral), (n >= binned.LEAST_ROWS) & integral
     if not sure.any():
         return math.nan if may.any() else 0.0

@@ -91,7 +91,7 @@ def table_histograms(
     sums, edges, rows = stacked(bins, n_bins, len(tables))
     totals = np.array([table.total if len(table) else 0.0 for table in tables])
     squares = None
-    if any(table.square_weights is not None for table in tables):
+    if not all(table.whole for table in tables):
         squares, _, _ = stacked((_squared(table, n_bins, binning, closed) for table in tables), n_bins, len(tables))
     return ClassHistograms(
         sums=sums, totals=totals, edges=edges if binning == "quantile" else None, rows=rows, squares=squares

@@ -78,7 +78,7 @@ class BinMoments:
             return np.add.reduceat(values, first)
 
         counts, squares = cut(cells.counts), cut(cells.square_weights)
-        positives = cells.positives if cells.table.square_weights is None else cells.table.square_weights[1]
+        positives = cells.table.own_weights[1]
         return cls(
             index=bins[first],
             first=first,

@@ -111,7 +111,7 @@ def _decreasing(table: ReliabilityTable) -> NDArray[np.intp]:
 
 def _tolerance(table: ReliabilityTable) -> float:
     """Return how far two rates that are equal may be apart by rounding."""
-    return 0.0 if table.square_weights is None else _ROUNDING
+    return 0.0 if table.whole else _ROUNDING
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -129,7 +129,7 @@ class _Ranks:
     @classmethod
     def of(cls, table: ReliabilityTable) -> _Ranks:
         counts, n = table.counts, table.n
-        if table.square_weights is None:
+        if table.whole:
             middle = (2 * np.cumsum(counts) - counts - 1).astype(np.int64)
             end, n = 2 * int(counts.sum()), int(counts.sum())
         else:

@@ -17,7 +17,7 @@ from calibrant.measures.decisions.intervals import clustered_interval as by_clus
 from calibrant.measures.decisions.intervals import net_benefit_interval
 from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED
-from calibrant.results.panels import MurphyCurve, NetBenefit
+from calibrant.results.values import MurphyCurve, NetBenefit
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.design import BY_CLUSTER, Clustered

@@ -60,7 +60,7 @@ class Treated:
                 doubt = (at < len(scores)) & (cells.low[held] < thresholds) & (cells.several[held] | near)
                 unsure += np.where(doubt, masses[:, held], 0.0)
         sums = _above(masses, first)
-        squares = sums if table.square_weights is None else _above(table.square_weights[::-1], first)
+        squares = sums if table.whole else _above(table.own_weights[::-1], first)
         return cls(table, thresholds, *sums, *squares, *unsure)
 
     @property

@@ -27,7 +27,7 @@ def loess(cells: Cells) -> Loess:
 
 def absolute_gaps(cells: Cells, gap_sums: Float64s) -> Quantiles:
     """Return the absolute gaps between scores and loess curve, (..., K), from the sums of score - outcome."""
-    return Quantiles(cells.of(loess).absolute_gaps(gap_sums), cells.counts, cells.table.square_weights is None)
+    return Quantiles(cells.of(loess).absolute_gaps(gap_sums), cells.counts, cells.table.whole)
 
 
 def window_rows(cells: Cells) -> float:

@@ -67,7 +67,7 @@ class BaseRates:
         parts = []
         for table in each:
             masses = np.array([(table.counts - table.positives).sum(), table.positives.sum()], dtype=np.float64)
-            squares = masses if table.square_weights is None else table.square_weights.sum(axis=1)
+            squares = table.own_weights.sum(axis=1)
             parts.append(cls.of_classes(masses, squares, single=True))
 
         def brier() -> Float64s:

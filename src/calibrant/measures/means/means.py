@@ -136,7 +136,7 @@ class PredictionMeans:
     def of_event(cls, table: ReliabilityTable, *, right: bool) -> PredictionMeans:
         """Return the same with the log loss and the accuracy of the cells' mean scores, without certified errors."""
         scores = _table_scores(table, np.stack([table.counts - table.positives, table.positives]), right=right)
-        squared = scores if table.square_weights is None else _table_scores(table, table.square_weights, right=right)
+        squared = scores if table.whole else _table_scores(table, table.own_weights, right=right)
         scores = replace(scores, brier=isotonic.table_score(table, "brier"), nll=isotonic.table_score(table, "log"))
         return cls.of_scores(
             scores,

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from calibrant.measures.grid_cells import GridCells
-from calibrant.results.panels import RocCurve
+from calibrant.results.values import RocCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
+from calibrant.kernels import dispatch
 from calibrant.measures.arguments import judged_event
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.gap import largest_gap
@@ -112,7 +113,7 @@ def smooth_calibration_error(
             raise InputError("method", expected, "'mesh'", "pass the predictions themselves")
         return error_of_table(table, None if isinstance(bandwidth, str) else float(bandwidth)).value
     events = judged_event(*arguments.predictions(), "the smooth error")
-    residuals, *sums = events.residuals()
+    residuals, *sums = dispatch.residuals(events.scores, events.outcomes, events.weights)
     if method == "mesh":
         return mesh.mesh_smooth_error(
             events.scores,

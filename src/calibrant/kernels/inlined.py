@@ -1,4 +1,4 @@
-"""View floats as integers, and compute exp and log in vector lanes.
+"""What compiled loops inline: bits of floats, exp and log in vector lanes, the bin or the cell of a score.
 
 Three things make the reading passes run at the speed of memory:
 
@@ -19,6 +19,14 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from calibrant.kernels.compiled import inlined
+from calibrant.kernels.reference_lookup import LOWERED
+
+#: Entries that a kernel handles together: part of the work on them runs in vector lanes. The kernel takes a view of
+#: them first. Numba cannot rule out that ``first + j`` is negative, and such an index keeps a loop out of the lanes.
+CHUNK = 64
+
+#: Sums of a cell that lie next to each other in one line of the processor's cache: 64 bytes.
+LINE = 8
 
 _f32 = np.float32
 _LOG2E = 1.4426950408889634
@@ -102,17 +110,10 @@ def exp(x: Any) -> Any:
     return np.exp(x)
 
 
-@overload(exp, jit_options={"fastmath": {"contract"}})  # type: ignore[untyped-decorator]
-def _exp_of(x: Any) -> Any:
-    narrow = x == types.float32
-
-    def single(x: Any) -> Any:
-        return _exp32(x)
-
-    def double(x: Any) -> Any:
-        return _exp64(x)
-
-    return single if narrow else double
+@overload(exp, jit_options={"fastmath": {"contract"}})
+def _exp_of(x):  # type: ignore[no-untyped-def]
+    compute = _exp32 if x == types.float32 else _exp64
+    return lambda x: compute(x)
 
 
 _LEAST_NORMAL = 2.0**-1022
@@ -154,15 +155,10 @@ def unsigned(floats: Any) -> Any:
     return floats.view(np.uint32 if floats.itemsize == 4 else np.uint64)
 
 
-@overload(unsigned)  # type: ignore[untyped-decorator]
-def _unsigned_of(floats: Any) -> Any:
-    def single(floats: Any) -> Any:
-        return floats.view(np.uint32)
-
-    def double(floats: Any) -> Any:
-        return floats.view(np.uint64)
-
-    return single if floats.dtype == types.float32 else double
+@overload(unsigned)
+def _unsigned_of(floats):  # type: ignore[no-untyped-def]
+    kind = np.uint32 if floats.dtype == types.float32 else np.uint64
+    return lambda floats: floats.view(kind)
 
 
 def signed(floats: Any) -> Any:
@@ -170,12 +166,71 @@ def signed(floats: Any) -> Any:
     return floats.view(np.int32 if floats.itemsize == 4 else np.int64)
 
 
-@overload(signed)  # type: ignore[untyped-decorator]
-def _signed_of(floats: Any) -> Any:
-    def single(floats: Any) -> Any:
-        return floats.view(np.int32)
+@overload(signed)
+def _signed_of(floats):  # type: ignore[no-untyped-def]
+    kind = np.int32 if floats.dtype == types.float32 else np.int64
+    return lambda floats: floats.view(kind)
 
-    def double(floats: Any) -> Any:
-        return floats.view(np.int64)
 
-    return single if floats.dtype == types.float32 else double
+# ---------------------------------------------------------------- bins and cells
+
+
+@inlined()
+def bin_of(p: Any, uppers: Any) -> Any:
+    """Return the first bin whose largest member is not below p, without a branch; p is in [0, 1].
+
+    The largest members are j / M, rounded to the scores' type, or the number before. See `LOWERED`.
+    """
+    b = np.uint64(np.int64(p * uppers.dtype.type(uppers.shape[0] * LOWERED)))
+    return b + np.uint64(p > uppers[b])
+
+
+@inlined()
+def start_of(p: Any, one: Any, shift: Any, first: Any) -> Any:
+    """Return the place in a grid's lookup from where a score starts; for an invalid score, any place.
+
+    ``one`` has the score's type. This runs in vector lanes.
+    """
+    bucket = np.int32(bits_of(min(p, one - p)) >> shift) - np.int32(first)
+    return np.uint32(2 * (bucket if bucket > 0 else np.int32(0)) + np.int32(p > 0.5))
+
+
+@inlined()
+def cell_of(p: Any, start: Any, edges: Any) -> Any:
+    """Return the cell of a score, at most two edges above ``start``, without a branch.
+
+    No processor can predict the side of an edge where a score lies.
+    Indices are unsigned: Numba need not test for negative ones.
+    """
+    cell = np.uint64(start)
+    cell += np.uint64(p > edges[cell])
+    cell += np.uint64(p > edges[cell])
+    return np.uint64(edges.shape[0]) if p == 1 else cell  # in float32 an edge before the last may be 1
+
+
+@inlined()
+def tallies_of(n_bins: Any) -> Any:
+    """Return zeros for the count and the sum of scores of each bin and outcome: two sets, so that no addition waits.
+
+    Rows take the sets in turn. A place is twice the bin plus the outcome: that is faster than a third sum.
+    """
+    return np.zeros((4 * n_bins, 2))
+
+
+@inlined()
+def add_tally(p: Any, y: Any, turn: Any, uppers: Any, tallies: Any) -> Any:
+    """Add a score and its outcome to the first or the second set of tallies."""
+    b = bin_of(p, uppers) + np.uint64(uppers.shape[0] * turn)
+    place = b + b + np.uint64(y)
+    tallies[place, 0] += 1.0
+    tallies[place, 1] += np.float64(p)
+
+
+@inlined()
+def add_tallies(tallies: Any, sums: Any) -> Any:
+    """Add them to the sums (3, M) of the bins: count, sum of scores, number of outcomes 1."""
+    for b in range(sums.shape[1]):
+        for no in (2 * b, 2 * (b + sums.shape[1])):
+            sums[0, b] += tallies[no, 0] + tallies[no + 1, 0]
+            sums[1, b] += tallies[no, 1] + tallies[no + 1, 1]
+            sums[2, b] += tallies[no + 1, 0]
