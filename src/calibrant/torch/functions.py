@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -18,13 +18,18 @@ from calibrant.measures.means.oe_ratio import observed_expected_ratio
 from calibrant.measures.ranking.ranking import Placements
 from calibrant.measures.smooth import kernel_errors
 from calibrant.measures.smooth.lipschitz_error import lipschitz_error
-from calibrant.table import ReliabilityTable
-from calibrant.torch.arguments import check_notion
+from calibrant.torch.base import check_notion
 from calibrant.torch.tables import State, TableMetric
 
 
 class _TableFunction(TableMetric):
     """A function of the judged event's table, with the parameters of `AUROC`."""
+
+    #: The function of a table with rows, and the attributes that are its further arguments.
+    _function: ClassVar[Callable[..., float]]
+    _arguments: ClassVar[tuple[str, ...]] = ()
+    #: The certified error of the value of a sketch; NaN if none is known.
+    _bound: ClassVar[Callable[[Certified], float]] = lambda certified: math.nan  # noqa: ARG005
 
     def __init__(
         self,
@@ -39,40 +44,22 @@ class _TableFunction(TableMetric):
         check_notion(notion, ("positive", "top-label"))
         super().__init__(
             state=state,
-            half=1,
-            keeps=True,
-            layout=None,
-            num_classes=None,
             notion=notion,
             ignore_index=ignore_index,
             logits=logits,
             validate_args=validate_args,
-            make=(state, "half 1"),
             **kwargs,
         )
         self.error_bound: float | None = None
-
-    @abstractmethod
-    def _measured(self, table: ReliabilityTable) -> float:
-        """Return the function of a table with rows."""
-
-    def _bound(self, certified: Certified) -> float:
-        """Return the certified error of the value of a sketch; NaN if none is known."""
-        del certified
-        return math.nan
 
     def _value(self) -> Tensor:
         table = self._tables()[0]
         if not len(table):
             self.error_bound = math.nan
             return self._scalar(math.nan)
-        certified = Certified.of(table)
-        self.error_bound = 0.0 if certified is None else self._bound(certified)
-        return self._scalar(self._measured(table))
-
-    def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
-        """Draw the metric's value, or ``val``, as torchmetrics does."""
-        return self._plot(val, ax)
+        certified, metric = Certified.of(table), type(self)
+        self.error_bound = 0.0 if certified is None else metric._bound(certified)
+        return self._scalar(metric._function(table, **{name: getattr(self, name) for name in self._arguments}))
 
 
 class AUROC(_TableFunction):
@@ -113,12 +100,8 @@ class AUROC(_TableFunction):
 
     higher_is_better = True
     plot_upper_bound = 1.0
-
-    def _bound(self, certified: Certified) -> float:
-        return certified.area()
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return Placements.of(table).area
+    _function = lambda table: Placements.of(table).area  # noqa: E731
+    _bound = Certified.area
 
 
 class KuiperCalibrationError(_TableFunction):
@@ -135,12 +118,8 @@ class KuiperCalibrationError(_TableFunction):
     """
 
     plot_upper_bound = 1.0
-
-    def _bound(self, certified: Certified) -> float:
-        return certified.kuiper()
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return cumulative.kuiper_error(table)
+    _function = cumulative.kuiper_error
+    _bound = Certified.kuiper
 
 
 class IntegratedCalibrationIndex(_TableFunction):
@@ -163,14 +142,13 @@ class IntegratedCalibrationIndex(_TableFunction):
     """
 
     plot_upper_bound = 1.0
+    _function = integrated_calibration_index
+    _arguments = ("span",)
 
     def __init__(self, span: float = SPAN, **options: Any) -> None:
         check_span(span)
         super().__init__(**options)
         self.span = span
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return integrated_calibration_index(table, span=self.span)
 
 
 class TruthfulCalibrationError(_TableFunction):
@@ -188,9 +166,7 @@ class TruthfulCalibrationError(_TableFunction):
     """
 
     plot_upper_bound = 1.0
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return kernel_errors.truthful_square(table)
+    _function = kernel_errors.truthful_square
 
 
 class LipschitzCalibrationError(_TableFunction):
@@ -208,9 +184,7 @@ class LipschitzCalibrationError(_TableFunction):
     """
 
     plot_upper_bound = 1.0
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return lipschitz_error(table)
+    _function = lipschitz_error
 
 
 class CalibrationSlope(_TableFunction):
@@ -231,9 +205,7 @@ class CalibrationSlope(_TableFunction):
 
     higher_is_better = None
     plot_lower_bound = None
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return calibration_slope(table)
+    _function = calibration_slope
 
 
 class CalibrationIntercept(_TableFunction):
@@ -252,9 +224,7 @@ class CalibrationIntercept(_TableFunction):
 
     higher_is_better = None
     plot_lower_bound = None
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return calibration_intercept(table)
+    _function = calibration_intercept
 
 
 class ObservedExpectedRatio(_TableFunction):
@@ -272,10 +242,5 @@ class ObservedExpectedRatio(_TableFunction):
     """
 
     higher_is_better = None
-
-    def _bound(self, certified: Certified) -> float:
-        del certified
-        return 0.0
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return observed_expected_ratio(table)
+    _function = observed_expected_ratio
+    _bound = lambda certified: 0.0  # noqa: ARG005, E731

@@ -19,19 +19,18 @@ from calibrant.kernels.tensors import WIDTH, Reading
 from calibrant.measures.binned.histograms import ClassHistograms
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import ONLY_RIGHT, PredictionMeans
-from calibrant.plot import reliability_diagram, stacked
+from calibrant.plot import diagrams
 from calibrant.report.building import Settings, report_on
 from calibrant.report.evaluated import Judged
 from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
 from calibrant.statistics.resampling import Resampling, Rng
 from calibrant.table import ReliabilityTable
-from calibrant.torch.arguments import check_bins, check_notion
-from calibrant.torch.base import Batch, Increments
-from calibrant.torch.bins import uppers, uppers_on
-from calibrant.torch.sums import score_increments, totals_of_device
+from calibrant.torch.base import Batch, Increments, check_bins, check_notion
+from calibrant.torch.binned import uppers, uppers_on
+from calibrant.torch.proper import score_increments, totals_of_device
+from calibrant.torch.sharing import untraced
 from calibrant.torch.tables import State, TableMetric
-from calibrant.torch.tracing import untraced
 
 
 class _Sealed:
@@ -104,10 +103,6 @@ class CalibrationReport(TableMetric):
         make = ("report" if state == "rows" else "sketch report", num_bins)
         super().__init__(
             state=state,
-            half=1,
-            keeps=True,
-            layout=None,
-            num_classes=None,
             notion=notion,
             ignore_index=ignore_index,
             logits=logits,
@@ -237,12 +232,14 @@ class CalibrationReport(TableMetric):
         report: Report = title if isinstance(title, Report) else self.compute()
         title = title if isinstance(title, str) else "Reliability Diagram"
         if ax is not None:
-            reliability_diagram(report, counts=False, ax=ax).set_title(title)
+            diagrams.reliability_diagram(report, counts=False, ax=ax).set_title(title)
             return ax.figure, ax
-        words = stacked.WORDS["positive" if report.notion == "positive" else "top-label"]
+        words = diagrams.WORDS["positive" if report.notion == "positive" else "top-label"]
         number = f"ECE = {report['ece'].value:.2%}"
         diagram = cast("ReliabilityDiagram", report.diagram)  # there is one for every judged event
-        return stacked.reliability_figure(diagram, number=number, title=title, labels=(*words, words[0], stacked.SHARE))
+        return diagrams.reliability_figure(
+            diagram, number=number, title=title, labels=(*words, words[0], diagrams.SHARE)
+        )
 
 
 def _chunks(counts: Tensor, scores: Tensor, classes: bool) -> Increments:

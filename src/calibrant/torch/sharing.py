@@ -1,12 +1,14 @@
-"""Which metrics share states: those of one make, whatever the ``compute_groups`` of a `MetricCollection` say."""
+"""Metrics among others: which of them share states, and how the compilers of torch leave them alone."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import weakref
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -15,7 +17,35 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from calibrant.errors import InputError
-from calibrant.torch.tracing import UntracedMetric
+
+
+class UntracedMetric(Metric):
+    """A metric that models with it can be compiled around: by `torch.compile`, and by `torch.jit.script`.
+
+    TorchScript takes a class's annotations for types, and compiles properties that it is not told to leave out.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = inspect.get_annotations(cls)
+        cls.__annotations__ = {name: Tensor for name, kind in own.items() if kind == "Tensor"}
+        properties = [name for name, value in vars(cls).items() if isinstance(value, property)]
+        cls.__jit_unused_properties__ = [*Metric.__jit_unused_properties__, *properties]
+
+
+def untraced(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that `torch.compile` calls and does not trace: tracing NumPy takes time and gains nothing.
+
+    `torch.compiler.disable` as a decorator would import the compiler at once.
+    """
+
+    @wraps(method)
+    def run(self: Metric, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(method)(self, *args, **kwargs)  # type: ignore[no-untyped-call]
+        return method(self, *args, **kwargs)
+
+    return run
 
 
 class _Batch(NamedTuple):

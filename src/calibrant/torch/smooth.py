@@ -12,7 +12,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.certified import Certified
 from calibrant.measures.smooth import mesh, smooth
 from calibrant.table import ReliabilityTable
-from calibrant.torch.arguments import check_notion
+from calibrant.torch.base import check_notion
 from calibrant.torch.tables import State, TableMetric
 
 
@@ -109,15 +109,10 @@ class SmoothCalibrationError(TableMetric):
             raise InputError("state", "'rows' for method='mesh', which needs the rows", "'sketch'", remedy)
         super().__init__(
             state=state,
-            half=1,
-            keeps=True,
-            layout=None,
-            num_classes=None,
             notion=notion or "top-label",
             ignore_index=ignore_index,
             logits=logits,
             validate_args=validate_args,
-            make=(state, "half 1"),
             **kwargs,
         )
         self.kernel_type: Literal["logit", "reflected"] = kernel_type
@@ -180,7 +175,3 @@ class SmoothCalibrationError(TableMetric):
         if certified is not None:
             return certified.smooth_integral(h)
         return smooth.smooth_error_at(table.scores, table.residuals, table.total, h)
-
-    def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
-        """Draw the metric's value, or ``val``, as torchmetrics does."""
-        return self._plot(val, ax)
