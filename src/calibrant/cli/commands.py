@@ -379,12 +379,12 @@ def floor(ctx: click.Context, /, **params: Any) -> None:
     from calibrant.cli.errors import failing
 
     with failing(ctx):
-        from calibrant.render import floor as render
+        from calibrant.render import terminal
 
         json_path = params.pop("json_path")
         with output.progress():
             summary = {**params, **_laws(**params)}
-        output.write_summary(summary, json_path, lambda: render.render(summary, style=output.style()))
+        output.write_summary(summary, json_path, lambda: terminal.render_floor(summary, style=output.style()))
 
 
 def _laws(n: int | None, prove: float | None, n_bins: int, level: float, n_resamples: int, rng: int) -> dict[str, Any]:

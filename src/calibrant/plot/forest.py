@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas
-from calibrant.render.panels import ORIGINS
+from calibrant.render.drawing import ORIGINS
 from calibrant.render.style import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate

@@ -18,12 +18,13 @@ from typing import Any, Final
 from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
-from calibrant.render import comparison, drawing, panels, tables
+from calibrant.render import comparison, drawing, tables
 from calibrant.render.drawing import AXES, Row
 from calibrant.render.methods import METHODS, shown_methods
 from calibrant.render.style import Summary, event_of, number, percent, shown, version
 from calibrant.render.words import (
     GROUPS_WORST,
+    amount,
     called_out,
     correction,
     counted,
@@ -192,7 +193,7 @@ def _weight(summary: Summary) -> str:
     """Return the weight of all rows, if it differs from their number."""
     models = [sum(bins["counts"]) for bins in summary.get("diagrams", {}).values()]
     total = models[0] if models else total_weight(summary)
-    return "" if total is None or abs(total - summary["n"]) <= 1e-6 * summary["n"] else tables.rows_text(total)
+    return "" if total is None or abs(total - summary["n"]) <= 1e-6 * summary["n"] else amount(total)
 
 
 # ---------------------------------------------------------------- a report
@@ -211,9 +212,9 @@ def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any
         "noise": None if level is None else _noise(summary),
         "measures": tables.measures(summary),
         "remarks": remarks(summary),
-        "panels": panels.pictures(summary),
+        "panels": drawing.pictures(summary),
         "groups": _groups(summary) if summary["groups"] else None,
-        "forests": panels.forests(summary),
+        "forests": drawing.forests(summary),
         "paper": (METHODS, shown_methods(summary)),
         "classes": _classes(summary, most_classes, is_page) if summary["classwise"] is not None else None,
         "methods": [
@@ -396,11 +397,7 @@ def _class_tile(
     bins, error, support = classes["bins"], classes["errors"][k], classes["supports"][k]
     mean_scores, event_rates, counts = ([bins[name][i] for i in places] for name in ("confidence", "accuracy", "count"))
     ends = [(bins["low"][i], bins["high"][i]) for i in places] if "low" in bins else []
-    text = (
-        "no rows"
-        if error is None
-        else f"ECE {error:.4f}; {'weight ' * weighted}{tables.rows_text(support)} of this {kind}"
-    )
+    text = "no rows" if error is None else f"ECE {error:.4f}; {'weight ' * weighted}{amount(support)} of this {kind}"
     text += _mark(marked)
     name = str(classes["names"][k])
     return {
@@ -439,7 +436,7 @@ def _comparison(summary: Summary) -> dict[str, Any]:
         "rare": rare,
         "pair": None if pair is None else f"{pair['first']} − {pair['second']}",
         "models": models,
-        "models_table": tables.models(summary, labels),
+        "models_table": comparison.models(summary),
         "diagram_tables": files,
         "charts": [_differences(summary, key) for key in labels if _finite(summary, key)],
         "differences": comparison.differences(summary),

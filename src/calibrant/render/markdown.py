@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from calibrant.render import comparison, html, panels, tables
+from calibrant.render import comparison, drawing, html, tables
 from calibrant.render.methods import METHODS, shown_methods
 from calibrant.render.style import Summary, shown
 from calibrant.render.words import (
@@ -90,11 +90,11 @@ def _report(summary: Summary, complete: bool) -> list[str]:
     blocks = [*_verdict(verdict(summary)), text(headline(summary))]
     measures = tables.measures(_shortened(summary, complete))
     blocks.append(_table(measures))
-    for picture in panels.pictures(summary):
+    for picture in drawing.pictures(summary):
         if picture.brief is not None:
             blocks += [f"### {picture.heading}", _table(picture.brief), text(picture.caption)]
     blocks += _groups(summary) if summary["groups"] else []
-    for picture in panels.forests(summary):
+    for picture in drawing.forests(summary):
         blocks += [f"### {text(picture.heading)}", _table(picture.table), text(picture.caption)]
     return blocks
 
@@ -105,12 +105,11 @@ def _shortened(summary: Summary, complete: bool) -> Summary:
 
 
 def _comparison(summary: Summary) -> list[str]:
-    labels = comparison.labels_of(summary)
-    models, differences = tables.models(summary, labels), comparison.differences(summary)
-    blocks = [*_verdict(comparison.verdict(summary)), text(comparison.headline(summary)), _table(models)]
+    blocks = [*_verdict(comparison.verdict(summary)), text(comparison.headline(summary))]
+    blocks.append(_table(comparison.models(summary)))
     (pair, *others) = summary["pairs"]
     heading = "Differences" if others else f"{text(pair['first'])} minus {text(pair['second'])}"
-    return [*blocks, f"### {heading}", _table(differences), *_group_differences(summary)]
+    return [*blocks, f"### {heading}", _table(comparison.differences(summary)), *_group_differences(summary)]
 
 
 def _group_differences(summary: Summary) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
@@ -108,6 +108,13 @@ def wrapped(sentence: str, style: Style, *, first: str = "", later: str = "") ->
     joined = _P_VALUE.sub("\\1\N{NO-BREAK SPACE}\\2\N{NO-BREAK SPACE}", joined)
     lines = textwrap.wrap(joined, max(style.width, _NARROW) - 2, initial_indent=first, subsequent_indent=later)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def aligned(columns: Iterable[tuple[str, str, Sequence[str]]]) -> list[str]:
+    """Return a heading and lines of columns; each column is a format, a heading and texts."""
+    formats, headings, texts = zip(*columns, strict=True)
+    rows = [headings, *zip(*texts, strict=True)]
+    return ["".join(map(str.format, formats, row)).rstrip() for row in rows]
 
 
 def lead(lines: list[str], tone: Tone, style: Style) -> list[str]:

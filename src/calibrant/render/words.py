@@ -35,25 +35,20 @@ def headline(summary: Summary) -> str:
     classes = summary["n_classes"]
     of_classes = f" of {classes:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}" if classes else ""
     many = f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{of_classes}{in_clusters(summary['clusters'])}"
-    weight = total_weight(summary) if weighted(summary) else None
+    weight = total_weight(summary) if counted_in(summary) == "weight" else None
     of_weight = "" if weight is None else f", weight {amount(weight)}"
     return f"{many}{of_weight} · {judged(summary)}"
 
 
-def weighted(summary: Summary) -> bool:
-    """Return whether rows have weights: the counts of the bins, or of the classes, are then not numbers of rows."""
-    return counted(_counts(summary)) == "weight"
+def counted_in(summary: Summary) -> str:
+    """Return what the counts of a report are numbers of: rows, or their weight."""
+    counts = (summary["diagram"] or {}).get("counts") or summary["classwise"]["bins"]["count"]
+    return counted(counts)
 
 
 def counted(counts: Iterable[float]) -> str:
     """Return what counts are numbers of: rows, or their weight."""
     return "weight" if any(isinstance(count, float) for count in counts) else "rows"
-
-
-def _counts(summary: Summary) -> Sequence[float]:
-    """Return the counts of the diagram's bins; those of the classes' bins if every class is judged."""
-    counts: Sequence[float] = (summary["diagram"] or {}).get("counts") or summary["classwise"]["bins"]["count"]
-    return counts
 
 
 def total_weight(summary: Summary) -> float | None:
