@@ -7,9 +7,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from calibrant.render import tables
-from calibrant.render.style import Style, Summary, aligned, head, judged, number, paragraphs, percent, short, wrapped
+from calibrant.render.style import (
+    Facts,
+    Pair,
+    Style,
+    Summary,
+    aligned,
+    head,
+    judged,
+    number,
+    paragraphs,
+    percent,
+    short,
+    wrapped,
+)
 from calibrant.render.tables import Column, Table
-from calibrant.render.words import INDEPENDENT, LEADING, Facts, chance, in_clusters, worst
+from calibrant.render.words import INDEPENDENT, LEADING, chance, in_clusters, rows_text, worst
 from calibrant.statistics.resampling import alpha_of
 
 _NAME: Final = 24  # characters of a model's name
@@ -24,7 +37,7 @@ def headline(summary: Summary) -> str:
     """Return the numbers of rows and models and the judged event, in words."""
     classes = summary["n_classes"]
     of_classes = f" of {classes:,} classes" if classes else ""
-    rows = f"{_rows(summary['n'])}{of_classes}{in_clusters(summary['clusters'])}"
+    rows = f"{rows_text(summary['n'])}{of_classes}{in_clusters(summary['clusters'])}"
     return f"{rows}, {len(summary['models'])} models · {judged(summary)}"
 
 
@@ -73,17 +86,17 @@ def remarks(summary: Summary) -> list[str]:
     return notes
 
 
-def deciding(pair: Facts, summary: Summary) -> str:
+def deciding(pair: Pair, summary: Summary) -> str:
     """Return the sentence that decides about a pair: about the tolerance, or without one about both models."""
     return _decision(pair, summary) if pair["decision"] is None else _tolerated(pair)
 
 
-def _decision(pair: Facts, summary: Summary) -> str:
+def _decision(pair: Pair, summary: Summary) -> str:
     estimate = pair["estimates"][summary["decides"]]
     first, second = short(pair["first"]), short(pair["second"])
     p = f"p {chance(estimate['p_value'])}"
     if estimate["p_value"] > alpha_of(summary["level"]):
-        return f"No evidence in {_rows(summary['n'])} that {first} or {second} is better calibrated ({p})."
+        return f"No evidence in {rows_text(summary['n'])} that {first} or {second} is better calibrated ({p})."
     better, worse = (second, first) if estimate["value"] > 0 else (first, second)
     return (
         f"{better} is better calibrated than {worse} ({p}): its squared calibration error is smaller by "
@@ -119,7 +132,7 @@ def is_worse(summary: Summary) -> bool:
     return any(worse) or any(decision is not None and decision["state"] == "disproven" for decision in decisions)
 
 
-def _tolerated(pair: Facts) -> str:
+def _tolerated(pair: Pair) -> str:
     """Return whether the second model's ECE is larger by more than the tolerance."""
     decision, first, second = pair["decision"], short(pair["first"]), short(pair["second"])
     bound = f"one-sided bound, {percent(decision['level'])}"
@@ -134,11 +147,7 @@ def _tolerated(pair: Facts) -> str:
     return f"Not decided whether the ECE of {second} is {larger}.{rest}"
 
 
-def _rows(n: int) -> str:
-    return f"{n:,} row{'s' * (n != 1)}"
-
-
-def _sharpness(pair: Facts) -> list[str]:
+def _sharpness(pair: Pair) -> list[str]:
     """Return which model has the better Brier score, if the rows show it. Calibration is only a part of it."""
     estimate = pair["estimates"]["brier"]
     if estimate["low"] is None or estimate["low"] <= 0 <= estimate["high"]:
@@ -189,7 +198,7 @@ def _models(summary: Summary, style: Style) -> list[str]:
     return lines
 
 
-def _pair(pair: Facts, summary: Summary, style: Style) -> list[str]:
+def _pair(pair: Pair, summary: Summary, style: Style) -> list[str]:
     title = f"{short(pair['first'], _NAME)} minus {short(pair['second'], _NAME)}"
     interval = f"  with {percent(summary['level'])} intervals"
     lines = [style.bold(title) + style.faint(interval)]

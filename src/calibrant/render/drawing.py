@@ -15,7 +15,7 @@ from calibrant.measures.binned.binned import LEAST_ROWS
 from calibrant.measures.binned.clustered import LEAST_CLUSTERS
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES
-from calibrant.render.style import Summary, is_clustered, number, percent, shown
+from calibrant.render.style import Facts, Summary, is_clustered, number, percent, shown
 from calibrant.render.tables import (
     LISTED,
     Column,
@@ -27,7 +27,7 @@ from calibrant.render.tables import (
     share_text,
     steps,
 )
-from calibrant.render.words import Facts, amount, chance, counted, worst_groups
+from calibrant.render.words import amount, chance, counted, gathered, worst_groups
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -696,10 +696,8 @@ def heterogeneity(forest: Facts) -> str:
 
 def left_out(forest: Facts) -> str:
     """Return which groups are not compared and why, with a space before it; empty if all are."""
-    names: dict[str, list[str]] = {}
-    for name, reason in forest["left_out"].items():
-        names.setdefault(reason, []).append(name)
-    return "".join(f" Not compared ({reason}): {_some(those)}." for reason, those in names.items())
+    names = gathered((reason, name) for name, reason in forest["left_out"].items())
+    return "".join(f" Not compared ({reason}): {_some(of)}." for reason, of in names.items())
 
 
 def _some(names: Sequence[str]) -> str:

@@ -6,22 +6,13 @@ Names come from files. `text` writes them so that they are shown and nothing in 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from calibrant.render import comparison, drawing, html, tables
+from calibrant.render import comparison, drawing, html, tables, words
 from calibrant.render.methods import METHODS, shown_methods
-from calibrant.render.style import Summary, shown
-from calibrant.render.words import (
-    correction,
-    headline,
-    multicalibration,
-    remarks,
-    shown_estimates,
-    verdict,
-    worst_groups,
-)
+from calibrant.render.style import Facts, Summary, shown
 
 _MARK: Final = "◆ "
 _JOINER: Final = "&#8203;"  # a space without width: it parts what GitHub would link
@@ -44,7 +35,7 @@ def render(
     *,
     title: str = "",
     used: str = "",
-    sources: Mapping[str, Any] | None = None,
+    sources: Facts | None = None,
     complete: bool = False,
 ) -> str:
     """Return the Markdown of a report or of a comparison.
@@ -67,18 +58,18 @@ def render(
     methods = "" if compares else shown_methods(summary)
     blocks += [f"### {METHODS}", text(methods)] if methods else []
     facts = [f"- {text(name)}: {text(value)}" for name, value in html.facts(summary, sources or {}, used)]
-    notes = comparison.remarks(summary) if compares else remarks(_shortened(summary, complete))
+    notes = comparison.remarks(summary) if compares else words.remarks(_shortened(summary, complete))
     lines = "\n".join([*facts, *(f"- {text(note)}" for note in notes)])
     blocks.append(f"<details><summary>How it was computed</summary>\n\n{lines}\n\n</details>")
     return "\n\n".join(blocks) + "\n"
 
 
-def text(words: str) -> str:
+def text(sentence: str) -> str:
     """Return words as Markdown that shows them within a line: no markup, link, mention, table cell or end of line.
 
     Control characters become ``?``, several spaces one.
     """
-    line = _ACTIVE.sub(lambda found: _entity(found[0]), " ".join(shown(words, "?").split()))
+    line = _ACTIVE.sub(lambda found: _entity(found[0]), " ".join(shown(sentence, "?").split()))
     return _LINKED.sub(rf"\g<0>{_JOINER}", line)
 
 
@@ -87,7 +78,7 @@ def _entity(character: str) -> str:
 
 
 def _report(summary: Summary, complete: bool) -> list[str]:
-    blocks = [*_verdict(verdict(summary)), text(headline(summary))]
+    blocks = [*_verdict(words.verdict(summary)), text(words.headline(summary))]
     measures = tables.measures(_shortened(summary, complete))
     blocks.append(_table(measures))
     for picture in drawing.pictures(summary):
@@ -101,7 +92,7 @@ def _report(summary: Summary, complete: bool) -> list[str]:
 
 def _shortened(summary: Summary, complete: bool) -> Summary:
     """Return the dictionary with the measures to list alone."""
-    return {**summary, "estimates": shown_estimates(summary, complete=complete)}
+    return {**summary, "estimates": words.shown_estimates(summary, complete=complete)}
 
 
 def _comparison(summary: Summary) -> list[str]:
@@ -137,14 +128,14 @@ def _verdict(sentences: Sequence[str]) -> list[str]:
 def _groups(summary: Summary) -> list[str]:
     """Return the table of the groups, of many those that stand out most."""
     groups, table = summary["groups"], tables.groups(summary)
-    order, rows = worst_groups(summary), _marked(table).rows
+    order, rows = words.worst_groups(summary), _marked(table).rows
     many = len(order) < len(groups)
     heading = f"The {len(order)} of {len(groups):,} groups that stand out most" if many else "Groups"
     blocks = [f"### {heading}", _table(replace(table, rows=[rows[i] for i in order]))]
     if summary["level"] is not None:
         adjusted, marked = ([group[key] for group in groups] for key in ("adjusted_p_value", "called_out"))
-        blocks.append(text(correction(adjusted, marked, "group", "groups", _MARK)))
-    return blocks + [text(sentence[0].upper() + sentence[1:]) for sentence in multicalibration(summary)]
+        blocks.append(text(words.correction(adjusted, marked, "group", "groups", _MARK)))
+    return blocks + [text(sentence[0].upper() + sentence[1:]) for sentence in words.multicalibration(summary)]
 
 
 def _marked(table: tables.Table) -> tables.Table:

@@ -8,9 +8,54 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
+#: The JSON form of a report or a comparison, and of a part: a finding, the columns of a panel.
 Summary = Mapping[str, Any]
+Facts = Mapping[str, Any]
+
+
+class Floor(TypedDict):
+    """The JSON form of a noise floor."""
+
+    mean: float
+    upper: float
+
+
+class Estimate(TypedDict):
+    """The JSON form of an estimate; numbers that are not finite are None."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    error_bound: float | None
+    floor: Floor | None
+    p_value: float | None
+    method: str
+    details: Facts
+
+
+class Group(TypedDict):
+    """The JSON form of a group with its report."""
+
+    name: str
+    report: Summary
+    ece: Estimate
+    mean_gap: Estimate
+    p_value: float | None
+    adjusted_p_value: float | None
+    called_out: bool
+    flag: str
+
+
+class Pair(TypedDict):
+    """The JSON form of a pair of models, with the difference in each measure."""
+
+    first: str
+    second: str
+    decision: Any
+    estimates: Mapping[str, Facts]
+
 
 _NARROW = 20  # columns that a text takes in any case
 

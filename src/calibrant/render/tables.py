@@ -12,19 +12,8 @@ from itertools import repeat
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from calibrant.render.style import Summary, number, percent, signed
-from calibrant.render.words import (
-    Facts,
-    amount,
-    called_out,
-    chance,
-    counted,
-    is_infinite,
-    label_of,
-    no_interval,
-    shown_estimates,
-    value_text,
-)
+from calibrant.render import words
+from calibrant.render.style import Estimate, Facts, Summary, number, percent, signed
 
 LISTED: Final = 32  # points of a curve that a page lists; the file has all
 
@@ -102,7 +91,7 @@ def _no_formula(cell: Any) -> Any:
 
 def rows_words(count: float) -> str:
     """Return a number of rows, or their weight, with the word."""
-    return f"weight {amount(count)}" if isinstance(count, float) else f"{amount(count)} row{'s' * (count != 1)}"
+    return f"weight {words.amount(count)}" if isinstance(count, float) else words.rows_text(count)
 
 
 def share_text(share: float) -> str:
@@ -120,7 +109,7 @@ def score_writer(*, rare: bool) -> Callable[[float | None], str]:
     return partial(score_text, written=".3g") if rare else score_text
 
 
-def is_rare(bins: Mapping[str, Any]) -> bool:
+def is_rare(bins: Facts) -> bool:
     """Return whether the scores of a diagram are small on average, so that equal steps would hide them."""
     pairs = zip(bins["proportions"], bins["confidences"], strict=True)
     return bool(sum(share * score for share, score in pairs if score is not None) < RARE)
@@ -133,15 +122,13 @@ def ends_text(low: float | None, high: float | None, write: Callable[[float], st
 
 def chance_text(p_value: float | None, n_resamples: int = 0) -> str:
     """Return a p-value without an equals sign; empty if missing."""
-    return "" if p_value is None else chance(p_value, n_resamples).removeprefix("= ")
+    return "" if p_value is None else words.chance(p_value, n_resamples).removeprefix("= ")
 
 
 # ---------------------------------------------------------------- the tables
 
 
-def diagram(
-    bins: Mapping[str, Any], outcome_word: str, level: float | None, name: str = "reliability-diagram"
-) -> Table:
+def diagram(bins: Facts, outcome_word: str, level: float | None, name: str = "reliability-diagram") -> Table:
     """Return the filled bins of a diagram."""
     filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
     write = score_writer(rare=is_rare(bins))
@@ -155,7 +142,7 @@ def diagram(
     counts, shares, mean_scores, event_rates = map(of, ("counts", "proportions", "confidences", "accuracies"))
     columns = [
         between("score", left=of("edges"), right=of("edges", 1)),
-        Column(counted(bins["counts"]), list(map(amount, counts)), {"count": counts}),
+        Column(words.counted(bins["counts"]), list(map(words.amount, counts)), {"count": counts}),
         Column("share", list(map(share_text, shares)), {"proportion": shares}),
         Column("claimed", list(map(write, mean_scores)), {"confidence": mean_scores}),
         Column(outcome_word, list(map(write, event_rates)), {"accuracy": event_rates}),
@@ -172,9 +159,7 @@ def steps(n: int, most: int) -> list[int]:
     return sorted({round(i * (n - 1) / (most - 1)) for i in range(most)}) if n > 1 else [0]
 
 
-def curve(
-    kind: str, points: Mapping[str, Any], outcome_word: str, level: float, write: Callable[[float | None], str]
-) -> Table:
+def curve(kind: str, points: Facts, outcome_word: str, level: float, write: Callable[[float | None], str]) -> Table:
     """Return the points of a curve with its bands; the page lists some of them."""
     listed = steps(len(points["scores"]), LISTED)
 
@@ -196,7 +181,7 @@ def curve(
     return Table.of(f"{kind}-curve", columns)
 
 
-def _interval(parts: Iterable[Facts], level: float, writes: Iterable[Callable[[float], str]]) -> Column:
+def _interval(parts: Iterable[Estimate], level: float, writes: Iterable[Callable[[float], str]]) -> Column:
     """Return the column of the intervals of estimates."""
     ends = [(part["low"], part["high"]) for part in parts]
     texts = [ends_text(*pair, write) for pair, write in zip(ends, writes, strict=False)]
@@ -205,40 +190,40 @@ def _interval(parts: Iterable[Facts], level: float, writes: Iterable[Callable[[f
     )
 
 
-def _floors(parts: Iterable[Facts]) -> tuple[list[float | None], list[float | None]]:
+def floors(parts: Iterable[Estimate]) -> tuple[list[float | None], list[float | None]]:
     """Return the means and the upper ends of the noise floors of estimates."""
     floors = [part["floor"] or {"mean": None, "upper": None} for part in parts]
     return [floor["mean"] for floor in floors], [floor["upper"] for floor in floors]
 
 
-def _numbers(values: Iterable[float | None]) -> list[str]:
+def number_texts(values: Iterable[float | None]) -> list[str]:
     """Return numbers as texts; empty if missing."""
     return ["" if value is None else number(value) for value in values]
 
 
 def measures(summary: Summary) -> Table:
     """Return every measure with its interval, floor and p-value."""
-    shown, level = shown_estimates(summary), summary["level"]
+    shown, level = words.shown_estimates(summary), summary["level"]
     parts = list(shown.values())
     writes = [signed if summary["measures"][key]["signed"] else number for key in shown]
-    values = [math.inf if is_infinite(part) else part["value"] for part in parts]
+    values = [math.inf if words.is_infinite(part) else part["value"] for part in parts]
     columns = [
-        Column("measure", [label_of(summary, key) for key in shown], {"measure": list(shown)}),
-        Column("value", list(map(value_text, parts, writes)), {"value": values}),
+        Column("measure", [words.label_of(summary, key) for key in shown], {"measure": list(shown)}),
+        Column("value", list(map(words.value_text, parts, writes)), {"value": values}),
     ]
     if level is None:
         return Table.of("measures", columns)
-    (means, uppers), p_values = _floors(parts), [part["p_value"] for part in parts]
+    (means, uppers), p_values = floors(parts), [part["p_value"] for part in parts]
     tests = {"p_value": p_values, "error_bound": [part["error_bound"] for part in parts]}
     columns += [
         _interval(parts, level, writes),
-        Column("noise", _numbers(means), {"noise_mean": means}),
-        Column("up to", _numbers(uppers), {"noise_upper": uppers}),
+        Column("noise", number_texts(means), {"noise_mean": means}),
+        Column("up to", number_texts(uppers), {"noise_upper": uppers}),
         Column("p", [chance_text(p, summary["n_resamples"]) for p in p_values], tests),
     ]
     table = Table.of("measures", columns, minor=(3, 4))
     rows = [
-        (*row[:2], no_interval(part)) if part["low"] is None and part["floor"] is None else row
+        (*row[:2], words.no_interval(part)) if part["low"] is None and part["floor"] is None else row
         for row, part in zip(table.rows, parts, strict=True)
     ]
     return replace(table, rows=rows)
@@ -253,14 +238,15 @@ def classes(summary: Summary, most: int | None = None) -> Table:
         return [classwise[key][k] for k in order]
 
     names, supports, errors = map(of, ("names", "supports", "errors"))
+    counts = words.counted(classwise["bins"]["count"])
     columns = [
         Column("class", list(map(str, names)), {"class": names}),
-        Column(f"{counted(classwise['bins']['count'])} of it", list(map(amount, supports)), {"rows": supports}),
-        Column("ECE", _numbers(errors), {"ece": errors, "kept": of("kept")}),
+        Column(f"{counts} of it", list(map(words.amount, supports)), {"rows": supports}),
+        Column("ECE", number_texts(errors), {"ece": errors, "kept": of("kept")}),
     ]
     if classwise["adjusted_p_values"] is None:
         return Table.of("classes", columns)
-    marks, adjusted = called_out(summary), of("adjusted_p_values")
+    marks, adjusted = words.called_out(summary), of("adjusted_p_values")
     marked = [marks[k] for k in order]
     tests = {"p_value": of("p_values"), "adjusted_p_value": adjusted, "called_out": marked}
     columns.append(Column("p adjusted", list(map(chance_text, adjusted)), tests))
@@ -288,17 +274,17 @@ def groups(summary: Summary) -> Table:
     values = [ece["value"] for ece in eces]
     columns = [
         Column("group", list(map(str, names)), {"group": names}),
-        Column("rows", list(map(amount, counts)), {"rows": counts}),
+        Column("rows", list(map(words.amount, counts)), {"rows": counts}),
         Column("mean gap", list(map(signed, gaps)), {"mean_gap": gaps}),
         Column("ECE", list(map(number, values)), {"ece": values}),
     ]
     if level is None:
         return Table.of("groups", columns)
     tests = {key: [group[key] for group in groups] for key in ("p_value", "adjusted_p_value", "called_out", "flag")}
-    means, uppers = _floors(eces)
+    means, uppers = floors(eces)
     columns += [
         _interval(eces, level, repeat(number)),
-        Column("noise up to", _numbers(uppers), {"noise_mean": means, "noise_upper": uppers}),
+        Column("noise up to", number_texts(uppers), {"noise_mean": means, "noise_upper": uppers}),
         Column("p adjusted", [group["flag"] or chance_text(group["adjusted_p_value"]) for group in groups], tests),
     ]
     return Table.of("groups", columns, marked=tests["called_out"], minor=(5,))

@@ -11,6 +11,8 @@ from calibrant.render import drawing, tables, words
 from calibrant.render.methods import METHODS, shown_methods
 from calibrant.render.style import (
     GLYPHS,
+    Facts,
+    Group,
     Style,
     Summary,
     aligned,
@@ -24,7 +26,7 @@ from calibrant.render.style import (
     wrapped,
 )
 from calibrant.render.tables import Table, chance_text, ends_text
-from calibrant.render.words import Facts, amount, called_out, value_text, verdict
+from calibrant.render.words import amount, called_out, value_text, verdict
 
 __all__ = ["GLYPHS", "Style", "render", "verdict"]
 
@@ -99,9 +101,8 @@ def _numbers(summary: Summary, style: Style, complete: bool) -> list[str]:
         ends = [ends_text(part["low"], part["high"], write) for part, write in zip(parts, writes, strict=True)]
         columns.append(("  {:^17}", f"{percent(level)} interval", ends))
     if with_noise:
-        for form, heading, end in (("  {:>7}", "noise", "mean"), ("{:>8}", "up to", "upper")):
-            floors = ["" if part["floor"] is None else number(part["floor"][end]) for part in parts]
-            columns.append((form, heading, floors))
+        means, uppers = map(tables.number_texts, tables.floors(parts))
+        columns += [("  {:>7}", "noise", means), ("{:>8}", "up to", uppers)]
     if with_p:
         columns.append(("  {:>7}", "p", [chance_text(part["p_value"], summary["n_resamples"]) for part in parts]))
     head, *lines = aligned(columns)
@@ -230,7 +231,7 @@ def _groups(summary: Summary, style: Style) -> list[str]:
     groups = [every[i] for i in order]
     wanted = min(max(len("group"), *(len(short(group["name"])) for group in groups)), _NAME)
     with_interval, with_noise = (inferred and wanted + others <= style.width for others in (56, 64))
-    others = 29 + (10 if inferred else 0) + 17 * with_interval + 8 * with_noise
+    others = 29 + 10 * inferred + 17 * with_interval + 8 * with_noise
     names = [short(group["name"], min(wanted, _name_width(style, others))) for group in groups]
     _, counts, _, eces, *intervals_and_noise = zip(*tables.groups(summary).of_rows(order).rows, strict=True)
     columns = [
@@ -254,7 +255,7 @@ def _groups(summary: Summary, style: Style) -> list[str]:
     return [style.bold(title), *aligned(columns), *_faint(notes, style)]
 
 
-def _group_notes(summary: Summary, groups: Sequence[Facts]) -> list[str]:
+def _group_notes(summary: Summary, groups: Sequence[Group]) -> list[str]:
     """Return what the tests of groups are, how many reject, and which groups have none."""
     if summary["level"] is None:
         return []
