@@ -40,7 +40,7 @@ _CORNER: Final = "calibrant-corner"
 UPRIGHT: Final = "calibrant-upright"
 
 _LEGEND: Final[dict[str, Any]] = {"frameon": False, "fontsize": "small", "handlelength": 1.6, "columnspacing": 1.2}
-_TICK: Final = 7.0  # points: a tick and the room below it
+_TICK: Final = 7.0  # points: a tick and the space below it
 _LEADING: Final = 1.3  # height of a line of text, in font sizes
 _LETTER: Final = 0.55  # width of a letter, in font sizes
 _HANDLE: Final = 3.7  # width of a handle and the gaps around it, in font sizes
@@ -314,8 +314,8 @@ def legend_of_all(panels: list[Any], figure: Any) -> None:
     figure.legend(handles, words, loc="outside lower center", ncols=columns, **_LEGEND)
 
 
-def _columns(words: list[str], room: float) -> int:
-    """Return how many columns fit into ``room`` points; a column is as wide as its longest entry."""
+def _columns(words: list[str], most: float) -> int:
+    """Return how many columns fit into ``most`` points; a column is as wide as its longest entry."""
     from matplotlib.font_manager import FontProperties
 
     size = float(FontProperties(size=_LEGEND["fontsize"]).get_size_in_points())
@@ -326,4 +326,4 @@ def _columns(words: list[str], room: float) -> int:
         ]  # as matplotlib does
         return size * (_LETTER * sum(longest) + _HANDLE * columns)
 
-    return next((columns for columns in range(len(words), 1, -1) if width(columns) <= room), 1)
+    return next((columns for columns in range(len(words), 1, -1) if width(columns) <= most), 1)

@@ -390,11 +390,11 @@ def _classes_of(report: Any) -> tuple[ClasswiseCalibration, tuple[str, ...]]:
 
 def _ordered(result: ClasswiseCalibration, order: str) -> list[int]:
     """Return the classes with judged rows, in order."""
-    judged = np.flatnonzero(result.counts.sum(axis=1) > 0)
-    if len(judged) == 0:
+    evaluated = np.flatnonzero(result.counts.sum(axis=1) > 0)
+    if len(evaluated) == 0:
         raise InputError("report", "a class with scores that reach the threshold", "none", "lower the threshold")
     keys = {"error": -result.errors, "support": -result.supports, "index": np.arange(len(result.errors))}[order]
-    ordered: list[int] = judged[np.argsort(keys[judged], kind="stable")].tolist()
+    ordered: list[int] = evaluated[np.argsort(keys[evaluated], kind="stable")].tolist()
     return ordered
 
 

@@ -13,8 +13,8 @@ from calibrant.render.style import (
     Style,
     Summary,
     aligned,
+    evaluated_event,
     head,
-    judged,
     number,
     paragraphs,
     percent,
@@ -38,7 +38,7 @@ def headline(summary: Summary) -> str:
     classes = summary["n_classes"]
     of_classes = f" of {classes:,} classes" if classes else ""
     rows = f"{rows_text(summary['n'])}{of_classes}{in_clusters(summary['clusters'])}"
-    return f"{rows}, {len(summary['models'])} models · {judged(summary)}"
+    return f"{rows}, {len(summary['models'])} models · {evaluated_event(summary)}"
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
@@ -188,11 +188,11 @@ def _models(summary: Summary, style: Style) -> list[str]:
         formats = ["{:>13}", *["{:>12}"] * (len(labels) - 1)]
         head, *lines = aligned([(f"  {{:<{width}}}", "model", names), *zip(formats, labels, texts, strict=True)])
         return [style.faint(head), *lines]
-    indent, room = max(map(len, labels)), max(10, *map(len, names))
-    each = max((style.width - 2 - indent) // (room + 2), 1)
+    indent, column = max(map(len, labels)), max(10, *map(len, names))
+    each = max((style.width - 2 - indent) // (column + 2), 1)
     lines = []
     for start in range(0, len(names), each):
-        part = [(f"  {{:>{room}}}", names[i], table.rows[i][1:]) for i in range(len(names))[start : start + each]]
+        part = [(f"  {{:>{column}}}", names[i], table.rows[i][1:]) for i in range(len(names))[start : start + each]]
         head, *rows = aligned([(f"  {{:<{indent}}}", "", labels), *part])
         lines += [style.faint(head), *rows]
     return lines

@@ -37,8 +37,8 @@ _UPPER, _LOWER = 450, 534  # the histogram
 _WIDE: Final = (56, 428, 10, 300)  # the frame of a chart of lines: left, right, top, bottom
 _ROW: Final = 26  # the height of a row of a chart
 _TILE: Final = 100
-NAME_ROOM: Final = 156  # room for a name left of a chart: the longest label of a measure fits
-_NAME_END: Final = NAME_ROOM + 2  # where the names left of a chart end
+NAME_WIDTH: Final = 156  # of a name left of a chart: the longest label of a measure fits
+_NAME_END: Final = NAME_WIDTH + 2  # where the names left of a chart end
 _SIZES: Final = (4, 7, 11)  # diameters of points in a small diagram: below 2 % of the rows, below 20 %, above
 
 _COLUMNS: Final = ("confidences", "accuracies", "proportions")
@@ -72,7 +72,7 @@ class Axis:
     def ticks(self) -> list[tuple[float, str]]:
         """Return about five round values, each with its coordinate and text."""
         step = _round_step((self.high - self.low) / 5)
-        if step < 1e-4:  # long labels need more room
+        if step < 1e-4:  # long labels need more space
             step = _round_step((self.high - self.low) / 3)
         places = max(0, -math.floor(math.log10(step) + 1e-9))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -381,13 +381,13 @@ class Row:
     good: bool = False
 
 
-def fit(name: str, room: float) -> str:
-    """Return a name, cut to a width of ``room`` units, estimated from its letters."""
+def fit(name: str, most: float) -> str:
+    """Return a name, cut to a width of ``most`` units, estimated from its letters."""
     used = 0.0
     text = shown(name, "?")
     for i, c in enumerate(text):
         used += _width(c)
-        if used > room:
+        if used > most:
             return text[: max(i - 1, 1)] + "…"
     return text
 
@@ -400,10 +400,10 @@ def _width(c: str) -> float:
 def fit_pair(first: str, second: str) -> str:
     """Return the label "first − second" of a chart's row. A short name leaves its room to the other one."""
     minus = " − "
-    room = NAME_ROOM - sum(map(_width, minus))
+    both = NAME_WIDTH - sum(map(_width, minus))
     widths = [sum(map(_width, shown(name, "?"))) for name in (first, second)]
-    rooms = [max(room / 2, room - width) for width in reversed(widths)]
-    return minus.join(map(fit, (first, second), rooms))
+    limits = [max(both / 2, both - width) for width in reversed(widths)]
+    return minus.join(map(fit, (first, second), limits))
 
 
 def chart(rows: Sequence[Row], *, signed: bool = False, origin: float = 0.0) -> dict[str, Any]:
@@ -424,7 +424,7 @@ def chart(rows: Sequence[Row], *, signed: bool = False, origin: float = 0.0) -> 
     for i, row in enumerate(rows):
         picture: dict[str, Any] = {
             "y": _ROW * i + 18,
-            "name": fit(row.label, NAME_ROOM),
+            "name": fit(row.label, NAME_WIDTH),
             "x": x.at(row.value),
             "marked": row.marked,
             "good": row.good,

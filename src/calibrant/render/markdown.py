@@ -69,7 +69,7 @@ def text(sentence: str) -> str:
 
     Control characters become ``?``, several spaces one.
     """
-    line = _ACTIVE.sub(lambda found: _entity(found[0]), " ".join(shown(sentence, "?").split()))
+    line = _ACTIVE.sub(lambda match: _entity(match[0]), " ".join(shown(sentence, "?").split()))
     return _LINKED.sub(rf"\g<0>{_JOINER}", line)
 
 
@@ -120,7 +120,7 @@ def _group_differences(summary: Summary) -> list[str]:
 
 def _verdict(sentences: Sequence[str]) -> list[str]:
     """Return the first sentence in bold, and a list of the others."""
-    lines = [_START.sub(lambda found: found[0][:-1] + _entity(found[0][-1]), text(sentence)) for sentence in sentences]
+    lines = [_START.sub(lambda match: match[0][:-1] + _entity(match[0][-1]), text(sentence)) for sentence in sentences]
     first, *others = lines
     return [f"**{first}**", *(["\n".join(f"- {sentence}" for sentence in others)] if others else [])]
 

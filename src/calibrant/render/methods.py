@@ -47,7 +47,7 @@ def _data(summary: Summary) -> Iterable[str]:
     """Yield the version, the rows, their outcomes, what is judged, and what the numbers and the weights are."""
     choices, n = summary["choices"], summary["n"]
     yield f"Calibration was evaluated with calibrant {version()} on {n:,} prediction{'s' * (n != 1)}{_classes(summary)}"
-    yield _judged(summary)
+    yield _event(summary)
     where = summary.get("source", {}).get("where")
     if where:
         yield f"Only rows with {where} were read"
@@ -75,7 +75,7 @@ def _classes(summary: Summary) -> str:
     return f" of {summary['n_classes']:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}"
 
 
-def _judged(summary: Summary) -> str:
+def _event(summary: Summary) -> str:
     """Return the judged event with how often it happened."""
     rate, choices = summary["outcome_rate"], summary["choices"]
     share = f"{100 * rate:.4g} %"

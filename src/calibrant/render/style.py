@@ -112,7 +112,7 @@ def event_of(summary: Summary) -> str:
     return short(named) if named else EVENTS[summary["notion"]]
 
 
-def judged(summary: Summary) -> str:
+def evaluated_event(summary: Summary) -> str:
     """Return the judged event for the first line; of two classes also the event that is not judged.
 
     scikit-learn's scorers and displays judge that one, so that one model has two calibration errors.

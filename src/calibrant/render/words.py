@@ -12,7 +12,7 @@ from calibrant.measures.listed import BY_NAME
 from calibrant.measures.means.means import ROWS, counted_rows, rare
 from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
-from calibrant.render.style import Estimate, Facts, Group, Summary, Tone, judged, number, percent, short
+from calibrant.render.style import Estimate, Facts, Group, Summary, Tone, evaluated_event, number, percent, short
 from calibrant.results import Code
 from calibrant.statistics.resampling import alpha_of
 
@@ -37,7 +37,7 @@ def headline(summary: Summary) -> str:
     many = f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{of_classes}{in_clusters(summary['clusters'])}"
     weight = total_weight(summary) if counted_in(summary) == "weight" else None
     of_weight = "" if weight is None else f", weight {amount(weight)}"
-    return f"{many}{of_weight} · {judged(summary)}"
+    return f"{many}{of_weight} · {evaluated_event(summary)}"
 
 
 def counted_in(summary: Summary) -> str:
@@ -271,8 +271,8 @@ def _right_on_average(facts: Facts, summary: Summary) -> str:
 
 def _claim(facts: Facts, summary: Summary) -> str:
     outcome_words = " and is right in" if summary["notion"] == "top-label" else ", the event happened in"
-    claimed, happened = _points(facts["mean_score"], facts["event_rate"], small=1.0)
-    return f"it claims {claimed} %{outcome_words} {happened} %"
+    predicted, observed = _points(facts["mean_score"], facts["event_rate"], small=1.0)
+    return f"it claims {predicted} %{outcome_words} {observed} %"
 
 
 def _points(*shares: float, sign: str = "", small: float = 0.1) -> list[str]:
@@ -434,13 +434,13 @@ def correction(adjusted: Sequence[float | None], marked: Sequence[bool], word: s
 
 def multicalibration(summary: Summary) -> list[str]:
     """Return the multicalibration error with its group and its p-value as one sentence; none without it."""
-    found = summary["multicalibration"]
-    if found is None:
+    error = summary["multicalibration"]
+    if error is None:
         return []
     infinite = "multicalibration.value" in summary["not_finite"]
-    value = "infinite" if infinite else f"{found['value']:.1f} standard deviations"
-    group = "all rows" if found["group"] is None else f"group {short(found['group'])}"
-    chances = "" if found["p_value"] is None else f", p {chance(found['p_value'])} after Holm's correction"
+    value = "infinite" if infinite else f"{error['value']:.1f} standard deviations"
+    group = "all rows" if error["group"] is None else f"group {short(error['group'])}"
+    chances = "" if error["p_value"] is None else f", p {chance(error['p_value'])} after Holm's correction"
     return [f"multicalibration error: {value} ({group}){chances}"]
 
 

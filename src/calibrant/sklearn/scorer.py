@@ -128,8 +128,8 @@ class Scorer:
         y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
         positive = np.unique(np.concatenate([y_true, y_pred]))[-1] if pos_label is None else pos_label
         weights = {} if sample_weight is None else {"weights": sample_weight}
-        decided, happened = (y_pred == positive).astype(np.float64), (y_true == positive).astype(np.int64)
-        return float(self.metric(decided, happened, **weights, **kwargs))
+        decided, observed = (y_pred == positive).astype(np.float64), (y_true == positive).astype(np.int64)
+        return float(self.metric(decided, observed, **weights, **kwargs))
 
     @property
     def _notion(self) -> Any:

@@ -102,7 +102,7 @@ class ProbabilityMetric(SharingMetric):
     num_classes : int or None
         The number of classes, if the caller passed it.
     notion : str or None
-        The judged event; None follows the layout.
+        The evaluated event; None follows the layout.
     ignore_index, logits, validate_args
         As in `CalibrationError`.
     make : tuple
@@ -380,7 +380,7 @@ class ProbabilityMetric(SharingMetric):
             and preds.is_contiguous()
             and target.is_contiguous()
         ):  # the plain case, in one read; everything else is read again below, with full errors
-            increments = self._read_plain_batch(preds.numpy(), target.numpy(), self._judged(layout))
+            increments = self._read_plain_batch(preds.numpy(), target.numpy(), self._notion_of(layout))
             if increments is not None:
                 width = 1 if preds.ndim == 1 else preds.shape[1]
                 return {**increments, "seen": _seen(False, preds.dtype == torch.float64, width)}
@@ -394,7 +394,7 @@ class ProbabilityMetric(SharingMetric):
             )
             if not self.validate_args:
                 predictions = replace(predictions, tolerance=np.inf)
-            increments = self._read_host_batch(predictions, self._judged(layout))
+            increments = self._read_host_batch(predictions, self._notion_of(layout))
         except NothingJudgedError:
             return {}
         except InputError as error:
@@ -418,8 +418,8 @@ class ProbabilityMetric(SharingMetric):
         if not seen[LOGITS]:
             values = preds
             if self.ignore_index is not None:
-                judged = target != self.ignore_index
-                values = preds.movedim(1, -1)[judged] if preds.ndim > target.ndim else preds[judged]
+                evaluated = target != self.ignore_index
+                values = preds.movedim(1, -1)[evaluated] if preds.ndim > target.ndim else preds[evaluated]
             if values.numel() == 0:
                 return False
             low, high = (float(x) for x in values.aminmax())
@@ -436,7 +436,7 @@ class ProbabilityMetric(SharingMetric):
             declared = bool(before.agreed[LOGITS])
         if layout == "multiclass" and target.shape == preds.shape:
             target = target.argmax(1)
-        judged = self._judged(layout)
+        notion = self._notion_of(layout)
         options: dict[str, Any] = {
             "ignore_index": self.ignore_index,
             "logits": declared,
@@ -444,18 +444,18 @@ class ProbabilityMetric(SharingMetric):
             "tolerance": _tolerance(preds.dtype) if self.validate_args else np.inf,
             "checked": self.validate_args,
         }
-        if layout == "multiclass" and judged == "top-label" and self.of_rows:
+        if layout == "multiclass" and notion == "top-label" and self.of_rows:
             reading = tensors.read_rows(preds, target, **options)
         else:
             if layout == "multiclass":
                 preds, target = preds.movedim(1, -1).reshape(-1, preds.shape[1]), target.reshape(-1)
             values = preds[:, None] if layout == "binary" else preds
             reading = tensors.read(values, target, layout=layout, **options)
-        increments = self._read_device_batch(reading, layout, judged)
+        increments = self._read_device_batch(reading, layout, notion)
         return {**increments, "seen": reading.seen, "faults": reading.faults}
 
-    def _judged(self, layout: Layout) -> Notion:
-        """Return the judged event of a batch."""
+    def _notion_of(self, layout: Layout) -> Notion:
+        """Return the evaluated event of a batch."""
         return self.notion or DEFAULTS[layout]  # type: ignore[return-value]
 
     def _tally(
@@ -553,31 +553,31 @@ def batch_of(
     method: str, preds: Any = None, target: Any = None, *, probs: Any = None, targets: Any = None
 ) -> tuple[Any, Any]:
     """Return the two arguments of a method; each has two names."""
-    given = []
+    arguments = []
     for names, values in ((("preds", "probs"), (preds, probs)), (("target", "targets"), (target, targets))):
-        known = [value for value in values if value is not None]
-        if not known:
+        passed = [value for value in values if value is not None]
+        if not passed:
             message = f"{method}() missing 1 required positional argument: {names[0]!r}"
             raise TypeError(message)
-        if len(known) > 1:
+        if len(passed) > 1:
             raise InputError(names[0], f"a tensor, as {names[0]} or {names[1]}", "both", "pass one of the two")
-        given += known
-    return given[0], given[1]
+        arguments += passed
+    return arguments[0], arguments[1]
 
 
-def check_keywords(made: type, given: Mapping[str, Any]) -> None:
+def check_keywords(made: type, keywords: Mapping[str, Any]) -> None:
     """Reject arguments that only the bases of a metric have, and the number of bins by another library's name.
 
     A caller's own class may take what it likes. torchmetrics refuses all other names.
     """
-    taken, known = _keywords(made)
+    taken, of_bases = _keywords(made)
     for one, other in (("n_bins", "num_bins"), ("num_bins", "n_bins")):
-        if given.get(one) is not None and one not in taken and other in taken:
+        if keywords.get(one) is not None and one not in taken and other in taken:
             raise InputError(one, f"{other}, its name here", one, f"rename it to {other}")
-    name = next((name for name in given if name in known and name not in taken), None)
+    name = next((name for name in keywords if name in of_bases and name not in taken), None)
     if name is not None:
         remedy = "leave it out" + ", the shape of preds says it" * (name == "num_classes")
-        raise InputError(name, f"arguments that {made.__name__} has", f"{name}={given[name]!r}", remedy)
+        raise InputError(name, f"arguments that {made.__name__} has", f"{name}={keywords[name]!r}", remedy)
 
 
 @lru_cache(128)

@@ -190,8 +190,8 @@ class CalibrationError(TableMetric):
         if type(self) in (CalibrationError, AdaptiveCalibrationError):  # a caller's own subclass keeps its name
             object.__setattr__(self, "__class__", _NAMED[task, bool(adaptive)])
 
-    def _judged(self, layout: Layout) -> Notion:
-        return "top-label" if self.adaptive and self.notion is None else super()._judged(layout)
+    def _notion_of(self, layout: Layout) -> Notion:
+        return "top-label" if self.adaptive and self.notion is None else super()._notion_of(layout)
 
     def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
         if self.adaptive:
@@ -269,7 +269,7 @@ class CalibrationError(TableMetric):
         value = float(self.compute())
         if self._bins is None:
             raise InputError("preds", "at least one batch before plot", "none", "call update first")
-        words = diagrams.WORDS[self._judged(self.layout or "binary")]
+        words = diagrams.WORDS[self._notion_of(self.layout or "binary")]
         kind, adaptive = {"l1": "ECE", "l2": "RMSCE", "max": "MCE"}[self.norm], "Adaptive " * bool(self.adaptive)
         return diagrams.reliability_figure(
             binned.diagram(self._bins, weighted=False),
@@ -477,7 +477,7 @@ _NAMED: Final = {
 
 
 def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed: Closed) -> Increments:
-    """Count a batch into uniform bins, for the judged event or for each class."""
+    """Count a batch into uniform bins, for the evaluated event or for each class."""
     if notion in ("classwise", "multilabel"):
         counts, score_sums, positives = read_histograms(predictions, notion, num_bins, closed=closed).sums
     else:
@@ -511,12 +511,12 @@ def uppers(num_bins: int, closed: Closed, dtype: np.dtype[Any]) -> NDArray[Any]:
 def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: int, closed: Closed) -> Increments:
     """Count a batch into uniform bins, on its device."""
     if notion in ("classwise", "multilabel"):
-        scores, outcomes, judged = tensors.each_class(reading, layout=layout)
+        scores, outcomes, evaluated = tensors.each_class(reading, layout=layout)
     else:
         scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
-        judged = reading.judged
+        evaluated = reading.judged
     largest = uppers_on(num_bins, closed, scores.dtype, scores.device)
-    counts, positives, sums = tensors.bin_rows(scores, outcomes, judged, largest)
+    counts, positives, sums = tensors.bin_rows(scores, outcomes, evaluated, largest)
     return {"counts": counts, "positives": positives, "score_sums": sums}
 
 

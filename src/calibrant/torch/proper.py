@@ -71,8 +71,8 @@ class _MeanScore(ProbabilityMetric):
             self._add_list(_ROWS, torch.float32)
 
     def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
-        whole = self.notion in (None, "multilabel") or (predictions.layout == "binary" and notion == "positive")
-        if whole:
+        of_rows = self.notion in (None, "multilabel") or (predictions.layout == "binary" and notion == "positive")
+        if of_rows:
             reading = read(predictions, notion)
             sums = score_increments(reading.total, reading.means.brier, reading.means.nll, reading.means.infinite)
         else:
@@ -81,7 +81,7 @@ class _MeanScore(ProbabilityMetric):
             sums = score_increments(table.total, brier, nll, table.impossible)
         if not self.keeps_rows:
             return sums
-        if whole and predictions.layout != "multilabel":
+        if of_rows and predictions.layout != "multilabel":
             squares, losses, _ = scores_of_rows(predictions)
         else:
             events = read(predictions, notion, scoring=False).events
@@ -98,8 +98,8 @@ class _MeanScore(ProbabilityMetric):
         sums = summed(squares, logs, reading.judged)
         if not self.keeps_rows:
             return sums
-        unjudged = torch.full_like(squares, np.nan)  # left out in the end: to know how many there are would take a wait
-        squares, losses = (torch.where(reading.judged, x, unjudged).reshape(-1) for x in (squares, -logs))
+        left_out = torch.full_like(squares, np.nan)  # left out in the end: to know how many there are would take a wait
+        squares, losses = (torch.where(reading.judged, x, left_out).reshape(-1) for x in (squares, -logs))
         return {**sums, _ROWS: self._rows(squares, losses, reading.probs.dtype)}
 
     def _rows(self, squares: Tensor, losses: Tensor, dtype: Any) -> Tensor:
@@ -271,7 +271,7 @@ def totals_of_device(reading: Reading, layout: Layout) -> Increments:
 
 
 def score_terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
-    """Return each row's Brier score and the log probability of its target; 0 for rows that are not judged."""
+    """Return each row's Brier score and the log probability of its target; 0 for rows that are left out."""
     if layout == "multiclass":
         squares = tensors.class_square_errors(reading)
     else:
@@ -281,13 +281,13 @@ def score_terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
     return squares, logs
 
 
-def summed(squares: Tensor, logs: Tensor, judged: Tensor) -> Increments:
+def summed(squares: Tensor, logs: Tensor, evaluated: Tensor) -> Increments:
     """Return the sums of scores and of finite losses, and the number of infinite losses."""
-    infinite = judged & logs.isneginf()
+    infinite = evaluated & logs.isneginf()
     finite = torch.where(infinite, torch.zeros_like(logs), logs)
     wide = tensors.wide(logs.device)
     return {
-        "total": judged.sum(),
+        "total": evaluated.sum(),
         "infinite": infinite.sum(),
         "brier_sum": tensors.in_state_form(squares.sum(dtype=wide)),
         "nll_sum": tensors.in_state_form(-finite.sum(dtype=wide)),

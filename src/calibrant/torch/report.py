@@ -144,9 +144,9 @@ class CalibrationReport(TableMetric):
             increments |= totals_of_device(reading, layout)
         counts = positives = scores = reading.targets
         if layout == "multiclass":
-            probs, outcomes, judged = tensors.each_class(reading, layout=layout)
+            probs, outcomes, evaluated = tensors.each_class(reading, layout=layout)
             largest = uppers_on(self.num_bins, "right", probs.dtype, probs.device)
-            counts, positives, scores = tensors.bin_rows(probs, outcomes, judged, largest)
+            counts, positives, scores = tensors.bin_rows(probs, outcomes, evaluated, largest)
         return {**increments, **_chunks(torch.stack([counts, positives]), scores, layout == "multiclass")}
 
     def _add(self, batch: Batch) -> None:
@@ -174,15 +174,15 @@ class CalibrationReport(TableMetric):
             counts, positives = self._class_sums("class_counts", width).cpu().numpy()
             scores = tensors.joined(self._class_sums("class_scores", width)).numpy()
             histograms = np.stack([counts, scores, positives]).astype(np.float64)
-        table, notion = self._tables()[0], self._judged(layout)
-        judged = Judged(
+        table, notion = self._tables()[0], self._notion_of(layout)
+        evaluated = Judged(
             notion=notion,
             means=replace(self._means(layout), **self._base_rates(notion, table, histograms)),
             tables=[table],
             n_classes=n_classes,
             histograms=None if histograms is None else ClassHistograms(sums=histograms, totals=int(self.total)),
         )
-        return _Sealed(report_on(judged, Settings(n_bins=self.num_bins, resampling=self.resampling)).report)
+        return _Sealed(report_on(evaluated, Settings(n_bins=self.num_bins, resampling=self.resampling)).report)
 
     def _base_rates(
         self, notion: Notion, table: ReliabilityTable, histograms: NDArray[np.float64] | None

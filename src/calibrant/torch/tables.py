@@ -34,7 +34,7 @@ _ROUNDED: Final = 1e-6  # relative: float32 scores may lie this far outside thei
 
 
 class TableMetric(ProbabilityMetric):
-    """A metric of the judged event's reliability table, or of each class's; `compute` pools the rows.
+    """A metric of the evaluated event's reliability table, or of each class's; `compute` pools the rows.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class TableMetric(ProbabilityMetric):
         What the metric keeps: score and outcome of every row; or their sums in each cell of a grid, with the exact
         sums of Brier score, log loss and accuracy.
     half : {0, 1}
-        The class that a binary score of .5 predicts, if the judged event is that the predicted class is right.
+        The class that a binary score of .5 predicts, if the evaluated event is that the predicted class is right.
     keeps : bool
         Whether this class adds states; if not, the subclass adds its own.
     layout, num_classes
@@ -122,7 +122,7 @@ class TableMetric(ProbabilityMetric):
         return self._event_increments(events, reading)
 
     def _event_increments(self, events: Events, reading: HostReading) -> Increments:
-        """Return what judged events add to the state; a sketch also takes the sums of the reading."""
+        """Return what evaluated events add to the state; a sketch also takes the sums of the reading."""
         if self.state == "sketch":
             return {**cells_of_host(events), **totals_of_host(reading)}
         keys = packed(events)
@@ -137,13 +137,13 @@ class TableMetric(ProbabilityMetric):
 
     def _read_device_batch(self, reading: tensors.Reading, layout: Layout, notion: Notion) -> Increments:
         if notion == "classwise":
-            scores, outcomes, judged = tensors.each_class(reading, layout=layout)
+            scores, outcomes, evaluated = tensors.each_class(reading, layout=layout)
         else:
             scores, outcomes = tensors.event(reading, layout=layout, notion=notion, half=self._half)
-            judged = reading.judged
+            evaluated = reading.judged
         if self.state == "sketch":
-            return {**cells_of_device(scores, outcomes, judged), **totals_of_device(reading, layout)}
-        keys = tensors.pack(scores, outcomes, judged)
+            return {**cells_of_device(scores, outcomes, evaluated), **totals_of_device(reading, layout)}
+        keys = tensors.pack(scores, outcomes, evaluated)
         return {"doubles" if keys.dtype == torch.int64 else "singles": keys}
 
     # ------------------------------------------------------------ from the state
@@ -204,10 +204,10 @@ class TableMetric(ProbabilityMetric):
         n, width = int(self.total), int(self.seen[WIDTH])
         layout: Layout = "multiclass" if width > 1 else "binary"
         if n == 0:
-            judged: Any = self.notion if self.layout is None else self._judged(self.layout)
-            return CalibrationSketch.of_parts(SketchConfig(notion=judged, classwise=False, class_names=None, grid=GRID))
+            notion: Any = self.notion if self.layout is None else self._notion_of(self.layout)
+            return CalibrationSketch.of_parts(SketchConfig(notion=notion, classwise=False, class_names=None, grid=GRID))
         config = SketchConfig(
-            notion=self._judged(layout),
+            notion=self._notion_of(layout),
             classwise=False,
             class_names=None,
             grid=GRID,
@@ -227,7 +227,7 @@ class TableMetric(ProbabilityMetric):
 
 
 def packed(events: Events) -> NDArray[Any]:
-    """Return judged events, packed as the rows of a metric's state."""
+    """Return evaluated events, packed as the rows of a metric's state."""
     keys = dispatch.pack(np.ascontiguousarray(events.scores), events.outcomes)
     return keys.view(np.int32 if keys.dtype.itemsize == 4 else np.int64)
 
@@ -245,7 +245,7 @@ def n_cells() -> int:
 
 
 def cells_of_host(events: Events) -> Increments:
-    """Return what a batch of judged events adds to the cells: counts (2, K) and sums (3, K)."""
+    """Return what a batch of evaluated events adds to the cells: counts (2, K) and sums (3, K)."""
     counts, sums = _split(cell_sums(events, GRID))
     return {"cell_counts": torch.from_numpy(counts), "cell_sums": torch.from_numpy(sums)}
 
@@ -261,9 +261,9 @@ def _split(sums: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.flo
     return sums[:, :2].T.astype(np.int64, order="C"), np.ascontiguousarray(sums[:, 2:].T)
 
 
-def cells_of_device(scores: Tensor, outcomes: Tensor, judged: Tensor) -> Increments:
+def cells_of_device(scores: Tensor, outcomes: Tensor, evaluated: Tensor) -> Increments:
     """Return what a batch adds to the cells, computed on its device: scores (n,), or (n, C) column by column."""
-    cells = tensor_cells.cells(scores, outcomes, judged, _table_on(scores.dtype, scores.device))
+    cells = tensor_cells.cells(scores, outcomes, evaluated, _table_on(scores.dtype, scores.device))
     sums = torch.where(
         cells.refused > 0, torch.nan, cells.sums
     )  # an unchecked value outside [0, 1]: `curves_of` raises
