@@ -118,7 +118,7 @@ class ProbabilityMetric(SharingMetric):
     full_state_update = False
     plot_lower_bound: float | None = 0.0
 
-    #: Whether a metric needs only top labels and targets of a batch of classes: then a device reads it once.
+    #: Whether a metric needs only top labels and targets of a batch of classes: then the batch is read once.
     of_rows: ClassVar[bool] = True
     #: Whether ``notion="multilabel"`` is taken.
     of_labels: ClassVar[bool] = False

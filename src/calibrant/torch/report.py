@@ -117,10 +117,6 @@ class CalibrationReport(TableMetric):
         self._add_list("class_counts", torch.int64)
         self._add_list("class_scores", torch.float64)
 
-    def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
-        del probs, targets, notion  # the report also needs the scores of whole predictions
-        return None
-
     def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
         classes = predictions.layout == "multiclass"
         largest = uppers(self.num_bins, "right", predictions.rows.dtype) if classes else None

@@ -104,7 +104,7 @@ class TableMetric(ProbabilityMetric):
     # ------------------------------------------------------------ a batch
 
     def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
-        if self.state == "sketch":
+        if self.state == "sketch" or not self.of_rows:
             return None
         keys = self._tally(probs, targets, notion, half=bool(self._half), uppers=None)
         return None if keys is None else {_place(keys): torch.from_numpy(keys)}
