@@ -327,7 +327,7 @@ def test_rows_of_the_chart_lie_beside_their_floors(report: calibrant.Report, pag
 
 def test_a_chart_has_room_for_every_label() -> None:
     for measure in MEASURES:
-        assert drawing.fit(measure.label, drawing.NAME_ROOM) == measure.label
+        assert drawing.fit(measure.label, drawing.NAME_WIDTH) == measure.label
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_a_chart_has_room_for_every_label() -> None:
 )
 def test_a_short_name_leaves_its_room_to_the_other_name_of_a_pair(first: str, second: str, label: str) -> None:
     fitted = drawing.fit_pair(first, second)
-    assert fitted == drawing.fit(fitted, drawing.NAME_ROOM) == label
+    assert fitted == drawing.fit(fitted, drawing.NAME_WIDTH) == label
 
 
 # ---------------------------------------------------------------- the histogram, and axes of rare events

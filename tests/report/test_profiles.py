@@ -125,13 +125,13 @@ def test_a_narrow_terminal_loses_columns_and_no_line_is_too_long() -> None:
     ],
 )
 def test_the_page_and_the_markdown_have_the_panels(profile: str, headings: list[str]) -> None:
-    from calibrant.render import html, panels
+    from calibrant.render import drawing, html
 
     report = grouped(profile)
     summary = report.to_dict()
-    assert [picture.heading for picture in panels.pictures(summary)] == headings
+    assert [picture.heading for picture in drawing.pictures(summary)] == headings
     page, markdown = html.page(summary), report.to_markdown()
-    for picture in panels.pictures(summary):
+    for picture in drawing.pictures(summary):
         assert f"<h2>{picture.heading}</h2>" in page
         assert f'download="{picture.table.filename}"' in page
         assert (f"### {picture.heading}" in markdown) == (picture.brief is not None)
@@ -143,10 +143,10 @@ def test_the_page_and_the_markdown_have_the_panels(profile: str, headings: list[
 
 
 def test_the_table_behind_a_picture_has_every_number() -> None:
-    from calibrant.render import panels
+    from calibrant.render import drawing
 
     report = grouped("forecast")
-    murphy, roc = panels.pictures(report.to_dict())
+    murphy, roc = drawing.pictures(report.to_dict())
     curve = report.panels["murphy_curve"]
     assert murphy.table.columns["score"] == curve.scores.tolist()
     rate = report.outcome_rate
@@ -158,10 +158,10 @@ def test_the_table_behind_a_picture_has_every_number() -> None:
 
 
 def test_lines_stay_within_the_chart() -> None:
-    from calibrant.render import panels
+    from calibrant.render import drawing
 
     report = calibrant.evaluate([0.01, 0.02, 0.9, 0.95] * 20, [0, 0, 1, 0] * 20, profile="clinical", **FEW)
-    (picture,) = panels.pictures(report.to_dict())
+    (picture,) = drawing.pictures(report.to_dict())
     left, top, width, size = picture.chart["frame"]
     for _, path in picture.chart["lines"]:
         points = [tuple(map(float, point.split())) for point in path[1:].split("L")]
@@ -169,13 +169,13 @@ def test_lines_stay_within_the_chart() -> None:
 
 
 def test_rows_in_clusters_have_a_decision_curve_with_intervals_by_cluster() -> None:
-    from calibrant.render import panels
+    from calibrant.render import drawing
 
     report = grouped(clusters=np.repeat(np.arange(90), 10))
     curve = report.panels["decision_curve"]
     assert np.isfinite(curve.lows).any()
     assert curve.method.endswith("; by cluster")
-    chart = next(picture.chart for picture in panels.pictures(report.to_dict()) if picture.name == "decision-curve")
+    chart = next(picture.chart for picture in drawing.pictures(report.to_dict()) if picture.name == "decision-curve")
     assert chart["y"].high >= np.nanmax(curve.highs)
     text = " ".join(str(report).split())
     assert "needs 30 treated rows of 10 clusters." in text

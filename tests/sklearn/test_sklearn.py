@@ -353,10 +353,10 @@ def test_of_every_own_measure_it_is_known_whether_greater_is_better(measure):
 
 def test_every_public_measure_is_known_to_the_scorers():
     public = {getattr(calibrant.measures, name) for name in calibrant.measures.__all__}
-    assert {*scorers._GREATER, *scorers._NO_NUMBER, *scorers._NEITHER} == {
-        metric for metric in public if inspect.isfunction(metric)
+    assert {*scorers._BETTER, *scorers._NO_NUMBER} == {metric for metric in public if inspect.isfunction(metric)}
+    assert {metric for metric, _ in (MEASURES | CLASSWISE).values()} == {
+        metric for metric, better in scorers._BETTER.items() if better != "neither"
     }
-    assert {metric for metric, _ in (MEASURES | CLASSWISE).values()} == set(scorers._GREATER)
 
 
 @pytest.mark.parametrize("name", ["oe_ratio", "calibration_slope", "calibration_intercept"])

@@ -26,8 +26,7 @@ from calibrant import torch as ct  # noqa: E402
 from calibrant.errors import CalibrantError, InputError  # noqa: E402
 from calibrant.errors.exceptions import install_command  # noqa: E402
 from calibrant.kernels import tensors  # noqa: E402
-from calibrant.torch.arguments import from_cuda  # noqa: E402
-from calibrant.torch.base import ProbabilityMetric  # noqa: E402
+from calibrant.torch.base import ProbabilityMetric, from_cuda  # noqa: E402
 
 SINGLE = 2.0**-22
 NORMS = ("l1", "l2", "max")

@@ -337,12 +337,12 @@ def floor(ctx: click.Context, /, **params: Any) -> None:
     """  # noqa: D301
     checks.check(ctx, checks.of_floor(ctx, params))
     with _failing(ctx, CommandOptions()):
-        from calibrant.render import floor as render
+        from calibrant.render import terminal
 
         json_path = params.pop("json_path")
         with output.progress():
             summary = {**params, **_noise(**params)}
-        output.write_summary(summary, json_path, lambda: render.render(summary, style=output.style()))
+        output.write_summary(summary, json_path, lambda: terminal.render_floor(summary, style=output.style()))
 
 
 def _noise(n: int | None, prove: float | None, n_bins: int, level: float, n_resamples: int, rng: int) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
         raise InputError("labels", "the type of predictions", got, "use the same class names in both")
     terms = replace(NO_OPTIONS, probs="confidences", targets="predictions")
     with in_terms({"probs": "confidences", "targets": "predictions"}, terms):
-        judged = as_predictions(confidences, predicted == true)
-        if judged.layout != "binary" or np.ndim(confidences) > 1:
+        checked = as_predictions(confidences, predicted == true)
+        if checked.layout != "binary" or np.ndim(confidences) > 1:
             raise InputError("probs", "shape (N,)", "several columns", "pass the predicted class's probability")
-        return read(judged, "positive", scoring=False).events
+        return read(checked, "positive", scoring=False).events

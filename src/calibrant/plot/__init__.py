@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
-    from calibrant.plot.curves import calibration_curve
-    from calibrant.plot.decisions import decision_curve, murphy_curve, roc_curve
-    from calibrant.plot.diagrams import reliability_diagram, score_histogram
+    from calibrant.plot.curves import calibration_curve, decision_curve, murphy_curve, roc_curve
+    from calibrant.plot.diagrams import classwise, reliability_diagram, score_histogram
     from calibrant.plot.forest import groups
     from calibrant.plot.models import compare, differences
-    from calibrant.plot.multiples import classwise
 
 __all__ = [
     "calibration_curve",
@@ -33,21 +31,9 @@ __all__ = [
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.plot.curves": ("calibration_curve",),
-        "calibrant.plot.decisions": (
-            "decision_curve",
-            "murphy_curve",
-            "roc_curve",
-        ),
-        "calibrant.plot.diagrams": (
-            "reliability_diagram",
-            "score_histogram",
-        ),
+        "calibrant.plot.curves": ("calibration_curve", "decision_curve", "murphy_curve", "roc_curve"),
+        "calibrant.plot.diagrams": ("classwise", "reliability_diagram", "score_histogram"),
         "calibrant.plot.forest": ("groups",),
-        "calibrant.plot.models": (
-            "compare",
-            "differences",
-        ),
-        "calibrant.plot.multiples": ("classwise",),
+        "calibrant.plot.models": ("compare", "differences"),
     },
 )

@@ -29,6 +29,9 @@ GREY: Final = (0.4, 0.4, 0.4, 0.25)
 #: The name of the diagonal in the legend; the name of a band around it begins with it too.
 CALIBRATED: Final = "Calibrated"
 
+#: How a line for reference looks: the values of calibrated scores.
+REFERENCE: Final[dict[str, Any]] = {"color": FAINT, "linewidth": 1, "linestyle": (0, (4, 3)), "zorder": 1.2}
+
 #: The ids of artists: a later call finds the series on the axes by them.
 SERIES: Final = "calibrant-series"
 _DIAGONAL: Final = "calibrant-diagonal"
@@ -37,7 +40,7 @@ _CORNER: Final = "calibrant-corner"
 UPRIGHT: Final = "calibrant-upright"
 
 _LEGEND: Final[dict[str, Any]] = {"frameon": False, "fontsize": "small", "handlelength": 1.6, "columnspacing": 1.2}
-_TICK: Final = 7.0  # points: a tick and the room below it
+_TICK: Final = 7.0  # points: a tick and the space below it
 _LEADING: Final = 1.3  # height of a line of text, in font sizes
 _LETTER: Final = 0.55  # width of a letter, in font sizes
 _HANDLE: Final = 3.7  # width of a handle and the gaps around it, in font sizes
@@ -186,6 +189,11 @@ def band_look(place: int, colour: Any) -> dict[str, Any]:
     return {"facecolor": "none", "edgecolor": colour, "linewidth": 1.0, "linestyle": (0, (1, 1))}
 
 
+def shade(ax: Any, colour: Any) -> dict[str, Any]:
+    """Return how a confidence band is filled: in the colour of its series, transparent."""
+    return {"color": (*tint(ax, colour, 1.0), 0.25), "linewidth": 0}
+
+
 def ink(ax: Any) -> str:
     """Return the colour of the axis labels, which can be seen in dark styles too."""
     return str(ax.xaxis.label.get_color())
@@ -212,8 +220,7 @@ def unit_square(ax: Any, xlabel: str, ylabel: str) -> None:
     """Set the axes to score and rate in [0, 1], and draw the diagonal of calibrated scores."""
     if any(line.get_gid() == _DIAGONAL for line in ax.lines):
         return
-    (line,) = ax.plot([0, 1], [0, 1], linestyle=(0, (4, 3)), color=FAINT, linewidth=1, zorder=1.2, label=CALIBRATED)
-    line.set_gid(_DIAGONAL)
+    ax.plot([0, 1], [0, 1], label=CALIBRATED, gid=_DIAGONAL, **REFERENCE)
     ticks = np.arange(6) / 5
     ax.set(xlim=(-MARGIN, 1 + MARGIN), ylim=(-MARGIN, 1 + MARGIN), xticks=ticks, yticks=ticks)
     ax.set(xlabel=xlabel, ylabel=ylabel)
@@ -274,10 +281,11 @@ def _is_series(handle: Any) -> bool:
     return handle is not None and str(handle.get_gid()).startswith(SERIES)
 
 
-def legend_below(ax: Any, handles: list[Any], words: list[str], *, most: int = 9) -> None:
-    """Put the legend below the axes, in as many columns as fit, at most ``most``."""
+def legend_below(ax: Any, panels: Iterable[Any] | None = None, *, most: int = 9) -> None:
+    """Put the legend of the axes, or of all panels, below the axes, in as many columns as fit, at most ``most``."""
     from matplotlib.transforms import ScaledTranslation
 
+    handles, words = handles_of(panels or [ax])
     label, ticks = ax.xaxis.label, ax.xaxis.get_ticklabels()
     depth = _TICK + _LEADING * ticks[0].get_fontsize() if ticks else _TICK
     if label.get_text():
@@ -298,16 +306,16 @@ def legend_below(ax: Any, handles: list[Any], words: list[str], *, most: int = 9
 
 def legend_of_all(panels: list[Any], figure: Any) -> None:
     """Put one legend below all panels: on the figure if it was divided and has a layout, else on the last panel."""
-    handles, words = handles_of(panels)
     if figure is None or figure.get_layout_engine() is None:
-        legend_below(panels[-1], handles, words)
+        legend_below(panels[-1], panels)
         return
+    handles, words = handles_of(panels)
     columns = _columns(words, figure.bbox.width / figure.dpi * 72)
     figure.legend(handles, words, loc="outside lower center", ncols=columns, **_LEGEND)
 
 
-def _columns(words: list[str], room: float) -> int:
-    """Return how many columns fit into ``room`` points; a column is as wide as its longest entry."""
+def _columns(words: list[str], most: float) -> int:
+    """Return how many columns fit into ``most`` points; a column is as wide as its longest entry."""
     from matplotlib.font_manager import FontProperties
 
     size = float(FontProperties(size=_LEGEND["fontsize"]).get_size_in_points())
@@ -318,4 +326,4 @@ def _columns(words: list[str], room: float) -> int:
         ]  # as matplotlib does
         return size * (_LETTER * sum(longest) + _HANDLE * columns)
 
-    return next((columns for columns in range(len(words), 1, -1) if width(columns) <= room), 1)
+    return next((columns for columns in range(len(words), 1, -1) if width(columns) <= most), 1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas
-from calibrant.render.panels import ORIGINS
+from calibrant.render.drawing import ORIGINS
 from calibrant.render.style import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate
@@ -87,21 +87,11 @@ def groups(
     axes = canvas.axes_for(ax, (5.6, 1.5 + 0.27 * len(shown)))
     _floors(axes, drawn)
     label = "ECE" if measure == _ECE else report.descriptions[measure].label
-    called, small = [group.called_out for group in shown], [bool(group.flag) for group in shown]
-    plain = [not (a or b) for a, b in zip(called, small, strict=True)]
-    for word, chosen, colour, marker in (
-        (label, plain, canvas.BLUE, "o"),
-        ("Called out", called, canvas.VERMILION, "D"),
-        ("Too few rows", small, canvas.FAINT, "o"),
-    ):
-        rows = [(y, estimate) for y, estimate in enumerate(drawn) if chosen[y] and math.isfinite(estimate.value)]
-        if rows:
-            _draw(axes, rows, word, colour, marker, hollow=chosen is small)
+    _values(axes, shown, drawn, label)
     names = [f"{canvas.literal(group.name, _NAME)} ({group.n:,})" for group in shown]
     axes.set_yticks(range(len(shown)), names, fontsize="small" if len(shown) > _MANY else None)
     if measure in ORIGINS:
-        look: dict[str, Any] = {"color": canvas.FAINT, "linewidth": 1, "linestyle": (0, (4, 3)), "zorder": 1.2}
-        axes.axvline(ORIGINS[measure], label=canvas.CALIBRATED, **look)
+        axes.axvline(ORIGINS[measure], label=canvas.CALIBRATED, **canvas.REFERENCE)
     elif min((e.value for e in drawn if math.isfinite(e.value)), default=0.0) >= 0:
         largest = axes.get_xlim()[1]
         axes.set_xlim(-0.02 * largest, largest)
@@ -110,7 +100,7 @@ def groups(
     axes.grid(visible=True, axis="x", color="0.9", linewidth=0.8)
     canvas.open_frame(axes)
     if legend:
-        canvas.legend_below(axes, *canvas.handles_of([axes]), most=2)
+        canvas.legend_below(axes, most=2)
     return axes
 
 
@@ -138,25 +128,23 @@ def _floors(ax: Any, estimates: list[Estimate]) -> None:
         )
 
 
-def _draw(ax: Any, rows: list[tuple[int, Estimate]], word: str, colour: str, marker: str, *, hollow: bool) -> None:
-    """Draw the values, and the intervals of those that have one."""
-    intervals = [(y, e) for y, e in rows if not math.isnan(e.low)]
-    if intervals:
-        share = f"{percent(intervals[0][1].level)} interval"
-        places, lows, highs = zip(*((y, e.low, e.high) for y, e in intervals), strict=True)
-        ax.hlines(places, lows, highs, colors=colour, linewidth=1.4, zorder=2.2, label=share)
-    face = canvas.paper(ax) if hollow else colour
-    ax.scatter(
-        [e.value for _, e in rows],
-        [y for y, _ in rows],
-        34,
-        facecolor=face,
-        edgecolor=colour,
-        marker=marker,
-        linewidth=1.1,
-        zorder=2.6,
-        label=word,
-    )
+def _values(ax: Any, shown: list[PlottableGroup], estimates: list[Estimate], label: str) -> None:
+    """Draw the values with their intervals; those of groups that are called out or too small look different."""
+    for word, chosen, colour, marker in (
+        (label, [not (group.called_out or group.flag) for group in shown], canvas.BLUE, "o"),
+        ("Called out", [group.called_out for group in shown], canvas.VERMILION, "D"),
+        ("Too few rows", [bool(group.flag) for group in shown], canvas.FAINT, "o"),
+    ):
+        rows = [(y, e) for y, e in enumerate(estimates) if chosen[y] and math.isfinite(e.value)]
+        intervals = [(y, e) for y, e in rows if not math.isnan(e.low)]
+        if intervals:
+            share = f"{percent(intervals[0][1].level)} interval"
+            places, lows, highs = zip(*((y, e.low, e.high) for y, e in intervals), strict=True)
+            ax.hlines(places, lows, highs, colors=colour, linewidth=1.4, zorder=2.2, label=share)
+        if rows:
+            look = {"facecolor": canvas.paper(ax) if colour == canvas.FAINT else colour, "edgecolor": colour}
+            values = [e.value for _, e in rows]
+            ax.scatter(values, [y for y, _ in rows], 34, marker=marker, linewidth=1.1, zorder=2.6, label=word, **look)
 
 
 def _estimates_of(report: Any, measure: str) -> dict[str, Estimate]:

@@ -98,11 +98,10 @@ def band(
 def confidence_band(ax: Any, curve: CalibrationCurve, colour: Any) -> None:
     """Fill the confidence band of a curve, if it has one; a simultaneous band has steps."""
     word = f"{percent(curve.level)} band of the rate, {curve.bands}"
-    look = {"color": (*canvas.tint(ax, colour, 1.0), 0.25), "linewidth": 0}
     scores, lows, highs = curve.scores, curve.confidence_lows, curve.confidence_highs
     if curve.bands == "simultaneous" and len(scores) > 1:
         scores, lows, highs = map(np.array, stepped(scores.tolist(), lows.tolist(), highs.tolist()))
-    between(ax, scores, lows, highs, look, zorder=1.1, label=word)
+    between(ax, scores, lows, highs, canvas.shade(ax, colour), zorder=1.1, label=word)
 
 
 def between(

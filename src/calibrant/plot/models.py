@@ -80,7 +80,7 @@ def compare(
             marks.strip(axes, diagram, look[0])
     canvas.unit_square(axes, "Mean score", rate)
     if legend:
-        canvas.legend_below(axes, *canvas.handles_of([axes]))
+        canvas.legend_below(axes)
     return axes
 
 
@@ -147,7 +147,7 @@ def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any
 
 def _draw(ax: Any, estimates: list[Estimate], share: str) -> None:
     """Draw the differences of one measure; a mark is hollow if its interval holds 0."""
-    ax.axvline(0, color=canvas.FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1.2)
+    ax.axvline(0, **canvas.REFERENCE)
     intervals = [(y, e) for y, e in enumerate(estimates) if math.isfinite(e.low) and math.isfinite(e.high)]
     for word, clear, colour in (("without 0", True, canvas.BLUE), ("with 0", False, canvas.FAINT)):
         drawn = [(y, e) for y, e in intervals if (e.low > 0 or e.high < 0) == clear]

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from calibrant.render import tables
-from calibrant.render.style import Style, Summary, head, judged, number, paragraphs, percent, short, wrapped
-from calibrant.render.words import INDEPENDENT, LEADING, chance, in_clusters, worst
+from calibrant.render.style import (
+    Facts,
+    Pair,
+    Style,
+    Summary,
+    aligned,
+    evaluated_event,
+    head,
+    number,
+    paragraphs,
+    percent,
+    short,
+    wrapped,
+)
+from calibrant.render.tables import Column, Table
+from calibrant.render.words import INDEPENDENT, LEADING, chance, in_clusters, rows_text, worst
 from calibrant.statistics.resampling import alpha_of
 
 _NAME: Final = 24  # characters of a model's name
@@ -23,8 +37,8 @@ def headline(summary: Summary) -> str:
     """Return the numbers of rows and models and the judged event, in words."""
     classes = summary["n_classes"]
     of_classes = f" of {classes:,} classes" if classes else ""
-    rows = f"{_rows(summary['n'])}{of_classes}{in_clusters(summary['clusters'])}"
-    return f"{rows}, {len(summary['models'])} models · {judged(summary)}"
+    rows = f"{rows_text(summary['n'])}{of_classes}{in_clusters(summary['clusters'])}"
+    return f"{rows}, {len(summary['models'])} models · {evaluated_event(summary)}"
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
@@ -72,17 +86,17 @@ def remarks(summary: Summary) -> list[str]:
     return notes
 
 
-def deciding(pair: Mapping[str, Any], summary: Summary) -> str:
+def deciding(pair: Pair, summary: Summary) -> str:
     """Return the sentence that decides about a pair: about the tolerance, or without one about both models."""
     return _decision(pair, summary) if pair["decision"] is None else _tolerated(pair)
 
 
-def _decision(pair: Mapping[str, Any], summary: Summary) -> str:
+def _decision(pair: Pair, summary: Summary) -> str:
     estimate = pair["estimates"][summary["decides"]]
     first, second = short(pair["first"]), short(pair["second"])
     p = f"p {chance(estimate['p_value'])}"
     if estimate["p_value"] > alpha_of(summary["level"]):
-        return f"No evidence in {_rows(summary['n'])} that {first} or {second} is better calibrated ({p})."
+        return f"No evidence in {rows_text(summary['n'])} that {first} or {second} is better calibrated ({p})."
     better, worse = (second, first) if estimate["value"] > 0 else (first, second)
     return (
         f"{better} is better calibrated than {worse} ({p}): its squared calibration error is smaller by "
@@ -118,7 +132,7 @@ def is_worse(summary: Summary) -> bool:
     return any(worse) or any(decision is not None and decision["state"] == "disproven" for decision in decisions)
 
 
-def _tolerated(pair: Mapping[str, Any]) -> str:
+def _tolerated(pair: Pair) -> str:
     """Return whether the second model's ECE is larger by more than the tolerance."""
     decision, first, second = pair["decision"], short(pair["first"]), short(pair["second"])
     bound = f"one-sided bound, {percent(decision['level'])}"
@@ -133,11 +147,7 @@ def _tolerated(pair: Mapping[str, Any]) -> str:
     return f"Not decided whether the ECE of {second} is {larger}.{rest}"
 
 
-def _rows(n: int) -> str:
-    return f"{n:,} row{'s' * (n != 1)}"
-
-
-def _sharpness(pair: Mapping[str, Any]) -> list[str]:
+def _sharpness(pair: Pair) -> list[str]:
     """Return which model has the better Brier score, if the rows show it. Calibration is only a part of it."""
     estimate = pair["estimates"]["brier"]
     if estimate["low"] is None or estimate["low"] <= 0 <= estimate["high"]:
@@ -146,7 +156,7 @@ def _sharpness(pair: Mapping[str, Any]) -> list[str]:
     return [f"By the Brier score, which also rewards discrimination, {better} is better by {_size(estimate)}."]
 
 
-def _size(estimate: Mapping[str, Any]) -> str:
+def _size(estimate: Facts) -> str:
     """Return the size of a difference and, in brackets, its interval, which excludes 0."""
     places = _places(estimate)
     ends = sorted(abs(estimate[end]) for end in ("low", "high"))
@@ -156,34 +166,40 @@ def _size(estimate: Mapping[str, Any]) -> str:
 # ---------------------------------------------------------------- the numbers
 
 
+def models(summary: Summary) -> Table:
+    """Return the measures of each model."""
+    labels, decides = labels_of(summary), summary["decides"]
+    exact = {key: [values[key] for values in summary["models"].values()] for key in labels}
+    names = list(summary["models"])
+    columns = [Column("model", names, {"model": names})]
+    for key, label in labels.items():
+        write = "{:.6f}".format if key == decides else number
+        columns.append(Column(label, list(map(write, exact[key])), {key: exact[key]}))
+    return Table.of("models", columns)
+
+
 def _models(summary: Summary, style: Style) -> list[str]:
     """Return the measures of the models: a line for each model or, if that is too wide, a line for each measure."""
-    labels, models = labels_of(summary), summary["models"]
-    texts = {
-        name: [f"{values[key]:.6f}" if key == summary["decides"] else number(values[key]) for key in labels]
-        for name, values in models.items()
-    }
-    names = {name: short(name, _NAME) for name in models}
-    width = max(len("model"), *map(len, names.values()))
-    narrow = max(map(len, labels.values())) < 12
+    table = models(summary)
+    (_, *labels), names = table.headings, [short(row[0], _NAME) for row in table.rows]
+    texts = list(zip(*table.rows, strict=True))[1:]
+    width = max(len("model"), *map(len, names))
+    narrow = max(map(len, labels)) < 12
     if narrow and 3 + width + 12 * len(labels) <= style.width:
-        heads = "".join(f"{label:>{12 + (key == summary['decides'])}}" for key, label in labels.items())
-        lines = [style.faint(f"  {'model':<{width}}{heads}")]
-        for name, (first, *others) in texts.items():
-            lines.append(f"  {names[name]:<{width}}{first:>13}" + "".join(f"{text:>12}" for text in others))
-        return lines
-    indent, room = max(map(len, labels.values())), max(10, *(len(name) for name in names.values()))
-    each = max((style.width - 2 - indent) // (room + 2), 1)
+        formats = ["{:>13}", *["{:>12}"] * (len(labels) - 1)]
+        head, *lines = aligned([(f"  {{:<{width}}}", "model", names), *zip(formats, labels, texts, strict=True)])
+        return [style.faint(head), *lines]
+    indent, column = max(map(len, labels)), max(10, *map(len, names))
+    each = max((style.width - 2 - indent) // (column + 2), 1)
     lines = []
-    for start in range(0, len(models), each):
-        part = list(models)[start : start + each]
-        lines.append(style.faint(f"  {'':<{indent}}" + "".join(f"  {names[name]:>{room}}" for name in part)))
-        for i, label in enumerate(labels.values()):
-            lines.append(f"  {label:<{indent}}" + "".join(f"  {texts[name][i]:>{room}}" for name in part))
+    for start in range(0, len(names), each):
+        part = [(f"  {{:>{column}}}", names[i], table.rows[i][1:]) for i in range(len(names))[start : start + each]]
+        head, *rows = aligned([(f"  {{:<{indent}}}", "", labels), *part])
+        lines += [style.faint(head), *rows]
     return lines
 
 
-def _pair(pair: Mapping[str, Any], summary: Summary, style: Style) -> list[str]:
+def _pair(pair: Pair, summary: Summary, style: Style) -> list[str]:
     title = f"{short(pair['first'], _NAME)} minus {short(pair['second'], _NAME)}"
     interval = f"  with {percent(summary['level'])} intervals"
     lines = [style.bold(title) + style.faint(interval)]
@@ -206,37 +222,34 @@ def _pair(pair: Mapping[str, Any], summary: Summary, style: Style) -> list[str]:
     return lines
 
 
-def groups(place: int, summary: Summary) -> tuple[str, tables.Table, str]:
+def groups(place: int, summary: Summary) -> tuple[str, Table, str]:
     """Return the differences of one pair in every group: a title, the table, and what is called out."""
-    decides, pair, listed = summary["decides"], summary["pairs"][place], summary["groups"]
-    parts = [group["comparison"]["pairs"][place]["estimates"][decides] for group in listed]
-    p_values = [group["adjusted_p_values"][place] for group in listed]
-    marked = [group["called_out"][place] for group in listed]
-    columns = {
-        "group": [group["name"] for group in listed],
-        "rows": [group["comparison"]["n"] for group in listed],
-        **{name: [part[name] for part in parts] for name in ("value", "low", "high")},
-        "adjusted_p_value": p_values,
-        "called_out": marked,
-    }
-    rows = [
-        (
-            group["name"],
-            f"{group['comparison']['n']:,}",
-            *difference(part),
-            group["flag"] or tables.chance_text(p_value),
-        )
-        for group, part, p_value in zip(listed, parts, p_values, strict=True)
+    decides, pair, groups = summary["decides"], summary["pairs"][place], summary["groups"]
+    names, counts = [group["name"] for group in groups], [group["comparison"]["n"] for group in groups]
+    parts = [group["comparison"]["pairs"][place]["estimates"][decides] for group in groups]
+    p_values = [group["adjusted_p_values"][place] for group in groups]
+    marked = [group["called_out"][place] for group in groups]
+    tests = [group["flag"] or tables.chance_text(p) for group, p in zip(groups, p_values, strict=True)]
+    columns = [
+        Column("group", names, {"group": names}),
+        Column("rows", [f"{count:,}" for count in counts], {"rows": counts}),
+        *_differences(parts, summary["level"]),
+        Column("p adjusted", tests, {"adjusted_p_value": p_values, "called_out": marked}),
     ]
-    headings = ("group", "rows", "difference", f"{percent(summary['level'])} interval", "p adjusted")
-    names = f"{short(pair['first'], _NAME)} minus {short(pair['second'], _NAME)}"
-    tests = sum(len(summary["pairs"]) for group in listed if not group["flag"])
-    note = f"One model is better calibrated, after Holm's correction for {tests} comparisons: {sum(marked)}"
-    table = tables.Table(f"groups-{place + 1}", columns, headings, rows, marked)
-    return f"Groups: {names}, {labels_of(summary)[decides]}", table, note
+    title = f"{short(pair['first'], _NAME)} minus {short(pair['second'], _NAME)}, {labels_of(summary)[decides]}"
+    number_of_tests = sum(len(summary["pairs"]) for group in groups if not group["flag"])
+    note = f"One model is better calibrated, after Holm's correction for {number_of_tests} comparisons: {sum(marked)}"
+    return f"Groups: {title}", Table.of(f"groups-{place + 1}", columns, marked=marked), note
 
 
-def worst_groups(table: tables.Table) -> list[int]:
+def _differences(parts: Sequence[Facts], level: float) -> list[Column]:
+    """Return the columns of differences and their intervals."""
+    values, ends = zip(*map(difference, parts), strict=True)
+    exact = {name: [part[name] for part in parts] for name in ("value", "low", "high")}
+    return [Column("difference", values, exact), Column(f"{percent(level)} interval", ends, {})]
+
+
+def worst_groups(table: Table) -> list[int]:
     """Return the rows of a table of groups to show: all, or of many the worst."""
     return worst(table.columns["adjusted_p_value"], [value or 0.0 for value in table.columns["value"]])
 
@@ -244,23 +257,27 @@ def worst_groups(table: tables.Table) -> list[int]:
 def _groups(place: int, summary: Summary, style: Style) -> list[str]:
     """Return the differences of one pair in every group, or in the worst of many."""
     title, table, note = groups(place, summary)
+    listed = worst_groups(table)
     names = [short(row[0]) for row in table.rows]
     width = min(max(map(len, ["group", *names])), 40)
-    heads = [*table.headings[:4], "p adj."]
-    lines = [style.bold(title), style.faint("  {:<{}}  {:>9}  {:<10} {:<22}  {}".format(heads[0], width, *heads[1:]))]
-    shown = worst_groups(table)
-    for i in shown:
-        _, rows, value, ends, p = table.rows[i]
-        p = f"{p:>7}" if table.columns["adjusted_p_value"][i] is not None else p
-        lines.append(f"  {names[i]:<{width}}  {rows:>9}  {value:<10} {ends:<22} {p}{' *' * table.marked[i]}".rstrip())
-    more = len(names) - len(shown)
+    _, rows, values, ends, tests = (list(texts) for texts in zip(*table.of_rows(listed).rows, strict=True))
+    columns = [
+        (f"  {{:<{width}}}", "group", [names[i] for i in listed]),
+        ("  {:>9}", "rows", rows),
+        ("  {:<10}", "difference", values),
+        (" {:<22}", table.headings[3], ends),
+        (" {:>7}", "p adj.", tests),
+        ("{}", "", [" *" * table.marked[i] for i in listed]),
+    ]
+    head, *lines = aligned(columns)
     notes = [f"* {note}"]
-    if more:
+    if len(names) > len(listed):
+        more = len(names) - len(listed)
         notes.append(f"the other {more:,} groups: --json or --html, in Python comparison.groups")
-    return [*lines, *(style.faint(line) for line in paragraphs(notes, style))]
+    return [style.bold(title), style.faint(head), *lines, *(style.faint(line) for line in paragraphs(notes, style))]
 
 
-def difference(estimate: Mapping[str, Any]) -> tuple[str, str]:
+def difference(estimate: Facts) -> tuple[str, str]:
     """Return a difference and its interval as text; the interval may be missing."""
     places = _places(estimate)
     value = "" if estimate["value"] is None else f"{estimate['value']:+z.{places}f}"
@@ -269,14 +286,30 @@ def difference(estimate: Mapping[str, Any]) -> tuple[str, str]:
     return value, f"{estimate['low']:+z.{places}f} to {estimate['high']:+z.{places}f}"
 
 
-def differences(summary: Summary) -> tables.Table:
-    """Return the differences of each pair of models as a table."""
-    return tables.differences(
-        summary, labels_of(summary), lambda key, part: (*difference(part), note_of(key, part, summary))
-    )
+def differences(summary: Summary) -> Table:
+    """Return the differences of each pair of models."""
+    labels, pairs = labels_of(summary), summary["pairs"]
+    listed = [(pair, key, pair["estimates"][key]) for pair in pairs for key in labels]
+    parts = [part for _, _, part in listed]
+    names = {name: [pair[name] for pair, _, _ in listed] for name in ("first", "second")}
+    keys = [key for _, key, _ in listed]
+    columns = [
+        Column("measure", [labels[key] for key in keys], {**names, "measure": keys}),
+        *_differences(parts, summary["level"]),
+        Column(
+            "remark",
+            [note_of(key, part, summary) for _, key, part in listed],
+            {"p_value": [part.get("p_value") for part in parts]},
+        ),
+    ]
+    if len(pairs) == 1:  # the heading of the page names it
+        return Table.of("differences", columns, texts=(0, 3))
+    first = next(iter(labels))  # a pair is named in its first row
+    named = [f"{pair['first']} − {pair['second']}" if key == first else "" for pair, key, _ in listed]
+    return Table.of("differences", [Column("first − second", named, {}), *columns], texts=(0, 1, 4))
 
 
-def note_of(name: str, estimate: Mapping[str, Any], summary: Summary) -> str:
+def note_of(name: str, estimate: Facts, summary: Summary) -> str:
     """Return the remark on a difference."""
     details = estimate["details"]
     if estimate["low"] is None:
@@ -285,15 +318,12 @@ def note_of(name: str, estimate: Mapping[str, Any], summary: Summary) -> str:
         return f"decides: p {chance(estimate['p_value'])}"
     if summary["measures"][name]["binning"] is not None:
         return f"{summary['n_bins']} bins; safe, hence wide"
-    return _alone(details) if "only_first" in details else ""
-
-
-def _alone(details: Mapping[str, Any]) -> str:
-    """Return how many rows each model alone predicted right."""
+    if "only_first" not in details:
+        return ""
     return f"right alone: {details['only_first']:,.6g} and {details['only_second']:,.6g} rows"
 
 
-def _places(estimate: Mapping[str, Any]) -> int:
+def _places(estimate: Facts) -> int:
     """Return the decimal places that show two digits of the interval's half width; at least four."""
     if estimate["low"] is None or estimate["high"] <= estimate["low"]:
         return 4

@@ -1,4 +1,4 @@
-"""The coordinates of a page's pictures, from the plain numbers of a result.
+"""The pictures of a page from the plain numbers of a result: coordinates, captions and the numbers behind them.
 
 The pictures are SVG, 440 units wide; y grows downwards. This module estimates nothing and writes no markup.
 """
@@ -9,25 +9,46 @@ import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from calibrant.render.style import percent, shown
-from calibrant.render.tables import is_rare, rows_text, rows_words, score_writer, share_text, shown_points
-from calibrant.render.words import counted
+from calibrant.measures.binned.binned import LEAST_ROWS
+from calibrant.measures.binned.clustered import LEAST_CLUSTERS
+from calibrant.measures.listed import BY_NAME
+from calibrant.measures.profiles import PROFILES
+from calibrant.render.style import Facts, Summary, is_clustered, number, percent, shown
+from calibrant.render.tables import (
+    LISTED,
+    Column,
+    Table,
+    ends_text,
+    is_rare,
+    rows_words,
+    score_writer,
+    share_text,
+    steps,
+)
+from calibrant.render.words import amount, chance, counted, gathered, worst_groups
 
 Columns = Mapping[str, Sequence[Any]]
 
 WIDTH: Final = 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 428, 10, 390  # the square of the diagram
 _UPPER, _LOWER = 450, 534  # the histogram
+_WIDE: Final = (56, 428, 10, 300)  # the frame of a chart of lines: left, right, top, bottom
 _ROW: Final = 26  # the height of a row of a chart
 _TILE: Final = 100
-NAME_ROOM: Final = 156  # room for a name left of a chart: the longest label of a measure fits
-_NAME_END: Final = NAME_ROOM + 2  # where the names left of a chart end
+NAME_WIDTH: Final = 156  # of a name left of a chart: the longest label of a measure fits
+_NAME_END: Final = NAME_WIDTH + 2  # where the names left of a chart end
 _SIZES: Final = (4, 7, 11)  # diameters of points in a small diagram: below 2 % of the rows, below 20 %, above
 
 _COLUMNS: Final = ("confidences", "accuracies", "proportions")
-_Write = Callable[[float], str]
+
+_LISTED: Final = 11  # rows of a panel's table on a page
+_BRIEF: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)  # thresholds of a short table
+_NAMED: Final = 5  # groups in a sentence
+_MARKS: Final = 25  # points of a line that a page describes
+#: Where the chart of a measure by group has its line: the value of calibrated scores.
+ORIGINS: Final = {"oe_ratio": 1.0, "calibration_slope": 1.0, "auroc": 0.5}
 
 #: The labels of the axes by notion, score and event rate, and the words for outcomes 1 and 0.
 AXES: Final = {
@@ -51,7 +72,7 @@ class Axis:
     def ticks(self) -> list[tuple[float, str]]:
         """Return about five round values, each with its coordinate and text."""
         step = _round_step((self.high - self.low) / 5)
-        if step < 1e-4:  # long labels need more room
+        if step < 1e-4:  # long labels need more space
             step = _round_step((self.high - self.low) / 3)
         places = max(0, -math.floor(math.log10(step) + 1e-9))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -93,6 +114,12 @@ def line(points: Iterable[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:g} {y:g}" for x, y in points)
 
 
+def area(places: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> str:
+    """Return the path around a band."""
+    lower, upper = (zip(places, ends, strict=True) for ends in (lows, highs))
+    return line([*lower, *reversed(list(upper))]) + "Z"
+
+
 # ---------------------------------------------------------------- the reliability diagram
 
 
@@ -111,34 +138,59 @@ def diagram(
     """
     filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
     rare = is_rare(bins) if rare is None else rare
-    ends, kind = (_rare_ends if rare else _ends)(bins, curves, filled), LogitAxis if rare else Axis
-    x, y = kind(*ends, _LEFT, _RIGHT), kind(*ends, _BOTTOM, _TOP)
+    limits, kind = (_rare_limits, LogitAxis) if rare else (_limits, Axis)
+    ends = limits(bins, curves, filled)
+    drawn = _Diagram(
+        bins=bins,
+        x=kind(*ends, _LEFT, _RIGHT),
+        y=kind(*ends, _BOTTOM, _TOP),
+        words=AXES[notion],
+        level=level,
+        write=score_writer(rare=rare),
+    )
     most = max(bins["proportions"][b] for b in filled)
-    write = score_writer(rare=rare)
-    points = [_point(bins, b, x, y, most, notion, level, write) for b in filled]
-    outcome_word = AXES[notion][2]
+    points = [_point(drawn, b, most) for b in filled]
     return {
         "outside": [percent_text(end) for end in ends] if rare else None,
-        "x": x,
-        "y": y,
+        "x": drawn.x,
+        "y": drawn.y,
         "axes": AXES[notion],
         "points": points,
         "frame": (_LEFT, _TOP, _RIGHT - _LEFT, _BOTTOM - _TOP),
         "height": 556 if histogram else 432,
         "bands": curves["isotonic"]["bands"] if curves else "pointwise",
-        "curves": {name: _curve(curve, x, y, outcome_word, level, write) for name, curve in curves.items()},
+        "curves": {name: _curve(drawn, curve) for name, curve in curves.items()},
         "counted": counted(bins["counts"]),
-        **(_histogram(bins, filled, x, notion, write) if histogram else {"bars": []}),
+        **(_histogram(drawn, filled) if histogram else {"bars": []}),
         "alt": _alt(points, notion),
     }
 
 
-def _ends(bins: Columns, curves: Mapping[str, Columns], filled: Sequence[int]) -> tuple[float, float]:
-    """Return the ends of the axes: 0 and 1, or less than 1 if all scores and rates are far below."""
-    return 0.0, _limit(bins, curves, filled)
+class _Diagram(NamedTuple):
+    """What the parts of a diagram share: bins, axes, words, the level of the intervals, and how scores are written."""
+
+    bins: Columns
+    x: Axis
+    y: Axis
+    words: tuple[str, str, str, str]
+    level: float | None
+    write: Callable[[float], str]
+
+    def place(self, b: int) -> tuple[float, float]:
+        """Return the left end of a bin and its width."""
+        left, right = (self.x.at(min(self.bins["edges"][i], self.x.high)) for i in (b, b + 1))
+        return left, right - left
+
+    def range(self, b: int) -> str:
+        """Return the ends of a bin, in words."""
+        return f"{self.write(self.bins['edges'][b])} to {self.write(self.bins['edges'][b + 1])}"
+
+    def height(self, value: float) -> float:
+        """Return the coordinate of a rate, or of the upper end of the axis."""
+        return self.y.at(min(value, self.y.high))
 
 
-def _rare_ends(bins: Columns, curves: Mapping[str, Columns], filled: Sequence[int]) -> tuple[float, float]:
+def _rare_limits(bins: Columns, curves: Mapping[str, Columns], filled: Sequence[int]) -> tuple[float, float]:
     """Return the ends of axes of log-odds: all scores are below the upper one, few below the lower one.
 
     The lower end is the power of ten at the least score or rate that is drawn, or at 1/30 of the mean score.
@@ -152,14 +204,14 @@ def _rare_ends(bins: Columns, curves: Mapping[str, Columns], filled: Sequence[in
     return min(10.0 ** math.floor(math.log10(least) + 1e-9), high / 10), high
 
 
-def _limit(bins: Columns, curves: Mapping[str, Columns], filled: Sequence[int]) -> float:
-    """Return a round number that no score and no rate exceeds."""
+def _limits(bins: Columns, curves: Mapping[str, Columns], filled: Sequence[int]) -> tuple[float, float]:
+    """Return the ends of the axes: 0 and a round number that no score and no rate exceeds."""
     tops = [bins[name][b] for b in filled for name in ("confidences", "accuracies")]
     tops += [value for curve in curves.values() for name in ("scores", "rates") for value in curve[name]]
     if len(filled) > 1:  # not for a single bin: its band would dwarf the curves
         ends = [_of(bins, name, b) for b in filled for name in ("highs", "band_highs")]
         tops += [end for end in ends if end is not None]
-    return _round_limit(max(tops))
+    return 0.0, _round_limit(max(tops))
 
 
 def _round_limit(most: float) -> float:
@@ -170,39 +222,31 @@ def _of(bins: Columns, name: str, b: int) -> Any:
     return None if bins[name] is None else bins[name][b]
 
 
-def _point(
-    bins: Columns,
-    b: int,
-    x: Axis,
-    y: Axis,
-    most: float,
-    notion: str,
-    level: float | None,
-    write: _Write,
-) -> dict[str, Any]:
-    mean_score, event_rate = bins["confidences"][b], bins["accuracies"][b]
+def _point(drawn: _Diagram, b: int, most: float) -> dict[str, Any]:
+    """Return the point of a bin; ``most`` is the largest share of a bin."""
+    bins, write = drawn.bins, drawn.write
+    mean_score, event_rate, share = (bins[name][b] for name in _COLUMNS)
     low, high, least, greatest = (_of(bins, name, b) for name in ("lows", "highs", "band_lows", "band_highs"))
     outside = least is not None and not least <= event_rate <= greatest
-    left, right = (min(bins["edges"][i], x.high) for i in (b, b + 1))
+    x, y, (left, width) = drawn.x.at(mean_score), drawn.y.at(event_rate), drawn.place(b)
     words = [
-        f"{write(bins['edges'][b])} to {write(bins['edges'][b + 1])}: {rows_words(bins['counts'][b])} "
-        f"({share_text(bins['proportions'][b])})",
-        f"claimed {write(mean_score)}, {AXES[notion][2]} {write(event_rate)}",
+        f"{drawn.range(b)}: {rows_words(bins['counts'][b])} ({share_text(share)})",
+        f"claimed {write(mean_score)}, {drawn.words[2]} {write(event_rate)}",
     ]
     point: dict[str, Any] = {
-        "x": x.at(mean_score),
-        "y": y.at(event_rate),
-        "r": round(2.5 + 4 * math.sqrt(bins["proportions"][b] / most), 1),
-        "diamond": _diamond(x.at(mean_score), y.at(event_rate), 3.4 + 5.4 * math.sqrt(bins["proportions"][b] / most)),
+        "x": x,
+        "y": y,
+        "r": round(2.5 + 4 * math.sqrt(share / most), 1),
+        "diamond": _diamond(x, y, 3.4 + 5.4 * math.sqrt(share / most)),
         "outside": outside,
-        "left": x.at(left),
-        "width": round(x.at(right) - x.at(left), 1),
+        "left": left,
+        "width": round(width, 1),
     }
-    if low is not None and level is not None:
-        words.append(f"{percent(level)} interval {write(low)} to {write(high)}")
-        point |= {"low": y.at(min(low, y.high)), "high": y.at(min(high, y.high))}
+    if low is not None and drawn.level is not None:
+        words.append(f"{percent(drawn.level)} interval {write(low)} to {write(high)}")
+        point |= {"low": drawn.height(low), "high": drawn.height(high)}
     if least is not None:
-        point |= {"least": y.at(min(least, y.high)), "greatest": y.at(min(greatest, y.high))}
+        point |= {"least": drawn.height(least), "greatest": drawn.height(greatest)}
         words.append(f"if calibrated, {write(least)} to {write(greatest)}" + (": outside" if outside else ""))
     return {**point, "text": "; ".join(words)}
 
@@ -211,32 +255,30 @@ def _diamond(x: float, y: float, r: float) -> str:
     return f"M{x:g} {y - r:.1f}l{r:.1f} {r:.1f}l{-r:.1f} {r:.1f}l{-r:.1f} {-r:.1f}z"
 
 
-def _curve(curve: Columns, x: Axis, y: Axis, outcome_word: str, level: float | None, write: _Write) -> dict[str, Any]:
-    scores, rates, simultaneous = curve["scores"], curve["rates"], curve["bands"] == "simultaneous"
+def _curve(drawn: _Diagram, curve: Columns) -> dict[str, Any]:
+    """Return the path of a curve, its bands, and the points that are described."""
+    x, y, write, simultaneous = drawn.x, drawn.y, drawn.write, curve["bands"] == "simultaneous"
+    scores, rates = curve["scores"], curve["rates"]
 
-    def band(name: str, *, steps: bool = False) -> str:
+    def band(name: str, *, in_steps: bool = False) -> str:
         columns = scores, curve[f"{name}_lows"], curve[f"{name}_highs"]
         ends = [
-            (x.at(score), y.at(low), y.at(min(high, y.high)))
-            for score, low, high in zip(*(stepped(*columns) if steps else columns), strict=True)
+            (x.at(score), y.at(low), drawn.height(high))
+            for score, low, high in zip(*(stepped(*columns) if in_steps else columns), strict=True)
             if low is not None
         ]
-        if not ends:
-            return ""
-        lower, upper = [(at, low) for at, low, _ in ends], [(at, high) for at, _, high in ends]
-        return line([*lower, *reversed(upper)]) + "Z"
+        return area(*zip(*ends, strict=True)) if ends else ""
 
     marks = []
-    for i in shown_points(len(scores)):
-        text = f"score {write(scores[i])}: {outcome_word} {write(rates[i])}"
-        if curve["confidence_lows"][i] is not None and level is not None:
+    for i in steps(len(scores), LISTED):
+        text = f"score {write(scores[i])}: {drawn.words[2]} {write(rates[i])}"
+        if curve["confidence_lows"][i] is not None and drawn.level is not None:
             ends = f"{write(curve['confidence_lows'][i])} to {write(curve['confidence_highs'][i])}"
-            text += f"; {percent(level)} band {ends}{' (simultaneous)' * simultaneous}"
+            text += f"; {percent(drawn.level)} band {ends}{' (simultaneous)' * simultaneous}"
         marks.append((x.at(scores[i]), y.at(rates[i]), text))
-    path = line((x.at(score), y.at(rate)) for score, rate in zip(scores, rates, strict=True))
     return {
-        "path": path,
-        "confidence": band("confidence", steps=simultaneous),
+        "path": line((x.at(score), y.at(rate)) for score, rate in zip(scores, rates, strict=True)),
+        "confidence": band("confidence", in_steps=simultaneous),
         "consistency": band("consistency"),
         "marks": marks,
     }
@@ -254,24 +296,23 @@ def stepped(
     return twice, [lower[0], *lower[:-1]], [*upper[1:], upper[-1]]
 
 
-def _histogram(bins: Columns, filled: Sequence[int], x: Axis, notion: str, write: _Write) -> dict[str, Any]:
+def _histogram(drawn: _Diagram, filled: Sequence[int]) -> dict[str, Any]:
     """Return bars on one scale: rows with the event upwards, rows without it downwards."""
-    counts = [bins["counts"][b] for b in filled]
-    positives = [count * bins["accuracies"][b] for b, count in zip(filled, counts, strict=True)]
-    negatives = [count - positive for count, positive in zip(counts, positives, strict=True)]
+    counts, rates = drawn.bins["counts"], drawn.bins["accuracies"]
+    positives = [counts[b] * rates[b] for b in filled]
+    negatives = [counts[b] - positive for b, positive in zip(filled, positives, strict=True)]
     scale = (_LOWER - _UPPER) / (max(positives) + max(negatives))
-    words = AXES[notion][2:]
     bars = []
     for b, up, down in zip(filled, positives, negatives, strict=True):
-        left, right = (min(bins["edges"][i], x.high) for i in (b, b + 1))
-        ends = f"{write(bins['edges'][b])} to {write(bins['edges'][b + 1])}"
+        left, width = drawn.place(b)
+        texts = [f"{amount(round(count, 6))} {word}" for count, word in zip((up, down), drawn.words[2:], strict=True)]
         bars.append(
             {
-                "x": x.at(left),
-                "width": round(x.at(right) - x.at(left) - 1, 1),
+                "x": left,
+                "width": round(width - 1, 1),
                 "up": _length(up, scale),
                 "down": _length(down, scale),
-                "text": f"{ends}: {rows_text(round(up, 6))} {words[0]}, {rows_text(round(down, 6))} {words[1]}",
+                "text": f"{drawn.range(b)}: {', '.join(texts)}",
             }
         )
     middle = round(_UPPER + max(positives) * scale, 1)
@@ -340,13 +381,13 @@ class Row:
     good: bool = False
 
 
-def fit(name: str, room: float) -> str:
-    """Return a name, cut to a width of ``room`` units, estimated from its letters."""
+def fit(name: str, most: float) -> str:
+    """Return a name, cut to a width of ``most`` units, estimated from its letters."""
     used = 0.0
     text = shown(name, "?")
     for i, c in enumerate(text):
         used += _width(c)
-        if used > room:
+        if used > most:
             return text[: max(i - 1, 1)] + "…"
     return text
 
@@ -359,10 +400,10 @@ def _width(c: str) -> float:
 def fit_pair(first: str, second: str) -> str:
     """Return the label "first − second" of a chart's row. A short name leaves its room to the other one."""
     minus = " − "
-    room = NAME_ROOM - sum(map(_width, minus))
+    both = NAME_WIDTH - sum(map(_width, minus))
     widths = [sum(map(_width, shown(name, "?"))) for name in (first, second)]
-    rooms = [max(room / 2, room - width) for width in reversed(widths)]
-    return minus.join(map(fit, (first, second), rooms))
+    limits = [max(both / 2, both - width) for width in reversed(widths)]
+    return minus.join(map(fit, (first, second), limits))
 
 
 def chart(rows: Sequence[Row], *, signed: bool = False, origin: float = 0.0) -> dict[str, Any]:
@@ -383,7 +424,7 @@ def chart(rows: Sequence[Row], *, signed: bool = False, origin: float = 0.0) -> 
     for i, row in enumerate(rows):
         picture: dict[str, Any] = {
             "y": _ROW * i + 18,
-            "name": fit(row.label, NAME_ROOM),
+            "name": fit(row.label, NAME_WIDTH),
             "x": x.at(row.value),
             "marked": row.marked,
             "good": row.good,
@@ -403,3 +444,262 @@ def chart(rows: Sequence[Row], *, signed: bool = False, origin: float = 0.0) -> 
         "bottom": _ROW * len(rows) + 6,
         "height": _ROW * len(rows) + 30,
     }
+
+
+# ---------------------------------------------------------------- the pictures of a profile
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of a panel: its heading, chart, caption and numbers; ``brief`` is the table of the terminal, if any."""
+
+    name: str
+    heading: str
+    chart: Mapping[str, Any]
+    caption: str
+    table: Table
+    brief: Table | None = None
+    keys: Sequence[tuple[str, str]] = ()
+
+
+def pictures(summary: Summary) -> list[Picture]:
+    """Return the pictures of the report's panels, in the order of its profile."""
+    return [_MAKERS[name](panel, summary) for name, panel in summary["panels"].items()]
+
+
+def _decision_curve(panel: Facts, summary: Summary) -> Picture:
+    thresholds, benefits, everyone = panel["thresholds"], panel["net_benefit"], panel["treat_all"]
+    lows, highs, all_treated, level = panel["lows"], panel["highs"], panel["treated"], panel["level"]
+    most = max(*benefits, *everyone, 1e-6)
+    last = max([i for i, treated in enumerate(all_treated) if treated > 0], default=len(thresholds) - 1)
+    shown = slice(0, max(min(last + 2, len(thresholds)), 2))
+    top = max(1.08 * most, *(high for high in highs[shown] if high is not None), 0.0)
+
+    def described(i: int) -> str:
+        text = f"threshold {thresholds[i]:.2f}: net benefit {benefits[i]:.4f}"
+        if level is not None and lows[i] is not None:
+            text += f", {percent(level)} interval {ends_text(lows[i], highs[i])}"
+        return f"{text}; treat all {everyone[i]:.4f}"
+
+    ends = {"low": lows, "high": highs}
+    columns = [
+        _thresholds_column(thresholds),
+        Column("net benefit", list(map(number, benefits)), {"net_benefit": benefits} | (ends if level is None else {})),
+        Column("treat all", list(map(number, everyone)), {"treat_all": everyone}),
+        Column("treated", list(map(amount, all_treated)), {"treated": all_treated}),
+    ]
+    method = str(panel["method"])
+    note = f"{method[:1].upper()}{method[1:]}"
+    if level is not None:
+        columns.insert(2, Column(f"{percent(level)} interval", list(map(ends_text, lows, highs)), ends))
+        of_clusters = f" of {LEAST_CLUSTERS} clusters" * is_clustered(summary)
+        note = f"An interval is for one threshold, and needs {LEAST_ROWS} treated rows{of_clusters}"
+    table = Table.of("decision-curve", columns, texts=())
+    reached = [i for i, treated in enumerate(all_treated) if treated >= LEAST_ROWS]
+    return Picture(
+        name="decision-curve",
+        heading="Net benefit",
+        chart=lines(
+            thresholds[shown],
+            {"other": everyone[shown], "curve": benefits[shown]},
+            band=None if level is None else (lows[shown], highs[shown]),
+            ends=((0.0, thresholds[shown][-1]), (-0.15 * most, top)),
+            axes=("threshold of action", "net benefit"),
+            described=described,
+        ),
+        caption="Outcomes found for each row, less the false alarms, each at the odds of the threshold. Treating "
+        f"nobody has net benefit 0. The scores are of use where they are above both. {note}.",
+        table=table.of_rows(_equally_far(thresholds, reached or range(len(thresholds)))),
+        brief=table.of_rows(_round(thresholds, reached or [0])),
+        keys=[("curve", "act on the scores"), ("other", "treat all"), ("zero", "treat none")],
+    )
+
+
+def _murphy_curve(panel: Facts, summary: Summary) -> Picture:
+    thresholds, scores, rate = panel["thresholds"], panel["scores"], summary["outcome_rate"]
+    base = [min(t * (1 - rate), (1 - t) * rate) for t in thresholds]
+    columns = [
+        _thresholds_column(thresholds),
+        Column("score", list(map(number, scores)), {"score": scores}),
+        Column("base rate", list(map(number, base)), {"base_rate": base}),
+    ]
+    table, every = Table.of("murphy-curve", columns, texts=()), range(len(thresholds))
+    return Picture(
+        name="murphy-curve",
+        heading="Murphy curve",
+        chart=lines(
+            thresholds,
+            {"other": base, "curve": scores},
+            ends=((0.0, 1.0), (0.0, 1.08 * max(*scores, *base, 1e-6))),
+            axes=("threshold of action", "mean elementary score"),
+            described=lambda i: f"threshold {thresholds[i]:.2f}: {scores[i]:.4f}; base rate {base[i]:.4f}",
+        ),
+        caption="The mean loss of acting above each threshold t: a false alarm costs t, a missed outcome 1 - t. Lower "
+        "is better. Twice the area is the Brier score. Where one forecast is below another at every threshold, every "
+        "proper score prefers it.",
+        table=table.of_rows(_equally_far(thresholds, every)),
+        brief=table.of_rows(_round(thresholds, every)),
+        keys=[("curve", "the scores"), ("other", "always the base rate")],
+    )
+
+
+def _roc_curve(panel: Facts, _: Summary) -> Picture:
+    thresholds, hits, alarms = panel["thresholds"], panel["hits"], panel["false_alarms"]
+    texts = ["none" if threshold is None else f"{threshold:.3f}" for threshold in thresholds]
+    columns = [
+        Column("threshold", texts, {"threshold": thresholds}),
+        Column("hits", [f"{share:.3f}" for share in hits], {"hits": hits}),
+        Column("false alarms", [f"{share:.3f}" for share in alarms], {"false_alarms": alarms}),
+    ]
+    return Picture(
+        name="roc-curve",
+        heading="ROC curve",
+        chart=lines(
+            alarms,
+            {"curve": hits},
+            ends=((0.0, 1.0), (0.0, 1.0)),
+            axes=("share of false alarms", "share of hits"),
+            described=lambda i: f"threshold {texts[i]}: hits {hits[i]:.3f}, false alarms {alarms[i]:.3f}",
+            diagonal=True,
+        ),
+        caption="Hits against false alarms for every threshold. It says how well the scores tell cases apart, and "
+        "nothing of calibration: an increasing map of the scores leaves it as it is.",
+        table=Table.of("roc-curve", columns, texts=()).of_rows(steps(len(hits), _LISTED)),
+        keys=[("curve", "the scores"), ("ideal", "no discrimination")],
+    )
+
+
+_MAKERS: Final[Mapping[str, Callable[[Facts, Summary], Picture]]] = {
+    "decision_curve": _decision_curve,
+    "murphy_curve": _murphy_curve,
+    "roc_curve": _roc_curve,
+}
+
+
+def _thresholds_column(thresholds: Sequence[float]) -> Column:
+    return Column("threshold", [f"{threshold:.2f}" for threshold in thresholds], {"threshold": thresholds})
+
+
+def _round(thresholds: Sequence[float], allowed: Sequence[int]) -> list[int]:
+    """Return the indices of round thresholds, among those allowed."""
+    nearest = [min(range(len(thresholds)), key=lambda i: abs(thresholds[i] - t)) for t in _BRIEF]
+    return sorted({i for i in nearest if i <= allowed[-1]}) or [0]
+
+
+def _equally_far(thresholds: Sequence[float], allowed: Sequence[int]) -> list[int]:
+    """Return the indices of about a dozen thresholds at equal steps, among those allowed."""
+    return [i for i in steps(allowed[-1] + 1, _LISTED) if i < len(thresholds)]
+
+
+def lines(
+    places: Sequence[float],
+    values: Mapping[str, Sequence[float]],
+    *,
+    ends: tuple[tuple[float, float], tuple[float, float]],
+    axes: tuple[str, str],
+    described: Callable[[int], str],
+    band: tuple[Sequence[Any], Sequence[Any]] | None = None,
+    diagonal: bool = False,
+) -> dict[str, Any]:
+    """Return a chart of lines over the same places, by their look; the last one is described point by point.
+
+    Lines are cut at the lower end of the axis.
+    """
+    left, right, top, bottom = _WIDE
+    x, y = Axis(*ends[0], left, right), Axis(*ends[1], bottom, top)
+    last = list(values.values())[-1]
+    marks = [(x.at(places[i]), y.at(last[i]), described(i)) for i in steps(len(places), _MARKS) if last[i] >= y.low]
+    around = ""
+    if band is not None:
+        held = [(places[i], low, high) for i, (low, high) in enumerate(zip(*band, strict=True)) if low is not None]
+        clipped = [(x.at(p), y.at(max(low, y.low)), y.at(min(max(high, y.low), y.high))) for p, low, high in held]
+        around = area(*zip(*clipped, strict=True)) if len(held) > 1 else ""
+    return {
+        "x": x,
+        "y": y,
+        "axes": axes,
+        "frame": (left, top, right - left, bottom - top),
+        "height": bottom + 42,
+        "zero": y.at(0.0) if y.low < 0 else None,
+        "diagonal": diagonal,
+        "band": around,
+        "lines": [(look, _path(places, line_values, x, y)) for look, line_values in values.items()],
+        "marks": marks,
+    }
+
+
+def _path(places: Sequence[float], values: Sequence[float], x: Axis, y: Axis) -> str:
+    """Return a line, up to where it leaves the chart at the bottom."""
+    points: list[tuple[float, float]] = []
+    for place, value, before in zip(places, values, [None, *values], strict=False):
+        if value < y.low:
+            if before is not None and before > y.low:
+                previous = places[len(points) - 1]
+                share = (before - y.low) / (before - value)
+                points.append((x.at(previous + share * (place - previous)), y.at(y.low)))
+            break
+        points.append((x.at(place), y.at(value)))
+    return line(points) if points else "M0 0"
+
+
+# ---------------------------------------------------------------- groups side by side
+
+
+def forests(summary: Summary) -> list[Picture]:
+    """Return a picture for each measure that the profile shows for every group; of many groups the worst."""
+    if not summary["forests"]:
+        return []
+    order = worst_groups(summary)
+    return [_forest(name, summary["forests"][name], order, summary) for name in PROFILES[summary["profile"]].by_group]
+
+
+def _forest(name: str, forest: Facts, order: Sequence[int], summary: Summary) -> Picture:
+    label, level = BY_NAME[name].label, summary["level"]
+    rows = []
+    for i in order:
+        value, low, high = forest["values"][i], forest["lows"][i], forest["highs"][i]
+        if value is None:
+            continue
+        words = f"{forest['groups'][i]}: {label} {number(value)}"
+        if low is not None and level is not None:
+            words += f"; {percent(level)} interval {ends_text(low, high)}"
+        rows.append(Row(forest["groups"][i], value, None if low is None else (low, high), None, False, words))
+    columns = {"group": forest["groups"], "value": forest["values"], "low": forest["lows"], "high": forest["highs"]}
+    texts = [[forest["groups"][i], *forest_cells(forest, i, level is not None)] for i in order]
+    headings = ["group", label, *([f"{percent(level)} interval"] if level is not None else [])]
+    return Picture(
+        name=f"{name.replace('_', '-')}-of-groups",
+        heading=f"{label} by group",
+        chart=chart(rows, origin=ORIGINS.get(name, 0.0)) if rows else {},
+        caption=heterogeneity(forest),
+        table=Table(f"{name.replace('_', '-')}-of-groups", columns, headings, texts),
+    )
+
+
+def forest_cells(forest: Facts, i: int, with_interval: bool) -> list[str]:
+    """Return the value of a group and its interval, as texts."""
+    value = forest["values"][i]
+    ends = ends_text(forest["lows"][i], forest["highs"][i], "{:z.2f}".format)
+    return ["–" if value is None else f"{value:z.2f}", *([ends] if with_interval else [])]
+
+
+def heterogeneity(forest: Facts) -> str:
+    """Return how much the groups differ, in words."""
+    if forest["heterogeneity"] is None:
+        return f"Fewer than two groups can be compared, so their differences are not tested.{left_out(forest)}"
+    share = f"{100 * forest['heterogeneity']:.0f} %"
+    return (
+        f"Sampling error does not explain {share} of the variation between {forest['compared']:,} groups (I²). "
+        f"Cochran's test that all groups have one value: p {chance(forest['p_value'])}.{left_out(forest)}"
+    )
+
+
+def left_out(forest: Facts) -> str:
+    """Return which groups are not compared and why, with a space before it; empty if all are."""
+    names = gathered((reason, name) for name, reason in forest["left_out"].items())
+    return "".join(f" Not compared ({reason}): {_some(of)}." for reason, of in names.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED:,} more"

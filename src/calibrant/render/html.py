@@ -9,8 +9,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -18,30 +18,13 @@ from typing import Any, Final
 from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
-from calibrant.render import comparison, drawing, panels, tables
+from calibrant.render import comparison, drawing, tables, words
 from calibrant.render.drawing import AXES, Row
 from calibrant.render.methods import METHODS, shown_methods
-from calibrant.render.style import Summary, event_of, number, percent, shown, version
-from calibrant.render.words import (
-    GROUPS_WORST,
-    called_out,
-    correction,
-    counted,
-    headline,
-    label_of,
-    multicalibration,
-    parts_of,
-    remarks,
-    shown_estimates,
-    total_weight,
-    verdict,
-    worst_groups,
-)
+from calibrant.render.style import Estimate, Facts, Group, Summary, event_of, number, percent, shown, version
 from calibrant.results import Code
 from calibrant.results.writing import write_file
 from calibrant.statistics.resampling import alpha_of
-
-_Ends = tuple[float, float] | None
 
 #: The default titles of pages, for a report and a comparison.
 TITLES: Final = ("Calibration report", "Comparison of models")
@@ -51,13 +34,16 @@ _FEW_CLASSES: Final = 12  # in a notebook's cell
 _GROUPS_SEARCHED: Final = 20  # so many groups have a field to search by name
 _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # keeps a number and its sign on one line
 
+#: A text without characters that a page cannot hold, such as half of a surrogate pair.
+_clean = partial(shown, instead="\N{REPLACEMENT CHARACTER}")
+
 
 def page(
     summary: Summary,
     *,
     title: str = "",
     used: str = "",
-    sources: Mapping[str, Any] | None = None,
+    sources: Facts | None = None,
     date: str | None = None,
 ) -> str:
     """Return the page of a report or of a comparison.
@@ -99,7 +85,7 @@ def _render(
     summary: Summary,
     title: str,
     used: str,
-    sources: Mapping[str, Any],
+    sources: Facts,
     most_classes: int,
     date: str = "",
 ) -> str:
@@ -136,47 +122,37 @@ def _environment() -> Any:
     )
 
 
-def _clean(text: str) -> str:
-    """Return a text without characters that a page cannot hold, such as half of a surrogate pair."""
-    return shown(text, "\N{REPLACEMENT CHARACTER}")
-
-
 def _unbroken(sentences: Sequence[str]) -> list[str]:
     """Return sentences with hard spaces between numbers and their signs."""
     return [re.sub(r" (?=%)|(?<=[=<≤]) | (?=[=<≤])", _HARD_SPACE, sentence) for sentence in sentences]
 
 
-def facts(summary: Summary, sources: Mapping[str, Any], used: str) -> list[tuple[str, str]]:
+def facts(summary: Summary, sources: Facts, used: str) -> list[tuple[str, str]]:
     """Return the settings of the report, as names and texts."""
-    weight = _weight(summary)
+    level, n_classes = summary["level"], summary["n_classes"]
+    profile = PROFILES.get(summary.get("profile", ""), STANDARD)
+    samples = summary.get("n_resamples")
     rows = [
         ("rows judged", f"{summary['n']:,}"),
-        *([("their weight", weight)] if weight else []),
+        ("their weight", _weight(summary)),
         ("event judged", event_of(summary)),
+        ("labels" if summary["notion"] == "multilabel" else "classes", f"{n_classes:,}" if n_classes else ""),
+        ("bins", f"{summary['n_bins']:,}, a score on an edge belongs to the bin on its left"),
+        ("intervals", "not requested" if level is None else ""),
+        ("confidence", "" if level is None else f"{percent(level)} for every interval"),
+        ("noise floors", f"from {samples:,} samples of calibrated outcomes" if samples else ""),
+        ("profile", "" if profile is STANDARD else f"{profile.name}: {profile.meaning}"),
+        *((f"no {name}", reason) for name, reason in profile.left_out.items() if not summary["listed"]),
+        ("tolerance", _tolerated(summary)),
+        ("files", ", ".join(sources.get("files", []))),
+        ("columns", used),
+        ("condition", sources.get("where")),
+        ("time zone", sources.get("timezone")),
+        ("protocol", sources.get("protocol")),
+        ("options", sources.get("config")),
+        ("made by", f"calibrant {version()}"),
     ]
-    if summary["n_classes"]:
-        word = "labels" if summary["notion"] == "multilabel" else "classes"
-        rows.append((word, f"{summary['n_classes']:,}"))
-    rows.append(("bins", f"{summary['n_bins']:,}, a score on an edge belongs to the bin on its left"))
-    if summary["level"] is None:
-        rows.append(("intervals", "not requested"))
-    else:
-        rows.append(("confidence", f"{percent(summary['level'])} for every interval"))
-    if summary.get("n_resamples"):
-        rows.append(("noise floors", f"from {summary['n_resamples']:,} samples of calibrated outcomes"))
-    profile = PROFILES.get(summary.get("profile", ""), STANDARD)
-    if profile is not STANDARD:
-        rows.append(("profile", f"{profile.name}: {profile.meaning}"))
-    rows += [(f"no {name}", reason) for name, reason in profile.left_out.items() if not summary["listed"]]
-    tolerated = _tolerated(summary)
-    if tolerated:
-        rows.append(("tolerance", tolerated))
-    source_texts = {"files": ", ".join(sources.get("files", [])), "columns": used, "condition": sources.get("where")}
-    source_texts["time zone"] = sources.get("timezone")
-    source_texts["protocol"] = sources.get("protocol")
-    source_texts["options"] = sources.get("config")
-    rows += [(name, text) for name, text in source_texts.items() if text]
-    return [*rows, ("made by", f"calibrant {version()}")]
+    return [(name, text) for name, text in rows if text]
 
 
 def _tolerated(summary: Summary) -> str:
@@ -191,45 +167,38 @@ def _tolerated(summary: Summary) -> str:
 def _weight(summary: Summary) -> str:
     """Return the weight of all rows, if it differs from their number."""
     models = [sum(bins["counts"]) for bins in summary.get("diagrams", {}).values()]
-    total = models[0] if models else total_weight(summary)
-    return "" if total is None or abs(total - summary["n"]) <= 1e-6 * summary["n"] else tables.rows_text(total)
+    total = models[0] if models else words.total_weight(summary)
+    return "" if total is None or abs(total - summary["n"]) <= 1e-6 * summary["n"] else words.amount(total)
 
 
 # ---------------------------------------------------------------- a report
 
 
 def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any]:
-    level, shown = summary["level"], shown_estimates(summary)
+    level, test = summary["level"], summary["test"]
+    of_verdict = {"label": "verdict", "meaning": "The test of calibration.", "method": (test or {}).get("method")}
+    of_measures = [
+        {"label": words.label_of(summary, key), "meaning": _meaning(summary, key), "method": part["method"]}
+        for key, part in words.shown_estimates(summary).items()
+    ]
     return {
         "body": "report.html",
         "measured": "measure",
-        "headline": _unbroken([headline(summary)])[0],
-        "verdict": _unbroken(verdict(summary)),
+        "headline": _unbroken([words.headline(summary)])[0],
+        "verdict": _unbroken(words.verdict(summary)),
         "found": summary["findings"][0]["code"] in (Code.MISCALIBRATED, Code.DISPROVEN),
         "diagram": _diagram(summary),
         "diagram_tables": _diagram_tables(summary),
         "noise": None if level is None else _noise(summary),
         "measures": tables.measures(summary),
-        "remarks": remarks(summary),
-        "panels": panels.pictures(summary),
+        "remarks": words.remarks(summary),
+        "panels": drawing.pictures(summary),
         "groups": _groups(summary) if summary["groups"] else None,
-        "forests": panels.forests(summary),
+        "forests": drawing.forests(summary),
         "paper": (METHODS, shown_methods(summary)),
         "classes": _classes(summary, most_classes, is_page) if summary["classwise"] is not None else None,
-        "methods": [
-            *_method_of_verdict(summary),
-            *(
-                {"label": label_of(summary, key), "meaning": _meaning(summary, key), "method": part["method"]}
-                for key, part in shown.items()
-            ),
-        ],
+        "methods": [*([of_verdict] if test else []), *of_measures],
     }
-
-
-def _method_of_verdict(summary: Summary) -> list[dict[str, str]]:
-    if summary["test"] is None:
-        return []
-    return [{"label": "verdict", "meaning": "The test of calibration.", "method": summary["test"]["method"]}]
 
 
 def _diagram(summary: Summary) -> dict[str, Any] | None:
@@ -249,35 +218,37 @@ def _diagram_tables(summary: Summary) -> list[tables.Table]:
 
 def _noise(summary: Summary) -> dict[str, Any] | None:
     """Return the chart of the errors that share a scale, with their noise floors."""
-    parts = {key: part for key, part in shown_estimates(summary).items() if part["value"] is not None}
+    parts = {key: part for key, part in words.shown_estimates(summary).items() if part["value"] is not None}
     measures = summary["measures"]
     errors = [key for key in parts if (measures[key]["scale"], measures[key]["better"]) == ("probability", "lower")]
-    return drawing.chart([_row(label_of(summary, key), parts[key], summary) for key in errors]) if errors else None
+    rows = [_row(words.label_of(summary, key), parts[key], summary) for key in errors]
+    return drawing.chart(rows) if rows else None
 
 
 def _meaning(summary: Summary, key: str) -> str:
     return str(summary["measures"][key]["meaning"])
 
 
-def _row(label: str, part: Mapping[str, Any], summary: Summary) -> Row:
-    ends, floor, words = _numbers(label, part, summary)
-    beyond = False
-    if part["p_value"] is not None:
-        words.append(f"p {tables.chance_text(part['p_value'], summary['n_resamples'])}")
-        beyond = part["p_value"] <= alpha_of(summary["level"])
-    return Row(label, part["value"], ends, floor, beyond, "; ".join(words))
+def _row(label: str, part: Estimate, summary: Summary) -> Row:
+    """Return the row of a measure: it is marked if it is beyond noise."""
+    p_value = part["p_value"]
+    beyond = p_value is not None and p_value <= alpha_of(summary["level"])
+    note = "" if p_value is None else f"p {tables.chance_text(p_value, summary['n_resamples'])}"
+    return _marked_row(label, part, summary, beyond, [note])
 
 
-def _numbers(label: str, part: Mapping[str, Any], summary: Summary) -> tuple[_Ends, _Ends, list[str]]:
-    """Return the interval and the noise floor of an estimate, and both in words after its value."""
-    ends = None if part["low"] is None else (part["low"], part["high"])
+def _marked_row(label: str, part: Estimate, summary: Summary, marked: bool, notes: Iterable[str]) -> Row:
+    """Return the row of an estimate with its interval and its noise floor, and all of it in words."""
+    low, high, value = part["low"], part["high"], part["value"] or 0.0
+    ends = None if low is None or high is None else (low, high)
     floor = None if part["floor"] is None else (part["floor"]["mean"], part["floor"]["upper"])
-    words = [f"{label}: {number(part['value'])}"]
-    if ends is not None:
-        words.append(f"{percent(summary['level'])} interval {tables.ends_text(*ends)}")
-    if floor is not None:
-        words.append(f"noise {number(floor[0])}, up to {number(floor[1])}")
-    return ends, floor, words
+    texts = [
+        f"{label}: {number(part['value'])}",
+        "" if ends is None else f"{percent(summary['level'])} interval {tables.ends_text(*ends)}",
+        "" if floor is None else f"noise {number(floor[0])}, up to {number(floor[1])}",
+        *notes,
+    ]
+    return Row(label, value, ends, floor, marked, "; ".join(filter(None, texts)))
 
 
 # ---------------------------------------------------------------- groups and classes
@@ -285,21 +256,21 @@ def _numbers(label: str, part: Mapping[str, Any], summary: Summary) -> tuple[_En
 
 def _groups(summary: Summary) -> dict[str, Any]:
     groups, level = summary["groups"], summary["level"]
-    drawn = worst_groups(summary)
+    drawn = words.worst_groups(summary)
     cut = len(drawn) < len(groups)
     rows = []
     for group in (groups[i] for i in drawn):
-        ends, floor, words = _numbers(group["name"], group["ece"], summary)
-        words += [text for text in (_adjusted(group["adjusted_p_value"]), group["flag"]) if text]
-        rows.append(Row(group["name"], _ece(group), ends, floor, group["called_out"], "; ".join(words)))
+        p_value = group["adjusted_p_value"]
+        notes = ["" if p_value is None else f"p adjusted {tables.chance_text(p_value)}", group["flag"]]
+        rows.append(_marked_row(group["name"], group["ece"], summary, group["called_out"], notes))
     diagrams = [groups[i] for i in drawn if groups[i]["report"]["diagram"] is not None]
     table = tables.groups(summary)
     rest = sorted(set(range(len(groups))) - set(drawn))
     return {
         "words": _groups_words(groups, level),
         "chart": drawing.chart(rows),
-        "error": [f"{sentence[0].upper()}{sentence[1:]}." for sentence in multicalibration(summary)],
-        "tested": parts_of(groups),
+        "error": [f"{sentence[0].upper()}{sentence[1:]}." for sentence in words.multicalibration(summary)],
+        "tested": words.parts_of(groups),
         "table": table,
         "listed": table.of_rows(drawn) if cut else table,
         "rest": table.of_rows(rest) if cut else None,
@@ -309,7 +280,7 @@ def _groups(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _groups_words(groups: Sequence[Mapping[str, Any]], level: float | None) -> str:
+def _groups_words(groups: Sequence[Group], level: float | None) -> str:
     """Return the numbers of groups and of tested groups, and the names that are called out, in words."""
     many = f"{len(groups):,} group{'s' * (len(groups) != 1)}"
     if level is None:
@@ -327,45 +298,31 @@ def _groups_words(groups: Sequence[Mapping[str, Any]], level: float | None) -> s
 
 def _listed(names: Sequence[str]) -> str:
     """Return names, the first ones of many."""
-    more = len(names) - GROUPS_WORST
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:GROUPS_WORST])} and {more:,} more"
+    more = len(names) - words.GROUPS_WORST
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[: words.GROUPS_WORST])} and {more:,} more"
 
 
-def _ece(group: Mapping[str, Any]) -> float:
-    return float(group["ece"]["value"])
-
-
-def _group_tile(group: Mapping[str, Any]) -> dict[str, Any]:
+def _group_tile(group: Group) -> dict[str, Any]:
     bins = group["report"]["diagram"]
     filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
-    mean_scores, event_rates, counts = (
-        [bins[name][b] for b in filled] for name in ("confidences", "accuracies", "counts")
-    )
+    scores, rates, counts = ([bins[name][b] for b in filled] for name in ("confidences", "accuracies", "counts"))
     ends = [] if bins["lows"] is None else [(bins["lows"][b], bins["highs"][b]) for b in filled]
-    text = f"ECE {_ece(group):.4f}, {tables.rows_words(group['report']['n'])}{_mark(group['called_out'])}"
-    return {
-        "name": group["name"],
-        "marked": group["called_out"],
-        "text": text,
-        "label": f"{group['name']}: {text}",
-        "picture": drawing.tile(mean_scores, event_rates, counts, ends),
-    }
+    text = f"ECE {group['ece']['value']:.4f}, {tables.rows_words(group['report']['n'])}"
+    return _tile(group["name"], text, group["called_out"], drawing.tile(scores, rates, counts, ends))
 
 
-def _adjusted(p_value: float | None) -> str:
-    return "" if p_value is None else f"p adjusted {tables.chance_text(p_value)}"
-
-
-def _mark(marked: bool) -> str:
-    return f"; ◆{_HARD_SPACE}miscalibrated" if marked else ""
+def _tile(name: str, text: str, marked: bool, picture: dict[str, Any]) -> dict[str, Any]:
+    """Return a small diagram with its words."""
+    text += f"; ◆{_HARD_SPACE}miscalibrated" if marked else ""
+    return {"name": name, "marked": marked, "text": text, "label": f"{name}: {text}", "picture": picture}
 
 
 def _classes(summary: Summary, most: int, is_page: bool) -> dict[str, Any]:
     classes, notion = summary["classwise"], summary["notion"]
-    adjusted, marked = classes["adjusted_p_values"], called_out(summary)
+    adjusted, marked = classes["adjusted_p_values"], words.called_out(summary)
     kind, word = ("label", "labels") if notion == "multilabel" else ("class", "classes")
     order, total = tables.by_error(classes["errors"]), len(classes["errors"])
-    counts = counted(classes["bins"]["count"])
+    counts = words.counted(classes["bins"]["count"])
     places: dict[int, list[int]] = {k: [] for k in range(total)}
     for i, k in enumerate(classes["bins"]["class"]):
         places[k].append(i)
@@ -373,17 +330,17 @@ def _classes(summary: Summary, most: int, is_page: bool) -> dict[str, Any]:
     if total > most:
         shown = f"the {most:,} with the largest errors"
         shown += "; the tables have all" if is_page else "; the page of the report has all"
-    words = (
+    texts = (
         f"Each {kind} by its own probability, {shown}. Larger points: more {counts} "
         "(2 %, 20 % of all). Horizontal: claimed; vertical: happened; both from 0 to 1."
     )
-    note = "" if adjusted is None else correction(adjusted, marked, kind, word)
+    note = "" if adjusted is None else words.correction(adjusted, marked, kind, word)
     return {
         "counted": counts,
         "heading": f"The {total:,} {word}",
         "note": f"{note[:1].upper()}{note[1:]}{', marked ◆' * any(marked)}." if note else "",
         "word": word,
-        "words": words,
+        "words": texts,
         "tiles": [_class_tile(classes, k, places[k], kind, marked[k], counts == "weight") for k in order[:most]],
         "table": tables.classes(summary, None if is_page else most),
         "bins": tables.class_bins(summary) if is_page else None,
@@ -391,28 +348,16 @@ def _classes(summary: Summary, most: int, is_page: bool) -> dict[str, Any]:
 
 
 def _class_tile(
-    classes: Mapping[str, Any], k: int, places: Sequence[int], kind: str, marked: bool, weighted: bool
+    classes: Facts, k: int, places: Sequence[int], kind: str, marked: bool, weighted: bool
 ) -> dict[str, Any]:
     bins, error, support = classes["bins"], classes["errors"][k], classes["supports"][k]
-    mean_scores, event_rates, counts = ([bins[name][i] for i in places] for name in ("confidence", "accuracy", "count"))
+    scores, rates, counts = ([bins[name][i] for i in places] for name in ("confidence", "accuracy", "count"))
     ends = [(bins["low"][i], bins["high"][i]) for i in places] if "low" in bins else []
-    text = (
-        "no rows"
-        if error is None
-        else f"ECE {error:.4f}; {'weight ' * weighted}{tables.rows_text(support)} of this {kind}"
-    )
-    text += _mark(marked)
-    name = str(classes["names"][k])
-    return {
-        "marked": marked,
-        "index": k,
-        "name": name,
-        "error": -1 if error is None else error,
-        "rows": support,
-        "text": text,
-        "label": f"{name}: {text}",
-        "picture": drawing.tile(mean_scores, event_rates, counts, ends),
-    }
+    text = "no rows"
+    if error is not None:
+        text = f"ECE {error:.4f}; {'weight ' * weighted}{words.amount(support)} of this {kind}"
+    tile = _tile(str(classes["names"][k]), text, marked, drawing.tile(scores, rates, counts, ends))
+    return {**tile, "index": k, "error": -1 if error is None else error, "rows": support}
 
 
 # ---------------------------------------------------------------- a comparison
@@ -439,17 +384,13 @@ def _comparison(summary: Summary) -> dict[str, Any]:
         "rare": rare,
         "pair": None if pair is None else f"{pair['first']} − {pair['second']}",
         "models": models,
-        "models_table": tables.models(summary, labels),
+        "models_table": comparison.models(summary),
         "diagram_tables": files,
-        "charts": [_differences(summary, key) for key in labels if _finite(summary, key)],
+        "charts": [chart for chart in (_differences(summary, key) for key in labels) if chart],
         "differences": comparison.differences(summary),
         "groups": [comparison.groups(i, summary) for i in range(len(summary["pairs"]) if summary["groups"] else 0)],
         "methods": [
-            {
-                "label": label,
-                "meaning": _meaning(summary, key),
-                "method": _method(summary, key),
-            }
+            {"label": label, "meaning": _meaning(summary, key), "method": _method(summary, key)}
             for key, label in labels.items()
         ],
     }
@@ -461,12 +402,8 @@ def _method(summary: Summary, key: str) -> str:
     return str(next((part["method"] for part in parts if part["value"] is not None), parts[0]["method"]))
 
 
-def _finite(summary: Summary, key: str) -> bool:
-    return any(pair["estimates"][key]["value"] is not None for pair in summary["pairs"])
-
-
-def _differences(summary: Summary, key: str) -> dict[str, Any]:
-    """Return the chart of one measure's differences, a row for each pair of models.
+def _differences(summary: Summary, key: str) -> dict[str, Any] | None:
+    """Return the chart of one measure's differences, a row for each pair of models; None without any.
 
     The heading of the page names a single pair, so its row has the name of the measure.
     """
@@ -479,15 +416,19 @@ def _differences(summary: Summary, key: str) -> dict[str, Any]:
         beyond = ends is not None and not ends[0] <= 0 <= ends[1]
         if key == summary["decides"]:
             beyond = part["p_value"] <= alpha_of(summary["level"])
-        label = label_of(summary, key) if alone else drawing.fit_pair(pair["first"], pair["second"])
+        label = words.label_of(summary, key) if alone else drawing.fit_pair(pair["first"], pair["second"])
         value, interval = comparison.difference(part)
         note = comparison.note_of(key, part, summary)
-        words = [f"{pair['first']} minus {pair['second']}: {value}"]
-        words += [f"{percent(summary['level'])} interval {interval}"] if interval else []
-        text = "; ".join([*words, *([note] if note else [])])
+        texts = [
+            f"{pair['first']} minus {pair['second']}: {value}",
+            f"{percent(summary['level'])} interval {interval}" if interval else "",
+            note,
+        ]
         good = part["value"] < 0 if summary["measures"][key]["better"] == "higher" else part["value"] > 0
-        rows.append(Row(label, part["value"], ends, None, beyond, text, good))
+        rows.append(Row(label, part["value"], ends, None, beyond, "; ".join(filter(None, texts)), good))
         notes.append(note)
+    if not rows:
+        return None
     note = f": {notes[0]}" if len(notes) == 1 and notes[0] else ""
     chart = drawing.chart(rows, signed=True)
-    return {"label": label_of(summary, key), "note": note, "alone": alone, "chart": chart}
+    return {"label": words.label_of(summary, key), "note": note, "alone": alone, "chart": chart}

@@ -6,22 +6,13 @@ Names come from files. `text` writes them so that they are shown and nothing in 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from calibrant.render import comparison, html, panels, tables
+from calibrant.render import comparison, drawing, html, tables, words
 from calibrant.render.methods import METHODS, shown_methods
-from calibrant.render.style import Summary, shown
-from calibrant.render.words import (
-    correction,
-    headline,
-    multicalibration,
-    remarks,
-    shown_estimates,
-    verdict,
-    worst_groups,
-)
+from calibrant.render.style import Facts, Summary, shown
 
 _MARK: Final = "◆ "
 _JOINER: Final = "&#8203;"  # a space without width: it parts what GitHub would link
@@ -44,7 +35,7 @@ def render(
     *,
     title: str = "",
     used: str = "",
-    sources: Mapping[str, Any] | None = None,
+    sources: Facts | None = None,
     complete: bool = False,
 ) -> str:
     """Return the Markdown of a report or of a comparison.
@@ -67,18 +58,18 @@ def render(
     methods = "" if compares else shown_methods(summary)
     blocks += [f"### {METHODS}", text(methods)] if methods else []
     facts = [f"- {text(name)}: {text(value)}" for name, value in html.facts(summary, sources or {}, used)]
-    notes = comparison.remarks(summary) if compares else remarks(_shortened(summary, complete))
+    notes = comparison.remarks(summary) if compares else words.remarks(_shortened(summary, complete))
     lines = "\n".join([*facts, *(f"- {text(note)}" for note in notes)])
     blocks.append(f"<details><summary>How it was computed</summary>\n\n{lines}\n\n</details>")
     return "\n\n".join(blocks) + "\n"
 
 
-def text(words: str) -> str:
+def text(sentence: str) -> str:
     """Return words as Markdown that shows them within a line: no markup, link, mention, table cell or end of line.
 
     Control characters become ``?``, several spaces one.
     """
-    line = _ACTIVE.sub(lambda found: _entity(found[0]), " ".join(shown(words, "?").split()))
+    line = _ACTIVE.sub(lambda match: _entity(match[0]), " ".join(shown(sentence, "?").split()))
     return _LINKED.sub(rf"\g<0>{_JOINER}", line)
 
 
@@ -87,30 +78,29 @@ def _entity(character: str) -> str:
 
 
 def _report(summary: Summary, complete: bool) -> list[str]:
-    blocks = [*_verdict(verdict(summary)), text(headline(summary))]
+    blocks = [*_verdict(words.verdict(summary)), text(words.headline(summary))]
     measures = tables.measures(_shortened(summary, complete))
     blocks.append(_table(measures))
-    for picture in panels.pictures(summary):
+    for picture in drawing.pictures(summary):
         if picture.brief is not None:
             blocks += [f"### {picture.heading}", _table(picture.brief), text(picture.caption)]
     blocks += _groups(summary) if summary["groups"] else []
-    for picture in panels.forests(summary):
+    for picture in drawing.forests(summary):
         blocks += [f"### {text(picture.heading)}", _table(picture.table), text(picture.caption)]
     return blocks
 
 
 def _shortened(summary: Summary, complete: bool) -> Summary:
     """Return the dictionary with the measures to list alone."""
-    return {**summary, "estimates": shown_estimates(summary, complete=complete)}
+    return {**summary, "estimates": words.shown_estimates(summary, complete=complete)}
 
 
 def _comparison(summary: Summary) -> list[str]:
-    labels = comparison.labels_of(summary)
-    models, differences = tables.models(summary, labels), comparison.differences(summary)
-    blocks = [*_verdict(comparison.verdict(summary)), text(comparison.headline(summary)), _table(models)]
+    blocks = [*_verdict(comparison.verdict(summary)), text(comparison.headline(summary))]
+    blocks.append(_table(comparison.models(summary)))
     (pair, *others) = summary["pairs"]
     heading = "Differences" if others else f"{text(pair['first'])} minus {text(pair['second'])}"
-    return [*blocks, f"### {heading}", _table(differences), *_group_differences(summary)]
+    return [*blocks, f"### {heading}", _table(comparison.differences(summary)), *_group_differences(summary)]
 
 
 def _group_differences(summary: Summary) -> list[str]:
@@ -130,7 +120,7 @@ def _group_differences(summary: Summary) -> list[str]:
 
 def _verdict(sentences: Sequence[str]) -> list[str]:
     """Return the first sentence in bold, and a list of the others."""
-    lines = [_START.sub(lambda found: found[0][:-1] + _entity(found[0][-1]), text(sentence)) for sentence in sentences]
+    lines = [_START.sub(lambda match: match[0][:-1] + _entity(match[0][-1]), text(sentence)) for sentence in sentences]
     first, *others = lines
     return [f"**{first}**", *(["\n".join(f"- {sentence}" for sentence in others)] if others else [])]
 
@@ -138,14 +128,14 @@ def _verdict(sentences: Sequence[str]) -> list[str]:
 def _groups(summary: Summary) -> list[str]:
     """Return the table of the groups, of many those that stand out most."""
     groups, table = summary["groups"], tables.groups(summary)
-    order, rows = worst_groups(summary), _marked(table).rows
+    order, rows = words.worst_groups(summary), _marked(table).rows
     many = len(order) < len(groups)
     heading = f"The {len(order)} of {len(groups):,} groups that stand out most" if many else "Groups"
     blocks = [f"### {heading}", _table(replace(table, rows=[rows[i] for i in order]))]
     if summary["level"] is not None:
         adjusted, marked = ([group[key] for group in groups] for key in ("adjusted_p_value", "called_out"))
-        blocks.append(text(correction(adjusted, marked, "group", "groups", _MARK)))
-    return blocks + [text(sentence[0].upper() + sentence[1:]) for sentence in multicalibration(summary)]
+        blocks.append(text(words.correction(adjusted, marked, "group", "groups", _MARK)))
+    return blocks + [text(sentence[0].upper() + sentence[1:]) for sentence in words.multicalibration(summary)]
 
 
 def _marked(table: tables.Table) -> tables.Table:

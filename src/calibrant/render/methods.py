@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from calibrant.clusters import EVENT_CELLS
 from calibrant.inputs.notions import PER_CLASS
@@ -15,11 +15,9 @@ from calibrant.measures.line.intervals import CERTAIN
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.measure import OverClasses
 from calibrant.measures.profiles import PROFILES
-from calibrant.render.style import Summary, event_of, is_clustered, percent, version
-from calibrant.render.words import BINS, amount, label_of, rounded, shown_estimates, total_weight
+from calibrant.render.style import Facts, Summary, event_of, is_clustered, percent, version
+from calibrant.render.words import BINS, amount, gathered, label_of, rounded, shown_estimates, total_weight
 from calibrant.statistics.design import BY_CLUSTER, LONE
-
-Facts = Mapping[str, Any]
 
 #: The heading above the paragraph.
 METHODS: Final = "For the methods section"
@@ -32,19 +30,7 @@ _REASON: Final = ("no interval: ", "not available: ")
 
 def paragraph(summary: Summary) -> str:
     """Return the paragraph: full sentences, in the order of data, measures, intervals, tests, curves and groups."""
-    parts = (
-        _data,
-        _rows_left_out,
-        _clusters,
-        _measures,
-        _intervals,
-        _floors,
-        _test,
-        _decision,
-        _pictures,
-        _groups,
-        _seed,
-    )
+    parts = (_data, _left_out, _clusters, _measures, _intervals, _floors, _test, _decision, _pictures, _groups, _seed)
     sentences = chain.from_iterable(part(summary) for part in parts)
     return " ".join(f"{sentence}." for sentence in sentences)
 
@@ -61,7 +47,7 @@ def _data(summary: Summary) -> Iterable[str]:
     """Yield the version, the rows, their outcomes, what is judged, and what the numbers and the weights are."""
     choices, n = summary["choices"], summary["n"]
     yield f"Calibration was evaluated with calibrant {version()} on {n:,} prediction{'s' * (n != 1)}{_classes(summary)}"
-    yield _judged(summary)
+    yield _event(summary)
     where = summary.get("source", {}).get("where")
     if where:
         yield f"Only rows with {where} were read"
@@ -89,7 +75,7 @@ def _classes(summary: Summary) -> str:
     return f" of {summary['n_classes']:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}"
 
 
-def _judged(summary: Summary) -> str:
+def _event(summary: Summary) -> str:
     """Return the judged event with how often it happened."""
     rate, choices = summary["outcome_rate"], summary["choices"]
     share = f"{100 * rate:.4g} %"
@@ -104,7 +90,7 @@ def _judged(summary: Summary) -> str:
     return f"The judged event is {event_of(summary)}; it happened in {events}{of} ({share})"
 
 
-def _rows_left_out(summary: Summary) -> Iterable[str]:
+def _left_out(summary: Summary) -> Iterable[str]:
     """Yield which rows and inputs were left out, and why."""
     choices = summary["choices"]
     ignored, weightless = choices["ignored"], choices["weightless"]
@@ -171,14 +157,14 @@ def _measures(summary: Summary) -> Iterable[str]:
 
 def _over_classes(summary: Summary) -> Iterable[str]:
     """Yield how measures of one event were combined over classes."""
-    names: dict[str, list[str]] = {}
-    for key, part in shown_estimates(summary).items():
-        measure = BY_NAME.get(key)
-        if measure is not None and isinstance(measure.over_classes, OverClasses) and "per_class" in part["details"]:
-            names.setdefault(_NORMS[measure.over_classes.norm], []).append(_named(key, summary))
+    combined = {key: BY_NAME[key].over_classes for key in shown_estimates(summary) if key in BY_NAME}
+    names = gathered(
+        (_NORMS[over.norm], _named(key, summary))
+        for key, over in combined.items()
+        if isinstance(over, OverClasses) and "per_class" in summary["estimates"][key]["details"]
+    )
     if names:
-        norms = "; ".join(f"{norm} ({_listed(of)})" for norm, of in names.items())
-        yield f"Measures of one event were computed for each class and combined by {norms}"
+        yield f"Measures of one event were computed for each class and combined by {_with_names(names)}"
 
 
 def _named(key: str, summary: Summary) -> str:
@@ -191,49 +177,47 @@ def _named(key: str, summary: Summary) -> str:
 def _intervals(summary: Summary) -> Iterable[str]:
     """Yield the level and the method of the intervals, and which measures have none, and why."""
     shown, level = shown_estimates(summary), summary["level"]
-    held: dict[str, list[str]] = {}
-    lacking: dict[str, list[str]] = {}
-    for key, part in shown.items():
-        method = _interval_of(part["method"])
-        group = lacking if part["low"] is None else held
-        group.setdefault(method, []).append(_named(key, summary))
+    names = [(_parts_of(part["method"])[0], _named(key, summary), part["low"] is None) for key, part in shown.items()]
+    held = gathered((method, name) for method, name, is_missing in names if not is_missing)
+    lacking = gathered((reason, name) for reason, name, is_missing in names if is_missing)
     if level is None:
         yield "No confidence intervals were computed"
         lacking = {reason: names for reason, names in lacking.items() if reason.startswith(_REASON[1])}
     if held:
-        methods = "; ".join(f"{method.replace('; ', ', ')} ({_listed(names)})" for method, names in held.items())
+        methods = {method.replace("; ", ", "): names for method, names in held.items()}
         yield f"Confidence intervals are of {percent(level)}, each for one number by itself"
-        yield f"Their methods are: {methods}"
-    for reason, names in lacking.items():
+        yield f"Their methods are: {_with_names(methods)}"
+    for reason, of in lacking.items():
         what = "value" if reason.startswith(_REASON[1]) else "interval"
         why = reason.removeprefix(_REASON[0]).removeprefix(_REASON[1])
-        yield f"There is no {what} of {_listed(names)}: {why}"
+        yield f"There is no {what} of {_listed(of)}: {why}"
 
 
-def _interval_of(method: str) -> str:
-    """Return the method of an interval without what belongs to the noise floor and to the clusters."""
-    return method.removesuffix(BY_CLUSTER).removesuffix(LONE).partition("; floor: ")[0]
+def _with_names(names: Mapping[str, Sequence[str]]) -> str:
+    """Return sources or methods, each with the names of its measures."""
+    return "; ".join(f"{source} ({_listed(of)})" for source, of in names.items())
 
 
-def _floor_of(method: str) -> str:
-    return method.removesuffix(BY_CLUSTER).removesuffix(LONE).partition("; floor: ")[2]
+def _parts_of(method: str) -> tuple[str, str]:
+    """Return the methods of an interval and of the noise floor, without what belongs to the clusters."""
+    interval, _, floor = method.removesuffix(BY_CLUSTER).removesuffix(LONE).partition("; floor: ")
+    return interval, floor
 
 
 def _floors(summary: Summary) -> Iterable[str]:
     """Yield where noise floors and p-values of measures come from."""
-    sources: dict[str, list[str]] = {}
-    for key, part in shown_estimates(summary).items():
-        if part["floor"] is not None:
-            law = _law(_floor_of(part["method"]), summary)
-            sources.setdefault(law, []).append(_named(key, summary))
+    sources = gathered(
+        (_distribution(_parts_of(part["method"])[1], summary), _named(key, summary))
+        for key, part in shown_estimates(summary).items()
+        if part["floor"] is not None
+    )
     if sources:
-        laws = "; ".join(f"{law} ({_listed(names)})" for law, names in sources.items())
-        tail = f"{100 * summary['level']:g}th percentile"
-        yield f"Noise floors, the mean and the {tail} of calibrated scores, and p-values of measures are {laws}"
+        ends = f"the mean and the {100 * summary['level']:g}th percentile of calibrated scores"
+        yield f"Noise floors, {ends}, and p-values of measures are {_with_names(sources)}"
 
 
-def _law(source: str, summary: Summary) -> str:
-    """Return where a law comes from, in words."""
+def _distribution(source: str, summary: Summary) -> str:
+    """Return where a null distribution comes from, in words."""
     drawn = summary["n_resamples"]
     if not source or (drawn and source == f"{drawn:,} resamples"):
         return f"from {_samples(summary)}" if drawn else f"in {_CLOSED}"
@@ -244,7 +228,7 @@ def _law(source: str, summary: Summary) -> str:
 
 
 def _test(summary: Summary) -> Iterable[str]:
-    """Yield what the test of calibration is, and the law of its p-value."""
+    """Yield what the test of calibration is, and where its p-value comes from."""
     test = summary["test"]
     if test is None:
         return
@@ -255,7 +239,7 @@ def _test(summary: Summary) -> Iterable[str]:
     if summary["notion"] in PER_CLASS:
         what += " over all classes"
     source = f"{summary['n_resamples']:,} resamples" if summary["n_resamples"] else _CLOSED
-    yield f"Calibration was tested by {what}; its p-value is {_law(source, summary)}"
+    yield f"Calibration was tested by {what}; its p-value is {_distribution(source, summary)}"
 
 
 def _decision(summary: Summary) -> Iterable[str]:
@@ -314,7 +298,7 @@ def _net_benefit(panel: Facts) -> str:
     cited_what = f"{what} (Vickers and Elkin 2006)"
     if panel["level"] is None:
         return cited_what
-    method = _interval_of(panel["method"])
+    method = _parts_of(panel["method"])[0]
     return f"{cited_what}; intervals of {percent(panel['level'])} are for each threshold by itself: {method}"
 
 
@@ -346,10 +330,10 @@ def _groups(summary: Summary) -> Iterable[str]:
             f"Differences between groups in {_listed(labels)} were tested by Cochran's Q at a common value (Cochran "
             "1954) and described by I² (Higgins and Thompson 2002), in groups with 15 events and 15 non-events or more"
         )
-    found = summary["multicalibration"]
-    if found is not None:
+    error = summary["multicalibration"]
+    if error is not None:
         what = "The multicalibration error is the largest standardised Kuiper error over groups"
-        yield f"{what}; {_interval_of(found['method'])}"
+        yield f"{what}; {_parts_of(error['method'])[0]}"
 
 
 def _seed(summary: Summary) -> Iterable[str]:

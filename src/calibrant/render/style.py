@@ -5,12 +5,57 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
+#: The JSON form of a report or a comparison, and of a part: a finding, the columns of a panel.
 Summary = Mapping[str, Any]
+Facts = Mapping[str, Any]
+
+
+class Floor(TypedDict):
+    """The JSON form of a noise floor."""
+
+    mean: float
+    upper: float
+
+
+class Estimate(TypedDict):
+    """The JSON form of an estimate; numbers that are not finite are None."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    error_bound: float | None
+    floor: Floor | None
+    p_value: float | None
+    method: str
+    details: Facts
+
+
+class Group(TypedDict):
+    """The JSON form of a group with its report."""
+
+    name: str
+    report: Summary
+    ece: Estimate
+    mean_gap: Estimate
+    p_value: float | None
+    adjusted_p_value: float | None
+    called_out: bool
+    flag: str
+
+
+class Pair(TypedDict):
+    """The JSON form of a pair of models, with the difference in each measure."""
+
+    first: str
+    second: str
+    decision: Any
+    estimates: Mapping[str, Facts]
+
 
 _NARROW = 20  # columns that a text takes in any case
 
@@ -67,7 +112,7 @@ def event_of(summary: Summary) -> str:
     return short(named) if named else EVENTS[summary["notion"]]
 
 
-def judged(summary: Summary) -> str:
+def evaluated_event(summary: Summary) -> str:
     """Return the judged event for the first line; of two classes also the event that is not judged.
 
     scikit-learn's scorers and displays judge that one, so that one model has two calibration errors.
@@ -108,6 +153,13 @@ def wrapped(sentence: str, style: Style, *, first: str = "", later: str = "") ->
     joined = _P_VALUE.sub("\\1\N{NO-BREAK SPACE}\\2\N{NO-BREAK SPACE}", joined)
     lines = textwrap.wrap(joined, max(style.width, _NARROW) - 2, initial_indent=first, subsequent_indent=later)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def aligned(columns: Iterable[tuple[str, str, Sequence[str]]]) -> list[str]:
+    """Return a heading and lines of columns; each column is a format, a heading and texts."""
+    formats, headings, texts = zip(*columns, strict=True)
+    rows = [headings, *zip(*texts, strict=True)]
+    return ["".join(map(str.format, formats, row)).rstrip() for row in rows]
 
 
 def lead(lines: list[str], tone: Tone, style: Style) -> list[str]:

@@ -5,32 +5,31 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from itertools import repeat
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from calibrant.render.style import Summary, number, percent, signed
-from calibrant.render.words import (
-    amount,
-    called_out,
-    chance,
-    counted,
-    is_infinite,
-    label_of,
-    no_interval,
-    shown_estimates,
-    value_text,
-)
+from calibrant.render import words
+from calibrant.render.style import Estimate, Facts, Summary, number, percent, signed
 
-_LISTED: Final = 32  # points of a curve
+LISTED: Final = 32  # points of a curve that a page lists; the file has all
 
 #: A mean score below which the axes of a diagram are those of rare events.
 RARE: Final = 0.03
 
 #: How a formula may begin, in wide characters too. Spreadsheets skip a tab or an end of line before it.
 _BEFORE_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+class Column(NamedTuple):
+    """A column of a table: the heading and the texts on the page, and the exact values of the file by their names."""
+
+    heading: str
+    texts: Sequence[str]
+    exact: Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,13 @@ class Table:
     marked: Sequence[bool] = ()
     texts: Sequence[int] = (0,)
     minor: Sequence[int] = ()
+
+    @classmethod
+    def of(cls, name: str, columns: Sequence[Column], **look: Sequence[Any]) -> Table:
+        """Return the table of columns; ``look`` is the rest of the arguments."""
+        exact = {key: values for column in columns for key, values in column.exact.items()}
+        rows = list(zip(*(column.texts for column in columns), strict=True))
+        return cls(name, exact, [column.heading for column in columns], rows, **look)
 
     @property
     def filename(self) -> str:
@@ -83,14 +89,9 @@ def _no_formula(cell: Any) -> Any:
 # ---------------------------------------------------------------- how numbers are written
 
 
-def rows_text(count: float) -> str:
-    """Return a number of rows, or their weight."""
-    return amount(count)
-
-
 def rows_words(count: float) -> str:
     """Return a number of rows, or their weight, with the word."""
-    return f"weight {rows_text(count)}" if isinstance(count, float) else f"{rows_text(count)} row{'s' * (count != 1)}"
+    return f"weight {words.amount(count)}" if isinstance(count, float) else words.rows_text(count)
 
 
 def share_text(share: float) -> str:
@@ -108,7 +109,7 @@ def score_writer(*, rare: bool) -> Callable[[float | None], str]:
     return partial(score_text, written=".3g") if rare else score_text
 
 
-def is_rare(bins: Mapping[str, Any]) -> bool:
+def is_rare(bins: Facts) -> bool:
     """Return whether the scores of a diagram are small on average, so that equal steps would hide them."""
     pairs = zip(bins["proportions"], bins["confidences"], strict=True)
     return bool(sum(share * score for share, score in pairs if score is not None) < RARE)
@@ -121,15 +122,13 @@ def ends_text(low: float | None, high: float | None, write: Callable[[float], st
 
 def chance_text(p_value: float | None, n_resamples: int = 0) -> str:
     """Return a p-value without an equals sign; empty if missing."""
-    return "" if p_value is None else chance(p_value, n_resamples).removeprefix("= ")
+    return "" if p_value is None else words.chance(p_value, n_resamples).removeprefix("= ")
 
 
 # ---------------------------------------------------------------- the tables
 
 
-def diagram(
-    bins: Mapping[str, Any], outcome_word: str, level: float | None, name: str = "reliability-diagram"
-) -> Table:
+def diagram(bins: Facts, outcome_word: str, level: float | None, name: str = "reliability-diagram") -> Table:
     """Return the filled bins of a diagram."""
     filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
     write = score_writer(rare=is_rare(bins))
@@ -137,121 +136,121 @@ def diagram(
     def of(key: str, shift: int = 0) -> list[Any]:
         return [bins[key][b + shift] for b in filled]
 
-    columns = {
-        "left": of("edges"),
-        "right": of("edges", 1),
-        "count": of("counts"),
-        "proportion": of("proportions"),
-        "confidence": of("confidences"),
-        "accuracy": of("accuracies"),
-    }
-    headings = ["score", counted(bins["counts"]), "share", "claimed", outcome_word]
-    shown = [
-        [ends_text(left, right, write) for left, right in zip(columns["left"], columns["right"], strict=True)],
-        [rows_text(count) for count in columns["count"]],
-        [share_text(share) for share in columns["proportion"]],
-        [write(mean_score) for mean_score in columns["confidence"]],
-        [write(event_rate) for event_rate in columns["accuracy"]],
+    def between(heading: str, **exact: list[Any]) -> Column:
+        return Column(heading, [ends_text(low, high, write) for low, high in zip(*exact.values(), strict=True)], exact)
+
+    counts, shares, mean_scores, event_rates = map(of, ("counts", "proportions", "confidences", "accuracies"))
+    columns = [
+        between("score", left=of("edges"), right=of("edges", 1)),
+        Column(words.counted(bins["counts"]), list(map(words.amount, counts)), {"count": counts}),
+        Column("share", list(map(share_text, shares)), {"proportion": shares}),
+        Column("claimed", list(map(write, mean_scores)), {"confidence": mean_scores}),
+        Column(outcome_word, list(map(write, event_rates)), {"accuracy": event_rates}),
     ]
-    for names, keys, heading in (
-        (("low", "high"), ("lows", "highs"), "interval"),
-        (("band_low", "band_high"), ("band_lows", "band_highs"), "if calibrated"),
-    ):
-        if bins[keys[0]] is not None and level is not None:
-            ends = [of(key) for key in keys]
-            columns |= dict(zip(names, ends, strict=True))
-            headings.append(f"{percent(level)} {heading}" if heading == "interval" else heading)
-            shown.append([ends_text(low, high, write) for low, high in zip(*ends, strict=True)])
-    return Table(name, columns, headings, list(zip(*shown, strict=True)))
+    if level is not None and bins["lows"] is not None:
+        columns.append(between(f"{percent(level)} interval", low=of("lows"), high=of("highs")))
+    if level is not None and bins["band_lows"] is not None:
+        columns.append(between("if calibrated", band_low=of("band_lows"), band_high=of("band_highs")))
+    return Table.of(name, columns)
 
 
-def shown_points(n: int) -> list[int]:
-    """Return the indices of a curve's points that the page lists; the file has all."""
-    return sorted({round(i * (n - 1) / (_LISTED - 1)) for i in range(_LISTED)})
+def steps(n: int, most: int) -> list[int]:
+    """Return at most so many of n indices, at equal steps."""
+    return sorted({round(i * (n - 1) / (most - 1)) for i in range(most)}) if n > 1 else [0]
 
 
-def curve(
-    kind: str, points_by_name: Mapping[str, Any], outcome_word: str, level: float, write: Callable[[float | None], str]
-) -> Table:
+def curve(kind: str, points: Facts, outcome_word: str, level: float, write: Callable[[float | None], str]) -> Table:
     """Return the points of a curve with its bands; the page lists some of them."""
-    columns = {
-        "score": points_by_name["scores"],
-        "rate": points_by_name["rates"],
-        "confidence_low": points_by_name["confidence_lows"],
-        "confidence_high": points_by_name["confidence_highs"],
-        "consistency_low": points_by_name["consistency_lows"],
-        "consistency_high": points_by_name["consistency_highs"],
-    }
-    band = "simultaneous band" if points_by_name["bands"] == "simultaneous" else "band"
-    headings = ("score", outcome_word, f"{percent(level)} {band}", "if calibrated")
-    points = list(zip(*columns.values(), strict=True))
-    rows = []
-    for i in shown_points(len(points)):
-        score, rate, low, high, least, most = points[i]
-        ends, allowed = ends_text(low, high, write), ends_text(least, most, write)
-        rows.append((write(score), write(rate), ends, allowed))
-    return Table(f"{kind}-curve", columns, headings, rows)
+    listed = steps(len(points["scores"]), LISTED)
+
+    def of(heading: str, name: str, key: str) -> Column:
+        return Column(heading, [write(points[key][i]) for i in listed], {name: points[key]})
+
+    def band(heading: str, name: str) -> Column:
+        lows, highs = points[f"{name}_lows"], points[f"{name}_highs"]
+        texts = [ends_text(lows[i], highs[i], write) for i in listed]
+        return Column(heading, texts, {f"{name}_low": lows, f"{name}_high": highs})
+
+    bands = "simultaneous band" if points["bands"] == "simultaneous" else "band"
+    columns = [
+        of("score", "score", "scores"),
+        of(outcome_word, "rate", "rates"),
+        band(f"{percent(level)} {bands}", "confidence"),
+        band("if calibrated", "consistency"),
+    ]
+    return Table.of(f"{kind}-curve", columns)
+
+
+def _interval(parts: Iterable[Estimate], level: float, writes: Iterable[Callable[[float], str]]) -> Column:
+    """Return the column of the intervals of estimates."""
+    ends = [(part["low"], part["high"]) for part in parts]
+    texts = [ends_text(*pair, write) for pair, write in zip(ends, writes, strict=False)]
+    return Column(
+        f"{percent(level)} interval", texts, {"low": [low for low, _ in ends], "high": [high for _, high in ends]}
+    )
+
+
+def floors(parts: Iterable[Estimate]) -> tuple[list[float | None], list[float | None]]:
+    """Return the means and the upper ends of the noise floors of estimates."""
+    floors = [part["floor"] or {"mean": None, "upper": None} for part in parts]
+    return [floor["mean"] for floor in floors], [floor["upper"] for floor in floors]
+
+
+def number_texts(values: Iterable[float | None]) -> list[str]:
+    """Return numbers as texts; empty if missing."""
+    return ["" if value is None else number(value) for value in values]
 
 
 def measures(summary: Summary) -> Table:
     """Return every measure with its interval, floor and p-value."""
-    shown, level = shown_estimates(summary), summary["level"]
-    parts = shown.values()
-    columns: dict[str, list[Any]] = {
-        "measure": list(shown),
-        "value": [math.inf if is_infinite(part) else part["value"] for part in parts],
-    }
+    shown, level = words.shown_estimates(summary), summary["level"]
+    parts = list(shown.values())
     writes = [signed if summary["measures"][key]["signed"] else number for key in shown]
-    values = [value_text(part, write) for write, part in zip(writes, parts, strict=True)]
-    rows = [(label_of(summary, key), value) for key, value in zip(shown, values, strict=True)]
-    if level is None:
-        return Table("measures", columns, ("measure", "value"), rows)
-    floors = [part["floor"] or {"mean": None, "upper": None} for part in parts]
-    columns |= {
-        "low": [part["low"] for part in parts],
-        "high": [part["high"] for part in parts],
-        "noise_mean": [floor["mean"] for floor in floors],
-        "noise_upper": [floor["upper"] for floor in floors],
-        "p_value": [part["p_value"] for part in parts],
-        "error_bound": [part["error_bound"] for part in parts],
-    }
-    full = [
-        (*row, no_interval(part))
-        if part["low"] is None and part["floor"] is None
-        else (
-            *row,
-            ends_text(part["low"], part["high"], write),
-            *_floor(floor["mean"], floor["upper"]),
-            chance_text(part["p_value"], summary["n_resamples"]),
-        )
-        for row, part, write, floor in zip(rows, parts, writes, floors, strict=True)
+    values = [math.inf if words.is_infinite(part) else part["value"] for part in parts]
+    columns = [
+        Column("measure", [words.label_of(summary, key) for key in shown], {"measure": list(shown)}),
+        Column("value", list(map(words.value_text, parts, writes)), {"value": values}),
     ]
-    headings = ("measure", "value", f"{percent(level)} interval", "noise", "up to", "p")
-    return Table("measures", columns, headings, full, minor=(3, 4))
-
-
-def _floor(mean: float | None, upper: float | None) -> tuple[str, str]:
-    return ("", "") if mean is None else (number(mean), number(upper))
+    if level is None:
+        return Table.of("measures", columns)
+    (means, uppers), p_values = floors(parts), [part["p_value"] for part in parts]
+    tests = {"p_value": p_values, "error_bound": [part["error_bound"] for part in parts]}
+    columns += [
+        _interval(parts, level, writes),
+        Column("noise", number_texts(means), {"noise_mean": means}),
+        Column("up to", number_texts(uppers), {"noise_upper": uppers}),
+        Column("p", [chance_text(p, summary["n_resamples"]) for p in p_values], tests),
+    ]
+    table = Table.of("measures", columns, minor=(3, 4))
+    rows = [
+        (*row[:2], words.no_interval(part)) if part["low"] is None and part["floor"] is None else row
+        for row, part in zip(table.rows, parts, strict=True)
+    ]
+    return replace(table, rows=rows)
 
 
 def classes(summary: Summary, most: int | None = None) -> Table:
     """Return the errors of all classes, or of the ``most`` worst, the largest first, with the test of each."""
-    classwise, marked = summary["classwise"], called_out(summary)
+    classwise = summary["classwise"]
     order = by_error(classwise["errors"])[:most]
-    sources = {"class": "names", "rows": "supports", "ece": "errors", "kept": "kept"}
-    columns = {name: [classwise[source][k] for k in order] for name, source in sources.items()}
-    rows: list[tuple[str, ...]] = [
-        (str(name), rows_text(count), "" if error is None else number(error))
-        for name, count, error in zip(columns["class"], columns["rows"], columns["ece"], strict=True)
+
+    def of(key: str) -> list[Any]:
+        return [classwise[key][k] for k in order]
+
+    names, supports, errors = map(of, ("names", "supports", "errors"))
+    counts = words.counted(classwise["bins"]["count"])
+    columns = [
+        Column("class", list(map(str, names)), {"class": names}),
+        Column(f"{counts} of it", list(map(words.amount, supports)), {"rows": supports}),
+        Column("ECE", number_texts(errors), {"ece": errors, "kept": of("kept")}),
     ]
-    headings: tuple[str, ...] = ("class", f"{counted(classwise['bins']['count'])} of it", "ECE")
     if classwise["adjusted_p_values"] is None:
-        return Table("classes", columns, headings, rows)
-    sources = {"p_value": "p_values", "adjusted_p_value": "adjusted_p_values"}
-    columns |= {name: [classwise[source][k] for k in order] for name, source in sources.items()}
-    columns["called_out"] = [marked[k] for k in order]
-    full = [(*row, chance_text(p)) for row, p in zip(rows, columns["adjusted_p_value"], strict=True)]
-    return Table("classes", columns, (*headings, "p adjusted"), full, columns["called_out"])
+        return Table.of("classes", columns)
+    marks, adjusted = words.called_out(summary), of("adjusted_p_values")
+    marked = [marks[k] for k in order]
+    tests = {"p_value": of("p_values"), "adjusted_p_value": adjusted, "called_out": marked}
+    columns.append(Column("p adjusted", list(map(chance_text, adjusted)), tests))
+    return Table.of("classes", columns, marked=marked)
 
 
 def by_error(errors: Sequence[float | None]) -> list[int]:
@@ -269,75 +268,23 @@ def class_bins(summary: Summary) -> Table:
 
 def groups(summary: Summary) -> Table:
     """Return the ECE of every group with its interval and floor, and the test of the group."""
-    reports, level = summary["groups"], summary["level"]
-    eces = [group["ece"] for group in reports]
-    columns: dict[str, list[Any]] = {
-        "group": [group["name"] for group in reports],
-        "rows": [group["report"]["n"] for group in reports],
-        "mean_gap": [group["mean_gap"]["value"] for group in reports],
-        "ece": [ece["value"] for ece in eces],
-    }
-    rows: list[tuple[str, ...]] = [
-        (str(name), rows_text(n), signed(gap), number(ece)) for name, n, gap, ece in zip(*columns.values(), strict=True)
+    groups, level = summary["groups"], summary["level"]
+    names, eces = [group["name"] for group in groups], [group["ece"] for group in groups]
+    counts, gaps = [group["report"]["n"] for group in groups], [group["mean_gap"]["value"] for group in groups]
+    values = [ece["value"] for ece in eces]
+    columns = [
+        Column("group", list(map(str, names)), {"group": names}),
+        Column("rows", list(map(words.amount, counts)), {"rows": counts}),
+        Column("mean gap", list(map(signed, gaps)), {"mean_gap": gaps}),
+        Column("ECE", list(map(number, values)), {"ece": values}),
     ]
-    headings: tuple[str, ...] = ("group", "rows", "mean gap", "ECE")
     if level is None:
-        return Table("groups", columns, headings, rows)
-    floors = [ece["floor"] or {"mean": None, "upper": None} for ece in eces]
-    columns |= {
-        "low": [ece["low"] for ece in eces],
-        "high": [ece["high"] for ece in eces],
-        "noise_mean": [floor["mean"] for floor in floors],
-        "noise_upper": [floor["upper"] for floor in floors],
-        "p_value": [group["p_value"] for group in reports],
-        "adjusted_p_value": [group["adjusted_p_value"] for group in reports],
-        "called_out": [group["called_out"] for group in reports],
-        "flag": [group["flag"] for group in reports],
-    }
-    full = [
-        (
-            *row,
-            ends_text(ece["low"], ece["high"]),
-            _floor(floor["mean"], floor["upper"])[1],
-            group["flag"] or chance_text(group["adjusted_p_value"]),
-        )
-        for row, ece, floor, group in zip(rows, eces, floors, reports, strict=True)
+        return Table.of("groups", columns)
+    tests = {key: [group[key] for group in groups] for key in ("p_value", "adjusted_p_value", "called_out", "flag")}
+    means, uppers = floors(eces)
+    columns += [
+        _interval(eces, level, repeat(number)),
+        Column("noise up to", number_texts(uppers), {"noise_mean": means, "noise_upper": uppers}),
+        Column("p adjusted", [group["flag"] or chance_text(group["adjusted_p_value"]) for group in groups], tests),
     ]
-    headings = (*headings, f"{percent(level)} interval", "noise up to", "p adjusted")
-    return Table("groups", columns, headings, full, [group["called_out"] for group in reports], minor=(5,))
-
-
-def models(summary: Summary, labels: Mapping[str, str]) -> Table:
-    """Return the measures of each model of a comparison."""
-    values_by_model = summary["models"]
-    columns = {
-        "model": list(values_by_model),
-        **{key: [values[key] for values in values_by_model.values()] for key in labels},
-    }
-    rows = [
-        (name, *(f"{values[key]:.6f}" if key == summary["decides"] else number(values[key]) for key in labels))
-        for name, values in values_by_model.items()
-    ]
-    return Table("models", columns, ("model", *labels.values()), rows)
-
-
-def differences(
-    summary: Summary, labels: Mapping[str, str], write: Callable[[str, Mapping[str, Any]], tuple[str, ...]]
-) -> Table:
-    """Return the differences of each pair of models; ``write`` returns the texts of value, interval and remark."""
-    listed = [(pair, key, pair["estimates"][key]) for pair in summary["pairs"] for key in labels]
-    columns = {
-        "first": [pair["first"] for pair, _, _ in listed],
-        "second": [pair["second"] for pair, _, _ in listed],
-        "measure": [key for _, key, _ in listed],
-        **{name: [part[name] for _, _, part in listed] for name in ("value", "low", "high")},
-        "p_value": [part.get("p_value") for _, _, part in listed],
-    }
-    headings = ("measure", "difference", f"{percent(summary['level'])} interval", "remark")
-    rows = [(labels[key], *write(key, part)) for _, key, part in listed]
-    if len(summary["pairs"]) == 1:  # the heading of the page names it
-        return Table("differences", columns, headings, rows, texts=(0, 3))
-    first = next(iter(labels))  # a pair is named in its first row
-    names = [f"{pair['first']} − {pair['second']}" if key == first else "" for pair, key, _ in listed]
-    named = [(name, *row) for name, row in zip(names, rows, strict=True)]
-    return Table("differences", columns, ("first − second", *headings), named, texts=(0, 1, 4))
+    return Table.of("groups", columns, marked=tests["called_out"], minor=(5,))

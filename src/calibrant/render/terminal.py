@@ -1,17 +1,21 @@
-"""A report for the terminal, from the dictionary that `Report.to_dict` returns."""
+"""A report for the terminal, from the dictionary of `Report.to_dict`, and a noise floor, from the command's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import operator
+from collections.abc import Sequence
+from typing import Final
 
 from calibrant.measures.listed import BY_NAME
-from calibrant.render import panels
+from calibrant.render import drawing, tables, words
 from calibrant.render.methods import METHODS, shown_methods
 from calibrant.render.style import (
     GLYPHS,
+    Facts,
+    Group,
     Style,
     Summary,
+    aligned,
     head,
     lead,
     number,
@@ -21,25 +25,8 @@ from calibrant.render.style import (
     signed,
     wrapped,
 )
-from calibrant.render.tables import Table
-from calibrant.render.words import (
-    amount,
-    called_out,
-    chance,
-    correction,
-    headline,
-    label_of,
-    more_measures,
-    multicalibration,
-    parts_of,
-    remarks,
-    shown_estimates,
-    toned_verdict,
-    value_text,
-    verdict,
-    weighted,
-    worst_groups,
-)
+from calibrant.render.tables import Table, chance_text, ends_text
+from calibrant.render.words import amount, called_out, value_text, verdict
 
 __all__ = ["GLYPHS", "Style", "render", "verdict"]
 
@@ -59,13 +46,17 @@ def render(
     Of a profile it shows the key measures, or with ``complete`` all; measures that were asked for by name are shown.
     """
     style = style or Style()
-    blocks = [head(headline(summary), title, used, style), _verdict(summary, style), _numbers(summary, style, complete)]
+    blocks = [
+        head(words.headline(summary), title, used, style),
+        _verdict(summary, style),
+        _numbers(summary, style, complete),
+    ]
     if summary["diagram"] is not None:
         blocks.append(_diagram(summary, style))
-    for picture in panels.pictures(summary):
+    for picture in drawing.pictures(summary):
         if picture.brief is not None:
-            lines = _faint([picture.caption], style)
-            blocks.append([style.bold(picture.heading), *_columns(picture.brief, style), *lines])
+            caption = _faint([picture.caption], style)
+            blocks.append([style.bold(picture.heading), *_columns(picture.brief, style), *caption])
     if summary["classwise"] is not None:
         blocks.append(_classes(summary, style))
     if summary["groups"]:
@@ -80,7 +71,7 @@ def render(
 
 def _verdict(summary: Summary, style: Style) -> list[str]:
     lines = []
-    for sentence, tone in toned_verdict(summary):
+    for sentence, tone in words.toned_verdict(summary):
         lines += lead(wrapped(sentence, style, first="  ", later="    "), tone, style)
     return lines
 
@@ -94,29 +85,29 @@ def _faint(notes: Sequence[str], style: Style) -> list[str]:
 
 def _numbers(summary: Summary, style: Style, complete: bool) -> list[str]:
     """Return the table of the measures; narrow terminals lose the noise, then the p-values, then the intervals."""
-    level, shown = summary["level"], shown_estimates(summary, complete=complete)
-    labels = {key: label_of(summary, key) for key in shown}
-    width = max(len(label) for label in labels.values())
-    more = more_measures(summary, shown)
+    level, shown = summary["level"], words.shown_estimates(summary, complete=complete)
+    parts = list(shown.values())
+    labels = [words.label_of(summary, key) for key in shown]
+    width = max(map(len, labels))
+    more = words.more_measures(summary, shown)
     if level is None:
-        notes = _faint([*remarks(summary, complete=complete), *more], style)
-        return [f"  {labels[key]:<{width}}{value_text(part, number):>10}" for key, part in shown.items()] + notes
+        notes = [*words.remarks(summary, complete=complete), *more]
+        _, *lines = aligned([(f"  {{:<{width}}}", "", labels), ("{:>10}", "", [value_text(p, number) for p in parts])])
+        return [*lines, *_faint(notes, style)]
     with_ends, with_p, with_noise = (width + others <= style.width for others in (30, 39, 56))
-    head = f"  {'':<{width}}{'value':>9}" + f"  {percent(level) + ' interval':^17}" * with_ends
-    head += f"  {'noise':>7}{'up to':>8}" * with_noise + f"  {'p':>7}" * with_p
-    lines = [style.faint(head.rstrip())]
-    for key, part in shown.items():
-        write = signed if summary["measures"][key]["signed"] else number
-        ends = "" if part["low"] is None else f"{write(part['low'])} – {write(part['high'])}"
-        line = f"  {labels[key]:<{width}}{value_text(part, write):>9}" + f"  {ends:^17}" * with_ends
-        if with_noise:
-            floor = part["floor"]
-            noise = "" if floor is None else f"{number(floor['mean']):>7}{number(floor['upper']):>8}"
-            line += f"  {noise:<15}"
-        if with_p and part["p_value"] is not None:
-            line += f"  {chance(part['p_value'], summary['n_resamples']).removeprefix('= '):>7}"
-        lines.append(line.rstrip())
-    return lines + _faint([*remarks(summary, complete=complete, noise=with_noise), *more], style)
+    writes = [signed if summary["measures"][key]["signed"] else number for key in shown]
+    columns = [(f"  {{:<{width}}}", "", labels), ("{:>9}", "value", list(map(value_text, parts, writes)))]
+    if with_ends:
+        ends = [ends_text(part["low"], part["high"], write) for part, write in zip(parts, writes, strict=True)]
+        columns.append(("  {:^17}", f"{percent(level)} interval", ends))
+    if with_noise:
+        means, uppers = map(tables.number_texts, tables.floors(parts))
+        columns += [("  {:>7}", "noise", means), ("{:>8}", "up to", uppers)]
+    if with_p:
+        columns.append(("  {:>7}", "p", [chance_text(part["p_value"], summary["n_resamples"]) for part in parts]))
+    head, *lines = aligned(columns)
+    notes = [*words.remarks(summary, complete=complete, noise=with_noise), *more]
+    return [style.faint(head), *lines, *_faint(notes, style)]
 
 
 # ---------------------------------------------------------------- pictures
@@ -124,36 +115,56 @@ def _numbers(summary: Summary, style: Style, complete: bool) -> list[str]:
 
 def _diagram(summary: Summary, style: Style) -> list[str]:
     """Return the bins as bars. Below 72 columns the gaps are left out, which the bars show; below 55 the bars."""
-    diagram, word = summary["diagram"], _outcome_word(summary)
-    counts = [amount(count) for count in diagram["counts"]]
-    room = max(9, *map(len, counts))
-    bar = style.width - 36 - room
+    bins, word = summary["diagram"], "right" if summary["notion"] == "top-label" else "happened"
+    filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
+    scores, rates, counts = ([bins[key][b] for b in filled] for key in ("confidences", "accuracies", "counts"))
+    width = max(9, *(len(amount(count)) for count in counts))
+    bar = style.width - 36 - width
     with_gaps = bar >= 27 or bar < _LEAST_BAR
     bar = min(bar - 7 * with_gaps, _MOST_BAR) if bar >= _LEAST_BAR else 0
-    rows = "weight" if weighted(summary) else "rows"
-    names = f"  {'score':^13} {rows:>{room}} {'claimed':>7} {word:>8}{'gap' * with_gaps:>{7 * with_gaps}}"
-    scale = f"   0{' ' * (bar - 2)}1" if bar else ""
-    lines = [style.bold("Reliability diagram"), names + scale]
-    edges, empty = diagram["edges"], 0
-    for b, (mean_score, event_rate) in enumerate(zip(diagram["confidences"], diagram["accuracies"], strict=True)):
-        if mean_score is None:
-            empty += 1
-            continue
-        ends = f"{edges[b]:.3f} – {edges[b + 1]:.3f}"
-        line = f"  {ends:^13} {counts[b]:>{room}} {mean_score:>7.3f} {event_rate:>8.3f}"
-        line += f" {mean_score - event_rate:>+6.3f}" * with_gaps + _mark(diagram, b)
-        lines.append(f"{line}  {_bar(mean_score, event_rate, bar)}" if bar else line.rstrip())
-    if not bar:
-        notes = ["gap: claimed too much (+), too little (-)"]
-    elif with_gaps:
-        notes = [f"█ {word}  ┃ claimed  ░┃ claimed too much (gap +)  ┃█ too little (gap -)"]
-    else:
-        notes = [f"█ {word}  ┃ claimed", "░┃ claimed too much  ┃█ claimed too little"]
+    columns = [
+        ("  {:^13}", "score", [f"{bins['edges'][b]:.3f} – {bins['edges'][b + 1]:.3f}" for b in filled]),
+        (f" {{:>{width}}}", words.counted_in(summary), list(map(amount, counts))),
+        (" {:>7}", "claimed", list(map("{:.3f}".format, scores))),
+        (" {:>8}", word, list(map("{:.3f}".format, rates))),
+    ]
+    if with_gaps:
+        columns.append((" {:>6}", "gap", list(map("{:+.3f}".format, map(operator.sub, scores, rates)))))
+    columns.append(("{:1}", "", ["*" * _is_outside(bins, b) for b in filled]))
+    if bar:
+        bars = [_bar(score, rate, bar) for score, rate in zip(scores, rates, strict=True)]
+        columns.append(("  {}", f"0{' ' * (bar - 2)}1", bars))
+    notes = _legend(word, bar, with_gaps)
+    empty = len(bins["counts"]) - len(filled)
     if empty:
         notes.append(f"({empty} empty bin{'s' * (empty > 1)} left out)")
     if summary["level"] is not None:
         notes.append(f"* outside the band of calibrated scores ({percent(summary['level'])} of samples)")
-    return lines + _faint(notes, style)
+    return [style.bold("Reliability diagram"), *aligned(columns), *_faint(notes, style)]
+
+
+def _legend(word: str, bar: int, with_gaps: bool) -> list[str]:
+    """Return what the marks of a diagram mean."""
+    if not bar:
+        return ["gap: claimed too much (+), too little (-)"]
+    if with_gaps:
+        return [f"█ {word}  ┃ claimed  ░┃ claimed too much (gap +)  ┃█ too little (gap -)"]
+    return [f"█ {word}  ┃ claimed", "░┃ claimed too much  ┃█ claimed too little"]
+
+
+def _is_outside(bins: Facts, b: int) -> bool:
+    """Return whether the event rate of a bin lies outside the consistency band."""
+    if bins["band_lows"] is None or bins["band_lows"][b] is None:
+        return False
+    return not bins["band_lows"][b] <= bins["accuracies"][b] <= bins["band_highs"][b]
+
+
+def _bar(mean_score: float, event_rate: float, size: int) -> str:
+    """Return a bar as long as the event rate, with a mark at the mean score."""
+    filled, mark = round(event_rate * size), min(round(mean_score * size), size - 1)
+    cells = ["█" if i < filled else "░" if i < mark else " " for i in range(size)]
+    cells[mark] = "┃"
+    return "".join(cells).rstrip()
 
 
 def _columns(table: Table, style: Style) -> list[str]:
@@ -170,108 +181,87 @@ def _columns(table: Table, style: Style) -> list[str]:
 
 def _forests(summary: Summary, style: Style) -> list[str]:
     """Return the measures of the profile for every group, side by side; narrow terminals lose the intervals."""
-    order, measures, level = worst_groups(summary), list(summary["forests"]), summary["level"]
-    names = [short(summary["forests"][measures[0]]["groups"][i], _name_room(style, 22 * len(measures))) for i in order]
+    order, measures, level = words.worst_groups(summary), list(summary["forests"]), summary["level"]
+    names = [short(summary["forests"][measures[0]]["groups"][i], _name_width(style, 22 * len(measures))) for i in order]
     width = max(len("group"), *map(len, names))
     with_ends = level is not None and width + 22 * len(measures) + 2 <= style.width
     labels = [BY_NAME[name].label for name in measures]
     lines = []
     for place, i in enumerate(order):
-        cells = [panels.forest_cells(summary["forests"][name], i, with_ends) for name in measures]
+        cells = [drawing.forest_cells(summary["forests"][name], i, with_ends) for name in measures]
         texts = [f"{cell[0]} ({cell[1]})" if with_ends and cell[1] else cell[0] for cell in cells]
         lines.append([names[place], *texts])
     title = "Groups side by side" + (f", with {percent(level)} intervals" if with_ends else "")
     table = Table("groups", {}, ["group", *labels], lines)
     notes = [
-        f"{label}: {panels.heterogeneity(summary['forests'][name])}"
+        f"{label}: {drawing.heterogeneity(summary['forests'][name])}"
         for name, label in zip(measures, labels, strict=True)
     ]
     return [style.bold(title), *_columns(table, style), *_faint(notes, style)]
 
 
-def _outcome_word(summary: Summary) -> str:
-    return "right" if summary["notion"] == "top-label" else "happened"
-
-
-def _mark(diagram: Summary, b: int) -> str:
-    """Return a mark if the event rate of a bin lies outside the consistency band."""
-    if diagram["band_lows"] is None or diagram["band_lows"][b] is None:
-        return " "
-    return " " if diagram["band_lows"][b] <= diagram["accuracies"][b] <= diagram["band_highs"][b] else "*"
-
-
-def _bar(mean_score: float, event_rate: float, size: int) -> str:
-    """Return a bar as long as the event rate, with a mark at the mean score."""
-    filled, mark = round(event_rate * size), min(round(mean_score * size), size - 1)
-    cells = ["█" if i < filled else "░" if i < mark else " " for i in range(size)]
-    cells[mark] = "┃"
-    return "".join(cells).rstrip()
-
-
 def _classes(summary: Summary, style: Style) -> list[str]:
-    classes = summary["classwise"]
-    judged = [k for k, error in enumerate(classes["errors"]) if error is not None]
-    worst = sorted(judged, key=lambda k: -classes["errors"][k])[:_CLASSES]
-    names = {k: short(classes["names"][k], _name_room(style, 33)) for k in worst}
-    width = max(len("class"), *map(len, names.values()))
-    plural = "labels" if summary["notion"] == "multilabel" else "classes"
-    adjusted, marked = classes["adjusted_p_values"], called_out(summary)
-    rows = "weight" if weighted(summary) else "rows"
-    columns = f"  {'class':<{width}}  {rows:>10}  {'ECE':>7}" + (f" {_ADJUSTED:>7}" if adjusted else "")
-    lines = [style.bold(f"The worst of {len(judged):,} {plural}"), columns]
-    for k in worst:
-        line = f"  {names[k]:<{width}}  {amount(classes['supports'][k]):>10}  {classes['errors'][k]:>7.4f}"
-        if adjusted:
-            line += f" {_p_value(adjusted[k]):>7}" + " *" * marked[k]
-        lines.append(line.rstrip())
+    """Return the table of the worst classes."""
+    classes, adjusted, marked = summary["classwise"], summary["classwise"]["adjusted_p_values"], called_out(summary)
+    evaluated = [k for k, error in enumerate(classes["errors"]) if error is not None]
+    worst = sorted(evaluated, key=lambda k: -classes["errors"][k])[:_CLASSES]
+    names = [short(classes["names"][k], _name_width(style, 33)) for k in worst]
+    word, plural = ("label", "labels") if summary["notion"] == "multilabel" else ("class", "classes")
+    columns = [
+        (f"  {{:<{max(map(len, ['class', *names]))}}}", "class", names),
+        ("  {:>10}", words.counted_in(summary), [amount(classes["supports"][k]) for k in worst]),
+        ("  {:>7}", "ECE", [f"{classes['errors'][k]:.4f}" for k in worst]),
+    ]
     if adjusted:
-        word = "label" if summary["notion"] == "multilabel" else "class"
-        lines += _faint([correction(adjusted, marked, word, plural, "* ")], style)
-    return lines
+        columns.append((" {:>7}", _ADJUSTED, [chance_text(adjusted[k]) for k in worst]))
+        columns.append(("{}", "", [" *" * marked[k] for k in worst]))
+    notes = _faint([words.correction(adjusted, marked, word, plural, "* ")], style) if adjusted else []
+    return [style.bold(f"The worst of {len(evaluated):,} {plural}"), *aligned(columns), *notes]
 
 
-def _name_room(style: Style, others: int) -> int:
+def _name_width(style: Style, others: int) -> int:
     """Return the characters of a name in front of columns that take the others."""
     return min(max(style.width - others, _LEAST_NAME), _NAME)
 
 
 def _groups(summary: Summary, style: Style) -> list[str]:
     """Return the table of the groups: as many columns as fit, the noise left out first, then the interval."""
-    every = summary["groups"]
-    groups = [every[i] for i in worst_groups(summary)]
-    inferred = summary["level"] is not None
+    every, inferred = summary["groups"], summary["level"] is not None
+    order = words.worst_groups(summary)
+    groups = [every[i] for i in order]
     wanted = min(max(len("group"), *(len(short(group["name"])) for group in groups)), _NAME)
     with_interval, with_noise = (inferred and wanted + others <= style.width for others in (56, 64))
-    others = 29 + (10 if inferred else 0) + 17 * with_interval + 8 * with_noise
-    names = [short(group["name"], min(wanted, _name_room(style, others))) for group in groups]
-    width = max(len("group"), *map(len, names))
-    columns = f"  {'group':<{width}}  {'rows':>9} {'gap':>7} {'ECE':>7}"
-    columns += f"  {percent(summary['level']) + ' interval':^15}" if with_interval else ""
-    columns += f" {'up to':>7}" * with_noise + f" {_ADJUSTED:>7}" * inferred
-    few = len(groups) < len(every)
-    lines = [style.bold(f"The worst {len(groups)} of {len(every):,} groups" if few else "Groups"), columns]
-    for name, group in zip(names, groups, strict=True):
-        ece, gap = group["ece"], group["mean_gap"]["value"]
-        line = f"  {name:<{width}}  {group['report']['n']:>9,} {gap:>+7.3f} {number(ece['value']):>7}"
-        if with_interval:
-            ends = "" if ece["low"] is None else f"{number(ece['low'])} – {number(ece['high'])}"
-            line += f"  {ends:^15}"
-        if with_noise:
-            line += f" {'' if ece['floor'] is None else number(ece['floor']['upper']):>7}"
-        if inferred:
-            line += f" {_p_value(group['adjusted_p_value']) or '–':>7}"
-        lines.append(line + " *" * group["called_out"])
-    notes = [*_group_notes(summary, every), *multicalibration(summary), *_other_groups(len(every) - len(groups))]
-    return lines + _faint(notes, style)
+    others = 29 + 10 * inferred + 17 * with_interval + 8 * with_noise
+    names = [short(group["name"], min(wanted, _name_width(style, others))) for group in groups]
+    _, counts, _, eces, *intervals_and_noise = zip(*tables.groups(summary).of_rows(order).rows, strict=True)
+    columns = [
+        (f"  {{:<{max(map(len, ['group', *names]))}}}", "group", names),
+        ("  {:>9}", "rows", counts),
+        (" {:>7}", "gap", [f"{group['mean_gap']['value']:+.3f}" for group in groups]),
+        (" {:>7}", "ECE", eces),
+    ]
+    if with_interval:
+        columns.append(("  {:^15}", f"{percent(summary['level'])} interval", intervals_and_noise[0]))
+    if with_noise:
+        columns.append((" {:>7}", "up to", intervals_and_noise[1]))
+    if inferred:
+        columns.append((" {:>7}", _ADJUSTED, [chance_text(group["adjusted_p_value"]) or "–" for group in groups]))
+    columns.append(("{}", "", [" *" * group["called_out"] for group in groups]))
+    left = len(every) - len(groups)
+    title = f"The worst {len(groups)} of {len(every):,} groups" if left else "Groups"
+    notes = [*_group_notes(summary, every), *words.multicalibration(summary)]
+    if left:
+        notes.append(f"the other {left:,} groups: --json or --html, in Python report.groups")
+    return [style.bold(title), *aligned(columns), *_faint(notes, style)]
 
 
-def _group_notes(summary: Summary, groups: Sequence[Mapping[str, Any]]) -> list[str]:
+def _group_notes(summary: Summary, groups: Sequence[Group]) -> list[str]:
     """Return what the tests of groups are, how many reject, and which groups have none."""
     if summary["level"] is None:
         return []
     marked = [group["called_out"] for group in groups]
-    notes = [f"{_ADJUSTED}: {parts_of(groups)}"] if parts_of(groups) else []
-    notes.append(correction([group["adjusted_p_value"] for group in groups], marked, "group", "groups", "* "))
+    notes = [f"{_ADJUSTED}: {words.parts_of(groups)}"] if words.parts_of(groups) else []
+    notes.append(words.correction([group["adjusted_p_value"] for group in groups], marked, "group", "groups", "* "))
     for flag in dict.fromkeys(group["flag"] for group in groups if group["flag"]):
         names = [short(group["name"]) for group in groups if group["flag"] == flag]
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
@@ -279,12 +269,49 @@ def _group_notes(summary: Summary, groups: Sequence[Mapping[str, Any]]) -> list[
     return notes
 
 
-def _other_groups(number_left: int) -> list[str]:
-    """Return where the other groups are: one sentence, or none."""
-    if not number_left:
-        return []
-    return [f"the other {number_left:,} groups: --json or --html, in Python report.groups"]
+# ---------------------------------------------------------------- a noise floor
 
 
-def _p_value(adjusted: float | None) -> str:
-    return "" if adjusted is None else chance(adjusted).removeprefix("= ")
+def render_floor(summary: Summary, *, style: Style | None = None) -> str:
+    """Return the floors for each distribution of scores as lines of text, and the rows that a proof takes."""
+    style = style or Style()
+    distributions, level = summary["laws"], percent(summary["level"])
+    notes = [f"{name}: scores {scores['description']}" for name, scores in distributions.items()]
+    bins, proof = f"{summary['n_bins']} bins", []
+    if summary["prove"] is not None:
+        proof = [
+            f"A proof that the ECE of a calibrated model is below {summary['prove']:g} takes about this many rows: "
+            f"{_rows_by_distribution(summary, 'rows_to_prove')}.",
+            f"With so many, 80 % of samples prove it (one-sided bound, {level}).",
+        ]
+    if summary["n"] is None:
+        blocks = [paragraphs(proof, style), _faint([*notes, bins], style)]
+    else:
+        rows = _rows_by_distribution(summary, "rows_for_ece_of_0.01")
+        title = f"What perfectly calibrated scores show at N = {summary['n']:,}, by chance alone"
+        blocks = [
+            [style.bold(title)],
+            _floors(summary, style),
+            _faint([*notes, f"{bins}; up to: in {level} of samples"], style),
+            paragraphs([f"The mean ECE by chance is 0.01 at about this many rows: {rows}."], style),
+            *([paragraphs(proof, style)] if proof else []),
+        ]
+    return style.plain("\n\n".join("\n".join(block) for block in blocks))
+
+
+def _floors(summary: Summary, style: Style) -> list[str]:
+    """Return the table of the floors."""
+    distributions, labels = summary["laws"], summary["measures"]
+    width = max(map(len, labels.values())) + 1
+    columns = [(f"  {{:<{width}}}", "", list(labels.values()))]
+    for scores in distributions.values():
+        floors = [scores["floors"].get(measure) for measure in labels]
+        for form, heading, end in (("{:>9}", "mean", "mean"), (" {:>7}   ", "up to", "upper")):
+            columns.append((form, heading, ["–" if floor is None else number(floor[end]) for floor in floors]))
+    head, *lines = aligned(columns)
+    names = "".join(f"{name:^20}" for name in distributions)
+    return [f"  {'':<{width}}{names}".rstrip(), style.faint(head), *lines]
+
+
+def _rows_by_distribution(summary: Summary, key: str) -> str:
+    return ", ".join(f"{scores[key]:,} ({name})" for name, scores in summary["laws"].items())

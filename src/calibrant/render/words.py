@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.means.means import counted_rows
 from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
-from calibrant.render.style import Summary, Tone, judged, number, percent, short
+from calibrant.render.style import Estimate, Facts, Group, Summary, Tone, evaluated_event, number, percent, short
 from calibrant.results import Code
 from calibrant.statistics.resampling import alpha_of
 from calibrant.statistics.sample import ROWS, rare
@@ -28,7 +28,7 @@ INDEPENDENT: Final = "rows were taken as independent of each other"
 #: The kinds of bins, in words.
 BINS: Final = {"uniform": "of equal width", "quantile": "of equal mass"}
 
-Facts = Mapping[str, Any]
+_Key = TypeVar("_Key")
 
 
 def headline(summary: Summary) -> str:
@@ -36,25 +36,20 @@ def headline(summary: Summary) -> str:
     classes = summary["n_classes"]
     of_classes = f" of {classes:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}" if classes else ""
     many = f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{of_classes}{in_clusters(summary['clusters'])}"
-    weight = total_weight(summary) if weighted(summary) else None
+    weight = total_weight(summary) if counted_in(summary) == "weight" else None
     of_weight = "" if weight is None else f", weight {amount(weight)}"
-    return f"{many}{of_weight} · {judged(summary)}"
+    return f"{many}{of_weight} · {evaluated_event(summary)}"
 
 
-def weighted(summary: Summary) -> bool:
-    """Return whether rows have weights: the counts of the bins, or of the classes, are then not numbers of rows."""
-    return counted(_counts(summary)) == "weight"
+def counted_in(summary: Summary) -> str:
+    """Return what the counts of a report are numbers of: rows, or their weight."""
+    counts = (summary["diagram"] or {}).get("counts") or summary["classwise"]["bins"]["count"]
+    return counted(counts)
 
 
 def counted(counts: Iterable[float]) -> str:
     """Return what counts are numbers of: rows, or their weight."""
     return "weight" if any(isinstance(count, float) for count in counts) else "rows"
-
-
-def _counts(summary: Summary) -> Sequence[float]:
-    """Return the counts of the diagram's bins; those of the classes' bins if every class is judged."""
-    counts: Sequence[float] = (summary["diagram"] or {}).get("counts") or summary["classwise"]["bins"]["count"]
-    return counts
 
 
 def total_weight(summary: Summary) -> float | None:
@@ -73,6 +68,19 @@ def amount(count: float) -> str:
     return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
 
 
+def rows_text(count: float) -> str:
+    """Return a number of rows with the word."""
+    return f"{amount(count)} row{'s' * (count != 1)}"
+
+
+def gathered(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, list[str]]:
+    """Return the names with each key, both in their order."""
+    names: dict[_Key, list[str]] = {}
+    for key, name in pairs:
+        names.setdefault(key, []).append(name)
+    return names
+
+
 def in_clusters(clusters: Facts | None) -> str:
     """Return the number of clusters, and how many independent rows tell as much of the mean gap; nothing without."""
     if clusters is None:
@@ -88,17 +96,17 @@ def label_of(summary: Summary, key: str) -> str:
     return str(summary["measures"][key]["label"])
 
 
-def shown_estimates(summary: Summary, *, complete: bool = True) -> dict[str, Facts]:
+def shown_estimates(summary: Summary, *, complete: bool = True) -> dict[str, Estimate]:
     """Return the estimates to show: all of a list; of a profile those with a value, or the key measures among them.
 
     The judged event's Brier score is left out where it is that of all predictions.
     """
-    estimates: dict[str, Facts] = summary["estimates"]
+    estimates: dict[str, Estimate] = summary["estimates"]
     if summary["listed"]:
         return dict(estimates)
     held = {key: part for key, part in estimates.items() if part["value"] is not None or is_infinite(part)}
-    values = [held[key]["value"] for key in ("brier", "brier_event") if key in held]
-    if len(values) == 2 and math.isclose(*values, rel_tol=1e-9):
+    scores = [held[key]["value"] or 0.0 for key in ("brier", "brier_event") if key in held]
+    if len(scores) == 2 and math.isclose(*scores, rel_tol=1e-9):
         del held["brier_event"]
     if complete:
         return held
@@ -107,7 +115,7 @@ def shown_estimates(summary: Summary, *, complete: bool = True) -> dict[str, Fac
     return {key: held[key] for key in keys} or held
 
 
-def more_measures(summary: Summary, shown: Mapping[str, Facts]) -> list[str]:
+def more_measures(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
     """Return how to see the measures that are not shown: one sentence, or none."""
     more = len(shown_estimates(summary)) - len(shown)
     plural = "s" * (more != 1)
@@ -129,19 +137,19 @@ def worst(p_values: Sequence[float | None], errors: Sequence[float]) -> list[int
     return sorted(indices, key=ranks.__getitem__)[:GROUPS_WORST]
 
 
-def is_infinite(part: Facts) -> bool:
+def is_infinite(part: Estimate) -> bool:
     """Return whether a value is missing from the dictionary because it is infinite."""
     return part["value"] is None and "infinite_rows" in part["details"]
 
 
-def value_text(part: Facts, write: Callable[[float], str]) -> str:
+def value_text(part: Estimate, write: Callable[[float], str]) -> str:
     """Return the value of an estimate as text; a dash if it is missing."""
     if part["value"] is None:
         return number(None) if is_infinite(part) else "–"
     return write(part["value"])
 
 
-def no_interval(part: Facts) -> str:
+def no_interval(part: Estimate) -> str:
     """Return why an estimate has no interval, without the remedy."""
     return str(part["method"]).partition("; ")[0]
 
@@ -184,22 +192,18 @@ def toned_verdict(summary: Summary) -> list[tuple[str, Tone]]:
     sentences: list[tuple[str, Tone]] = []
     for finding in summary["findings"]:
         code = finding["code"]
-        tone = _TONES.get(code, "") if not sentences or code in _CAUTIONS else ""
-        sentences.append((_SENTENCES[code](finding, summary), tone))
+        sentence, tone = _SENTENCES[code]
+        sentences.append((sentence(finding, summary), tone if not sentences or code in _CAUTIONS else ""))
     sentences += [(sentence, "caution") for sentence in _omissions(summary["omitted"])]
     if count := summary["choices"]["rounded"]:
         sentences.append((f"{rounded(count)}.", ""))
     return [(sentence, tone) for sentence, tone in sentences if sentence]
 
 
-def _proven(facts: Facts, _: Summary) -> str:
-    bound = f"at most {facts['high']:.4f} ({_sure(facts)})"
-    return f"Below the tolerance of {facts['tolerance']:g}: {_of(facts)} is {bound}."
-
-
-def _disproven(facts: Facts, _: Summary) -> str:
-    bound = f"at least {facts['low']:.4f} ({_sure(facts)})"
-    return f"Above the tolerance of {facts['tolerance']:g}: {_of(facts)} is {bound}."
+def _decided(facts: Facts, _: Summary) -> str:
+    place, bound, end = ("Below", "most", "high") if facts["code"] == Code.PROVEN else ("Above", "least", "low")
+    sure = f"one-sided bound, {percent(facts['level'])}"
+    return f"{place} the tolerance of {facts['tolerance']:g}: {_of(facts)} is at {bound} {facts[end]:.4f} ({sure})."
 
 
 def _undecided(facts: Facts, summary: Summary) -> str:
@@ -214,10 +218,6 @@ def _undecided(facts: Facts, summary: Summary) -> str:
 def _of(facts: Facts) -> str:
     name = facts["measure"]
     return f"the {'size of the ' * (name == MEAN_GAP.name)}{BY_NAME[name].label}"
-
-
-def _sure(facts: Facts) -> str:
-    return f"one-sided bound, {percent(facts['level'])}"
 
 
 def _no_evidence(facts: Facts, summary: Summary) -> str:
@@ -272,8 +272,8 @@ def _right_on_average(facts: Facts, summary: Summary) -> str:
 
 def _claim(facts: Facts, summary: Summary) -> str:
     outcome_words = " and is right in" if summary["notion"] == "top-label" else ", the event happened in"
-    claimed, happened = _points(facts["mean_score"], facts["event_rate"], small=1.0)
-    return f"it claims {claimed} %{outcome_words} {happened} %"
+    predicted, observed = _points(facts["mean_score"], facts["event_rate"], small=1.0)
+    return f"it claims {predicted} %{outcome_words} {observed} %"
 
 
 def _points(*shares: float, sign: str = "", small: float = 0.1) -> list[str]:
@@ -283,7 +283,7 @@ def _points(*shares: float, sign: str = "", small: float = 0.1) -> list[str]:
     return [f"{100 * share:{sign}.{places}f}" for share in shares]
 
 
-def _spread_off(facts: Facts, _: Summary) -> str:
+def _slope_off(facts: Facts, _: Summary) -> str:
     extreme = facts["code"] == Code.TOO_EXTREME
     if facts["value"] is None:
         size = f"a threshold on the scores separates the outcomes{', the event below it' * extreme}"
@@ -303,7 +303,7 @@ def _slope_is(facts: Facts) -> str:
     ends = [facts[name] for name in ("inner_low", "high", "low", "inner_high")]
     if facts["code"] != Code.UNCLEAR_SPREAD and (None in ends or (ends[0] <= ends[1] and ends[2] <= ends[3])):
         return slope
-    many = f"the {_rows(facts['moved_from_the_ends'])} with a score within 1e-6 of 0 or 1"
+    many = f"the {rows_text(facts['moved_from_the_ends'])} with a score within 1e-6 of 0 or 1"
     inner = "it cannot be fitted" if facts["inner_value"] is None else _interval_of(facts, "inner_")
     return f"{slope} if {many} count as 1e-6 or 1 - 1e-6, and {inner} without them"
 
@@ -313,16 +313,12 @@ def _interval_of(facts: Facts, which: str = "") -> str:
     return f"{value:.2f}{'' if low is None else f' ({low:.2f} to {high:.2f})'}"
 
 
-def _unclear_spread(facts: Facts, _: Summary) -> str:
+def _slope_unclear(facts: Facts, _: Summary) -> str:
     slope = "a threshold on the scores separates the outcomes" if facts["value"] is None else _slope_is(facts)
     return f"Whether the scores are too extreme depends on how scores of 0 and 1 count: {slope}."
 
 
-def _rows(count: float) -> str:
-    return f"{amount(count)} {'row' if count == 1 else 'rows'}"
-
-
-def _rightly_spread(facts: Facts, _: Summary) -> str:
+def _slope_right(facts: Facts, _: Summary) -> str:
     if facts["low"] is None:
         return ""
     slope = f"the calibration slope lies between {facts['low']:.2f} and {facts['high']:.2f}, and 1 is right"
@@ -344,14 +340,14 @@ def _gain(facts: Facts, summary: Summary) -> str:
     score_name = (
         "the Brier score of the judged event" if summary["diagram"] is not None else "the classes' mean Brier score"
     )
-    known = facts["high"] is not None
-    gain = facts["high"] if known else gain
+    bounded = facts["high"] is not None
+    gain = facts["high"] if bounded else gain
     if gain < 5e-7:
         return f"A monotone recalibration could not lower {score_name} of {score:.4f}."
     share = f"{100 * gain / score:.0f}" if gain >= 0.005 * score else "less than 1"
     places = max(4, 1 - math.floor(math.log10(gain))) if gain < 5e-4 else 4
     lower = f"lower {score_name} from {score:.{places}f} by"
-    if known:
+    if bounded:
         end = f"(upper end of the {percent(summary['level'])} confidence interval)"
         return f"A monotone recalibration could {lower} at most {gain:.{places}f} {end}, {share} % of it."
     return f"A monotone recalibration would {lower} {gain:.{places}f} on these data, {share} % of it."
@@ -371,34 +367,26 @@ def _rare(facts: Facts, _: Summary) -> str:
     return f"Caution: {rare(facts['rows'], unit=facts.get('unit', ROWS))}."
 
 
-_SENTENCES: Final[dict[str, Callable[[Facts, Summary], str]]] = {
-    Code.PROVEN: _proven,
-    Code.DISPROVEN: _disproven,
-    Code.UNDECIDED: _undecided,
-    Code.NO_EVIDENCE: _no_evidence,
-    Code.MISCALIBRATED: _miscalibrated,
-    Code.TOO_HIGH: _off_average,
-    Code.TOO_LOW: _off_average,
-    Code.RIGHT_ON_AVERAGE: _right_on_average,
-    Code.TOO_EXTREME: _spread_off,
-    Code.NOT_EXTREME_ENOUGH: _spread_off,
-    Code.RIGHTLY_SPREAD: _rightly_spread,
-    Code.UNCLEAR_SPREAD: _unclear_spread,
-    Code.RECALIBRATION_GAIN: _gain,
-    Code.FALLING_CURVE: _falling,
-    Code.RARE_OUTCOME: _rare,
-    Code.WHOLE_WEIGHTS: _whole_weights,
-}
-
-
 _CAUTIONS: Final = (Code.FALLING_CURVE, Code.RARE_OUTCOME, Code.WHOLE_WEIGHTS)
-_TONES: Final[dict[str, Tone]] = {
-    Code.PROVEN: "good",
-    Code.NO_EVIDENCE: "good",
-    Code.MISCALIBRATED: "bad",
-    Code.DISPROVEN: "bad",
-    Code.UNDECIDED: "caution",
-    **dict.fromkeys(_CAUTIONS, "caution"),
+
+#: What says a finding, and the tone of the sentence: cautions have it everywhere, the others in the first place.
+_SENTENCES: Final[dict[str, tuple[Callable[[Facts, Summary], str], Tone]]] = {
+    Code.PROVEN: (_decided, "good"),
+    Code.DISPROVEN: (_decided, "bad"),
+    Code.UNDECIDED: (_undecided, "caution"),
+    Code.NO_EVIDENCE: (_no_evidence, "good"),
+    Code.MISCALIBRATED: (_miscalibrated, "bad"),
+    Code.TOO_HIGH: (_off_average, ""),
+    Code.TOO_LOW: (_off_average, ""),
+    Code.RIGHT_ON_AVERAGE: (_right_on_average, ""),
+    Code.TOO_EXTREME: (_slope_off, ""),
+    Code.NOT_EXTREME_ENOUGH: (_slope_off, ""),
+    Code.RIGHTLY_SPREAD: (_slope_right, ""),
+    Code.UNCLEAR_SPREAD: (_slope_unclear, ""),
+    Code.RECALIBRATION_GAIN: (_gain, ""),
+    Code.FALLING_CURVE: (_falling, "caution"),
+    Code.RARE_OUTCOME: (_rare, "caution"),
+    Code.WHOLE_WEIGHTS: (_whole_weights, "caution"),
 }
 
 
@@ -428,7 +416,7 @@ def called_out(summary: Summary) -> list[bool]:
     return [p is not None and p <= alpha_of(summary["level"]) for p in adjusted]
 
 
-def parts_of(groups: Sequence[Mapping[str, Any]]) -> str:
+def parts_of(groups: Sequence[Group]) -> str:
     """Return what the test of each group combines; empty if it is the ECE alone."""
     tests = [group["report"]["test"] for group in groups]
     parts = {part for test in tests if test is not None for part in test["details"]["parts"]}
@@ -447,13 +435,13 @@ def correction(adjusted: Sequence[float | None], marked: Sequence[bool], word: s
 
 def multicalibration(summary: Summary) -> list[str]:
     """Return the multicalibration error with its group and its p-value as one sentence; none without it."""
-    found = summary["multicalibration"]
-    if found is None:
+    error = summary["multicalibration"]
+    if error is None:
         return []
     infinite = "multicalibration.value" in summary["not_finite"]
-    value = "infinite" if infinite else f"{found['value']:.1f} standard deviations"
-    group = "all rows" if found["group"] is None else f"group {short(found['group'])}"
-    chances = "" if found["p_value"] is None else f", p {chance(found['p_value'])} after Holm's correction"
+    value = "infinite" if infinite else f"{error['value']:.1f} standard deviations"
+    group = "all rows" if error["group"] is None else f"group {short(error['group'])}"
+    chances = "" if error["p_value"] is None else f", p {chance(error['p_value'])} after Holm's correction"
     return [f"multicalibration error: {value} ({group}){chances}"]
 
 
@@ -479,26 +467,23 @@ def remarks(summary: Summary, *, complete: bool = True, noise: bool = True) -> l
     return notes
 
 
-def _bins(summary: Summary, shown: Mapping[str, Facts]) -> list[str]:
+def _bins(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
     """Return the bins of the measures, in words."""
-    labels: dict[str, list[str]] = {}
-    for key in shown:
-        binning = summary["measures"][key]["binning"]
-        if binning is not None:
-            labels.setdefault(binning, []).append(label_of(summary, key))
-    bins = [f"{', '.join(names)}: {summary['n_bins']} bins {BINS[binning]}" for binning, names in labels.items()]
+    measures = summary["measures"]
+    labels = gathered((measures[key]["binning"], label_of(summary, key)) for key in shown)
+    bins = [f"{', '.join(labels[kind])}: {summary['n_bins']} bins {BINS[kind]}" for kind in labels if kind is not None]
     return ["; ".join(bins)] if bins else []
 
 
-def _single(summary: Summary, shown: Mapping[str, Facts]) -> list[str]:
+def _single(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
     """Return remarks on single measures, from their details."""
     notes = []
     for key, part in shown.items():
         label, details = label_of(summary, key), part["details"]
         if "infinite_rows" in details:
-            notes.append(f"{label}: infinite because of {_rows(details['infinite_rows'])} with probability 0")
+            notes.append(f"{label}: infinite because of {rows_text(details['infinite_rows'])} with probability 0")
         if "moved_from_the_ends" in details:
-            moved = _rows(details["moved_from_the_ends"])
+            moved = rows_text(details["moved_from_the_ends"])
             notes.append(f"{label}: {moved} with a score within 1e-6 of 0 or 1, which counts as 1e-6 or 1 - 1e-6")
         if "bin" in details:
             ends = f"{details['left']:.3f} – {details['right']:.3f}"
@@ -515,7 +500,7 @@ def _single(summary: Summary, shown: Mapping[str, Facts]) -> list[str]:
     return notes
 
 
-def _missing(summary: Summary, shown: Mapping[str, Facts], *, complete: bool) -> list[str]:
+def _missing(summary: Summary, shown: Mapping[str, Estimate], *, complete: bool) -> list[str]:
     """Return remarks on measures of a profile without a value, from their details."""
     notes = []
     missing = summary["estimates"].keys() - shown.keys()
@@ -529,16 +514,17 @@ def _missing(summary: Summary, shown: Mapping[str, Facts], *, complete: bool) ->
     return notes
 
 
-def _without_intervals(summary: Summary, shown: Mapping[str, Facts]) -> list[str]:
+def _without_intervals(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
     """Return why estimates have no interval, each reason once."""
-    labels: dict[str, list[str]] = {}
-    for key, part in shown.items():
-        if summary["level"] is not None and part["low"] is None and part["value"] is not None:
-            labels.setdefault(str(part["method"]).partition("; floor: ")[0], []).append(label_of(summary, key))
+    labels = gathered(
+        (str(part["method"]).partition("; floor: ")[0], label_of(summary, key))
+        for key, part in shown.items()
+        if summary["level"] is not None and part["low"] is None and part["value"] is not None
+    )
     return [f"{', '.join(names)}: {reason}" for reason, names in labels.items()]
 
 
-def _exactness(shown: Mapping[str, Facts], summary: Summary, grid: str) -> str:
+def _exactness(shown: Mapping[str, Estimate], summary: Summary, grid: str) -> str:
     """Return the certified errors of a sketch's numbers, if four digits show them."""
     bounds = {label_of(summary, key): part["error_bound"] for key, part in shown.items()}
     errors = [f"{label} {bound:.4f}" for label, bound in bounds.items() if bound is not None and bound >= 5e-5]

@@ -22,9 +22,6 @@ __getattr__, __dir__ = names_of(
     __name__,
     {
         "calibrant.sklearn.display": ("ReliabilityDisplay",),
-        "calibrant.sklearn.scorer": (
-            "Scorer",
-            "make_scorer",
-        ),
+        "calibrant.sklearn.scorer": ("Scorer", "make_scorer"),
     },
 )

@@ -16,8 +16,15 @@ from calibrant.plot import canvas
 from calibrant.report.evaluation import evaluate
 from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
-from calibrant.sklearn.arguments import check_arguments, parameters_of
-from calibrant.sklearn.labels import OF_ARRAYS, OF_ESTIMATOR, Rows, of_arrays, of_estimator
+from calibrant.sklearn.arguments import (
+    OF_ARRAYS,
+    OF_ESTIMATOR,
+    Rows,
+    check_arguments,
+    of_arrays,
+    of_estimator,
+    parameters_of,
+)
 from calibrant.statistics.resampling import Rng
 
 Kind = Literal["bars", "points", "isotonic", "smooth"]

@@ -16,17 +16,10 @@ from calibrant import measures
 from calibrant.errors import InputError, check_choice
 from calibrant.errors.wording import in_terms
 from calibrant.measures.listed import FURTHER
-from calibrant.sklearn.arguments import check_arguments, name_of, parameters_of, takes
-from calibrant.sklearn.labels import OF_ESTIMATOR, of_estimator
+from calibrant.sklearn.arguments import OF_ESTIMATOR, check_arguments, name_of, of_estimator, parameters_of, takes
 
-#: Whether greater is better for each of the library's own functions that return a number.
-_GREATER: Final = {
-    **{function: m.better == "higher" for m in measures.MEASURES for function in m.functions if m.better != "neither"},
-    **{function: better == "higher" for function, better in FURTHER.items()},
-}
-
-#: The functions whose right value lies between larger and smaller ones, such as a ratio: they are never scores.
-_NEITHER: Final = tuple(function for m in measures.MEASURES for function in m.functions if m.better == "neither")
+#: Which direction is better for each of the library's own functions that return a number.
+_BETTER: Final = {function: m.better for m in measures.MEASURES for function in m.functions} | dict(FURTHER)
 
 #: The functions by the keys of a report, and by their names.
 _BY_NAME: Final = {
@@ -56,7 +49,7 @@ _SPOKEN: Final = {measures.negative_log_likelihood: "log_loss"}
 _NO_NUMBER: Final = tuple(
     function
     for function in (getattr(measures, name) for name in measures.__all__)
-    if inspect.isfunction(function) and function not in (*_GREATER, *_NEITHER)
+    if inspect.isfunction(function) and function not in _BETTER
 )
 
 
@@ -135,8 +128,8 @@ class Scorer:
         y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
         positive = np.unique(np.concatenate([y_true, y_pred]))[-1] if pos_label is None else pos_label
         weights = {} if sample_weight is None else {"weights": sample_weight}
-        decided, happened = (y_pred == positive).astype(np.float64), (y_true == positive).astype(np.int64)
-        return float(self.metric(decided, happened, **weights, **kwargs))
+        decided, observed = (y_pred == positive).astype(np.float64), (y_true == positive).astype(np.int64)
+        return float(self.metric(decided, observed, **weights, **kwargs))
 
     @property
     def _notion(self) -> Any:
@@ -237,35 +230,39 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
     if isinstance(metric, str):
         check_choice("metric", metric, tuple(_BY_NAME))
         metric = _BY_NAME[metric]
+    while isinstance(metric, functools.partial) and not metric.args:
+        metric, kwargs = metric.func, {**metric.keywords, **kwargs}
+    _check_metric(metric)
+    if greater_is_better is None:
+        if metric not in _BETTER:
+            remedy = "pass greater_is_better=False for an error, True for a score"
+            raise InputError("greater_is_better", f"True or False for {name_of(metric)}", "None", remedy)
+        greater_is_better = _BETTER[metric] == "higher"
+    elif not isinstance(greater_is_better, (bool, np.bool_)):
+        raise InputError("greater_is_better", "True or False", repr(greater_is_better), "say which of the two")
+    for name in ("probs", "targets", "weights"):
+        if name in kwargs:
+            source = "sample_weight" if name == "weights" else "the estimator and y"
+            remedy = f"leave it out: the scorer takes it from {source}"
+            raise InputError(name, "nothing in make_scorer", "a value", remedy)
+    check_arguments(metric, kwargs, ("probs", "targets", "weights"))
+    if kwargs.get("notion") == "multilabel":
+        remedy = "score one label at a time, with an estimator for each"
+        raise InputError("notion", "'positive', 'top-label' or 'classwise'", "'multilabel'", remedy)
+    return Scorer(metric, bool(greater_is_better), pos_label, kwargs)
+
+
+def _check_metric(metric: Any) -> None:
+    """Reject what is not a function of probabilities and targets that returns a score."""
     if not callable(metric):
         remedy = "pass the function itself, such as calibrant.expected_calibration_error, or 'ece'"
         raise InputError("metric", "a function or its name", repr(metric), remedy)
-    while isinstance(metric, functools.partial) and not metric.args:
-        metric, kwargs = metric.func, {**metric.keywords, **kwargs}
     if metric in _NO_NUMBER:
         remedy = "pass another one, or your own function that returns one of its numbers"
         raise InputError("metric", "a measure that returns a number", name_of(metric), remedy)
     if next(iter(parameters_of(metric) or ()), "") == "y_true":
         remedy = "pass scikit-learn's own measures to sklearn.metrics.make_scorer"
         raise InputError("metric", "a function of (probs, targets)", f"{name_of(metric)}, which takes y first", remedy)
-    if metric in _NEITHER:
+    if metric in [function for function, better in _BETTER.items() if better == "neither"]:
         remedy = "pass a function of its distance from the right value"
         raise InputError("metric", "a measure that is better when lower or higher", name_of(metric), remedy)
-    if greater_is_better is None:
-        if metric not in _GREATER:
-            remedy = "pass greater_is_better=False for an error, True for a score"
-            raise InputError("greater_is_better", f"True or False for {name_of(metric)}", "None", remedy)
-        greater_is_better = _GREATER[metric]
-    elif not isinstance(greater_is_better, (bool, np.bool_)):
-        raise InputError("greater_is_better", "True or False", repr(greater_is_better), "say which of the two")
-    for name in ("probs", "targets", "weights"):
-        if name in kwargs:
-            source = "sample_weight" if name == "weights" else "the estimator and y"
-            raise InputError(
-                name, "nothing in make_scorer", "a value", f"leave it out: the scorer takes it from {source}"
-            )
-    check_arguments(metric, kwargs, ("probs", "targets", "weights"))
-    if kwargs.get("notion") == "multilabel":
-        remedy = "score one label at a time, with an estimator for each"
-        raise InputError("notion", "'positive', 'top-label' or 'classwise'", "'multilabel'", remedy)
-    return Scorer(metric, bool(greater_is_better), pos_label, kwargs)

@@ -81,10 +81,7 @@ __getattr__, __dir__ = names_of(
             "ObservedExpectedRatio",
             "TruthfulCalibrationError",
         ),
-        "calibrant.torch.proper": (
-            "BrierScore",
-            "NegativeLogLikelihood",
-        ),
+        "calibrant.torch.proper": ("BrierScore", "NegativeLogLikelihood"),
         "calibrant.torch.report": ("CalibrationReport",),
         "calibrant.torch.smooth": ("SmoothCalibrationError",),
     },

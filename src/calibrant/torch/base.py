@@ -1,19 +1,22 @@
-"""The base of the torch metrics: it reads batches, tells logits from probabilities, counts faults, merges states."""
+"""The base of the torch metrics: it checks arguments, reads batches, tells logits from probabilities, counts faults."""
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
+from itertools import takewhile
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.dlpack import from_dlpack
 
-from calibrant.errors import InputError, NothingJudgedError
+from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.errors.faults import MAY_BE_LOGITS, Fault
 from calibrant.errors.wording import Terms, translate
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
@@ -21,9 +24,8 @@ from calibrant.inputs.predictions import Layout, Notion, Predictions, as_predict
 from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.loading import following
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
-from calibrant.torch.arguments import batch_of, check_keywords, check_notion, check_tensor, from_cuda
-from calibrant.torch.sharing import SharingMetric
-from calibrant.torch.tracing import untraced
+from calibrant.measures.binned import binned
+from calibrant.torch.sharing import SharingMetric, untraced
 
 #: What a batch adds to the states, by their names.
 Increments = dict[str, Tensor]
@@ -50,6 +52,7 @@ class Batch(NamedTuple):
 
 _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NAMES: Final = {"probs": "preds", "targets": "target"}
+_ON_CUDA: Final = (2, 10)  # DLPack's numbers for CUDA and ROCm; torch calls both cuda
 _FAST: Final = (torch.float32, torch.float64)
 _DECLARE: Final = "pass logits=True or logits=False to the metric"
 _CONFIDENCES: Final = (
@@ -57,13 +60,18 @@ _CONFIDENCES: Final = (
     "Other rows: validate_args=False judges them as they are"
 )
 
-#: The counts of a device, as faults.
-_FAULTS: Final = {
-    "infinite": Fault.NOT_FINITE,
-    "outside": Fault.OUTSIDE_RANGE,
-    "sum": Fault.ROW_SUM,
-    "target": Fault.LABEL_RANGE,
-    "scale": Fault.PROBABILITIES_AS_LOGITS,
+#: What a device counts: the fault, what was expected, what came with a place for the plural, the remedy.
+_COUNTED: Final = {
+    "infinite": (Fault.NOT_FINITE, "finite numbers", "row{} with NaN or infinite values", "find where they come from"),
+    "outside": (Fault.OUTSIDE_RANGE, "values in [0, 1], as in the first batch", "row{} with values outside", _DECLARE),
+    "sum": (
+        Fault.ROW_SUM,
+        "rows that sum to 1",
+        "row{} with another sum",
+        f"normalise them, or {_DECLARE}. {_CONFIDENCES}",
+    ),
+    "target": (Fault.LABEL_RANGE, "labels within range", "row{} with another", "pass ignore_index to leave them out"),
+    "scale": (Fault.PROBABILITIES_AS_LOGITS, "logits, as in the first batch", "batch{} of probabilities", _DECLARE),
 }
 #: The words of remedies: a metric has these arguments.
 _TERMS: Final = Terms(
@@ -94,7 +102,7 @@ class ProbabilityMetric(SharingMetric):
     num_classes : int or None
         The number of classes, if the caller passed it.
     notion : str or None
-        The judged event; None follows the layout.
+        The evaluated event; None follows the layout.
     ignore_index, logits, validate_args
         As in `CalibrationError`.
     make : tuple
@@ -110,7 +118,7 @@ class ProbabilityMetric(SharingMetric):
     full_state_update = False
     plot_lower_bound: float | None = 0.0
 
-    #: Whether a metric needs only top labels and targets of a batch of classes: then a device reads it once.
+    #: Whether a metric needs only top labels and targets of a batch of classes: then the batch is read once.
     of_rows: ClassVar[bool] = True
     #: Whether ``notion="multilabel"`` is taken.
     of_labels: ClassVar[bool] = False
@@ -372,7 +380,7 @@ class ProbabilityMetric(SharingMetric):
             and preds.is_contiguous()
             and target.is_contiguous()
         ):  # the plain case, in one read; everything else is read again below, with full errors
-            increments = self._read_plain_batch(preds.numpy(), target.numpy(), self._judged(layout))
+            increments = self._read_plain_batch(preds.numpy(), target.numpy(), self._notion_of(layout))
             if increments is not None:
                 width = 1 if preds.ndim == 1 else preds.shape[1]
                 return {**increments, "seen": _seen(False, preds.dtype == torch.float64, width)}
@@ -386,7 +394,7 @@ class ProbabilityMetric(SharingMetric):
             )
             if not self.validate_args:
                 predictions = replace(predictions, tolerance=np.inf)
-            increments = self._read_host_batch(predictions, self._judged(layout))
+            increments = self._read_host_batch(predictions, self._notion_of(layout))
         except NothingJudgedError:
             return {}
         except InputError as error:
@@ -410,8 +418,8 @@ class ProbabilityMetric(SharingMetric):
         if not seen[LOGITS]:
             values = preds
             if self.ignore_index is not None:
-                judged = target != self.ignore_index
-                values = preds.movedim(1, -1)[judged] if preds.ndim > target.ndim else preds[judged]
+                evaluated = target != self.ignore_index
+                values = preds.movedim(1, -1)[evaluated] if preds.ndim > target.ndim else preds[evaluated]
             if values.numel() == 0:
                 return False
             low, high = (float(x) for x in values.aminmax())
@@ -428,7 +436,7 @@ class ProbabilityMetric(SharingMetric):
             declared = bool(before.agreed[LOGITS])
         if layout == "multiclass" and target.shape == preds.shape:
             target = target.argmax(1)
-        judged = self._judged(layout)
+        notion = self._notion_of(layout)
         options: dict[str, Any] = {
             "ignore_index": self.ignore_index,
             "logits": declared,
@@ -436,18 +444,18 @@ class ProbabilityMetric(SharingMetric):
             "tolerance": _tolerance(preds.dtype) if self.validate_args else np.inf,
             "checked": self.validate_args,
         }
-        if layout == "multiclass" and judged == "top-label" and self.of_rows:
+        if layout == "multiclass" and notion == "top-label" and self.of_rows:
             reading = tensors.read_rows(preds, target, **options)
         else:
             if layout == "multiclass":
                 preds, target = preds.movedim(1, -1).reshape(-1, preds.shape[1]), target.reshape(-1)
             values = preds[:, None] if layout == "binary" else preds
             reading = tensors.read(values, target, layout=layout, **options)
-        increments = self._read_device_batch(reading, layout, judged)
+        increments = self._read_device_batch(reading, layout, notion)
         return {**increments, "seen": reading.seen, "faults": reading.faults}
 
-    def _judged(self, layout: Layout) -> Notion:
-        """Return the judged event of a batch."""
+    def _notion_of(self, layout: Layout) -> Notion:
+        """Return the evaluated event of a batch."""
         return self.notion or DEFAULTS[layout]  # type: ignore[return-value]
 
     def _tally(
@@ -492,26 +500,17 @@ class ProbabilityMetric(SharingMetric):
     def _value(self) -> Any:
         """Return the value of the state."""
 
+    def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
+        """Draw the metric's value, or ``val``, as torchmetrics does."""
+        return self._plot(val, ax)
+
     def _raise_faults(self) -> None:
         counts = dict(zip(tensors.FAULTS, self.faults.tolist(), strict=True))
-        where = "in the batches since the last reset"
-        problems = {
-            "infinite": ("preds", "finite numbers", "row{} with NaN or infinite values", "find where they come from"),
-            "outside": ("preds", "values in [0, 1], as in the first batch", "row{} with values outside", _DECLARE),
-            "sum": (
-                "preds",
-                "rows that sum to 1",
-                "row{} with another sum",
-                f"normalise them, or {_DECLARE}. {_CONFIDENCES}",
-            ),
-            "target": ("target", "labels within range", "row{} with another", "pass ignore_index to leave them out"),
-            "scale": ("preds", "logits, as in the first batch", "batch{} of probabilities", _DECLARE),
-        }
-        for name, (argument, expected, got, remedy) in problems.items():
+        for name, (fault, expected, what, remedy) in _COUNTED.items():
             if counts[name]:
                 plural = "" if counts[name] == 1 else "es" if name == "scale" else "s"
-                got = f"{counts[name]:,} {got.format(plural)} {where}"
-                raise InputError(argument, expected, got, remedy, fault=_FAULTS[name])
+                got = f"{counts[name]:,} {what.format(plural)} in the batches since the last reset"
+                raise InputError("target" if name == "target" else "preds", expected, got, remedy, fault=fault)
         seen = self.seen.tolist()
         if seen[PROBABILITIES] and seen[LOGITS]:
             raise InputError("preds", "one scale", "probabilities on one rank and logits on another", _DECLARE)
@@ -545,3 +544,109 @@ def _look_normalised(preds: Tensor) -> bool:
 @cache
 def _tolerance(dtype: torch.dtype | np.dtype[Any]) -> float:
     return sum_tolerance(str(dtype).removeprefix("torch."))
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def batch_of(
+    method: str, preds: Any = None, target: Any = None, *, probs: Any = None, targets: Any = None
+) -> tuple[Any, Any]:
+    """Return the two arguments of a method; each has two names."""
+    arguments = []
+    for names, values in ((("preds", "probs"), (preds, probs)), (("target", "targets"), (target, targets))):
+        passed = [value for value in values if value is not None]
+        if not passed:
+            message = f"{method}() missing 1 required positional argument: {names[0]!r}"
+            raise TypeError(message)
+        if len(passed) > 1:
+            raise InputError(names[0], f"a tensor, as {names[0]} or {names[1]}", "both", "pass one of the two")
+        arguments += passed
+    return arguments[0], arguments[1]
+
+
+def check_keywords(made: type, keywords: Mapping[str, Any]) -> None:
+    """Reject arguments that only the bases of a metric have, and the number of bins by another library's name.
+
+    A caller's own class may take what it likes. torchmetrics refuses all other names.
+    """
+    taken, of_bases = _keywords(made)
+    for one, other in (("n_bins", "num_bins"), ("num_bins", "n_bins")):
+        if keywords.get(one) is not None and one not in taken and other in taken:
+            raise InputError(one, f"{other}, its name here", one, f"rename it to {other}")
+    name = next((name for name in keywords if name in of_bases and name not in taken), None)
+    if name is not None:
+        remedy = "leave it out" + ", the shape of preds says it" * (name == "num_classes")
+        raise InputError(name, f"arguments that {made.__name__} has", f"{name}={keywords[name]!r}", remedy)
+
+
+@lru_cache(128)
+def _keywords(made: type) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the arguments that a class of calibrant takes, and those of its bases too.
+
+    Its own are its parameters and the keywords of its bases, up to the classes with ``make``, which it fills in.
+    """
+    own = [base for base in made.__mro__ if str(getattr(base.__init__, "__module__", "")).startswith("calibrant.")]  # type: ignore[misc]
+    if made not in own:
+        return frozenset(), frozenset()
+    bases = [inspect.signature(base.__init__).parameters for base in own]  # type: ignore[misc]
+    taken = set(bases[0])
+    for parameters in takewhile(lambda parameters: "make" not in parameters, bases[1:]):
+        taken |= {name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
+    return frozenset(taken), frozenset().union(*bases) - {"self", "args", "kwargs", "options"}
+
+
+def from_cuda(x: Any) -> Any:
+    """Return an array of another library on a CUDA (or ROCm) device as a tensor, and anything else as it is.
+
+    The tensor shares the array's memory. The array (from CuPy, JAX, Numba, ...) comes through DLPack, which orders the
+    work of the two libraries' streams, or else through ``__cuda_array_interface__``.
+    """
+    if isinstance(x, Tensor):
+        return x
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        return from_dlpack(x) if x.__dlpack_device__()[0] in _ON_CUDA else x
+    return torch.as_tensor(x, device="cuda") if hasattr(x, "__cuda_array_interface__") else x
+
+
+def check_tensor(name: str, value: object, device: torch.device) -> None:
+    """Reject what is no tensor, or on another device than the metric."""
+    if not isinstance(value, Tensor):
+        remedy = "convert it, or use the functions of calibrant itself"
+        raise InputError(name, "a tensor", f"a {type(value).__name__}", remedy)
+    if value.device != device:
+        expected, remedy = f"a tensor on {device}, the metric's device", "move one of them with .to(device)"
+        raise InputError(name, expected, f"a tensor on {value.device}", remedy)
+
+
+def check_columns(num_classes: object) -> None:
+    """Reject a number of columns that is not an integer."""
+    if isinstance(num_classes, bool) or not isinstance(num_classes, int):
+        message = f"num_classes: expected an integer, got {num_classes!r}; pass the number of columns of preds"
+        raise TypeError(message)
+
+
+def check_classes(num_classes: Any) -> None:
+    """Reject a number of classes that is not an integer from 2."""
+    check_columns(num_classes)
+    if num_classes < 2:
+        raise InputError(
+            "num_classes", "an integer from 2", repr(num_classes), 'for one event use CalibrationError("binary")'
+        )
+
+
+def check_notion(notion: object, choices: tuple[str, ...], num_classes: int | None = None) -> None:
+    """Reject a notion that the metric does not judge."""
+    if notion is not None:
+        check_choice("notion", notion, choices)
+    if notion == "positive" and num_classes not in (None, 1, 2):
+        remedy = "pass one class's column, or another notion"
+        raise InputError("notion", f"'top-label' or 'classwise' for {num_classes} classes", "'positive'", remedy)
+
+
+def check_bins(num_bins: object, norm: object = "l1", closed: object = "left") -> None:
+    """Reject invalid options of uniform bins."""
+    try:
+        binned.check_bins(num_bins, "uniform", norm, closed)
+    except InputError as error:
+        raise error.renamed({"n_bins": "num_bins"}) from None

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import cache, lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice, renaming
+from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Layout, Notion, Predictions
+from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Bins, Closed, Norm
 from calibrant.measures.binned.certified import sized_bound
+from calibrant.measures.binned.histograms import read_histograms
 from calibrant.measures.grid_cells import GridCells
-from calibrant.plot import stacked
+from calibrant.plot import diagrams
 from calibrant.table import ReliabilityTable
-from calibrant.torch.arguments import check_bins, check_classes, check_notion
-from calibrant.torch.base import Increments
-from calibrant.torch.bins import bins_of, bins_of_device, bins_of_host, histograms_of, increments_of, uppers
+from calibrant.torch.base import Increments, check_bins, check_classes, check_notion
 from calibrant.torch.tables import State, TableMetric
 
 Task = Literal["binary", "multiclass"]
@@ -188,8 +191,8 @@ class CalibrationError(TableMetric):
         if type(self) in (CalibrationError, AdaptiveCalibrationError):  # a caller's own subclass keeps its name
             object.__setattr__(self, "__class__", _NAMED[task, bool(adaptive)])
 
-    def _judged(self, layout: Layout) -> Notion:
-        return "top-label" if self.adaptive and self.notion is None else super()._judged(layout)
+    def _notion_of(self, layout: Layout) -> Notion:
+        return "top-label" if self.adaptive and self.notion is None else super()._notion_of(layout)
 
     def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
         if self.adaptive:
@@ -232,13 +235,13 @@ class CalibrationError(TableMetric):
         value, cells = binned.calibration_error(bins, self.norm), GridCells.of(table)
         return value, 0.0 if cells is None else sized_bound(cells, sizes, self.norm, value), bins
 
-    def plot(
+    def plot(  # type: ignore[override] # the arguments of TorchUncertainty
         self,
         title: Any = None,
         rd_xlabel: Any = None,
         rd_ylabel: str | None = None,
         ch_xlabel: str | None = None,
-        ch_ylabel: str = stacked.SHARE,
+        ch_ylabel: str = diagrams.SHARE,
         *,
         val: Any = None,
         ax: Any = None,
@@ -267,12 +270,12 @@ class CalibrationError(TableMetric):
         value = float(self.compute())
         if self._bins is None:
             raise InputError("preds", "at least one batch before plot", "none", "call update first")
-        words = stacked.WORDS["positive" if self._judged(self.layout or "binary") == "positive" else "top-label"]
-        kind = {"l1": "ECE", "l2": "RMSCE", "max": "MCE"}[self.norm]
-        return stacked.reliability_figure(
+        words = diagrams.WORDS[self._notion_of(self.layout or "binary")]
+        kind, adaptive = {"l1": "ECE", "l2": "RMSCE", "max": "MCE"}[self.norm], "Adaptive " * bool(self.adaptive)
+        return diagrams.reliability_figure(
             binned.diagram(self._bins, weighted=False),
-            number=f"{'Adaptive ' if self.adaptive else ''}{kind} = {value:.2%}",
-            title=title or ("Adaptive Reliability Diagram" if self.adaptive else "Reliability Diagram"),
+            number=f"{adaptive}{kind} = {value:.2%}",
+            title=title or f"{adaptive}Reliability Diagram",
             labels=(rd_xlabel or words[0], rd_ylabel or words[1], ch_xlabel or words[0], ch_ylabel),
         )
 
@@ -469,3 +472,63 @@ _NAMED: Final = {
     ("binary", True): BinaryAdaptiveCalibrationError,
     ("multiclass", True): MulticlassAdaptiveCalibrationError,
 }
+
+
+# ---------------------------------------------------------------- uniform bins in the states of metrics
+
+
+def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed: Closed) -> Increments:
+    """Count a batch into uniform bins, for the evaluated event or for each class."""
+    if notion in ("classwise", "multilabel"):
+        counts, score_sums, positives = read_histograms(predictions, notion, num_bins, closed=closed).sums
+    else:
+        bins = binned.bin_events(read(predictions, notion, scoring=False).events, num_bins, closed)
+        counts, score_sums, positives = bins.counts, bins.score_sums, bins.positives
+    return increments_of(counts, score_sums, positives)
+
+
+def increments_of(counts: Any, score_sums: Any, positives: Any) -> Increments:
+    """Return what the sums of a batch's bins add to the states."""
+    return {
+        "counts": torch.from_numpy(np.rint(counts).astype(np.int64)),
+        "positives": torch.from_numpy(np.rint(positives).astype(np.int64)),
+        "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums)),
+    }
+
+
+@lru_cache(64)
+def uppers_on(num_bins: int, closed: Closed, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the largest score of each bin, on a device; they are copied there once."""
+    precision = np.dtype(np.float64 if dtype == torch.float64 else np.float32)
+    return torch.from_numpy(uppers(num_bins, closed, precision)).to(device)
+
+
+@cache
+def uppers(num_bins: int, closed: Closed, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the largest score that each uniform bin can hold."""
+    return binned.largest_members(binned.uniform_edges(num_bins), closed, dtype)
+
+
+def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: int, closed: Closed) -> Increments:
+    """Count a batch into uniform bins, on its device."""
+    if notion in ("classwise", "multilabel"):
+        scores, outcomes, evaluated = tensors.each_class(reading, layout=layout)
+    else:
+        scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
+        evaluated = reading.judged
+    largest = uppers_on(num_bins, closed, scores.dtype, scores.device)
+    counts, positives, sums = tensors.bin_rows(scores, outcomes, evaluated, largest)
+    return {"counts": counts, "positives": positives, "score_sums": sums}
+
+
+def histograms_of(metric: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return a metric's histograms (3, bins, classes): counts, sums of scores, sums of outcomes."""
+    states = (metric.counts, tensors.joined(metric.score_sums), metric.positives)
+    return np.stack([state.cpu().numpy().astype(np.float64) for state in states])
+
+
+def bins_of(counts: Tensor, positives: Tensor, score_sums: Tensor) -> Bins:
+    """Return the bins that the states hold; squared residuals are not kept (NaN)."""
+    mass, outcomes = counts.cpu().numpy().astype(np.float64), positives.cpu().numpy().astype(np.float64)
+    sums = tensors.joined(score_sums).numpy()
+    return Bins(binned.uniform_edges(len(mass)), mass, sums, outcomes, np.full(len(mass), np.nan))

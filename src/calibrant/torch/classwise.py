@@ -11,9 +11,8 @@ from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.kernels.tensors import Reading
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Closed, Norm
-from calibrant.torch.arguments import check_bins, check_classes, check_notion
-from calibrant.torch.base import Increments, ProbabilityMetric
-from calibrant.torch.bins import bins_of_device, bins_of_host, histograms_of
+from calibrant.torch.base import Increments, ProbabilityMetric, check_bins, check_classes, check_notion
+from calibrant.torch.binned import bins_of_device, bins_of_host, histograms_of
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -114,7 +113,3 @@ class ClasswiseCalibrationError(ProbabilityMetric):
         if self.reduction == "sum":
             return self._scalar(errors.sum())
         return self._scalar(errors.mean() if self.reduction == "mean" else errors)
-
-    def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
-        """Draw the metric's value, or ``val``, as torchmetrics does."""
-        return self._plot(val, ax)

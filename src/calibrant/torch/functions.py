@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.cumulative import cumulative
-from calibrant.measures.cumulative.cumulative import kuiper_bound
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.line.cox import calibration_intercept, calibration_slope
 from calibrant.measures.loess.ici import check_span, integrated_calibration_index
@@ -19,13 +18,18 @@ from calibrant.measures.means.oe_ratio import observed_expected_ratio
 from calibrant.measures.ranking.ranking import Placements, area_bound
 from calibrant.measures.smooth.kernel import truthful_square
 from calibrant.measures.smooth.lipschitz import lipschitz_error
-from calibrant.table import ReliabilityTable
-from calibrant.torch.arguments import check_notion
+from calibrant.torch.base import check_notion
 from calibrant.torch.tables import State, TableMetric
 
 
 class _TableFunction(TableMetric):
     """A function of the judged event's table, with the parameters of `AUROC`."""
+
+    #: The function of a table with rows, and the attributes that are its further arguments.
+    _function: ClassVar[Callable[..., float]]
+    _arguments: ClassVar[tuple[str, ...]] = ()
+    #: The certified error of the value of a sketch; NaN if none is known.
+    _bound: ClassVar[Callable[[GridCells], float]] = lambda cells: math.nan  # noqa: ARG005
 
     def __init__(
         self,
@@ -40,40 +44,22 @@ class _TableFunction(TableMetric):
         check_notion(notion, ("positive", "top-label"))
         super().__init__(
             state=state,
-            half=1,
-            keeps=True,
-            layout=None,
-            num_classes=None,
             notion=notion,
             ignore_index=ignore_index,
             logits=logits,
             validate_args=validate_args,
-            make=(state, "half 1"),
             **kwargs,
         )
         self.error_bound: float | None = None
-
-    @abstractmethod
-    def _measured(self, table: ReliabilityTable) -> float:
-        """Return the function of a table with rows."""
-
-    def _bound(self, cells: GridCells) -> float:
-        """Return the certified error of the value of a sketch; NaN if none is known."""
-        del cells
-        return math.nan
 
     def _value(self) -> Tensor:
         table = self._tables()[0]
         if not len(table):
             self.error_bound = math.nan
             return self._scalar(math.nan)
-        cells = GridCells.of(table)
-        self.error_bound = 0.0 if cells is None else self._bound(cells)
-        return self._scalar(self._measured(table))
-
-    def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
-        """Draw the metric's value, or ``val``, as torchmetrics does."""
-        return self._plot(val, ax)
+        cells, metric = GridCells.of(table), type(self)
+        self.error_bound = 0.0 if cells is None else metric._bound(cells)
+        return self._scalar(metric._function(table, **{name: getattr(self, name) for name in self._arguments}))
 
 
 class AUROC(_TableFunction):
@@ -114,12 +100,8 @@ class AUROC(_TableFunction):
 
     higher_is_better = True
     plot_upper_bound = 1.0
-
-    def _bound(self, cells: GridCells) -> float:
-        return area_bound(cells)
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return Placements.of(table).area
+    _function = lambda table: Placements.of(table).area  # noqa: E731
+    _bound = area_bound
 
 
 class KuiperCalibrationError(_TableFunction):
@@ -136,12 +118,8 @@ class KuiperCalibrationError(_TableFunction):
     """
 
     plot_upper_bound = 1.0
-
-    def _bound(self, cells: GridCells) -> float:
-        return kuiper_bound(cells)
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return cumulative.kuiper_error(table)
+    _function = cumulative.kuiper_error
+    _bound = cumulative.kuiper_bound
 
 
 class IntegratedCalibrationIndex(_TableFunction):
@@ -164,14 +142,13 @@ class IntegratedCalibrationIndex(_TableFunction):
     """
 
     plot_upper_bound = 1.0
+    _function = integrated_calibration_index
+    _arguments = ("span",)
 
     def __init__(self, span: float = SPAN, **options: Any) -> None:
         check_span(span)
         super().__init__(**options)
         self.span = span
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return integrated_calibration_index(table, span=self.span)
 
 
 class TruthfulCalibrationError(_TableFunction):
@@ -189,9 +166,7 @@ class TruthfulCalibrationError(_TableFunction):
     """
 
     plot_upper_bound = 1.0
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return truthful_square(table)
+    _function = truthful_square
 
 
 class LipschitzCalibrationError(_TableFunction):
@@ -209,9 +184,7 @@ class LipschitzCalibrationError(_TableFunction):
     """
 
     plot_upper_bound = 1.0
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return lipschitz_error(table)
+    _function = lipschitz_error
 
 
 class CalibrationSlope(_TableFunction):
@@ -232,9 +205,7 @@ class CalibrationSlope(_TableFunction):
 
     higher_is_better = None
     plot_lower_bound = None
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return calibration_slope(table)
+    _function = calibration_slope
 
 
 class CalibrationIntercept(_TableFunction):
@@ -253,9 +224,7 @@ class CalibrationIntercept(_TableFunction):
 
     higher_is_better = None
     plot_lower_bound = None
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return calibration_intercept(table)
+    _function = calibration_intercept
 
 
 class ObservedExpectedRatio(_TableFunction):
@@ -273,10 +242,5 @@ class ObservedExpectedRatio(_TableFunction):
     """
 
     higher_is_better = None
-
-    def _bound(self, cells: GridCells) -> float:
-        del cells
-        return 0.0
-
-    def _measured(self, table: ReliabilityTable) -> float:
-        return observed_expected_ratio(table)
+    _function = observed_expected_ratio
+    _bound = lambda cells: 0.0  # noqa: ARG005, E731

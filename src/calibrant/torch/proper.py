@@ -1,4 +1,4 @@
-"""Proper scores: the Brier score and the negative log likelihood."""
+"""Proper scores, the Brier score and the negative log likelihood, and the sums of scores over whole predictions."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import torch
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inputs.notions import read, scores_of_rows
+from calibrant.inputs.notions import DEFAULTS, read, scores_of_rows
+from calibrant.inputs.notions import Reading as HostReading
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import event_row_scores
-from calibrant.kernels import tensors
+from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.tensors import Reading
 from calibrant.measures.isotonic import isotonic
 from calibrant.table import ReliabilityTable
-from calibrant.torch.arguments import check_columns, check_notion
-from calibrant.torch.base import Batch, Increments, ProbabilityMetric
-from calibrant.torch.sums import score_increments, score_terms, summed
+from calibrant.torch.base import Batch, Increments, ProbabilityMetric, check_columns, check_notion
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -72,8 +71,8 @@ class _MeanScore(ProbabilityMetric):
             self._add_list(_ROWS, torch.float32)
 
     def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
-        whole = self.notion in (None, "multilabel") or (predictions.layout == "binary" and notion == "positive")
-        if whole:
+        of_rows = self.notion in (None, "multilabel") or (predictions.layout == "binary" and notion == "positive")
+        if of_rows:
             reading = read(predictions, notion)
             sums = score_increments(reading.total, reading.means.brier, reading.means.nll, reading.means.infinite)
         else:
@@ -82,7 +81,7 @@ class _MeanScore(ProbabilityMetric):
             sums = score_increments(table.total, brier, nll, table.impossible)
         if not self.keeps_rows:
             return sums
-        if whole and predictions.layout != "multilabel":
+        if of_rows and predictions.layout != "multilabel":
             squares, losses, _ = scores_of_rows(predictions)
         else:
             events = read(predictions, notion, scoring=False).events
@@ -99,8 +98,8 @@ class _MeanScore(ProbabilityMetric):
         sums = summed(squares, logs, reading.judged)
         if not self.keeps_rows:
             return sums
-        unjudged = torch.full_like(squares, np.nan)  # left out in the end: to know how many there are would take a wait
-        squares, losses = (torch.where(reading.judged, x, unjudged).reshape(-1) for x in (squares, -logs))
+        left_out = torch.full_like(squares, np.nan)  # left out in the end: to know how many there are would take a wait
+        squares, losses = (torch.where(reading.judged, x, left_out).reshape(-1) for x in (squares, -logs))
         return {**sums, _ROWS: self._rows(squares, losses, reading.probs.dtype)}
 
     def _rows(self, squares: Tensor, losses: Tensor, dtype: Any) -> Tensor:
@@ -121,10 +120,6 @@ class _MeanScore(ProbabilityMetric):
         sums = [float(tensors.joined(x)) for x in (self.brier_sum, self.nll_sum)]
         value = self._of(sums[0], np.inf if int(self.infinite) else sums[1])
         return self._scalar(value if self.reduction == "sum" else value / total if total else np.nan)
-
-    def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
-        """Draw the metric's value, or ``val``, as torchmetrics does."""
-        return self._plot(val, ax)
 
 
 class BrierScore(_MeanScore):
@@ -232,3 +227,68 @@ class NegativeLogLikelihood(_MeanScore):
     def _of(self, squares: Any, losses: Any) -> Any:
         del squares
         return losses
+
+
+# ---------------------------------------------------------------- sums in the states of metrics
+
+
+def score_increments(total: float, brier: float, nll: float, infinite: float) -> Increments:
+    """Return what a batch adds to the sums of scores, from its means; infinite losses are counted, not added."""
+    return {
+        "total": torch.tensor(round(total)),
+        "infinite": torch.tensor(round(infinite)),
+        "brier_sum": torch.tensor(brier * total, dtype=torch.float64),
+        "nll_sum": torch.tensor(0.0 if infinite else nll * total, dtype=torch.float64),
+    }
+
+
+def totals_of_host(reading: HostReading) -> Increments:
+    """Return a batch's sums of scores and squared scores, and its right answers; only finite losses are added."""
+    counts = {"total": reading.total, "infinite": reading.means.infinite, "correct": reading.totals[dispatch.CORRECT]}
+    columns = {
+        "brier_sum": dispatch.BRIER,
+        "nll_sum": dispatch.NLL,
+        "brier_squares": dispatch.BRIER_SQUARES,
+        "nll_squares": dispatch.NLL_SQUARES,
+    }
+    return {
+        **{name: torch.tensor(round(float(count))) for name, count in counts.items()},
+        **{name: torch.tensor(float(reading.totals[at]), dtype=torch.float64) for name, at in columns.items()},
+    }
+
+
+def totals_of_device(reading: Reading, layout: Layout) -> Increments:
+    """Return the same sums, computed on the batch's device."""
+    squares, logs = score_terms(reading, layout)
+    of_squares = summed(squares**2, -(logs**2), reading.judged)
+    right = tensors.event(reading, layout=layout, notion="top-label")[1]
+    return {
+        **summed(squares, logs, reading.judged),
+        "brier_squares": of_squares["brier_sum"],
+        "nll_squares": of_squares["nll_sum"],
+        "correct": (right * reading.judged).sum(),
+    }
+
+
+def score_terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
+    """Return each row's Brier score and the log probability of its target; 0 for rows that are left out."""
+    if layout == "multiclass":
+        squares = tensors.class_square_errors(reading)
+    else:
+        scores, outcomes = tensors.event(reading, layout=layout, notion=DEFAULTS[layout])
+        squares, _ = tensors.score_sums(scores, outcomes, reading.judged)
+    logs = torch.where(reading.judged, reading.log_p_target, torch.zeros_like(reading.log_p_target))
+    return squares, logs
+
+
+def summed(squares: Tensor, logs: Tensor, evaluated: Tensor) -> Increments:
+    """Return the sums of scores and of finite losses, and the number of infinite losses."""
+    infinite = evaluated & logs.isneginf()
+    finite = torch.where(infinite, torch.zeros_like(logs), logs)
+    wide = tensors.wide(logs.device)
+    return {
+        "total": evaluated.sum(),
+        "infinite": infinite.sum(),
+        "brier_sum": tensors.in_state_form(squares.sum(dtype=wide)),
+        "nll_sum": tensors.in_state_form(-finite.sum(dtype=wide)),
+    }

@@ -19,19 +19,18 @@ from calibrant.kernels.tensors import WIDTH, Reading
 from calibrant.measures.binned.histograms import ClassHistograms
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import ONLY_RIGHT, PredictionMeans
-from calibrant.plot import reliability_diagram, stacked
+from calibrant.plot import diagrams
 from calibrant.report.building import Settings, report_on
 from calibrant.report.evaluated import Judged
 from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
 from calibrant.statistics.resampling import Resampling, Rng
 from calibrant.table import ReliabilityTable
-from calibrant.torch.arguments import check_bins, check_notion
-from calibrant.torch.base import Batch, Increments
-from calibrant.torch.bins import uppers, uppers_on
-from calibrant.torch.sums import score_increments, totals_of_device
+from calibrant.torch.base import Batch, Increments, check_bins, check_notion
+from calibrant.torch.binned import uppers, uppers_on
+from calibrant.torch.proper import score_increments, totals_of_device
+from calibrant.torch.sharing import untraced
 from calibrant.torch.tables import State, TableMetric
-from calibrant.torch.tracing import untraced
 
 
 class _Sealed:
@@ -104,10 +103,6 @@ class CalibrationReport(TableMetric):
         make = ("report" if state == "rows" else "sketch report", num_bins)
         super().__init__(
             state=state,
-            half=1,
-            keeps=True,
-            layout=None,
-            num_classes=None,
             notion=notion,
             ignore_index=ignore_index,
             logits=logits,
@@ -121,10 +116,6 @@ class CalibrationReport(TableMetric):
         # Bins of all classes, flat: only the first batch shows the number of classes. Counts and outcomes; scores.
         self._add_list("class_counts", torch.int64)
         self._add_list("class_scores", torch.float64)
-
-    def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
-        del probs, targets, notion  # the report also needs the scores of whole predictions
-        return None
 
     def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
         classes = predictions.layout == "multiclass"
@@ -149,9 +140,9 @@ class CalibrationReport(TableMetric):
             increments |= totals_of_device(reading, layout)
         counts = positives = scores = reading.targets
         if layout == "multiclass":
-            probs, outcomes, judged = tensors.each_class(reading, layout=layout)
+            probs, outcomes, evaluated = tensors.each_class(reading, layout=layout)
             largest = uppers_on(self.num_bins, "right", probs.dtype, probs.device)
-            counts, positives, scores = tensors.bin_rows(probs, outcomes, judged, largest)
+            counts, positives, scores = tensors.bin_rows(probs, outcomes, evaluated, largest)
         return {**increments, **_chunks(torch.stack([counts, positives]), scores, layout == "multiclass")}
 
     def _add(self, batch: Batch) -> None:
@@ -179,15 +170,15 @@ class CalibrationReport(TableMetric):
             counts, positives = self._class_sums("class_counts", width).cpu().numpy()
             scores = tensors.joined(self._class_sums("class_scores", width)).numpy()
             histograms = np.stack([counts, scores, positives]).astype(np.float64)
-        table, notion = self._tables()[0], self._judged(layout)
-        judged = Judged(
+        table, notion = self._tables()[0], self._notion_of(layout)
+        evaluated = Judged(
             notion=notion,
             means=replace(self._means(layout), **self._base_rates(notion, table, histograms)),
             tables=[table],
             n_classes=n_classes,
             histograms=None if histograms is None else ClassHistograms(sums=histograms, totals=int(self.total)),
         )
-        return _Sealed(report_on(judged, Settings(n_bins=self.num_bins, resampling=self.resampling)).report)
+        return _Sealed(report_on(evaluated, Settings(n_bins=self.num_bins, resampling=self.resampling)).report)
 
     def _base_rates(
         self, notion: Notion, table: ReliabilityTable, histograms: NDArray[np.float64] | None
@@ -237,12 +228,14 @@ class CalibrationReport(TableMetric):
         report: Report = title if isinstance(title, Report) else self.compute()
         title = title if isinstance(title, str) else "Reliability Diagram"
         if ax is not None:
-            reliability_diagram(report, counts=False, ax=ax).set_title(title)
+            diagrams.reliability_diagram(report, counts=False, ax=ax).set_title(title)
             return ax.figure, ax
-        words = stacked.WORDS["positive" if report.notion == "positive" else "top-label"]
+        words = diagrams.WORDS["positive" if report.notion == "positive" else "top-label"]
         number = f"ECE = {report['ece'].value:.2%}"
         diagram = cast("ReliabilityDiagram", report.diagram)  # there is one for every judged event
-        return stacked.reliability_figure(diagram, number=number, title=title, labels=(*words, words[0], stacked.SHARE))
+        return diagrams.reliability_figure(
+            diagram, number=number, title=title, labels=(*words, words[0], diagrams.SHARE)
+        )
 
 
 def _chunks(counts: Tensor, scores: Tensor, classes: bool) -> Increments:

@@ -1,12 +1,14 @@
-"""Which metrics share states: those of one make, whatever the ``compute_groups`` of a `MetricCollection` say."""
+"""Metrics among others: which of them share states, and how the compilers of torch leave them alone."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import weakref
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -15,7 +17,35 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from calibrant.errors import InputError
-from calibrant.torch.tracing import UntracedMetric
+
+
+class UntracedMetric(Metric):
+    """A metric that models with it can be compiled around: by `torch.compile`, and by `torch.jit.script`.
+
+    TorchScript takes a class's annotations for types, and compiles properties that it is not told to leave out.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        annotations = inspect.get_annotations(cls)
+        cls.__annotations__ = {name: Tensor for name, kind in annotations.items() if kind == "Tensor"}
+        properties = [name for name, value in vars(cls).items() if isinstance(value, property)]
+        cls.__jit_unused_properties__ = [*Metric.__jit_unused_properties__, *properties]
+
+
+def untraced(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that `torch.compile` calls and does not trace: tracing NumPy takes time and gains nothing.
+
+    `torch.compiler.disable` as a decorator would import the compiler at once.
+    """
+
+    @wraps(method)
+    def run(self: Metric, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(method)(self, *args, **kwargs)  # type: ignore[no-untyped-call]
+        return method(self, *args, **kwargs)
+
+    return run
 
 
 class _Batch(NamedTuple):
@@ -47,8 +77,8 @@ class SharingMetric(UntracedMetric):
 
         ``reader`` is the class of a metric whose `update` is its own: it shares with metrics of this class alone.
         """
-        own = () if reader is None else (f"{reader.__module__}.{reader.__qualname__}",)
-        digest = hashlib.blake2b(repr(kind + own).encode(), digest_size=8).digest()
+        of_reader = () if reader is None else (f"{reader.__module__}.{reader.__qualname__}",)
+        digest = hashlib.blake2b(repr(kind + of_reader).encode(), digest_size=8).digest()
         self.add_state("make", torch.tensor(list(digest)), dist_reduce_fx="max")
         self.__dict__.update(_digest=digest, _last=None, _heard=-1, _changes=reader is not None)
         self.__dict__.update(_left=False, _missed=False, _known=False, _gathers=False)
@@ -57,40 +87,40 @@ class SharingMetric(UntracedMetric):
         return {**super().__getstate__(), "_last": None}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        own = self.__dict__
-        if own.get("_gathers", True):
+        states = self.__dict__
+        if states.get("_gathers", True):
             super().__setattr__(name, value)
             return
-        if own.get("_left"):  # states of another make, which `_update_count` ends
+        if states.get("_left"):  # states of another make, which `_update_count` ends
             if name != "_update_count":
                 return
-            own["_left"] = False
+            states["_left"] = False
         elif name == "make" and self._is_other(value):
-            own["_left"] = True
+            states["_left"] = True
             return
-        if name in _PLAIN and name in own:
-            own[name] = value  # a Module would first search its parameters
+        if name in _PLAIN and name in states:
+            states[name] = value  # a Module would first search its parameters
             return
         super().__setattr__(name, value)
 
     def _is_other(self, make: Tensor) -> bool:
         """Return whether states of another make are about to be set; read the batch that they are from."""
-        own = self.__dict__
-        if make is own["make"]:
+        states = self.__dict__
+        if make is states["make"]:
             return False
         first = _updated.get(id(make))
         if first is None or first.__dict__.get("make") is not make:  # a copy; a look at a device would wait for it
-            return make.device.type == "cpu" and bytes(make.tolist()) != own["_digest"]
-        own["_known"] = True
-        if first.__dict__["_digest"] == own["_digest"]:
+            return make.device.type == "cpu" and bytes(make.tolist()) != states["_digest"]
+        states["_known"] = True
+        if first.__dict__["_digest"] == states["_digest"]:
             return False
         batch: _Batch | None = first.__dict__["_last"]
-        if batch is not None and batch.number != own["_heard"]:
+        if batch is not None and batch.number != states["_heard"]:
             preds, target = batch.preds(), batch.target()
-            own["_heard"] = batch.number
-            changed = own["_changes"] or first.__dict__["_changes"]  # by an `update` that only the other one has
+            states["_heard"] = batch.number
+            changed = states["_changes"] or first.__dict__["_changes"]  # by an `update` that only the other one has
             if preds is None or target is None or changed:
-                own["_missed"] = True
+                states["_missed"] = True
             else:
                 self._take(preds, target)
         return True
@@ -103,9 +133,9 @@ class SharingMetric(UntracedMetric):
         """Let other metrics of a group read the batch that was just added."""
         if not (isinstance(preds, Tensor) and isinstance(target, Tensor)):  # arrays of another library on a GPU
             return
-        own = self.__dict__
-        own["_last"] = _Batch(next(_numbers), weakref.ref(preds), weakref.ref(target))
-        _updated[id(own["make"])] = self
+        states = self.__dict__
+        states["_last"] = _Batch(next(_numbers), weakref.ref(preds), weakref.ref(target))
+        _updated[id(states["make"])] = self
 
     @contextmanager
     def _own_states(self) -> Iterator[None]:

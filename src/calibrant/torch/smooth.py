@@ -11,7 +11,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.smooth import mesh
 from calibrant.measures.smooth.certified import error_of_table
-from calibrant.torch.arguments import check_notion
+from calibrant.torch.base import check_notion
 from calibrant.torch.tables import State, TableMetric
 
 
@@ -108,15 +108,10 @@ class SmoothCalibrationError(TableMetric):
             raise InputError("state", "'rows' for method='mesh', which needs the rows", "'sketch'", remedy)
         super().__init__(
             state=state,
-            half=1,
-            keeps=True,
-            layout=None,
-            num_classes=None,
             notion=notion or "top-label",
             ignore_index=ignore_index,
             logits=logits,
             validate_args=validate_args,
-            make=(state, "half 1"),
             **kwargs,
         )
         self.kernel_type: Literal["logit", "reflected"] = kernel_type
@@ -169,7 +164,3 @@ class SmoothCalibrationError(TableMetric):
         self.final_bandwidth = exact.value if isinstance(self.bandwidth, str) else float(self.bandwidth)
         self.error_bound = exact.error_bound
         return self._scalar(exact.value)
-
-    def plot(self, val: Any = None, ax: Any = None) -> tuple[Any, Any]:
-        """Draw the metric's value, or ``val``, as torchmetrics does."""
-        return self._plot(val, ax)

@@ -1,7 +1,8 @@
-"""Metrics of reliability tables, from all rows or from a sketch of constant size."""
+"""Metrics of reliability tables, from all rows or from a sketch of constant size: the sums in the cells of a grid."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -13,22 +14,27 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.notions import Events, class_events, fold, read
 from calibrant.inputs.notions import Reading as HostReading
 from calibrant.inputs.predictions import Layout, Notion, Predictions
-from calibrant.kernels import dispatch, tensors
+from calibrant.kernels import dispatch, tensor_cells, tensors
 from calibrant.kernels.tensors import WIDTH
 from calibrant.sketch import CalibrationSketch
 from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
-from calibrant.table import ReliabilityTable
+from calibrant.table import ReliabilityTable, cell_sums
+from calibrant.table import grid as grids
 from calibrant.torch.base import Increments, ProbabilityMetric
-from calibrant.torch.cells import GRID, cells_of_device, cells_of_host, class_cells_of_host, curves_of, n_cells
-from calibrant.torch.sums import totals_of_device, totals_of_host
+from calibrant.torch.proper import totals_of_device, totals_of_host
 
 State = Literal["rows", "sketch"]
 
 STATES: Final = ("rows", "sketch")
 
+#: The grid of the cells.
+GRID: Final[grids.Grid] = "standard"
+
+_ROUNDED: Final = 1e-6  # relative: float32 scores may lie this far outside their cell; sums round
+
 
 class TableMetric(ProbabilityMetric):
-    """A metric of the judged event's reliability table, or of each class's; `compute` pools the rows.
+    """A metric of the evaluated event's reliability table, or of each class's; `compute` pools the rows.
 
     Parameters
     ----------
@@ -36,11 +42,13 @@ class TableMetric(ProbabilityMetric):
         What the metric keeps: score and outcome of every row; or their sums in each cell of a grid, with the exact
         sums of Brier score, log loss and accuracy.
     half : {0, 1}
-        The class that a binary score of .5 predicts, if the judged event is that the predicted class is right.
+        The class that a binary score of .5 predicts, if the evaluated event is that the predicted class is right.
     keeps : bool
         Whether this class adds states; if not, the subclass adds its own.
-    make : tuple
+    layout, num_classes
         As in `ProbabilityMetric`.
+    make : tuple, optional
+        As in `ProbabilityMetric`; by default ``state`` and ``half``.
     options
         Passed on to `ProbabilityMetric`.
     """
@@ -55,13 +63,24 @@ class TableMetric(ProbabilityMetric):
     cell_counts: Tensor
     cell_sums: Tensor
 
-    def __init__(self, *, state: State, half: int, keeps: bool, make: tuple[Any, ...], **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        state: State,
+        half: int = 1,
+        keeps: bool = True,
+        layout: Layout | None = None,
+        num_classes: int | None = None,
+        make: tuple[Any, ...] | None = None,
+        **options: Any,
+    ) -> None:
         check_choice("state", state, STATES)
         if state == "sketch" and not keeps:
             remedy = "leave it out: the state of these bins has constant size and is exact"
             raise InputError("state", "'rows' for bins of equal width", "'sketch'", remedy)
         # Metrics of any shape may share a sketch of one event: `_raise_faults` checks the shape.
-        super().__init__(make=make, by_shape=state == "rows", **options)
+        make, by_shape = make or (state, f"half {half}"), state == "rows"
+        super().__init__(layout=layout, num_classes=num_classes, make=make, by_shape=by_shape, **options)
         self.state: State = state
         self._half = half
         if not keeps:
@@ -85,7 +104,7 @@ class TableMetric(ProbabilityMetric):
     # ------------------------------------------------------------ a batch
 
     def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
-        if self.state == "sketch":
+        if self.state == "sketch" or not self.of_rows:
             return None
         keys = self._tally(probs, targets, notion, half=bool(self._half), uppers=None)
         return None if keys is None else {_place(keys): torch.from_numpy(keys)}
@@ -103,7 +122,7 @@ class TableMetric(ProbabilityMetric):
         return self._event_increments(events, reading)
 
     def _event_increments(self, events: Events, reading: HostReading) -> Increments:
-        """Return what judged events add to the state; a sketch also takes the sums of the reading."""
+        """Return what evaluated events add to the state; a sketch also takes the sums of the reading."""
         if self.state == "sketch":
             return {**cells_of_host(events), **totals_of_host(reading)}
         keys = packed(events)
@@ -118,13 +137,13 @@ class TableMetric(ProbabilityMetric):
 
     def _read_device_batch(self, reading: tensors.Reading, layout: Layout, notion: Notion) -> Increments:
         if notion == "classwise":
-            scores, outcomes, judged = tensors.each_class(reading, layout=layout)
+            scores, outcomes, evaluated = tensors.each_class(reading, layout=layout)
         else:
             scores, outcomes = tensors.event(reading, layout=layout, notion=notion, half=self._half)
-            judged = reading.judged
+            evaluated = reading.judged
         if self.state == "sketch":
-            return {**cells_of_device(scores, outcomes, judged), **totals_of_device(reading, layout)}
-        keys = tensors.pack(scores, outcomes, judged)
+            return {**cells_of_device(scores, outcomes, evaluated), **totals_of_device(reading, layout)}
+        keys = tensors.pack(scores, outcomes, evaluated)
         return {"doubles" if keys.dtype == torch.int64 else "singles": keys}
 
     # ------------------------------------------------------------ from the state
@@ -138,7 +157,7 @@ class TableMetric(ProbabilityMetric):
     def _tables(self) -> list[ReliabilityTable]:
         """Pool the rows or cells of the state into one table, or one for each class."""
         if self.state == "sketch":
-            curves = self._curves()
+            curves = curves_of(self.cell_counts, self.cell_sums)
             return [curves.table(k, GRID, whole=True) for k in range(len(curves.rows))]
         tables = []
         keys = self._packed_rows()
@@ -159,9 +178,6 @@ class TableMetric(ProbabilityMetric):
         widened = dispatch.pack(scores.reshape(-1), (single & 1).astype(np.uint8).reshape(-1)).view(np.int64)
         widened = np.where(single == tensors.IGNORED_KEY, tensors.IGNORED_KEY, widened.reshape(single.shape))
         return np.concatenate([widened, double])
-
-    def _curves(self) -> Curves:
-        return curves_of(self.cell_counts, self.cell_sums)
 
     def sketch(self) -> CalibrationSketch:
         """Return all batches so far as a `calibrant.CalibrationSketch`, to be saved, merged and evaluated.
@@ -188,10 +204,10 @@ class TableMetric(ProbabilityMetric):
         n, width = int(self.total), int(self.seen[WIDTH])
         layout: Layout = "multiclass" if width > 1 else "binary"
         if n == 0:
-            judged: Any = self.notion if self.layout is None else self._judged(self.layout)
-            return CalibrationSketch.of_parts(SketchConfig(notion=judged, classwise=False, class_names=None, grid=GRID))
+            notion: Any = self.notion if self.layout is None else self._notion_of(self.layout)
+            return CalibrationSketch.of_parts(SketchConfig(notion=notion, classwise=False, class_names=None, grid=GRID))
         config = SketchConfig(
-            notion=self._judged(layout),
+            notion=self._notion_of(layout),
             classwise=False,
             class_names=None,
             grid=GRID,
@@ -207,14 +223,74 @@ class TableMetric(ProbabilityMetric):
             nll_square=float(tensors.joined(self.nll_squares)),
             infinite=float(self.infinite),
         )
-        return CalibrationSketch.of_parts(config, SketchSums(totals, self._curves()))
+        return CalibrationSketch.of_parts(config, SketchSums(totals, curves_of(self.cell_counts, self.cell_sums)))
 
 
 def packed(events: Events) -> NDArray[Any]:
-    """Return judged events, packed as the rows of a metric's state."""
+    """Return evaluated events, packed as the rows of a metric's state."""
     keys = dispatch.pack(np.ascontiguousarray(events.scores), events.outcomes)
     return keys.view(np.int32 if keys.dtype.itemsize == 4 else np.int64)
 
 
 def _place(keys: NDArray[Any]) -> str:
     return "singles" if keys.dtype.itemsize == 4 else "doubles"
+
+
+# ---------------------------------------------------------------- cells
+
+
+def n_cells() -> int:
+    """Return the number of cells."""
+    return len(grids.edges(GRID)) + 1
+
+
+def cells_of_host(events: Events) -> Increments:
+    """Return what a batch of evaluated events adds to the cells: counts (2, K) and sums (3, K)."""
+    counts, sums = _split(cell_sums(events, GRID))
+    return {"cell_counts": torch.from_numpy(counts), "cell_sums": torch.from_numpy(sums)}
+
+
+def class_cells_of_host(predictions: Predictions) -> Increments:
+    """Return the same for each class: counts (C, 2, K) and sums (C, 3, K)."""
+    sums_by_class = [_split(cell_sums(events, GRID)) for events, _ in class_events(predictions)]
+    counts, sums = (torch.from_numpy(np.stack(parts)) for parts in zip(*sums_by_class, strict=True))
+    return {"cell_counts": counts, "cell_sums": sums}
+
+
+def _split(sums: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    return sums[:, :2].T.astype(np.int64, order="C"), np.ascontiguousarray(sums[:, 2:].T)
+
+
+def cells_of_device(scores: Tensor, outcomes: Tensor, evaluated: Tensor) -> Increments:
+    """Return what a batch adds to the cells, computed on its device: scores (n,), or (n, C) column by column."""
+    cells = tensor_cells.cells(scores, outcomes, evaluated, _table_on(scores.dtype, scores.device))
+    sums = torch.where(
+        cells.refused > 0, torch.nan, cells.sums
+    )  # an unchecked value outside [0, 1]: `curves_of` raises
+    return {"cell_counts": cells.counts, "cell_sums": sums}
+
+
+@lru_cache(16)
+def _table_on(dtype: torch.dtype, device: torch.device) -> tensor_cells.CellTable:
+    precision = np.float64 if dtype == torch.float64 else np.float32
+    return tensor_cells.cell_table(grids.edges(GRID).astype(precision), device)
+
+
+def curves_of(counts: Tensor, sums: Tensor) -> Curves:
+    """Return a copy of the cells as curves: one, or one for each class.
+
+    Raises
+    ------
+    InputError
+        If a sum does not fit its cell: a value that was not checked was outside [0, 1].
+    """
+    cell_counts = counts.cpu().numpy().reshape(-1, 2, n_cells())
+    totals = tensors.joined(sums).numpy().reshape(-1, 3, n_cells())
+    edges = grids.edges(GRID)
+    low, high = np.concatenate([[0.0], edges[:-1], [1.0]]), np.concatenate([edges, [1.0]])
+    least, most = low * cell_counts * (1 - _ROUNDED), high * cell_counts * (1 + _ROUNDED)
+    if not ((totals[:, :2] >= least) & (totals[:, :2] <= most)).all():
+        raise InputError("preds", "values in [0, 1]", "others, unchecked", "find them with validate_args=True")
+    rows = cell_counts.sum(axis=(1, 2))
+    class_counts, class_sums = (np.array(part.transpose(0, 2, 1), order="C") for part in (cell_counts, totals))
+    return Curves(class_counts, class_sums, None, rows)
