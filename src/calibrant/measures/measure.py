@@ -119,6 +119,8 @@ class Measure:
     computed : str, default ""
         One sentence for the methods section of a paper, without its full stop: which estimate it is. ``{bins}`` becomes
         the number and the kind of the bins. By default it is the label with the meaning.
+    misleads : str, default ""
+        When the number misleads, in one sentence; for the documentation.
     sources : tuple of str
         The papers to cite, such as "Brier 1950".
     value : callable
@@ -165,6 +167,8 @@ class Measure:
         How the measure combines if every class is judged.
     difference : Difference or Unavailable
         How the measure compares two models.
+    origin : float, optional
+        Where charts of groups draw a line: the value of scores that are calibrated, or that tell nothing.
     compare_groups : callable, optional
         How far groups are from one common value of the measure, from the cells of each.
     functions : tuple of callable
@@ -203,6 +207,7 @@ class Measure:
     range: Range | None = None
     class_range: Range | None = None
     computed: str = ""
+    misleads: str = ""
     sources: tuple[str, ...] = ()
     binning: Binning | None = None
     link: Link = "identity"
@@ -216,6 +221,7 @@ class Measure:
     null: Null | OwnLaw | Unavailable | None = None
     over_classes: OverClasses | Unavailable = field(default_factory=OverClasses)
     difference: Difference | Unavailable = NO_DIFFERENCE
+    origin: float | None = None
     compare_groups: Compare | None = None
     functions: tuple[Callable[..., Any], ...] = ()
 

@@ -28,8 +28,8 @@ class Profile:
         The calibration curves next to the bins, in the order in which they are offered.
     panels : tuple of str
         The further curves: "decision_curve", "roc_curve", "murphy_curve".
-    by_group : tuple of str
-        The measures that are shown for each group, with their heterogeneity between groups.
+    by_group : bool
+        Whether its measures that tell groups apart are shown for each group, with their heterogeneity.
     methods : bool
         Whether the report shows its paragraph for a methods section.
     left_out : mapping
@@ -41,7 +41,7 @@ class Profile:
     key_measures: tuple[str, ...] = ()
     curves: tuple[CurveKind, ...] = ("isotonic", "smooth")
     panels: tuple[str, ...] = ()
-    by_group: tuple[str, ...] = ()
+    by_group: bool = False
     methods: bool = False
     left_out: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
@@ -60,7 +60,7 @@ CLINICAL: Final = Profile(
     meaning="The validation of a risk model: calibration, skill, net benefit, the distribution of risks.",
     curves=("loess", "isotonic", "smooth"),
     panels=("decision_curve",),
-    by_group=("oe_ratio", "calibration_slope", "auroc"),
+    by_group=True,
     methods=True,
     left_out={
         "accuracy": "it depends on one threshold and weighs both kinds of error alike",

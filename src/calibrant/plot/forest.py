@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas
-from calibrant.render.drawing import ORIGINS
+from calibrant.render.drawing import origin_of
 from calibrant.render.style import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate
@@ -90,8 +90,9 @@ def groups(
     _values(axes, shown, drawn, label)
     names = [f"{canvas.literal(group.name, _NAME)} ({group.n:,})" for group in shown]
     axes.set_yticks(range(len(shown)), names, fontsize="small" if len(shown) > _MANY else None)
-    if measure in ORIGINS:
-        axes.axvline(ORIGINS[measure], label=canvas.CALIBRATED, **canvas.REFERENCE)
+    origin = origin_of(measure)
+    if origin is not None:
+        axes.axvline(origin, label=canvas.CALIBRATED, **canvas.REFERENCE)
     elif min((e.value for e in drawn if math.isfinite(e.value)), default=0.0) >= 0:
         largest = axes.get_xlim()[1]
         axes.set_xlim(-0.02 * largest, largest)

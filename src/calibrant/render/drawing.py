@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from calibrant.measures.binned.binned import LEAST_ROWS
 from calibrant.measures.binned.clustered import LEAST_CLUSTERS
 from calibrant.measures.listed import BY_NAME
-from calibrant.measures.profiles import PROFILES
 from calibrant.render.style import Facts, Summary, is_clustered, number, percent, shown
 from calibrant.render.tables import (
     LISTED,
@@ -47,8 +46,6 @@ _LISTED: Final = 11  # rows of a panel's table on a page
 _BRIEF: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)  # thresholds of a short table
 _NAMED: Final = 5  # groups in a sentence
 _MARKS: Final = 25  # points of a line that a page describes
-#: Where the chart of a measure by group has its line: the value of calibrated scores.
-ORIGINS: Final = {"oe_ratio": 1.0, "calibration_slope": 1.0, "auroc": 0.5}
 
 #: The labels of the axes by notion, score and event rate, and the words for outcomes 1 and 0.
 AXES: Final = {
@@ -650,7 +647,12 @@ def forests(summary: Summary) -> list[Picture]:
     if not summary["forests"]:
         return []
     order = worst_groups(summary)
-    return [_forest(name, summary["forests"][name], order, summary) for name in PROFILES[summary["profile"]].by_group]
+    return [_forest(name, forest, order, summary) for name, forest in summary["forests"].items()]
+
+
+def origin_of(name: str) -> float | None:
+    """Return where charts of a measure by group draw a line; None for none."""
+    return BY_NAME[name].origin if name in BY_NAME else None
 
 
 def _forest(name: str, forest: Facts, order: Sequence[int], summary: Summary) -> Picture:
@@ -670,7 +672,7 @@ def _forest(name: str, forest: Facts, order: Sequence[int], summary: Summary) ->
     return Picture(
         name=f"{name.replace('_', '-')}-of-groups",
         heading=f"{label} by group",
-        chart=chart(rows, origin=ORIGINS.get(name, 0.0)) if rows else {},
+        chart=chart(rows, origin=origin_of(name) or 0.0) if rows else {},
         caption=heterogeneity(forest),
         table=Table(f"{name.replace('_', '-')}-of-groups", columns, headings, texts),
     )

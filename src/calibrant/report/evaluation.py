@@ -19,7 +19,7 @@ from calibrant.inputs.predictions import Notion, as_predictions
 from calibrant.inputs.weights import WeightsAre
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.listed import BY_NAME, selected
+from calibrant.measures.listed import BY_NAME, of_profile, selected
 from calibrant.measures.measure import Measure
 from calibrant.report import evaluated
 from calibrant.report.building import Settings, report_on
@@ -254,7 +254,7 @@ def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupRepo
 
 def _forests(groups: Mapping[str, Judged], settings: Settings) -> dict[str, Forest]:
     """Return the measures of the profile that are shown for every group, without replicates."""
-    measures = tuple(BY_NAME[name] for name in settings.profile.by_group)
+    measures = tuple(measure for measure in of_profile(settings.profile) if measure.compare_groups is not None)
     resampling = None if settings.resampling is None else replace(settings.resampling, n_resamples=0)
     own = replace(settings, measures=measures, resampling=resampling, of_group=True, tolerance=None)
     lone = {name: ONE_CLUSTER for name, judged in groups.items() if judged.one_cluster}

@@ -65,6 +65,7 @@ ACE = Measure(
     name="ace",
     label="adaptive ECE",
     meaning="The mean gap between score and outcome rate, over bins with equally many rows: these rows set the edges.",
+    misleads="As the ECE; bins of equal mass are wide where scores are rare.",
     computed="The adaptive ECE is the mean distance between mean score and outcome rate over {bins}",
     sources=("Nguyen and O'Connor 2015",),
     value=lambda event: binned.calibration_error(event.of(quantile_bins), "l1"),

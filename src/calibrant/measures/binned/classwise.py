@@ -220,6 +220,7 @@ CLASSWISE_ECE = Measure(
     name="classwise_ece",
     label="classwise ECE",
     meaning="The mean over classes of the expected calibration error of each class's own probability.",
+    misleads="Many classes with scores near 0 pull the mean down.",
     computed="The classwise ECE is the mean over classes of the ECE of each class's own probability, over {bins}",
     sources=("Kull et al. 2019", "Nixon et al. 2019"),
     value=lambda event: math.nan if event.classes is None else event.classes.errors.value,

@@ -131,6 +131,7 @@ ECE = Measure(
     name="ece",
     label="ECE",
     meaning="Expected calibration error: the mean gap between score and outcome rate, over bins of equal width.",
+    misleads="Noise makes it positive, bins hide gaps inside them: compare it with its noise floor.",
     computed="The ECE is the mean distance between mean score and outcome rate over {bins}, weighted by their rows",
     sources=("Naeini et al. 2015",),
     value=lambda event: binned.calibration_error(event.of(uniform_bins), "l1"),

@@ -132,6 +132,7 @@ MCE = Measure(
     name="mce",
     label=f"MCE (bins of {LEAST_ROWS} rows)",
     meaning=f"Maximum calibration error: the largest gap of a bin with at least {LEAST_ROWS} rows.",
+    misleads="One bin decides it, often the one with fewest rows.",
     computed="The MCE is the largest distance between mean score and outcome rate among those of {bins} that hold at "
     f"least {LEAST_ROWS} rows",
     sources=("Naeini et al. 2015",),

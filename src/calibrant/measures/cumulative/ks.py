@@ -43,6 +43,7 @@ KS = Measure(
     name="ks",
     label="KS error",
     meaning="The largest gap that adds up over a range of scores, as a share of all rows.",
+    misleads="Errors whose signs alternate cancel.",
     computed="The KS error is the largest absolute sum of score minus outcome along the scores, over the number of "
     "rows",
     sources=("Gupta et al. 2021",),

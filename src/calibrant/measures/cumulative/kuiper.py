@@ -113,6 +113,7 @@ KUIPER = Measure(
     name="kuiper",
     label="Kuiper error",
     meaning="The largest gap that adds up over an interval of scores, as a share of all rows.",
+    misleads="Errors whose signs alternate cancel.",
     computed="The Kuiper error is the range of the cumulative sums of score minus outcome along the scores, over the "
     "number of rows",
     sources=("Arrieta-Ibarra et al. 2022",),

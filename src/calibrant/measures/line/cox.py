@@ -152,6 +152,7 @@ CALIBRATION_INTERCEPT = Measure(
     name="calibration_intercept",
     label="calibration intercept",
     meaning="Calibration in the large, in log-odds: 0 is right, above 0 events happen more often than the scores say.",
+    misleads="It is the mean gap in log-odds: gaps of both signs cancel.",
     computed="The calibration intercept is the one of a logistic regression of the outcomes with the log-odds of the "
     "scores as an offset",
     sources=("Cox 1958", "Van Calster et al. 2019"),
@@ -173,6 +174,7 @@ CALIBRATION_SLOPE = Measure(
     label="calibration slope",
     meaning="The slope of the outcomes' log-odds on those of the scores: 1 is right, below 1 the scores are too "
     "extreme.",
+    misleads="A slope of 1 can hide a curve: it fits one line to all log-odds.",
     computed="The calibration slope is the one of a logistic regression of the outcomes on the log-odds of the scores",
     sources=("Cox 1958", "Van Calster et al. 2019"),
     value=lambda event: cox_fit(_fitted(event), CERTAIN).slope,
@@ -184,6 +186,7 @@ CALIBRATION_SLOPE = Measure(
     influence=lambda event: slope_influence(event.design.fine),
     null=_NO_FLOOR,
     over_classes=Unavailable(_NO_MEAN),
+    origin=1.0,
     compare_groups=compare_slopes,
     functions=(calibration_slope,),
 )

@@ -115,6 +115,7 @@ ICI = Measure(
     name="ici",
     label="ICI",
     meaning="The mean gap between the scores and a loess curve of the outcomes.",
+    misleads="It depends on the smoother and its span: name them. Noise makes it positive.",
     computed=f"The ICI is the mean distance between the scores and {_CURVE}",
     sources=_SOURCES,
     value=lambda event: _mean(event.cells, event.cells.of(loess)),
@@ -127,7 +128,7 @@ ICI = Measure(
 )
 
 
-def _quantile_measure(name: str, label: str, share: float, meaning: str) -> Measure:
+def _quantile_measure(name: str, label: str, share: float, meaning: str, misleads: str) -> Measure:
     def value(event: Event) -> float:
         return float(absolute_gaps(event.cells, event.cells.gap_sums).at(share))
 
@@ -135,6 +136,7 @@ def _quantile_measure(name: str, label: str, share: float, meaning: str) -> Meas
         name=name,
         label=label,
         meaning=meaning,
+        misleads=misleads,
         computed=f"The {label} is the {'median' if share == 0.5 else 'nine tenths quantile'} of these distances",
         value=value,
         range=(0.0, math.inf),  # a line may leave [0, 1]
@@ -146,10 +148,17 @@ def _quantile_measure(name: str, label: str, share: float, meaning: str) -> Meas
     )
 
 
-E50 = _quantile_measure("e50", "E50", 0.5, "The median gap between the scores and a loess curve of the outcomes.")
+E50 = _quantile_measure(
+    "e50",
+    "E50",
+    0.5,
+    "The median gap between the scores and a loess curve of the outcomes.",
+    "As the ICI; it does not see what happens in half of the rows.",
+)
 E90 = _quantile_measure(
     "e90",
     "E90",
     0.9,
     "The gap between the scores and a loess curve of the outcomes that nine rows in ten do not exceed.",
+    "As the ICI; with few rows it is the noise of the curve's ends.",
 )

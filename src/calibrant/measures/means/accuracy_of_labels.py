@@ -41,6 +41,7 @@ ACCURACY = Measure(
     name="accuracy",
     label="accuracy",
     meaning="The share of rows whose predicted class is right. Higher is better.",
+    misleads="It says nothing of the probabilities: .51 and .99 count alike.",
     computed="The accuracy is the share of rows whose predicted class is right",
     value=lambda event: event.predictions.accuracy,
     judges="predictions",

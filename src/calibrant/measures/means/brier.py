@@ -73,6 +73,7 @@ BRIER = Measure(
     name="brier",
     label="Brier score",
     meaning="The mean squared distance between the probabilities and what happened. Lower is better.",
+    misleads="It rewards telling cases apart too: a lower score need not be better calibrated.",
     computed="The Brier score is the mean squared distance between the probabilities and what happened",
     sources=("Brier 1950",),
     profiles=frozenset({"standard", "clinical", "forecast"}),
@@ -96,6 +97,7 @@ EVENT_BRIER = Measure(
     name="brier_event",
     label="Brier, judged event",
     meaning="The mean squared distance between the judged event's score and whether it happened. Lower is better.",
+    misleads="As the Brier score.",
     computed="The Brier score of the judged event is the mean squared distance between its score and whether it "
     "happened",
     sources=("Brier 1950",),

@@ -75,6 +75,7 @@ NLL = Measure(
     name="nll",
     label="log loss",
     meaning="The mean of minus the logarithm of the probability of what happened. Lower is better.",
+    misleads="A single outcome at probability 0 makes it infinite.",
     computed="The log loss is the mean of minus the natural logarithm of the probability of what happened",
     sources=("Good 1952",),
     value=lambda event: event.predictions.nll,

@@ -159,6 +159,7 @@ OE_RATIO = Measure(
     name="oe_ratio",
     label="O:E ratio",
     meaning="Observed over expected outcomes. 1 is right; above 1, events happen more often than the scores say.",
+    misleads="As the mean gap; with rare events one or two outcomes move it far.",
     computed="The O:E ratio is the number of outcomes over the sum of the scores",
     sources=("Debray et al. 2017",),
     value=lambda event: _ratio(event.table),
@@ -173,6 +174,7 @@ OE_RATIO = Measure(
     influence=_influence,
     null=OwnLaw(_law),
     over_classes=Unavailable("a mean of ratios over classes says nothing; judge one class at a time"),
+    origin=1.0,
     compare_groups=compare_ratios,
     functions=(observed_expected_ratio,),
 )

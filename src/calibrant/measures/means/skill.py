@@ -150,6 +150,7 @@ BRIER_SKILL = Measure(
     name="brier_skill",
     label="Brier skill",
     meaning="1 - Brier score / Brier score of always predicting the base rates. 1 is perfect, 0 no better than these.",
+    misleads="It depends on the base rates of these very rows.",
     computed="The Brier skill is 1 minus the Brier score over the one of always predicting the base rates of these "
     "rows",
     sources=("Brier 1950", "Kattan and Gerds 2018"),

@@ -143,6 +143,7 @@ AUROC = Measure(
     name="auroc",
     label="AUROC",
     meaning="The area under the ROC curve: the chance that a row with the event has a higher score than one without.",
+    misleads="It says nothing of calibration, and with rare events can be high while most alarms are false.",
     computed="The AUROC is the share of pairs of a row with the event and one without in which the first has the "
     "higher score; a tie counts half",
     sources=("Hanley and McNeil 1982", "DeLong et al. 1988"),
@@ -157,6 +158,7 @@ AUROC = Measure(
     interval=_interval,
     influence=_influence,
     null=Unavailable("no noise floor: calibration says nothing of it"),
+    origin=0.5,
     compare_groups=compare_areas,
     functions=(auroc,),
 )

@@ -165,6 +165,7 @@ SMECE = Measure(
     name="smece",
     label="smooth ECE",
     meaning="Smooth calibration error: the gap after smoothing over scores, with no bins to choose.",
+    misleads="Gaps of both signs within a bandwidth cancel.",
     computed="The smooth ECE is the mean distance of smoothed scores and outcomes, by a reflected Gaussian kernel "
     "whose bandwidth equals the error itself",
     sources=("Błasiok and Nakkiran 2024",),
