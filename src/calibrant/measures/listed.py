@@ -101,6 +101,10 @@ def by_name(name: str) -> Measure:
 copyreg.pickle(Measure, _reduced)
 
 
+#: The measures that are metrics of `calibrant.torch` as they are, by the names of these.
+METRICS: Final = {measure.metric: measure for measure in MEASURES if measure.metric}
+
+
 def compared() -> list[Measure]:
     """Return the compared measures: first the one that decides, then those of the judged event, then the rest."""
     measures = [measure for measure in MEASURES if isinstance(measure.difference, Difference)]

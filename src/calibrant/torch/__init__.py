@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from calibrant.errors import MissingDependencyError, is_missing
+from calibrant.measures.listed import METRICS
 from calibrant.runtime.cached import names_of
 
 try:
@@ -57,6 +58,7 @@ __all__ = [
     "ObservedExpectedRatio",
     "SmoothCalibrationError",
     "TruthfulCalibrationError",
+    *METRICS,
 ]
 
 __getattr__, __dir__ = names_of(
@@ -80,6 +82,7 @@ __getattr__, __dir__ = names_of(
             "LipschitzCalibrationError",
             "ObservedExpectedRatio",
             "TruthfulCalibrationError",
+            *METRICS,
         ),
         "calibrant.torch.proper": ("BrierScore", "NegativeLogLikelihood"),
         "calibrant.torch.report": ("CalibrationReport",),

@@ -10,11 +10,14 @@ from torch import Tensor
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.cumulative import cumulative
+from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.line.cox import calibration_intercept, calibration_slope
+from calibrant.measures.listed import METRICS
 from calibrant.measures.loess.ici import check_span, integrated_calibration_index
 from calibrant.measures.loess.loess import SPAN
 from calibrant.measures.means.oe_ratio import observed_expected_ratio
+from calibrant.measures.measure import Measure
 from calibrant.measures.ranking.ranking import Placements, area_bound
 from calibrant.measures.smooth.kernel import truthful_square
 from calibrant.measures.smooth.lipschitz import lipschitz_error
@@ -244,3 +247,29 @@ class ObservedExpectedRatio(_TableFunction):
     higher_is_better = None
     _function = observed_expected_ratio
     _bound = lambda cells: 0.0  # noqa: ARG005, E731
+
+
+def _metric_of(measure: Measure) -> type[_TableFunction]:
+    """Return the metric of a measure of the judged event's table."""
+    bound = measure.bound
+
+    def _bound(cells: GridCells) -> float:
+        return math.nan if isinstance(bound, Unavailable) else bound(Event(table=cells.table))
+
+    doc = f"""The {measure.label}. {measure.meaning}
+
+    `calibrant.{measure.functions[0].__name__}` gives the formula. Parameters, attributes and errors are those of
+    `AUROC`.
+    """
+    attributes = {
+        "__doc__": doc,
+        "__module__": __name__,
+        "__qualname__": measure.metric,
+        "higher_is_better": {"lower": False, "higher": True, "neither": None}[measure.better],
+        "_function": staticmethod(lambda table: measure.value(Event(table=table))),
+        "_bound": staticmethod(_bound),
+    }
+    return type(measure.metric, (_TableFunction,), attributes)
+
+
+globals().update({name: _metric_of(measure) for name, measure in METRICS.items()})
