@@ -30,7 +30,7 @@ from calibrant.measures.measure import Measure, OverClasses
 from calibrant.measures.profiles import STANDARD, Profile
 from calibrant.measures.ranking.ranking import roc_curve
 from calibrant.report import evaluated
-from calibrant.report.evaluated import Judged
+from calibrant.report.evaluated import Evaluated
 from calibrant.report.report import Report
 from calibrant.results import CalibrationCurve, ClasswiseCalibration, Decision, Estimate
 from calibrant.results.values import Panel
@@ -83,12 +83,12 @@ class Settings:
     of_group: bool = False
     tests_alone: bool = False
 
-    def curves(self, judged: Judged, inference: Inference) -> Mapping[str, CalibrationCurve]:
+    def curves(self, data: Evaluated, inference: Inference) -> Mapping[str, CalibrationCurve]:
         """Return the curves. Those of many groups keep the data alone, and draw again when they are looked at."""
         if not self.of_group:
             return inference.curves(self.profile.curves)
         whole = replace(self, of_group=False)
-        return LazyMapping(lambda: report_on(judged, whole).report.curves)
+        return LazyMapping(lambda: report_on(data, whole).report.curves)
 
     @property
     def computed(self) -> list[Measure]:
@@ -107,30 +107,30 @@ class Reported(NamedTuple):
     tested: GroupTest | None
 
 
-def report_on(judged: Judged, settings: Settings) -> Reported:
+def report_on(data: Evaluated, settings: Settings) -> Reported:
     """Return the report, and the estimates that decide."""
-    with of_input(judged.numbers):
-        return (_class_report if judged.notion in PER_CLASS else _event_report)(judged, settings)
+    with of_input(data.numbers):
+        return (_class_report if data.notion in PER_CLASS else _event_report)(data, settings)
 
 
 # ---------------------------------------------------------------- one judged event
 
 
-def _event_report(judged: Judged, settings: Settings) -> Reported:
+def _event_report(data: Evaluated, settings: Settings) -> Reported:
     """Return the report on one judged event."""
-    event, resampling = _event(judged, settings), settings.resampling
+    event, resampling = _event(data, settings), settings.resampling
     if resampling is None:
         inference = None
     else:
         measures, curves = tuple(settings.computed), not settings.tests_alone
         inference = Inference(event=event, resampling=resampling, measures=measures, with_curves=curves)
-    estimates = _event_estimates(judged, settings, event, inference)
+    estimates = _event_estimates(data, settings, event, inference)
     evidence = Evidence(
         estimates=_deciding(estimates),
-        notion=judged.notion,
+        notion=data.notion,
         n=event.table.n,
         outcome_rate=event.outcome_rate,
-        counted=judged.counted,
+        counted=data.counted,
         diagram=event.of(diagram_of) if inference is None else inference.diagram(),
     )
     tested, shown = None, _Shown(classwise=None if event.classes is None else event.classes.errors)
@@ -141,40 +141,40 @@ def _event_report(judged: Judged, settings: Settings) -> Reported:
         tested = inference.tested()
         evidence = _inferred(evidence, settings, inference, tested, estimates[MEAN_GAP].value)
         if not settings.tests_alone:
-            shown = shown._replace(curves=settings.curves(judged, inference))
-    return _report(judged, settings, estimates, evidence, tested, shown)
+            shown = shown._replace(curves=settings.curves(data, inference))
+    return _report(data, settings, estimates, evidence, tested, shown)
 
 
-def _event(judged: Judged, settings: Settings) -> Event:
+def _event(data: Evaluated, settings: Settings) -> Event:
     """Return the judged event, with its classes if they are judged too."""
-    (table,) = judged.tables
-    no_classes, clusters = _why_no_classes(judged, settings.classwise), None
-    if judged.clusters is not None and not (judged.one_cluster and settings.resampling is None):
-        clusters = Clustered.of(Cells.from_table(table), judged.clusters.event)
+    (table,) = data.tables
+    no_classes, clusters = _why_no_classes(data, settings.classwise), None
+    if data.clusters is not None and not (data.one_cluster and settings.resampling is None):
+        clusters = Clustered.of(Cells.from_table(table), data.clusters.event)
     return Event(
         table=table,
         n_bins=settings.n_bins,
-        means=judged.means,
-        classes=None if settings.tests_alone else evaluated.classes_of(judged, table.total, settings.resampling),
+        means=data.means,
+        classes=None if settings.tests_alone else evaluated.classes_of(data, table.total, settings.resampling),
         no_classes=no_classes,
-        asked_classes=0 if no_classes else judged.n_classes or 0,
+        asked_classes=0 if no_classes else data.n_classes or 0,
         clusters=clusters,
     )
 
 
-def _why_no_classes(judged: Judged, classwise: bool | None) -> str:
+def _why_no_classes(data: Evaluated, classwise: bool | None) -> str:
     """Return why classes are not judged; empty if they are, or if only a sketch lacks them."""
-    if judged.n_classes is None:
+    if data.n_classes is None:
         return "one event is judged, no classes"
     if classwise is False:
         return "not asked for (classwise=False)"
-    if judged.choices.data == "sketch" or evaluated.are_judged(classwise, judged.n_classes):
+    if data.choices.data == "sketch" or evaluated.are_judged(classwise, data.n_classes):
         return ""
     return f"more than {evaluated.MOST_CLASSES:,} classes are judged on request (classwise=True, --classwise)"
 
 
 def _event_estimates(
-    judged: Judged, settings: Settings, event: Event, inference: Inference | None
+    data: Evaluated, settings: Settings, event: Event, inference: Inference | None
 ) -> dict[Measure, Estimate]:
     """Return the estimates of the measures of one event, with what else their details say."""
     provenance, estimates = dict(event.table.provenance), {}
@@ -183,8 +183,8 @@ def _event_estimates(
         if inference is None:
             estimates[measure] = flagged(plain, provenance)
             continue
-        noted = flagged(plain, {**measure.caution(event), **provenance, **_flag(judged.flag, event.design.sample.flag)})
-        estimates[measure] = replace(noted, method=noted.method + LONE) if judged.alone else noted
+        noted = flagged(plain, {**measure.caution(event), **provenance, **_flag(data.flag, event.design.sample.flag)})
+        estimates[measure] = replace(noted, method=noted.method + LONE) if data.alone else noted
     return estimates
 
 
@@ -226,39 +226,39 @@ def _flag(*warnings: str) -> dict[str, str]:
 # ---------------------------------------------------------------- every class by itself
 
 
-def _class_report(judged: Judged, settings: Settings) -> Reported:
+def _class_report(data: Evaluated, settings: Settings) -> Reported:
     """Return the report on every class by itself: each measure combined over classes."""
     resampling = settings.resampling
-    if judged.one_cluster and resampling is None:
-        judged = replace(judged, clusters=None)
-    events = [Event(table=table, n_bins=settings.n_bins) if len(table) else None for table in judged.tables]
-    histograms = table_histograms(judged.tables, settings.n_bins)
-    classes = evaluated.classes_of(replace(judged, histograms=histograms), histograms.totals, resampling)
-    whole = _whole_predictions(judged, settings, events, classes)
+    if data.one_cluster and resampling is None:
+        data = replace(data, clusters=None)
+    events = [Event(table=table, n_bins=settings.n_bins) if len(table) else None for table in data.tables]
+    histograms = table_histograms(data.tables, settings.n_bins)
+    classes = evaluated.classes_of(replace(data, histograms=histograms), histograms.totals, resampling)
+    whole = _whole_predictions(data, settings, events, classes)
     over = partial(
         over_classes,
         events=events,
-        n=judged.means.n,
-        effective_n=judged.means.effective_n,
-        dependent=judged.notion == "multilabel",
-        rows=judged.clusters or judged.class_rows,
+        n=data.means.n,
+        effective_n=data.means.effective_n,
+        dependent=data.notion == "multilabel",
+        rows=data.clusters or data.class_rows,
     )
-    estimates = _class_estimates(judged, settings, whole, over)
+    estimates = _class_estimates(data, settings, whole, over)
     evidence = Evidence(
         estimates=_deciding(estimates),
-        notion=judged.notion,
-        n=judged.means.n,
+        notion=data.notion,
+        n=data.means.n,
         outcome_rate=float(histograms.sums[2].sum() / np.sum(histograms.totals)),
-        counted=judged.counted,
+        counted=data.counted,
     )
     tested = None
     if resampling is not None:
         bins = class_bins(
             events,
             OverClasses(binning="uniform"),
-            judged.means.effective_n,
-            dependent=judged.notion == "multilabel",
-            rows=judged.clusters or judged.class_rows,
+            data.means.effective_n,
+            dependent=data.notion == "multilabel",
+            rows=data.clusters or data.class_rows,
         )
         tested, decision = bins.tested(estimates[ECE], resampling), None
         if settings.tolerance is not None:
@@ -267,34 +267,34 @@ def _class_report(judged: Judged, settings: Settings) -> Reported:
             decision = _decision(settings, bounds, rarer)
         evidence = replace(evidence, level=resampling.level, test=tested.test, decision=decision)
     errors = None if classes is None else classes.errors
-    return _report(judged, settings, estimates, evidence, tested, _Shown(classwise=errors))
+    return _report(data, settings, estimates, evidence, tested, _Shown(classwise=errors))
 
 
 def _whole_predictions(
-    judged: Judged, settings: Settings, events: Sequence[Event | None], classes: Classes | None
+    data: Evaluated, settings: Settings, events: Sequence[Event | None], classes: Classes | None
 ) -> Event:
     """Return the event of measures of whole predictions.
 
     They use the means alone, so that without clusters any table can stand in for theirs.
     """
-    table = judged.event or next(event.table for event in events if event is not None)
+    table = data.event or next(event.table for event in events if event is not None)
     clusters = None
-    if judged.clusters is not None and settings.resampling is not None:
-        clusters = Clustered.of(Cells.from_table(table), judged.clusters.event)
-    return Event(table=table, n_bins=settings.n_bins, means=judged.means, classes=classes, clusters=clusters)
+    if data.clusters is not None and settings.resampling is not None:
+        clusters = Clustered.of(Cells.from_table(table), data.clusters.event)
+    return Event(table=table, n_bins=settings.n_bins, means=data.means, classes=classes, clusters=clusters)
 
 
 def _class_estimates(
-    judged: Judged, settings: Settings, whole: Event, over: Callable[..., Estimate]
+    data: Evaluated, settings: Settings, whole: Event, over: Callable[..., Estimate]
 ) -> dict[Measure, Estimate]:
     """Return the estimates of the measures over classes, with what else their details say."""
     resampling, clusters = settings.resampling, whole.clusters
     inference = None if resampling is None else Inference(event=whole, resampling=resampling)
-    details, suffix = dict(judged.tables[0].provenance), ""
+    details, suffix = dict(data.tables[0].provenance), ""
     if resampling is not None:
         details |= {} if clusters is None else clusters.sample.facts
-        details |= _flag(judged.flag, "" if clusters is None else clusters.sample.flag)
-        suffix = BY_CLUSTER if clusters is not None else LONE if judged.alone else ""
+        details |= _flag(data.flag, "" if clusters is None else clusters.sample.flag)
+        suffix = BY_CLUSTER if clusters is not None else LONE if data.alone else ""
     estimates = {}
     for measure in settings.computed:
         if measure.judges == "predictions":
@@ -328,7 +328,7 @@ def _decision(settings: Settings, bounds: Estimate, rarer: float) -> Decision | 
 
 
 def _report(
-    judged: Judged,
+    data: Evaluated,
     settings: Settings,
     estimates: Mapping[Measure, Estimate],
     evidence: Evidence,
@@ -344,31 +344,31 @@ def _report(
         findings=() if settings.tests_alone else evidence.findings(),
         test=evidence.test,
         decision=evidence.decision,
-        clusters=_cluster_facts(judged, evidence),
-        notion=judged.notion,
+        clusters=_cluster_facts(data, evidence),
+        notion=data.notion,
         n=evidence.n,
-        n_classes=judged.n_classes,
+        n_classes=data.n_classes,
         n_bins=settings.n_bins,
         outcome_rate=evidence.outcome_rate,
         diagram=evidence.diagram,
-        class_names=judged.names,
+        class_names=data.names,
         level=evidence.level,
         n_resamples=0 if resampling is None else resampling.n_resamples,
         bands="pointwise" if resampling is None else resampling.bands,
-        choices=judged.choices if resampling is None else replace(judged.choices, seed=resampling.number),
+        choices=data.choices if resampling is None else replace(data.choices, seed=resampling.number),
         **{name: part for name, part in shown._asdict().items() if part is not None},
     )
     return Reported(report, evidence.estimates, tested)
 
 
-def _cluster_facts(judged: Judged, evidence: Evidence) -> dict[str, Any] | None:
+def _cluster_facts(data: Evaluated, evidence: Evidence) -> dict[str, Any] | None:
     """Return the number of clusters, the largest one's share, and the rows that they are worth by the mean gap."""
-    if judged.alone:
+    if data.alone:
         return {"clusters": evidence.n, "largest_cluster": 1 / evidence.n, "effective_rows": evidence.n}
-    if judged.clusters is None:
+    if data.clusters is None:
         return None
     details = evidence.estimates[MEAN_GAP.name].details
-    return {**details_of(judged.clusters.event), "effective_rows": details.get("effective_rows")}
+    return {**details_of(data.clusters.event), "effective_rows": details.get("effective_rows")}
 
 
 _MAKERS: Final[Mapping[str, Callable[[Event, float | None], Panel | None]]] = {

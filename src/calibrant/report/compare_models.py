@@ -265,10 +265,10 @@ def _by_sketches(
     """Compare models by their sketches, which are of one make."""
     models: list[Summed] = []
     for name, sketch in sketches.items():
-        judged = sketch.in_units()
-        means = PredictionMeans.of_sketch(judged)
-        deciding = judged.totals.deciding_rows
-        models.append(summed(name, judged.table, means, settings, judged.buckets, deciding=deciding))
+        data = sketch.in_units()
+        means = PredictionMeans.of_sketch(data)
+        deciding = data.totals.deciding_rows
+        models.append(summed(name, data.table, means, settings, data.buckets, deciding=deciding))
     first = next(iter(sketches.values()))
     facts = {"n": min(model.means.n for model in models), "notion": first.notion, "n_classes": first.n_classes}
     return by_sums(models, settings, facts, paired=paired, flag=flag)

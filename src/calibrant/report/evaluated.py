@@ -50,7 +50,7 @@ _HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Judged:
+class Evaluated:
     """The data that a report is computed from.
 
     Attributes
@@ -145,10 +145,10 @@ def flagged(ready: Ready, clusters: Any, predictions: Predictions) -> Ready:
 
 def said(ready: Ready, weights_are: WeightsAre, *, sketch: bool) -> Ready:
     """Return the same without doubts about its whole weights, because it was said what they are."""
-    judged, groups = ready
+    data, groups = ready
     if sketch:  # or a table
         check_choice("weights_are", weights_are, WEIGHTS_ARE)
-        if weights_are == "sampling" and (judged.counted is not None or judged.choices.weights == "integer"):
+        if weights_are == "sampling" and (data.counted is not None or data.choices.weights == "integer"):
             expected = "'frequency' next to sums of whole weights"
             raise InputError(
                 "weights_are",
@@ -156,7 +156,7 @@ def said(ready: Ready, weights_are: WeightsAre, *, sketch: bool) -> Ready:
                 "'sampling'",
                 "make the sums with weights_are='sampling' (--weights-are sampling)",
             )
-    return replace(judged, counted=None), {name: replace(one, counted=None) for name, one in groups.items()}
+    return replace(data, counted=None), {name: replace(one, counted=None) for name, one in groups.items()}
 
 
 def single_image(clusters: Any, predictions: Predictions) -> str:
@@ -165,7 +165,7 @@ def single_image(clusters: Any, predictions: Predictions) -> str:
 
 
 #: What is judged of all rows, and of each group by its name.
-Ready = tuple[Judged, Mapping[str, Judged]]
+Ready = tuple[Evaluated, Mapping[str, Evaluated]]
 
 
 def ready(
@@ -187,7 +187,7 @@ def ready(
     return of_sketch(probs, n_bins, classwise=classwise), groups
 
 
-def of_table(table: ReliabilityTable, notion: Notion | None) -> Judged:
+def of_table(table: ReliabilityTable, notion: Notion | None) -> Evaluated:
     """Return what is judged of a table.
 
     Raises
@@ -204,7 +204,7 @@ def of_table(table: ReliabilityTable, notion: Notion | None) -> Judged:
     table = table_in_units(table)
     means = PredictionMeans.of_table(table, right=notion == "top-label")
     choices = Choices(data="table", weights=_weights_of(table))
-    return Judged(notion=notion or "positive", means=means, tables=[table], choices=choices)
+    return Evaluated(notion=notion or "positive", means=means, tables=[table], choices=choices)
 
 
 def _weights_of(table: ReliabilityTable) -> Literal["integer", "fractional"] | None:
@@ -214,11 +214,11 @@ def _weights_of(table: ReliabilityTable) -> Literal["integer", "fractional"] | N
     return None if table.total == table.n else "integer"
 
 
-def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None) -> Judged:
+def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None) -> Evaluated:
     """Return what is judged of a sketch; with ``classwise`` also its classes, if it holds them."""
     sketch = sketch.in_units()
     means, notion = PredictionMeans.of_sketch(sketch), sketch.notion or "positive"
-    judged = Judged(
+    data = Evaluated(
         notion=notion,
         means=means,
         tables=(),
@@ -229,15 +229,15 @@ def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None)
         choices=Choices(data="sketch", rounded=int(sketch.totals.rounded)),
     )
     if notion in PER_CLASS:
-        return replace(judged, tables=sketch.class_tables)
-    judged = replace(judged, choices=replace(judged.choices, weights=_weights_of(sketch.table)))
-    judged = _by_cluster(replace(judged, tables=[sketch.table], clusters=sketch.clusters), sketch.layout)
+        return replace(data, tables=sketch.class_tables)
+    data = replace(data, choices=replace(data.choices, weights=_weights_of(sketch.table)))
+    data = _by_cluster(replace(data, tables=[sketch.table], clusters=sketch.clusters), sketch.layout)
     if classwise is False or not sketch.has_classes:
-        return judged
+        return data
     tables = sketch.class_tables
     bounds = [ece_bound(cells, n_bins) for cells in map(GridCells.of, tables) if cells is not None]
     histograms = replace(table_histograms(tables, n_bins), totals=sketch.table.total)
-    return replace(judged, histograms=histograms, class_bound=float(np.mean(bounds)), class_tables=tables)
+    return replace(data, histograms=histograms, class_bound=float(np.mean(bounds)), class_tables=tables)
 
 
 def of_predictions(
@@ -253,11 +253,11 @@ def of_predictions(
     # All rows first, so that errors name the caller's rows.
     everything = _of_rows(predictions, notion, labels, n_bins, classwise=classwise)
     parts = [] if groups is None else as_groups(groups, predictions, complete=True)
-    judged_groups = {}
+    data_of_groups = {}
     for name, places in parts:
         own = None if labels is None else labels.take(places)
-        judged_groups[name] = _of_rows(predictions.take(places), notion, own, n_bins, classwise=classwise)
-    return everything, judged_groups
+        data_of_groups[name] = _of_rows(predictions.take(places), notion, own, n_bins, classwise=classwise)
+    return everything, data_of_groups
 
 
 def are_judged(classwise: bool | None, n_classes: int) -> bool:
@@ -267,7 +267,7 @@ def are_judged(classwise: bool | None, n_classes: int) -> bool:
 
 def _of_rows(
     predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool | None
-) -> Judged:
+) -> Evaluated:
     """Return what is judged of rows, from one read of them."""
     layout, per_class = predictions.layout, notion in PER_CLASS
     every_class = layout == "multiclass" and are_judged(classwise, predictions.n_classes) and notion != "classwise"
@@ -284,7 +284,7 @@ def _of_rows(
         squares = None if squared is None else squared.histograms
         histograms = ClassHistograms(sums=reading.histograms, totals=reading.total, squares=squares)
     several = every_class or per_class
-    judged = Judged(
+    data = Evaluated(
         notion=notion,
         means=PredictionMeans.of_scores(
             reading.means,
@@ -305,7 +305,7 @@ def _of_rows(
         choices=_choices(predictions, n),
         numbers=numbers,
     )
-    return judged if labels is None else _in_clusters(judged, predictions, reading, labels, several=several)
+    return data if labels is None else _in_clusters(data, predictions, reading, labels, several=several)
 
 
 def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, NDArray[np.float64] | None]:
@@ -317,15 +317,15 @@ def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, 
 
 
 def _in_clusters(
-    judged: Judged, predictions: Predictions, reading: Reading, labels: ClusterLabels, *, several: bool
-) -> Judged:
+    data: Evaluated, predictions: Predictions, reading: Reading, labels: ClusterLabels, *, several: bool
+) -> Evaluated:
     """Return the same with sums of the rows over clusters; ``several`` says that classes are judged."""
     _, weights = _independent_rows(predictions, reading)
     if labels.take(np.flatnonzero(predictions.judged)).alone(weights):
-        return replace(judged, alone=True)
+        return replace(data, alone=True)
     found = ClusterSums.of(predictions, reading.events, labels, classes=several, count=True)
     class_tables = [_class_table(events) for events, _ in class_events(predictions)] if several else ()
-    return _by_cluster(replace(judged, clusters=found, class_tables=class_tables), predictions.layout)
+    return _by_cluster(replace(data, clusters=found, class_tables=class_tables), predictions.layout)
 
 
 def _choices(predictions: Predictions, n: int) -> Choices:
@@ -343,14 +343,14 @@ def _choices(predictions: Predictions, n: int) -> Choices:
     )
 
 
-def _by_cluster(judged: Judged, layout: Layout | None) -> Judged:
+def _by_cluster(data: Evaluated, layout: Layout | None) -> Evaluated:
     """Return what is judged with the weight of each kind of outcome in each bucket of clusters, where it is known."""
-    rates, clusters = judged.means.base_rates, judged.clusters
+    rates, clusters = data.means.base_rates, data.clusters
     if rates is None or clusters is None:
-        return judged
+        return data
     parts: Sequence[BucketSums] = clusters.classes
     if layout == "binary":
-        parts = [clusters.event] if judged.notion == "positive" else []
+        parts = [clusters.event] if data.notion == "positive" else []
     places = [place for part in parts if (place := _places(clusters.event, part)) is not None]
     happened = [part.y.sum(axis=1) for part in parts]
     columns = happened
@@ -358,9 +358,9 @@ def _by_cluster(judged: Judged, layout: Layout | None) -> Judged:
         columns = [x for part, y in zip(parts, happened, strict=True) for x in (part.weight - y, y)]
     alike = len(places) == len(parts) and all(np.array_equal(place, places[0]) for place in places)
     if len(columns) != len(rates.losses) or not alike:
-        return judged
+        return data
     rates = replace(rates, buckets=np.stack(columns, axis=1), places=places[0])
-    return replace(judged, means=replace(judged.means, base_rates=rates))
+    return replace(data, means=replace(data.means, base_rates=rates))
 
 
 def _places(event: BucketSums, part: BucketSums) -> NDArray[np.intp] | None:
@@ -373,54 +373,54 @@ def _places(event: BucketSums, part: BucketSums) -> NDArray[np.intp] | None:
     return (hashes % np.uint64(number)).astype(np.intp)
 
 
-def classes_of(judged: Judged, total: Any, resampling: Resampling | None) -> Classes | None:
+def classes_of(data: Evaluated, total: Any, resampling: Resampling | None) -> Classes | None:
     """Return every class by itself, if classes are judged."""
-    if judged.histograms is None:
+    if data.histograms is None:
         return None
-    histograms = replace(judged.histograms, totals=total)
+    histograms = replace(data.histograms, totals=total)
     bins = ClassBins(
         histograms=histograms.sums,
         squares=histograms.squares,
-        effective_n=judged.means.effective_n,
-        rows=judged.class_rows,
+        effective_n=data.means.effective_n,
+        rows=data.class_rows,
     )
     errors = histograms.errors("l1")
-    if judged.clusters is None:
+    if data.clusters is None:
         errors = inferred(errors, histograms.squares, resampling)
     else:
-        buckets = judged.clusters.classes
+        buckets = data.clusters.classes
         bins = ClusterClassBins(**vars(bins), buckets=buckets)
-        errors = inferred_by_cluster(errors, judged.class_tables, buckets, resampling)
-    return Classes(errors=errors, bins=bins, names=judged.names, bound=judged.class_bound)
+        errors = inferred_by_cluster(errors, data.class_tables, buckets, resampling)
+    return Classes(errors=errors, bins=bins, names=data.names, bound=data.class_bound)
 
 
 def multicalibration(
-    judged: Judged, groups: Mapping[str, Judged], resampling: Resampling | None
+    data: Evaluated, groups: Mapping[str, Evaluated], resampling: Resampling | None
 ) -> MulticalibrationError | None:
     """Return the multicalibration error of groups; None without intervals, and if every class is judged by itself."""
-    if resampling is None or judged.notion in PER_CLASS or not groups:
+    if resampling is None or data.notion in PER_CLASS or not groups:
         return None
     sums = {name: _sums(one) for name, one in groups.items()}
-    return multicalibration_of_sums(_sums(judged), sums, resampling)
+    return multicalibration_of_sums(_sums(data), sums, resampling)
 
 
-def _sums(judged: Judged) -> Sums:
-    return judged.tables[0], None if judged.clusters is None else judged.clusters.event
+def _sums(data: Evaluated) -> Sums:
+    return data.tables[0], None if data.clusters is None else data.clusters.event
 
 
-def check_bands(bands: Bands, level: float | None, judged: Judged) -> None:
+def check_bands(bands: Bands, level: float | None, data: Evaluated) -> None:
     """Reject simultaneous bands of data that have none."""
     if bands == "pointwise":
         return
     if level is None:
         raise InputError("bands", "'pointwise' without intervals (level=None)", repr(bands), "pass level=0.95")
     remedy = "leave bands out; pointwise bands are the default"
-    if judged.notion in PER_CLASS:
+    if data.notion in PER_CLASS:
         raise InputError("bands", "'pointwise' if every class is judged", repr(bands), "judge one class at a time")
-    if judged.clusters is not None:
+    if data.clusters is not None:
         expected = "'pointwise' for rows in clusters: the simultaneous band needs independent rows"
         raise InputError("bands", expected, repr(bands), remedy)
-    if not judged.tables[0].whole:
+    if not data.tables[0].whole:
         expected = "'pointwise' for weights that are not whole numbers: the simultaneous band counts rows"
         raise InputError("bands", expected, repr(bands), remedy)
 
@@ -449,11 +449,11 @@ def counted_flag(data: Predictions | CalibrationSketch, weights_are: WeightsAre 
     if weights_are is not None:
         return ""
     if isinstance(data, CalibrationSketch):
-        found = _counted_of_sketch(data)
+        counted = _counted_of_sketch(data)
     else:
-        judged = data.judged
-        found = _counted(int(np.count_nonzero(judged)), None if data.weights is None else data.weights[judged])
-    return "" if found is None else counted_rows(*found)
+        rows = data.judged
+        counted = _counted(int(np.count_nonzero(rows)), None if data.weights is None else data.weights[rows])
+    return "" if counted is None else counted_rows(*counted)
 
 
 def _power(weights: Any, power: int) -> float:

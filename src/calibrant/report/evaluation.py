@@ -23,7 +23,7 @@ from calibrant.measures.listed import BY_NAME, of_profile, selected
 from calibrant.measures.measure import Measure
 from calibrant.report import evaluated
 from calibrant.report.building import Settings, report_on
-from calibrant.report.evaluated import Judged
+from calibrant.report.evaluated import Evaluated
 from calibrant.report.report import GroupReport, Report
 from calibrant.results import BANDS, Bands, Estimate
 from calibrant.results.values import Forest
@@ -195,35 +195,35 @@ def evaluate(
         found = evaluated.flagged(found, clusters, predictions)
     if weights_are is not None:
         found = evaluated.said(found, weights_are, sketch=targets is None)
-    judged, judged_groups = found
-    evaluated.check_bands(bands, level, judged)
-    if tolerance is not None and judged.notion in PER_CLASS and tolerance_of != ECE.name:
+    data, data_of_groups = found
+    evaluated.check_bands(bands, level, data)
+    if tolerance is not None and data.notion in PER_CLASS and tolerance_of != ECE.name:
         raise InputError("tolerance_of", "'ece' if every class is judged", repr(tolerance_of), "leave it out")
-    report = report_on(judged, settings).report
-    if not judged_groups:
+    report = report_on(data, settings).report
+    if not data_of_groups:
         return report
-    tested = _tested(judged_groups, settings)
+    tested = _tested(data_of_groups, settings)
     ordered = tested if has_order(groups) else in_order(tested, lambda group: group.evidence)
-    forests = LazyMapping(partial(_forests, {group.name: judged_groups[group.name] for group in ordered}, settings))
+    forests = LazyMapping(partial(_forests, {group.name: data_of_groups[group.name] for group in ordered}, settings))
     return replace(
         report,
         groups=ordered,
         forests=forests if settings.profile.by_group else {},
-        multicalibration=evaluated.multicalibration(judged, judged_groups, settings.resampling),
+        multicalibration=evaluated.multicalibration(data, data_of_groups, settings.resampling),
     )
 
 
 # ---------------------------------------------------------------- groups
 
 
-def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupReport, ...]:
+def _tested(groups: Mapping[str, Evaluated], settings: Settings) -> tuple[GroupReport, ...]:
     """Return the reports on groups, with the tests that say which stand out."""
-    lone = {name for name, judged in groups.items() if judged.one_cluster}
+    lone = {name for name, data in groups.items() if data.one_cluster}
     settings = replace(settings, of_group=True)
     settings_of = {name: replace(settings, resampling=None) if name in lone else settings for name in groups}
     reported = {
-        name: report_on(judged, replace(settings_of[name], tests_alone=True))
-        for name, judged in counted("evaluating groups", list(groups.items()))
+        name: report_on(data, replace(settings_of[name], tests_alone=True))
+        for name, data in counted("evaluating groups", list(groups.items()))
     }
     flags = dict.fromkeys(lone, ONE_CLUSTER)
     flags |= {name: SMALL_GROUP for name, (report, _, _) in reported.items() if report.n < LEAST_GROUP}
@@ -252,17 +252,17 @@ def _tested(groups: Mapping[str, Judged], settings: Settings) -> tuple[GroupRepo
     )
 
 
-def _forests(groups: Mapping[str, Judged], settings: Settings) -> dict[str, Forest]:
+def _forests(groups: Mapping[str, Evaluated], settings: Settings) -> dict[str, Forest]:
     """Return the measures of the profile that are shown for every group, without replicates."""
     measures = tuple(measure for measure in of_profile(settings.profile) if measure.compare_groups is not None)
     resampling = None if settings.resampling is None else replace(settings.resampling, n_resamples=0)
     own = replace(settings, measures=measures, resampling=resampling, of_group=True, tolerance=None)
-    lone = {name: ONE_CLUSTER for name, judged in groups.items() if judged.one_cluster}
+    lone = {name: ONE_CLUSTER for name, data in groups.items() if data.one_cluster}
     each = counted("measuring groups", list(groups.items()))
     reports = {
-        name: report_on(judged, replace(own, resampling=None) if name in lone else own).report for name, judged in each
+        name: report_on(data, replace(own, resampling=None) if name in lone else own).report for name, data in each
     }
-    several = {name: judged for name, judged in groups.items() if name not in lone and len(judged.tables) == 1}
+    several = {name: data for name, data in groups.items() if name not in lone and len(data.tables) == 1}
     rows, few = ({}, {}) if resampling is None else _comparable(several)
     return {
         measure.name: _forest(
@@ -272,9 +272,9 @@ def _forests(groups: Mapping[str, Judged], settings: Settings) -> dict[str, Fore
     }
 
 
-def _comparable(groups: Mapping[str, Judged]) -> tuple[dict[str, GroupRows], dict[str, str]]:
+def _comparable(groups: Mapping[str, Evaluated]) -> tuple[dict[str, GroupRows], dict[str, str]]:
     """Return the rows of the groups with enough outcomes of either kind, and why the others are not compared."""
-    cells = {name: Cells.from_table(judged.tables[0]) for name, judged in groups.items()}
+    cells = {name: Cells.from_table(data.tables[0]) for name, data in groups.items()}
     few = {name: _FEW_OUTCOMES for name, own in cells.items() if rare(rarer_rows(own))}
     rows = {name: GroupRows(cells=own) for name, own in cells.items() if name not in few}
     sums = {name: found.event for name in rows if (found := groups[name].clusters) is not None}
@@ -308,5 +308,5 @@ def _forest(
     )
 
 
-def _whole(judged: Judged, settings: Settings) -> Report:
-    return report_on(judged, settings).report
+def _whole(data: Evaluated, settings: Settings) -> Report:
+    return report_on(data, settings).report

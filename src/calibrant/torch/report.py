@@ -21,7 +21,7 @@ from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import ONLY_RIGHT, PredictionMeans
 from calibrant.plot import diagrams
 from calibrant.report.building import Settings, report_on
-from calibrant.report.evaluated import Judged
+from calibrant.report.evaluated import Evaluated
 from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
 from calibrant.statistics.resampling import Resampling, Rng
@@ -171,7 +171,7 @@ class CalibrationReport(TableMetric):
             scores = tensors.joined(self._class_sums("class_scores", width)).numpy()
             histograms = np.stack([counts, scores, positives]).astype(np.float64)
         table, notion = self._tables()[0], self._notion_of(layout)
-        evaluated = Judged(
+        evaluated = Evaluated(
             notion=notion,
             means=replace(self._means(layout), **self._base_rates(notion, table, histograms)),
             tables=[table],
