@@ -5,8 +5,8 @@
 A *stop* is a call of a function, method or property of the package that gets the caller's numbers: an argument is the
 array itself, a NumPy view of it, or an object that leads to one of these in at most three steps from a value to its
 attributes or items. `Rows.values` is one step away, `Predictions.rows.values` two, `ClassRows.predictions.rows.values`
-three. A copy does not count: it holds other numbers. Nor does an object from which the array is farther away, such as a
-report: it keeps the rows, and its functions read its other parts. A generator stops again whenever it goes on.
+three. A copy does not count, because it holds other numbers. An object that is more steps away does not count either: a
+report keeps the rows, and its functions read its other parts. A generator stops again whenever it goes on.
 
 The place of a stop is its module. A stop is a *return* if its module had a stop before, and the stop just before it is
 in another module. A *visit* is a run of stops in one module.
