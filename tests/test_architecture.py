@@ -20,15 +20,19 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 
 import layers
+import numpy as np
 import pytest
 import shown
+import stops
 
 import calibrant
 from calibrant import errors
 from calibrant.errors import wording
 from calibrant.errors.faults import Fault, Mistake, Place, SumFacts
+from calibrant.kernels.blocks import Rows
 from tests.covering import covering
 
 SOURCE = Path(calibrant.__file__).parent
@@ -127,6 +131,57 @@ def test_the_files_that_contributing_names_exist() -> None:
             asked = [name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", names)]
             missing = [name for name in asked if not re.search(rf"(def|class) {name}\b", source)]
             assert not missing, (path, missing)
+
+
+def test_evaluate_calls_what_the_data_flow_names() -> None:
+    page = ROOT.joinpath("CONTRIBUTING.md").read_text("utf-8")
+    flow = page.partition("The data flow follows from that:\n\n```text\n")[2].partition("```")[0].splitlines()
+    assert len(flow) == 8
+    lines = [re.split(" {2,}", line.strip()) for line in flow[1:]]
+    named = {(package, name) for package, names, _ in lines for name in names.split(", ")}
+    called = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(f"{SOURCE}"):
+            path = Path(frame.f_code.co_filename).relative_to(SOURCE)
+            called.add((path.parts[0], frame.f_code.co_qualname.partition(".")[0]))
+
+    (classes, labels), (scores, outcomes) = stops.examples().values()
+    sys.setprofile(note)
+    try:
+        calibrant.evaluate(classes, labels, n_resamples=0)
+        calibrant.evaluate(scores, outcomes, clusters=outcomes.cumsum(), n_resamples=0, tolerance=0.1)
+    finally:
+        sys.setprofile(None)
+    assert named - called == set()
+
+
+def test_probabilities_take_a_short_way_through_evaluate() -> None:
+    """At most 70 calls get them, and at most 45 of these are in a module that was left before."""
+    for probs, targets in stops.examples().values():
+        route = stops.stops_of(calibrant.evaluate, probs, targets)
+        assert route[0] == ("report.evaluation", "evaluate")
+        assert {"inputs.predictions", "inputs.notions", "kernels.reference"} <= stops.visits_of(route).keys()
+        assert len(route) <= 70
+        assert stops.returns_of(route) <= 45
+
+
+def test_the_count_of_stops_itself() -> None:
+    """Views count, and objects up to three steps away; copies, other arguments and modules outside do not."""
+    numbers = np.arange(6.0).reshape(3, 2)
+    rows = Rows(numbers[:, :, None])
+    assert stops.leads_to(numbers.T[1:], numbers)
+    assert stops.leads_to(rows, numbers, 1)
+    assert not stops.leads_to(rows, numbers, 0)
+    assert stops.leads_to([{"rows": rows}], numbers)
+    assert not stops.leads_to([[{"rows": rows}]], numbers)
+    assert not stops.leads_to([numbers.copy(), Rows, np, "numbers"], numbers)
+    route = [stops.Stop(module, "f") for module in "aabacab"]
+    assert stops.visits_of(route) == {"a": 3, "b": 2, "c": 1}
+    assert stops.returns_of(route) == 3
+    assert stops.stops_of(lambda values: [Rows(values[:, :, None]), sum(values)], numbers) == [
+        ("kernels.blocks", "__post_init__")
+    ]
 
 
 def test_the_quick_cases_of_a_product_cover_it() -> None:

@@ -8,7 +8,7 @@ pass stopped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -67,6 +67,12 @@ class Predictions:
     class_names: tuple[str, ...] | None
     index: Any = None
     n_rounded: int = 0
+    n: int = field(init=False)
+    n_classes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", self.rows.n)
+        object.__setattr__(self, "n_classes", self.rows.width)
 
     def round(self) -> bool:
         """Read values that rounding has moved out of [0, 1] as 0 and 1, and count them; return whether there were any.
@@ -86,14 +92,6 @@ class Predictions:
         object.__setattr__(self, "rows", Rows(rounded))
         object.__setattr__(self, "n_rounded", self.n_rounded + int(np.count_nonzero(found[self.judged])))
         return True
-
-    @property
-    def n(self) -> int:
-        return self.rows.n
-
-    @property
-    def n_classes(self) -> int:
-        return self.rows.width
 
     @cached_property
     def targets(self) -> NDArray[np.int64]:

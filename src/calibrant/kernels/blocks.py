@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
@@ -121,24 +121,22 @@ class Rows:
     """Rows of predictions in any layout, handed out as contiguous blocks of float32 or float64.
 
     ``values`` has shape (B, C, D): row ``b * D + d`` is ``values[b, :, d]``. Half types are widened to float32;
-    ``bfloat16`` says that the values are bfloat16 bits in an unsigned integer array.
+    ``bfloat16`` says that the values are bfloat16 bits in an unsigned integer array. There are ``n`` rows of ``width``
+    entries; blocks have the type ``dtype``.
     """
 
     values: NDArray[Any]
     bfloat16: bool = False
+    n: int = field(init=False)
+    width: int = field(init=False)
+    dtype: np.dtype[Any] = field(init=False)
 
-    @property
-    def n(self) -> int:
-        return int(self.values.shape[0] * self.values.shape[2])
-
-    @property
-    def width(self) -> int:
-        return int(self.values.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        wide = not self.bfloat16 and self.values.dtype.itemsize > 4
-        return np.dtype(np.float64 if wide or (self.values.dtype.kind != "f" and not self.bfloat16) else np.float32)
+    def __post_init__(self) -> None:
+        sheets, width, depth = self.values.shape
+        wide = not self.bfloat16 and (self.values.dtype.itemsize > 4 or self.values.dtype.kind != "f")
+        object.__setattr__(self, "n", sheets * depth)
+        object.__setattr__(self, "width", width)
+        object.__setattr__(self, "dtype", np.dtype(np.float64 if wide else np.float32))
 
     @property
     def direct(self) -> NDArray[Any] | None:

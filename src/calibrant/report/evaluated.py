@@ -135,9 +135,8 @@ def warn_of_logits(predictions: Predictions) -> None:
         warnings.warn(f"{UNIT_LOGITS}; if they are probabilities, leave logits out", stacklevel=3)
 
 
-def flagged(ready: Ready, clusters: Any, predictions: Predictions) -> Ready:
-    """Return the same with the warning about the rows of one image."""
-    warning = single_image(clusters, predictions)
+def flagged(ready: Ready, warning: str) -> Ready:
+    """Return the same with a warning about all rows, if there is one."""
     if not warning:
         return ready
     return replace(ready[0], flag="; ".join(filter(None, (ready[0].flag, warning)))), ready[1]
@@ -271,10 +270,14 @@ def _of_rows(
     """Return what is judged of rows, from one read of them."""
     layout, per_class = predictions.layout, notion in PER_CLASS
     every_class = layout == "multiclass" and are_judged(classwise, predictions.n_classes) and notion != "classwise"
-    uppers = _uppers(predictions, n_bins) if every_class else None
-    reading = read(predictions, notion, uppers=uppers)
+    several = every_class or per_class
+    uppers = None
+    if several and layout == "multiclass":
+        uppers = binned.largest_members(binned.uniform_edges(n_bins), "right", predictions.rows.dtype)
+    histogram_uppers = uppers if every_class else None
+    reading = read(predictions, notion, uppers=histogram_uppers)
     n, weights = _independent_rows(predictions, reading)
-    squared = None if integer_weights(weights) else read_squared(predictions, notion, uppers=uppers)
+    squared = None if integer_weights(weights) else read_squared(predictions, notion, uppers=histogram_uppers)
     numbers = predictions.rows.values.size
     with of_input(numbers):
         event = ReliabilityTable.pool(reading.events)
@@ -283,7 +286,6 @@ def _of_rows(
     if every_class:
         squares = None if squared is None else squared.histograms
         histograms = ClassHistograms(sums=reading.histograms, totals=reading.total, squares=squares)
-    several = every_class or per_class
     data = Evaluated(
         notion=notion,
         means=PredictionMeans.of_scores(
@@ -299,7 +301,7 @@ def _of_rows(
         n_classes=None if layout == "binary" else predictions.n_classes,
         names=predictions.class_names,
         histograms=histograms,
-        class_rows=ClassRows(predictions, _uppers(predictions, n_bins)) if several and layout == "multiclass" else None,
+        class_rows=None if uppers is None else ClassRows(predictions, uppers),
         flag="" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4))),
         counted=_counted(n, weights),
         choices=_choices(predictions, n),
@@ -423,11 +425,6 @@ def check_bands(bands: Bands, level: float | None, data: Evaluated) -> None:
     if not data.tables[0].whole:
         expected = "'pointwise' for weights that are not whole numbers: the simultaneous band counts rows"
         raise InputError("bands", expected, repr(bands), remedy)
-
-
-def _uppers(predictions: Predictions, n_bins: int) -> NDArray[np.floating[Any]]:
-    """Return the largest score of each bin of equal width."""
-    return binned.largest_members(binned.uniform_edges(n_bins), "right", predictions.rows.dtype)
 
 
 def _counted(n: int, weights: NDArray[np.float64] | None) -> tuple[int, float] | None:

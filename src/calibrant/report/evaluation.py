@@ -190,9 +190,10 @@ def evaluate(
             raise InputError("targets", "an array", "None", remedy)
         predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion, weights_are=weights_are)
         evaluated.warn_of_logits(predictions)
-        labels, event = evaluated.cluster_labels(clusters, predictions), resolve(predictions, notion)
+        labels, warning = evaluated.cluster_labels(clusters, predictions), evaluated.single_image(clusters, predictions)
+        event = resolve(predictions, notion)
         found = evaluated.of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
-        found = evaluated.flagged(found, clusters, predictions)
+        found = evaluated.flagged(found, warning)
     if weights_are is not None:
         found = evaluated.said(found, weights_are, sketch=targets is None)
     data, data_of_groups = found

@@ -89,8 +89,9 @@ class BaseRates:
         single = predictions.layout == "binary"
         if predictions.layout == "multilabel" or (single and notion == "positive"):
             return cls.of_tables(tables)
-        kinds, weights = predictions.targets[predictions.judged], predictions.weights
-        weights = None if weights is None else weights[predictions.judged]
+        judged, weights = predictions.judged, predictions.weights
+        kinds = predictions.targets[judged]
+        weights = None if weights is None else weights[judged]
         n_kinds = 2 if single else predictions.n_classes
         squares = weights if weights is None or integer_weights(weights) else weights**2
 
