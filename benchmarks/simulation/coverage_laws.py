@@ -261,6 +261,7 @@ def truths(law: Law) -> dict[str, Any]:
         "brier_event": brier,
         "brier_skill": 1 - brier / (rate * (1 - rate)),
         "nll": float(loss.mean()),
+        "log_loss_skill": 1 + float(loss.mean()) / (rate * np.log(rate) + (1 - rate) * np.log1p(-rate)),
     }
 
 

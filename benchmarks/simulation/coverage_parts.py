@@ -48,7 +48,7 @@ PARTS = Path(__file__).resolve().parents[1] / ".coverage"
 SIMULATED = [m for m in MEASURES if m.judges != "classes" and not isinstance(m.interval, Unavailable)]
 
 #: The measures that a report flags where few surprises are expected.
-LOSSES = ("brier", "brier_event", "brier_skill", "nll")
+LOSSES = ("brier", "brier_event", "brier_skill", "nll", "log_loss_skill")
 
 VERSION = 4  # of the content of a part: a new version starts the simulation again
 

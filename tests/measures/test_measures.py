@@ -467,6 +467,7 @@ RANGES = {
     **dict.fromkeys(("nll", "oe_ratio", "e50", "e90"), (0.0, math.inf)),  # a loess line may leave [0, 1]
     "mean_gap": (-1.0, 1.0),
     "brier_skill": (-math.inf, 1.0),
+    "log_loss_skill": (-math.inf, 1.0),
 }
 
 

@@ -66,6 +66,7 @@ MEASURES = {
     "smece": (calibrant.smooth_calibration_error, {}),
     "top-label brier": (calibrant.top_label_brier_score, {}),
     "skill": (calibrant.brier_skill_score, {}),
+    "log loss skill": (calibrant.log_loss_skill_score, {}),
     "ici": (calibrant.integrated_calibration_index, {"span": 0.5}),
     "kuiper": (calibrant.kuiper_calibration_error, {}),
     "cutoff": (calibrant.cutoff_calibration_error, {}),
@@ -76,7 +77,13 @@ MEASURES = {
     "truthful": (calibrant.truthful_calibration_error, {}),
 }
 #: The ones that are better when higher.
-HIGHER = (calibrant.accuracy, calibrant.auroc, calibrant.brier_skill_score, calibrant.spherical_score)
+HIGHER = (
+    calibrant.accuracy,
+    calibrant.auroc,
+    calibrant.brier_skill_score,
+    calibrant.log_loss_skill_score,
+    calibrant.spherical_score,
+)
 CLASSWISE = {
     "classwise": (calibrant.classwise_calibration_error, {"norm": "l2"}),
     "tace": (calibrant.thresholded_adaptive_calibration_error, {"threshold": 0.1}),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from calibrant.measures.means.brier import brier_score, top_label_brier_score
     from calibrant.measures.means.class_scores import ranked_probability_score, spherical_score
     from calibrant.measures.means.log_loss import negative_log_likelihood
+    from calibrant.measures.means.log_loss_skill import log_loss_skill_score
     from calibrant.measures.means.oe_ratio import observed_expected_ratio
     from calibrant.measures.means.skill import brier_skill_score
     from calibrant.measures.measure import Difference, Measure, OverClasses
@@ -82,6 +83,7 @@ __all__ = [
     "kernel_calibration_error",
     "kuiper_calibration_error",
     "lipschitz_calibration_error",
+    "log_loss_skill_score",
     "maximum_calibration_error",
     "monotone_sweep_calibration_error",
     "murphy_curve",
@@ -152,6 +154,7 @@ __getattr__, __dir__ = names_of(
         "calibrant.measures.smooth.lipschitz": ("lipschitz_calibration_error",),
         "calibrant.measures.listed": ("MEASURES",),
         "calibrant.measures.means.log_loss": ("negative_log_likelihood",),
+        "calibrant.measures.means.log_loss_skill": ("log_loss_skill_score",),
         "calibrant.measures.binned.mce": ("maximum_calibration_error",),
         "calibrant.measures.measure": (
             "Difference",

@@ -27,6 +27,7 @@ from calibrant.measures.means.accuracy_of_labels import ACCURACY
 from calibrant.measures.means.brier import BRIER, EVENT_BRIER
 from calibrant.measures.means.class_scores import ranked_probability_score, spherical_score
 from calibrant.measures.means.log_loss import NLL
+from calibrant.measures.means.log_loss_skill import LOG_LOSS_SKILL
 from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.means.skill import BRIER_SKILL
 from calibrant.measures.measure import Difference, Measure
@@ -49,6 +50,7 @@ MEASURES: Final = (
     EVENT_BRIER,
     BRIER_SKILL,
     NLL,
+    LOG_LOSS_SKILL,
     AUROC,
     ECE,
     ACE,
@@ -99,10 +101,6 @@ def by_name(name: str) -> Measure:
 
 
 copyreg.pickle(Measure, _reduced)
-
-
-#: The measures that are metrics of `calibrant.torch` as they are, by the names of these.
-METRICS: Final = {measure.metric: measure for measure in MEASURES if measure.metric}
 
 
 def compared() -> list[Measure]:

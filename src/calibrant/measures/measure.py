@@ -173,9 +173,6 @@ class Measure:
         How far groups are from one common value of the measure, from the cells of each.
     functions : tuple of callable
         The public functions that return it.
-    metric : str, default ""
-        The name of its metric in `calibrant.torch`, for a measure of the judged event's table; nothing for none, or for
-        one that is written there.
 
     Raises
     ------
@@ -227,7 +224,6 @@ class Measure:
     origin: float | None = None
     compare_groups: Compare | None = None
     functions: tuple[Callable[..., Any], ...] = ()
-    metric: str = ""
 
     def __post_init__(self) -> None:
         self._check()

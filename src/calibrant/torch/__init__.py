@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from calibrant.errors import MissingDependencyError, is_missing
-from calibrant.measures.listed import METRICS
 from calibrant.runtime.cached import names_of
 
 try:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
         IntegratedCalibrationIndex,
         KuiperCalibrationError,
         LipschitzCalibrationError,
+        LogLossSkill,
         ObservedExpectedRatio,
         TruthfulCalibrationError,
     )
@@ -52,13 +52,13 @@ __all__ = [
     "IntegratedCalibrationIndex",
     "KuiperCalibrationError",
     "LipschitzCalibrationError",
+    "LogLossSkill",
     "MulticlassAdaptiveCalibrationError",
     "MulticlassCalibrationError",
     "NegativeLogLikelihood",
     "ObservedExpectedRatio",
     "SmoothCalibrationError",
     "TruthfulCalibrationError",
-    *METRICS,
 ]
 
 __getattr__, __dir__ = names_of(
@@ -82,7 +82,7 @@ __getattr__, __dir__ = names_of(
             "LipschitzCalibrationError",
             "ObservedExpectedRatio",
             "TruthfulCalibrationError",
-            *METRICS,
+            "LogLossSkill",
         ),
         "calibrant.torch.proper": ("BrierScore", "NegativeLogLikelihood"),
         "calibrant.torch.report": ("CalibrationReport",),

@@ -13,9 +13,9 @@ from calibrant.measures.cumulative import cumulative
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.line.cox import calibration_intercept, calibration_slope
-from calibrant.measures.listed import METRICS
 from calibrant.measures.loess.ici import check_span, integrated_calibration_index
 from calibrant.measures.loess.loess import SPAN
+from calibrant.measures.means.log_loss_skill import LOG_LOSS_SKILL
 from calibrant.measures.means.oe_ratio import observed_expected_ratio
 from calibrant.measures.measure import Measure
 from calibrant.measures.ranking.ranking import Placements, area_bound
@@ -249,7 +249,7 @@ class ObservedExpectedRatio(_TableFunction):
     _bound = lambda cells: 0.0  # noqa: ARG005, E731
 
 
-def _metric_of(measure: Measure) -> type[_TableFunction]:
+def _metric_of(name: str, measure: Measure) -> type[_TableFunction]:
     """Return the metric of a measure of the judged event's table."""
     bound = measure.bound
 
@@ -264,12 +264,12 @@ def _metric_of(measure: Measure) -> type[_TableFunction]:
     attributes = {
         "__doc__": doc,
         "__module__": __name__,
-        "__qualname__": measure.metric,
+        "__qualname__": name,
         "higher_is_better": {"lower": False, "higher": True, "neither": None}[measure.better],
         "_function": staticmethod(lambda table: measure.value(Event(table=table))),
         "_bound": staticmethod(_bound),
     }
-    return type(measure.metric, (_TableFunction,), attributes)
+    return type(name, (_TableFunction,), attributes)
 
 
-globals().update({name: _metric_of(measure) for name, measure in METRICS.items()})
+LogLossSkill = _metric_of("LogLossSkill", LOG_LOSS_SKILL)
