@@ -150,6 +150,9 @@ def _unusual() -> Cases:
     yield "comparison: classwise", lambda: compare(*classwise[:3], notion="classwise")
     yield "comparison: classwise, of sketches", lambda: _of_sketches(classwise, {}, {}, paired=None)
     yield "comparison: names", lambda: compare(p, q, y, names=("old", "new"), ignore_index=-1)
+    further = ["auroc", "oe_ratio", "calibration_slope", "log_loss_skill", _detailed(law=True)]
+    for design, given in MAIN_DESIGNS.items():
+        yield f"comparison: further measures, {design}", lambda g=given: compare(p, q, y, measures=further, **g)
     yield "comparison: logits", lambda: compare({"a": logit(p), "b": q}, y, logits={"a": True})
     yield "comparison: names of classes", lambda: compare(*CLASSES[:2], _WORDS[CLASSES.targets], class_names=_NAMES)
     yield "comparison: images", lambda: compare(_IMAGES.probs, _IMAGES.other, _IMAGES.targets)
@@ -332,6 +335,7 @@ def _detailed(*, law: bool) -> Any:
         label="own",
         meaning="The size of the mean gap.",
         computed="It is the size of the mean gap over {bins}",
+        misleads="Always.",
         sources=("Nobody 2026",),
         value=lambda event: float(abs(event.table.residuals.sum()) / event.table.total),
         judges="event",
@@ -344,6 +348,9 @@ def _detailed(*, law: bool) -> Any:
         link="identity",
         profiles=frozenset({"standard"}),
         details=lambda _: {"a fact": 1},
+        caution=lambda _: {"flag": "a warning"},
+        influence=lambda event: np.full((2, len(event.table)), 1 / event.table.total),
+        origin=0.5,
         bound=lambda _: 0.001,
         interval=interval,
         implied=lambda _: 0.3,
