@@ -302,12 +302,17 @@ def _of_rows(
         names=predictions.class_names,
         histograms=histograms,
         class_rows=None if uppers is None else ClassRows(predictions, uppers),
-        flag="" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4))),
+        flag=_few_decide(weights),
         counted=_counted(n, weights),
         choices=_choices(predictions, n),
         numbers=numbers,
     )
     return data if labels is None else _in_clusters(data, predictions, reading, labels, several=several)
+
+
+def _few_decide(weights: NDArray[np.float64] | None) -> str:
+    """Return a warning where the weights of few rows decide, or nothing."""
+    return "" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4)))
 
 
 def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, NDArray[np.float64] | None]:
