@@ -134,8 +134,8 @@ def _by_independent_rows(
 ) -> Comparison:
     """Compare models on the same independent rows; ``lone`` says that clusters of one row each were given."""
     suffix, n = LONE if lone else "", models[0].n
-    tests = {model.name: table_test(ReliabilityTable.pool(model.events), settings.n_bins) for model in models}
     rows = [model.in_rows(settings.n_bins) for model in models]
+    tests = {model.name: table_test(model.event.table, settings.n_bins) for model in rows}
     return Comparison(
         **facts,
         names=tuple(model.name for model in rows),
