@@ -88,6 +88,19 @@ def test_the_interval_is_symmetric_on_the_link(link):
     assert (estimate.low, estimate.high) == pytest.approx((back(to(share) - half), back(to(share) + half)), rel=1e-9)
 
 
+@pytest.mark.parametrize("link", ["identity", "log", "logit"])
+@pytest.mark.parametrize("outcome", [0, 1])
+@pytest.mark.parametrize("clusters", [None, [0, 0, 1, 1]])
+def test_rows_that_are_alike_do_not_tell_how_a_measure_varies(link, outcome, clusters):
+    p, y = np.array([0.6, 0.7, 0.8, 0.9]), np.full(4, outcome)
+    estimate = calibrant.evaluate(p, y, clusters=clusters, measures=[precision(link)], n_resamples=0)["precision"]
+    assert estimate.value == outcome
+    assert math.isnan(estimate.low)
+    assert estimate.method.startswith("no interval: these rows do not tell how the measure varies")
+    difference = calibrant.compare(p, p[::-1], y, clusters=clusters, measures=[precision(link)]).pairs[0]["precision"]
+    assert difference.method.startswith("no interval: these data do not tell how the difference varies")
+
+
 def test_clusters_of_equal_size_have_students_interval_of_their_sums():
     p, _, y, labels = drawn(3, each=6, sd=1.0)
     p = np.round(p, 2)  # few scores, of one coarse cell each: the sums of buckets are exact
@@ -229,6 +242,7 @@ def test_measures_that_models_cannot_be_compared_by(measures, message):
     ("values", "got"),
     [
         (lambda _: 0.0, r"an array \(\) of float64"),
+        (lambda _: [[0.0], [0.0, 1.0]], r"an array \(0,\) of object"),
         (lambda _: np.zeros((2, 3)), r"an array \(2, 3\) of float64"),
         (lambda event: np.full((2, len(event.table)), "a"), r"an array \(2, 40\) of <U1"),
         (lambda event: np.full((2, len(event.table)), np.nan), "NaN or infinity among them"),

@@ -201,7 +201,7 @@ class Inference(Memo):
         """Return the interval of a measure from its variance, symmetric on its link."""
         value, variance = self.event.value(measure), self.variance(measure)
         if variance is None:
-            return Interval(math.nan, math.nan, "no interval: no variance is known for this measure")
+            return Interval(math.nan, math.nan, "no interval: these rows do not tell how the measure varies")
         return linked_interval(value, variance, self.level, measure.link)
 
     def replicates_of(self, measure: Computable) -> Float64s:

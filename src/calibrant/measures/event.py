@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -17,10 +17,12 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.statistics.cells import Cells, pooled
 from calibrant.statistics.design import Clustered, Independent, Influence
-from calibrant.statistics.intervals import link_slope
+from calibrant.statistics.intervals import has_link, link_slope
 from calibrant.statistics.null import Interval, Law
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
+
+_ROUNDING: Final = 1e-20  # relative: a smaller sum of squares around a mean is rounding
 
 
 class Computable(Protocol):
@@ -121,12 +123,21 @@ class Event(Memo):
         return self._values[measure]
 
     def influence(self, measure: Computable) -> Influence | None:
-        """Return what each row adds to a measure, on the scale of its link; None if it has no influence here."""
+        """Return what each row adds to a measure, on the scale of its link; None if it has no influence here.
+
+        None also where the link of the value is infinite, and where no row adds more than another: the rows then do not
+        tell how the measure varies.
+        """
         influence = None if measure.influence is None else measure.influence(self)
         if influence is None or isinstance(influence, Influence):
             return influence
-        slope = link_slope(self.value(measure), measure.link)
-        return Influence.of_cells(Cells(self.table), slope * as_influence(measure, influence, self.table))
+        cells, values = Cells(self.table), as_influence(measure, influence, self.table)
+        value = self.value(measure)
+        if not has_link(value, measure.link):
+            return None
+        made = Influence.of_cells(cells, link_slope(value, measure.link) * values)
+        size = float(np.sum(self.table.own_weights * values**2)) * link_slope(value, measure.link) ** 2
+        return made if made.square > _ROUNDING * size else None
 
     def bound(self, measure: Computable) -> float:
         """Return the certified error of the value: 0 if the value is exact, NaN if no bound is known."""
@@ -193,7 +204,10 @@ def certified(bound: Callable[[GridCells, Event], float]) -> Callable[[Event], f
 def as_influence(measure: Computable, values: Any, table: ReliabilityTable) -> Float64s:
     """Return the influence of a measure as an array; reject anything but two finite numbers for each row of a table."""
     shape = (2, len(table))
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of several lengths
+        array = np.empty(0, object)
     got = f"an array {array.shape} of {array.dtype}"
     if array.shape == shape and array.dtype.kind in "fiu":
         if np.isfinite(array).all():

@@ -40,9 +40,6 @@ from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered, details_of
 from calibrant.statistics.groups import GroupTest
 from calibrant.statistics.resampling import Resampling
 
-_ONE_CLUSTER: Final = "rows of one cluster: they tell nothing of other clusters"
-_NO_LAW: Final = "too few outcomes expected for a test without resamples: pass n_resamples=1000"
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Settings:

@@ -31,6 +31,11 @@ _METHODS: Final = {"identity": NORMAL, "log": "normal, of the logarithm", "logit
 _LARGEST: Final = 700.0  # exp of more is no float
 
 
+def has_link(value: float, link: Link) -> bool:
+    """Return whether the link of a value is finite."""
+    return math.isfinite(value) and (link == "identity" or (value > 0 and (link == "log" or value < 1)))
+
+
 def link_slope(value: float, link: Link) -> float:
     """Return how much the link of a value grows with it."""
     return 1.0 if link == "identity" else 1 / value if link == "log" else 1 / (value * (1 - value))
