@@ -161,7 +161,9 @@ def test_probabilities_take_a_short_way_through_evaluate() -> None:
     for probs, targets in stops.examples().values():
         route = stops.stops_of(calibrant.evaluate, probs, targets)
         assert route[0] == ("report.evaluation", "evaluate")
-        assert {"inputs.predictions", "inputs.notions", "kernels.reference"} <= stops.visits_of(route).keys()
+        visits = stops.visits_of(route)
+        assert {"inputs.predictions", "inputs.notions"} <= visits.keys()
+        assert any(module.startswith("kernels.") for module in visits), "which module depends on the kernels that were asked for"
         assert len(route) <= 70
         assert stops.returns_of(route) <= 45
 
