@@ -105,7 +105,8 @@ class Evidence:
     def _evidence(self, test: TestResult) -> Finding:
         ece = self.estimates["ece"]
         upper = math.nan if ece.floor is None else ece.floor.upper
-        facts = {"p_value": test.p_value, "leading": self._leading(test), "ece": ece.value, "upper": upper}
+        ends = {"low": ece.low, "high": ece.high}
+        facts = {"p_value": test.p_value, "leading": self._leading(test), "ece": ece.value, "upper": upper, **ends}
         return Finding(Code.MISCALIBRATED if self._rejected else Code.NO_EVIDENCE, facts)
 
     def _mean(self) -> Finding:

@@ -22,7 +22,7 @@ from calibrant.render.style import (
     wrapped,
 )
 from calibrant.render.tables import Column, Table
-from calibrant.render.words import INDEPENDENT, LEADING, chance, in_clusters, rows_text, worst
+from calibrant.render.words import chance, classes_text, in_clusters, rows_text, texts, worst
 from calibrant.statistics.resampling import alpha_of
 
 _NAME: Final = 24  # characters of a model's name
@@ -34,11 +34,10 @@ def labels_of(summary: Summary) -> dict[str, str]:
 
 
 def headline(summary: Summary) -> str:
-    """Return the numbers of rows and models and the judged event, in words."""
-    classes = summary["n_classes"]
-    of_classes = f" of {classes:,} classes" if classes else ""
-    rows = f"{rows_text(summary['n'])}{of_classes}{in_clusters(summary['clusters'])}"
-    return f"{rows}, {len(summary['models'])} models · {evaluated_event(summary)}"
+    """Return the numbers of rows and models and the evaluated event, in words."""
+    rows, models = f"{rows_text(summary['n'])}{in_clusters(summary['clusters'])}", f"{len(summary['models'])} models"
+    parts = filter(None, [rows, classes_text(summary), models])
+    return f"{', '.join(parts)} ({evaluated_event(summary)})"
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
@@ -62,28 +61,28 @@ def verdict(summary: Summary) -> list[str]:
     sentences = [_tolerated(pair) for pair in pairs if pair["decision"] is not None]
     sentences += [_decision(pair, summary) for pair in pairs]
     if len(pairs) == 1:
-        sentences += _sharpness(pairs[0])
+        sentences += _sharpness(pairs[0], summary)
     else:
         sentences.append(
-            f"The p-values are adjusted for {len(pairs)} pairs (Holm); each interval is for one pair alone."
+            f"The p-values are Holm-adjusted for {len(pairs)} pairs; each confidence interval is for one pair."
         )
     if summary["independent"]:
-        sentences.append("The models are of independent rows: the squares of their errors are added.")
+        sentences.append("The models were evaluated on independent rows, so the variances of their errors add.")
     elif not summary["paired"]:
-        sentences.append("Sketches hold no single rows: intervals add both models' errors, so they are safe but wide.")
+        sentences.append("Sketches contain no single rows, so the confidence intervals are conservative.")
     sentences += _model_verdicts(summary)
+    if summary["clusters"] is None:
+        sentences.append("Confidence intervals and p-values assume independent rows.")
     flags = [pair["estimates"][summary["decides"]]["details"].get("flag") for pair in pairs]
     return sentences + [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
 
 
 def remarks(summary: Summary) -> list[str]:
     """Return the remarks below the numbers."""
-    notes = [INDEPENDENT] if summary["clusters"] is None else []
-    if summary["lone_groups"]:
-        notes.append(
-            f"groups that not all sketches have are not compared: {', '.join(map(short, summary['lone_groups']))}"
-        )
-    return notes
+    if not summary["lone_groups"]:
+        return []
+    names = ", ".join(map(short, summary["lone_groups"]))
+    return [f"only groups present in every sketch are compared, not: {names}"]
 
 
 def deciding(pair: Pair, summary: Summary) -> str:
@@ -98,26 +97,21 @@ def _decision(pair: Pair, summary: Summary) -> str:
     if estimate["p_value"] > alpha_of(summary["level"]):
         return f"No evidence in {rows_text(summary['n'])} that {first} or {second} is better calibrated ({p})."
     better, worse = (second, first) if estimate["value"] > 0 else (first, second)
-    return (
-        f"{better} is better calibrated than {worse} ({p}): its squared calibration error is smaller by "
-        f"{_size(estimate)}."
-    )
+    size = _size(estimate, summary)
+    return f"{better} is better calibrated than {worse} ({p}): its squared calibration error is smaller by {size}."
 
 
 def _model_verdicts(summary: Summary) -> list[str]:
-    """Return whether each model by itself is calibrated; in one sentence if none of them is."""
+    """Return whether each model shows evidence of miscalibration; in one sentence if all of them do."""
     tests = summary["tests"]
     p_values = {name: f"p {chance(test['p_value'])}" for name, test in tests.items()}
-    leading = {name: LEADING[test["details"]["leading"]] for name, test in tests.items()}
     rejected = [name for name, test in tests.items() if test["p_value"] <= alpha_of(summary["level"])]
     if len(rejected) == len(tests) > 1:
-        every = "Both models are" if len(tests) == 2 else f"All {len(tests)} models are"
-        each = ", ".join(f"{short(name)} ({p_values[name]}, mostly {leading[name]})" for name in tests)
-        return [f"{every} miscalibrated: {each}."]
+        every = "Both models" if len(tests) == 2 else f"All {len(tests)} models"
+        each = ", ".join(f"{short(name)} ({p_values[name]})" for name in tests)
+        return [f"{every} show evidence of miscalibration: {each}."]
     return [
-        f"{short(name)} by itself: miscalibrated ({p_values[name]}), mostly {leading[name]}."
-        if name in rejected
-        else f"{short(name)} by itself: no evidence of miscalibration ({p_values[name]})."
+        f"{short(name)}: {'evidence' if name in rejected else 'no evidence'} of miscalibration ({p_values[name]})."
         for name in tests
     ]
 
@@ -134,33 +128,36 @@ def is_worse(summary: Summary) -> bool:
 
 def _tolerated(pair: Pair) -> str:
     """Return whether the second model's ECE is larger by more than the tolerance."""
-    decision, first, second = pair["decision"], short(pair["first"]), short(pair["second"])
-    bound = f"one-sided bound, {percent(decision['level'])}"
-    difference = f"The ECE of {second} minus that of {first} is at"
+    decision, tolerance = pair["decision"], pair["decision"]["tolerance"]
+    bound = f"{percent(decision['level'])} confidence bound"
+    difference = f"The ECE of {short(pair['second'])} minus the ECE of {short(pair['first'])}"
+    ends = [end for end in (decision["low"], decision["high"]) if end is not None]
+    low, high = texts(ends, 4, [tolerance], "+") if len(ends) == 2 else ("", "")
     if decision["state"] == "proven":
-        return f"{difference} most {decision['high']:+.4f}: below the tolerance of {decision['tolerance']:g} ({bound})."
+        return f"{difference} is within the tolerance of {tolerance:g}: upper {bound} {high}."
     if decision["state"] == "disproven":
-        return f"{difference} least {decision['low']:+.4f}: above the tolerance of {decision['tolerance']:g} ({bound})."
+        return f"{difference} exceeds the tolerance of {tolerance:g}: lower {bound} {low}."
     more = decision["more_rows"]
-    rest = "" if more is None else f" About {more:,} more rows would show it."
-    larger = f"larger by more than {decision['tolerance']:g} than that of {first}"
-    return f"Not decided whether the ECE of {second} is {larger}.{rest}"
+    rest = "" if more is None else f" About {more:,} more rows would settle it if the true difference is the estimate."
+    bounds = f": {bound}s of the difference of the ECEs {low} and {high}" if high else ""
+    return f"Inconclusive for a tolerance of {tolerance:g}{bounds}.{rest}"
 
 
-def _sharpness(pair: Pair) -> list[str]:
+def _sharpness(pair: Pair, summary: Summary) -> list[str]:
     """Return which model has the better Brier score, if the rows show it. Calibration is only a part of it."""
     estimate = pair["estimates"]["brier"]
     if estimate["low"] is None or estimate["low"] <= 0 <= estimate["high"]:
         return []
     better = short(pair["second"] if estimate["value"] > 0 else pair["first"])
-    return [f"By the Brier score, which also rewards discrimination, {better} is better by {_size(estimate)}."]
+    size = _size(estimate, summary)
+    return [f"By the Brier score, which also rewards discrimination, {better} is better by {size}."]
 
 
-def _size(estimate: Facts) -> str:
-    """Return the size of a difference and, in brackets, its interval, which excludes 0."""
-    places = _places(estimate)
+def _size(estimate: Facts, summary: Summary) -> str:
+    """Return the size of a difference with its interval, which excludes 0."""
     ends = sorted(abs(estimate[end]) for end in ("low", "high"))
-    return f"{abs(estimate['value']):.{places}f} ({ends[0]:.{places}f} to {ends[1]:.{places}f})"
+    value, low, high = texts([abs(estimate["value"]), *ends], _places(estimate), [0.0])
+    return f"{value} ({percent(summary['level'])} CI {low} to {high})"
 
 
 # ---------------------------------------------------------------- the numbers
@@ -201,7 +198,7 @@ def _models(summary: Summary, style: Style) -> list[str]:
 
 def _pair(pair: Pair, summary: Summary, style: Style) -> list[str]:
     title = f"{short(pair['first'], _NAME)} minus {short(pair['second'], _NAME)}"
-    interval = f"  with {percent(summary['level'])} intervals"
+    interval = f"  with {percent(summary['level'])} CI"
     lines = [style.bold(title) + style.faint(interval)]
     if len(title + interval) > style.width:
         lines = [style.bold(title), style.faint(interval)]
@@ -238,7 +235,7 @@ def groups(place: int, summary: Summary) -> tuple[str, Table, str]:
     ]
     title = f"{short(pair['first'], _NAME)} minus {short(pair['second'], _NAME)}, {labels_of(summary)[decides]}"
     number_of_tests = sum(len(summary["pairs"]) for group in groups if not group["flag"])
-    note = f"One model is better calibrated, after Holm's correction for {number_of_tests} comparisons: {sum(marked)}"
+    note = f"one model is better calibrated after Holm correction: {sum(marked)} of {number_of_tests} comparisons"
     return f"Groups: {title}", Table.of(f"groups-{place + 1}", columns, marked=marked), note
 
 
@@ -246,7 +243,7 @@ def _differences(parts: Sequence[Facts], level: float) -> list[Column]:
     """Return the columns of differences and their intervals."""
     values, ends = zip(*map(difference, parts), strict=True)
     exact = {name: [part[name] for part in parts] for name in ("value", "low", "high")}
-    return [Column("difference", values, exact), Column(f"{percent(level)} interval", ends, {})]
+    return [Column("difference", values, exact), Column(f"{percent(level)} CI", ends, {})]
 
 
 def worst_groups(table: Table) -> list[int]:
@@ -273,7 +270,7 @@ def _groups(place: int, summary: Summary, style: Style) -> list[str]:
     notes = [f"* {note}"]
     if len(names) > len(listed):
         more = len(names) - len(listed)
-        notes.append(f"the other {more:,} groups: --json or --html, in Python comparison.groups")
+        notes.append(f"for the other {more:,} groups, use --json, --html, or comparison.groups in Python")
     return [style.bold(title), style.faint(head), *lines, *(style.faint(line) for line in paragraphs(notes, style))]
 
 
@@ -313,14 +310,14 @@ def note_of(name: str, estimate: Facts, summary: Summary) -> str:
     """Return the remark on a difference."""
     details = estimate["details"]
     if estimate["low"] is None:
-        return str(details.get("reason", "no interval from a single row"))
+        return str(details.get("reason", "no interval: it needs at least two rows"))
     if name == summary["decides"]:
         return f"decides: p {chance(estimate['p_value'])}"
     if summary["measures"][name]["binning"] is not None:
-        return f"{summary['n_bins']} bins; safe, hence wide"
+        return f"{summary['n_bins']} bins; conservative"
     if "only_first" not in details:
         return ""
-    return f"right alone: {details['only_first']:,.6g} and {details['only_second']:,.6g} rows"
+    return f"correct only in the first: {details['only_first']:,.6g}; only in the second: {details['only_second']:,.6g}"
 
 
 def _places(estimate: Facts) -> int:

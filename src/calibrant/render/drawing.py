@@ -49,8 +49,8 @@ _MARKS: Final = 25  # points of a line that a page describes
 
 #: The labels of the axes by notion, score and event rate, and the words for outcomes 1 and 0.
 AXES: Final = {
-    "top-label": ("confidence of the predicted class", "share right", "right", "wrong"),
-    "positive": ("predicted probability", "share that happened", "happened", "did not happen"),
+    "top-label": ("confidence", "accuracy", "correct", "incorrect"),
+    "positive": ("predicted probability", "observed frequency", "events", "non-events"),
 }
 
 
@@ -228,7 +228,7 @@ def _point(drawn: _Diagram, b: int, most: float) -> dict[str, Any]:
     x, y, (left, width) = drawn.x.at(mean_score), drawn.y.at(event_rate), drawn.place(b)
     words = [
         f"{drawn.range(b)}: {rows_words(bins['counts'][b])} ({share_text(share)})",
-        f"claimed {write(mean_score)}, {drawn.words[2]} {write(event_rate)}",
+        f"predicted {write(mean_score)}, observed {write(event_rate)}",
     ]
     point: dict[str, Any] = {
         "x": x,
@@ -240,11 +240,11 @@ def _point(drawn: _Diagram, b: int, most: float) -> dict[str, Any]:
         "width": round(width, 1),
     }
     if low is not None and drawn.level is not None:
-        words.append(f"{percent(drawn.level)} interval {write(low)} to {write(high)}")
+        words.append(f"{percent(drawn.level)} CI {write(low)} to {write(high)}")
         point |= {"low": drawn.height(low), "high": drawn.height(high)}
     if least is not None:
         point |= {"least": drawn.height(least), "greatest": drawn.height(greatest)}
-        words.append(f"if calibrated, {write(least)} to {write(greatest)}" + (": outside" if outside else ""))
+        words.append(f"consistency band {write(least)} to {write(greatest)}" + " (outside)" * outside)
     return {**point, "text": "; ".join(words)}
 
 
@@ -268,10 +268,10 @@ def _curve(drawn: _Diagram, curve: Columns) -> dict[str, Any]:
 
     marks = []
     for i in steps(len(scores), LISTED):
-        text = f"score {write(scores[i])}: {drawn.words[2]} {write(rates[i])}"
+        text = f"predicted {write(scores[i])}, observed {write(rates[i])}"
         if curve["confidence_lows"][i] is not None and drawn.level is not None:
             ends = f"{write(curve['confidence_lows'][i])} to {write(curve['confidence_highs'][i])}"
-            text += f"; {percent(drawn.level)} band {ends}{' (simultaneous)' * simultaneous}"
+            text += f"; {percent(drawn.level)} confidence band {ends}{' (simultaneous)' * simultaneous}"
         marks.append((x.at(scores[i]), y.at(rates[i]), text))
     return {
         "path": line((x.at(score), y.at(rate)) for score, rate in zip(scores, rates, strict=True)),
@@ -335,8 +335,8 @@ def _alt(points: Sequence[Mapping[str, Any]], notion: str) -> str:
     score, rate = AXES[notion][:2]
     bins = f"{len(points)} bin{'s' * (len(points) != 1)}"
     tested = any("least" in point for point in points)
-    noise = f"; {sum(point['outside'] for point in points)} outside noise" if tested else ""
-    return f"Reliability diagram of {bins}: the {rate} against the {score}{noise}"
+    outside = f"; {sum(point['outside'] for point in points)} outside the consistency band" if tested else ""
+    return f"Reliability diagram with {bins}: {rate} against {score}{outside}"
 
 
 # ---------------------------------------------------------------- a diagram of one class or group
@@ -475,7 +475,7 @@ def _decision_curve(panel: Facts, summary: Summary) -> Picture:
     def described(i: int) -> str:
         text = f"threshold {thresholds[i]:.2f}: net benefit {benefits[i]:.4f}"
         if level is not None and lows[i] is not None:
-            text += f", {percent(level)} interval {ends_text(lows[i], highs[i])}"
+            text += f", {percent(level)} CI {ends_text(lows[i], highs[i])}"
         return f"{text}; treat all {everyone[i]:.4f}"
 
     ends = {"low": lows, "high": highs}
@@ -488,9 +488,9 @@ def _decision_curve(panel: Facts, summary: Summary) -> Picture:
     method = str(panel["method"])
     note = f"{method[:1].upper()}{method[1:]}"
     if level is not None:
-        columns.insert(2, Column(f"{percent(level)} interval", list(map(ends_text, lows, highs)), ends))
+        columns.insert(2, Column(f"{percent(level)} CI", list(map(ends_text, lows, highs)), ends))
         of_clusters = f" of {LEAST_CLUSTERS} clusters" * is_clustered(summary)
-        note = f"An interval is for one threshold, and needs {LEAST_ROWS} treated rows{of_clusters}"
+        note = f"A confidence interval is for one threshold and needs at least {LEAST_ROWS} treated rows{of_clusters}"
     table = Table.of("decision-curve", columns, texts=())
     reached = [i for i, treated in enumerate(all_treated) if treated >= LEAST_ROWS]
     return Picture(
@@ -501,14 +501,14 @@ def _decision_curve(panel: Facts, summary: Summary) -> Picture:
             {"other": everyone[shown], "curve": benefits[shown]},
             band=None if level is None else (lows[shown], highs[shown]),
             ends=((0.0, thresholds[shown][-1]), (-0.15 * most, top)),
-            axes=("threshold of action", "net benefit"),
+            axes=("threshold probability", "net benefit"),
             described=described,
         ),
-        caption="Outcomes found for each row, less the false alarms, each at the odds of the threshold. Treating "
-        f"nobody has net benefit 0. The scores are of use where they are above both. {note}.",
+        caption="Net benefit = TP/n - FP/n × t/(1 - t) at threshold t. Treating nobody has net benefit 0. The model is "
+        f"useful at thresholds where its net benefit is above those of treating all and of treating nobody. {note}.",
         table=table.of_rows(_equally_far(thresholds, reached or range(len(thresholds)))),
         brief=table.of_rows(_round(thresholds, reached or [0])),
-        keys=[("curve", "act on the scores"), ("other", "treat all"), ("zero", "treat none")],
+        keys=[("curve", "model"), ("other", "treat all"), ("zero", "treat none")],
     )
 
 
@@ -528,15 +528,15 @@ def _murphy_curve(panel: Facts, summary: Summary) -> Picture:
             thresholds,
             {"other": base, "curve": scores},
             ends=((0.0, 1.0), (0.0, 1.08 * max(*scores, *base, 1e-6))),
-            axes=("threshold of action", "mean elementary score"),
+            axes=("threshold probability", "mean elementary score"),
             described=lambda i: f"threshold {thresholds[i]:.2f}: {scores[i]:.4f}; base rate {base[i]:.4f}",
         ),
-        caption="The mean loss of acting above each threshold t: a false alarm costs t, a missed outcome 1 - t. Lower "
-        "is better. Twice the area is the Brier score. Where one forecast is below another at every threshold, every "
-        "proper score prefers it.",
+        caption="The mean loss of acting above threshold t, where a false positive costs t and a false negative 1 - t. "
+        "Lower is better. Twice the area under the curve is the Brier score. If the curve of one model is below the "
+        "curve of another at every threshold, every proper score prefers that model.",
         table=table.of_rows(_equally_far(thresholds, every)),
         brief=table.of_rows(_round(thresholds, every)),
-        keys=[("curve", "the scores"), ("other", "always the base rate")],
+        keys=[("curve", "model"), ("other", "base rate for every row")],
     )
 
 
@@ -545,8 +545,8 @@ def _roc_curve(panel: Facts, _: Summary) -> Picture:
     texts = ["none" if threshold is None else f"{threshold:.3f}" for threshold in thresholds]
     columns = [
         Column("threshold", texts, {"threshold": thresholds}),
-        Column("hits", [f"{share:.3f}" for share in hits], {"hits": hits}),
-        Column("false alarms", [f"{share:.3f}" for share in alarms], {"false_alarms": alarms}),
+        Column("true positive rate", [f"{share:.3f}" for share in hits], {"hits": hits}),
+        Column("false positive rate", [f"{share:.3f}" for share in alarms], {"false_alarms": alarms}),
     ]
     return Picture(
         name="roc-curve",
@@ -555,14 +555,14 @@ def _roc_curve(panel: Facts, _: Summary) -> Picture:
             alarms,
             {"curve": hits},
             ends=((0.0, 1.0), (0.0, 1.0)),
-            axes=("share of false alarms", "share of hits"),
-            described=lambda i: f"threshold {texts[i]}: hits {hits[i]:.3f}, false alarms {alarms[i]:.3f}",
+            axes=("false positive rate (1 - specificity)", "true positive rate (sensitivity)"),
+            described=lambda i: f"threshold {texts[i]}: sensitivity {hits[i]:.3f}, specificity {1 - alarms[i]:.3f}",
             diagonal=True,
         ),
-        caption="Hits against false alarms for every threshold. It says how well the scores tell cases apart, and "
-        "nothing of calibration: an increasing map of the scores leaves it as it is.",
+        caption="The true positive rate against the false positive rate for every threshold. It shows discrimination, "
+        "not calibration. An increasing transformation of the scores does not change it.",
         table=Table.of("roc-curve", columns, texts=()).of_rows(steps(len(hits), _LISTED)),
-        keys=[("curve", "the scores"), ("ideal", "no discrimination")],
+        keys=[("curve", "model"), ("ideal", "no discrimination")],
     )
 
 
@@ -664,11 +664,11 @@ def _forest(name: str, forest: Facts, order: Sequence[int], summary: Summary) ->
             continue
         words = f"{forest['groups'][i]}: {label} {number(value)}"
         if low is not None and level is not None:
-            words += f"; {percent(level)} interval {ends_text(low, high)}"
+            words += f"; {percent(level)} CI {ends_text(low, high)}"
         rows.append(Row(forest["groups"][i], value, None if low is None else (low, high), None, False, words))
     columns = {"group": forest["groups"], "value": forest["values"], "low": forest["lows"], "high": forest["highs"]}
     texts = [[forest["groups"][i], *forest_cells(forest, i, level is not None)] for i in order]
-    headings = ["group", label, *([f"{percent(level)} interval"] if level is not None else [])]
+    headings = ["group", label, *([f"{percent(level)} CI"] if level is not None else [])]
     return Picture(
         name=f"{name.replace('_', '-')}-of-groups",
         heading=f"{label} by group",
@@ -688,11 +688,11 @@ def forest_cells(forest: Facts, i: int, with_interval: bool) -> list[str]:
 def heterogeneity(forest: Facts) -> str:
     """Return how much the groups differ, in words."""
     if forest["heterogeneity"] is None:
-        return f"Fewer than two groups can be compared, so their differences are not tested.{left_out(forest)}"
+        return f"Homogeneity is not tested, because fewer than two groups can be compared.{left_out(forest)}"
     share = f"{100 * forest['heterogeneity']:.0f} %"
     return (
-        f"Sampling error does not explain {share} of the variation between {forest['compared']:,} groups (I²). "
-        f"Cochran's test that all groups have one value: p {chance(forest['p_value'])}.{left_out(forest)}"
+        f"I² = {share} across {forest['compared']:,} groups; "
+        f"Cochran's Q test of homogeneity: p {chance(forest['p_value'])}.{left_out(forest)}"
     )
 
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
-from calibrant.render import comparison, drawing, tables, words
-from calibrant.render.drawing import AXES, Row
+from calibrant.render import comparison, drawing, tables, verdict, words
+from calibrant.render.drawing import Row
 from calibrant.render.methods import METHODS, shown_methods
 from calibrant.render.style import Estimate, Facts, Group, Summary, event_of, number, percent, shown, version
 from calibrant.results import Code
@@ -133,14 +133,14 @@ def facts(summary: Summary, sources: Facts, used: str) -> list[tuple[str, str]]:
     profile = PROFILES.get(summary.get("profile", ""), STANDARD)
     samples = summary.get("n_resamples")
     rows = [
-        ("rows judged", f"{summary['n']:,}"),
-        ("their weight", _weight(summary)),
-        ("event judged", event_of(summary)),
+        ("predictions", f"{summary['n']:,}"),
+        ("total weight", _weight(summary)),
+        ("event", event_of(summary)),
         ("labels" if summary["notion"] == "multilabel" else "classes", f"{n_classes:,}" if n_classes else ""),
-        ("bins", f"{summary['n_bins']:,}, a score on an edge belongs to the bin on its left"),
+        ("bins", f"{summary['n_bins']:,}, right-closed"),
         ("intervals", "not requested" if level is None else ""),
-        ("confidence", "" if level is None else f"{percent(level)} for every interval"),
-        ("noise floors", f"from {samples:,} samples of calibrated outcomes" if samples else ""),
+        ("confidence level", "" if level is None else percent(level)),
+        ("noise floors", f"{samples:,} simulated data sets" if samples else ""),
         ("profile", "" if profile is STANDARD else f"{profile.name}: {profile.meaning}"),
         *((f"no {name}", reason) for name, reason in profile.left_out.items() if not summary["listed"]),
         ("tolerance", _tolerated(summary)),
@@ -176,7 +176,7 @@ def _weight(summary: Summary) -> str:
 
 def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any]:
     level, test = summary["level"], summary["test"]
-    of_verdict = {"label": "verdict", "meaning": "The test of calibration.", "method": (test or {}).get("method")}
+    of_test = {"label": "test", "meaning": "The test of calibration.", "method": (test or {}).get("method")}
     of_measures = [
         {"label": words.label_of(summary, key), "meaning": _meaning(summary, key), "method": part["method"]}
         for key, part in words.shown_estimates(summary).items()
@@ -185,7 +185,7 @@ def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any
         "body": "report.html",
         "measured": "measure",
         "headline": _unbroken([words.headline(summary)])[0],
-        "verdict": _unbroken(words.verdict(summary)),
+        "verdict": _unbroken(verdict.verdict(summary)),
         "found": summary["findings"][0]["code"] in (Code.MISCALIBRATED, Code.DISPROVEN),
         "diagram": _diagram(summary),
         "diagram_tables": _diagram_tables(summary),
@@ -197,7 +197,7 @@ def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any
         "forests": drawing.forests(summary),
         "paper": (METHODS, shown_methods(summary)),
         "classes": _classes(summary, most_classes, is_page) if summary["classwise"] is not None else None,
-        "methods": [*([of_verdict] if test else []), *of_measures],
+        "methods": [*([of_test] if test else []), *of_measures],
     }
 
 
@@ -210,10 +210,10 @@ def _diagram(summary: Summary) -> dict[str, Any] | None:
 def _diagram_tables(summary: Summary) -> list[tables.Table]:
     if summary["diagram"] is None:
         return []
-    outcome_word, level = AXES[summary["notion"]][2], summary["level"]
+    level = summary["level"]
     write = tables.score_writer(rare=tables.is_rare(summary["diagram"]))
-    curves = [tables.curve(kind, points, outcome_word, level, write) for kind, points in summary["curves"].items()]
-    return [tables.diagram(summary["diagram"], outcome_word, level), *curves]
+    curves = [tables.curve(kind, points, level, write) for kind, points in summary["curves"].items()]
+    return [tables.diagram(summary["diagram"], level), *curves]
 
 
 def _noise(summary: Summary) -> dict[str, Any] | None:
@@ -230,7 +230,7 @@ def _meaning(summary: Summary, key: str) -> str:
 
 
 def _row(label: str, part: Estimate, summary: Summary) -> Row:
-    """Return the row of a measure: it is marked if it is beyond noise."""
+    """Return the row of a measure: it is marked if its p-value is significant."""
     p_value = part["p_value"]
     beyond = p_value is not None and p_value <= alpha_of(summary["level"])
     note = "" if p_value is None else f"p {tables.chance_text(p_value, summary['n_resamples'])}"
@@ -244,8 +244,10 @@ def _marked_row(label: str, part: Estimate, summary: Summary, marked: bool, note
     floor = None if part["floor"] is None else (part["floor"]["mean"], part["floor"]["upper"])
     texts = [
         f"{label}: {number(part['value'])}",
-        "" if ends is None else f"{percent(summary['level'])} interval {tables.ends_text(*ends)}",
-        "" if floor is None else f"noise {number(floor[0])}, up to {number(floor[1])}",
+        "" if ends is None else f"{percent(summary['level'])} CI {tables.ends_text(*ends)}",
+        ""
+        if floor is None
+        else f"calibrated: mean {number(floor[0])}, {percent(summary['level'])} below {number(floor[1])}",
         *notes,
     ]
     return Row(label, value, ends, floor, marked, "; ".join(filter(None, texts)))
@@ -275,25 +277,29 @@ def _groups(summary: Summary) -> dict[str, Any]:
         "listed": table.of_rows(drawn) if cut else table,
         "rest": table.of_rows(rest) if cut else None,
         "searched": len(groups) >= _GROUPS_SEARCHED,
-        "left_out": f"The {len(drawn):,} worst groups; the page lists the other {len(rest):,}, too." if cut else "",
+        "left_out": f"The {len(drawn):,} groups with the most evidence are drawn; the other {len(rest):,} are listed."
+        if cut
+        else "",
         "tiles": [_group_tile(group) for group in diagrams],
     }
 
 
 def _groups_words(groups: Sequence[Group], level: float | None) -> str:
-    """Return the numbers of groups and of tested groups, and the names that are called out, in words."""
+    """Return the numbers of groups and of tested groups, and the names of those that are flagged, in words."""
     many = f"{len(groups):,} group{'s' * (len(groups) != 1)}"
     if level is None:
         return f"{many}."
     tested = sum(group["adjusted_p_value"] is not None for group in groups)
     if not tested:
         return f"{many}, none with enough rows for a test."
-    called = [group["name"] for group in groups if group["called_out"]]
-    after = f", after Holm's correction for {tested:,} tests" if tested > 1 else ""
-    called_text = (
-        f"Miscalibrated{after}: {_listed(called)}." if called else f"No group is miscalibrated beyond noise{after}."
+    flagged = [group["name"] for group in groups if group["called_out"]]
+    after = " after Holm correction" if tested > 1 else ""
+    evidence = (
+        f"Evidence of miscalibration{after}: {_listed(flagged)}."
+        if flagged
+        else f"No group shows evidence of miscalibration{after}."
     )
-    return f"{many}, {tested:,} with enough rows for a test. {called_text}"
+    return f"{many}, {tested:,} with enough rows for a test. {evidence}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -313,7 +319,7 @@ def _group_tile(group: Group) -> dict[str, Any]:
 
 def _tile(name: str, text: str, marked: bool, picture: dict[str, Any]) -> dict[str, Any]:
     """Return a small diagram with its words."""
-    text += f"; ◆{_HARD_SPACE}miscalibrated" if marked else ""
+    text += f"; ◆{_HARD_SPACE}evidence of miscalibration" if marked else ""
     return {"name": name, "marked": marked, "text": text, "label": f"{name}: {text}", "picture": picture}
 
 
@@ -326,13 +332,13 @@ def _classes(summary: Summary, most: int, is_page: bool) -> dict[str, Any]:
     places: dict[int, list[int]] = {k: [] for k in range(total)}
     for i, k in enumerate(classes["bins"]["class"]):
         places[k].append(i)
-    shown = "the largest error first"
+    shown = f"Each {kind} is evaluated by its own probability, the largest error first."
     if total > most:
-        shown = f"the {most:,} with the largest errors"
-        shown += "; the tables have all" if is_page else "; the page of the report has all"
+        where = "the tables contain all" if is_page else "the page of the report contains all"
+        shown = f"The {most:,} {word} with the largest errors, each by its own probability; {where}."
     texts = (
-        f"Each {kind} by its own probability, {shown}. Larger points: more {counts} "
-        "(2 %, 20 % of all). Horizontal: claimed; vertical: happened; both from 0 to 1."
+        f"{shown} Horizontal axis: predicted; vertical axis: observed; both from 0 to 1. "
+        f"Larger points have more {counts} (steps at 2 % and 20 % of all)."
     )
     note = "" if adjusted is None else words.correction(adjusted, marked, kind, word)
     return {
@@ -365,13 +371,12 @@ def _class_tile(
 
 def _comparison(summary: Summary) -> dict[str, Any]:
     level = summary["level"]
-    outcome_word = AXES[summary["notion"]][2]
     models, files = [], []
     rare = all(map(tables.is_rare, summary["diagrams"].values()))  # one scale for all
     for i, (name, bins) in enumerate(summary["diagrams"].items()):
         picture = drawing.diagram(bins, {}, summary["notion"], level, histogram=False, rare=rare)
         models.append({"name": name, "diagram": picture, "label": f"{name}. {picture['alt']}"})
-        files.append(tables.diagram(bins, outcome_word, level, f"reliability-diagram-{i + 1}"))
+        files.append(tables.diagram(bins, level, f"reliability-diagram-{i + 1}"))
     labels = comparison.labels_of(summary)
     pair = summary["pairs"][0] if len(summary["pairs"]) == 1 else None
     return {
@@ -421,7 +426,7 @@ def _differences(summary: Summary, key: str) -> dict[str, Any] | None:
         note = comparison.note_of(key, part, summary)
         texts = [
             f"{pair['first']} minus {pair['second']}: {value}",
-            f"{percent(summary['level'])} interval {interval}" if interval else "",
+            f"{percent(summary['level'])} CI {interval}" if interval else "",
             note,
         ]
         good = part["value"] < 0 if summary["measures"][key]["better"] == "higher" else part["value"] > 0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrant.render import comparison, drawing, html, tables, words
+from calibrant.render import comparison, drawing, html, tables, verdict, words
 from calibrant.render.methods import METHODS, shown_methods
 from calibrant.render.style import Facts, Summary, shown
 
@@ -78,7 +78,7 @@ def _entity(character: str) -> str:
 
 
 def _report(summary: Summary, complete: bool) -> list[str]:
-    blocks = [*_verdict(words.verdict(summary)), text(words.headline(summary))]
+    blocks = [*_verdict(verdict.verdict(summary)), text(words.headline(summary))]
     measures = tables.measures(_shortened(summary, complete))
     blocks.append(_table(measures))
     for picture in drawing.pictures(summary):

@@ -68,10 +68,10 @@ _DIRECTIONS: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e
 Tone = Literal["good", "bad", "caution", ""]
 _COLOURS: Final = {"good": 32, "bad": 31, "caution": 33}  # green, red, yellow
 
-#: The judged event of each notion.
+#: The evaluated event of each notion.
 EVENTS: Final = {
     "positive": "outcome = 1",
-    "top-label": "whether the predicted class is right",
+    "top-label": "the predicted class is correct",
     "classwise": "each class separately",
     "multilabel": "each label separately",
 }
@@ -107,21 +107,21 @@ _ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-
 
 
 def event_of(summary: Summary) -> str:
-    """Return the judged event: by its column, where the source names it."""
+    """Return the evaluated event: by its column, where the source names it."""
     named = summary.get("source", {}).get("event")
     return short(named) if named else EVENTS[summary["notion"]]
 
 
 def evaluated_event(summary: Summary) -> str:
-    """Return the judged event for the first line; of two classes also the event that is not judged.
+    """Return the evaluated event for the first line; for two classes also the event that is not evaluated.
 
-    scikit-learn's scorers and displays judge that one, so that one model has two calibration errors.
+    scikit-learn's scorers and displays evaluate that one, so that one model has two calibration errors.
     """
     event = event_of(summary)
     if summary["notion"] != "top-label" or summary["n_classes"] != 2:
-        return f"judged: {event}"
+        return f"event: {event}"
     name = ((summary.get("classwise") or {}).get("names") or ["0", "1"])[1]
-    return f"judged: {event}, not the event of class {short(name)} (for that, pass its column alone)"
+    return f"event: {event}; to evaluate class {short(name)}, pass its column alone"
 
 
 def is_clustered(summary: Summary) -> bool:
@@ -140,14 +140,14 @@ def head(line: str, title: str, used: str, style: Style) -> list[str]:
 
 
 def paragraphs(sentences: Iterable[str], style: Style) -> list[str]:
-    """Return sentences as wrapped lines; no line begins with a per cent sign."""
+    """Return sentences as wrapped lines; no line begins with a percent sign."""
     return [line for sentence in sentences for line in wrapped(sentence, style, first="  ", later="    ")]
 
 
 def wrapped(sentence: str, style: Style, *, first: str = "", later: str = "") -> list[str]:
     """Return a sentence as lines of the style's width, the first and the later ones behind their indents.
 
-    A number stays on one line with its per cent sign, and a p-value with its "p =".
+    A number stays on one line with its percent sign, and a p-value with its "p =".
     """
     joined = shown(sentence, "?").replace(" %", "\N{NO-BREAK SPACE}%")
     joined = _P_VALUE.sub("\\1\N{NO-BREAK SPACE}\\2\N{NO-BREAK SPACE}", joined)
@@ -183,7 +183,7 @@ def number(value: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in per cent."""
+    """Return a share in percent."""
     return f"{100 * share:g} %"
 
 

@@ -95,7 +95,7 @@ def rows_words(count: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a share in per cent, to three digits."""
+    """Return a share in percent, to three digits."""
     return f"{100 * share:.3g} %"
 
 
@@ -105,7 +105,7 @@ def score_text(value: float | None, written: str = ".3f") -> str:
 
 
 def score_writer(*, rare: bool) -> Callable[[float | None], str]:
-    """Return how scores are written: with three decimal places, those of rare events with three digits."""
+    """Return how scores are written: with three decimal places, scores of rare events with three digits."""
     return partial(score_text, written=".3g") if rare else score_text
 
 
@@ -128,7 +128,7 @@ def chance_text(p_value: float | None, n_resamples: int = 0) -> str:
 # ---------------------------------------------------------------- the tables
 
 
-def diagram(bins: Facts, outcome_word: str, level: float | None, name: str = "reliability-diagram") -> Table:
+def diagram(bins: Facts, level: float | None, name: str = "reliability-diagram") -> Table:
     """Return the filled bins of a diagram."""
     filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
     write = score_writer(rare=is_rare(bins))
@@ -144,11 +144,11 @@ def diagram(bins: Facts, outcome_word: str, level: float | None, name: str = "re
         between("score", left=of("edges"), right=of("edges", 1)),
         Column(words.counted(bins["counts"]), list(map(words.amount, counts)), {"count": counts}),
         Column("share", list(map(share_text, shares)), {"proportion": shares}),
-        Column("claimed", list(map(write, mean_scores)), {"confidence": mean_scores}),
-        Column(outcome_word, list(map(write, event_rates)), {"accuracy": event_rates}),
+        Column("predicted", list(map(write, mean_scores)), {"confidence": mean_scores}),
+        Column("observed", list(map(write, event_rates)), {"accuracy": event_rates}),
     ]
     if level is not None and bins["lows"] is not None:
-        columns.append(between(f"{percent(level)} interval", low=of("lows"), high=of("highs")))
+        columns.append(between(f"{percent(level)} CI", low=of("lows"), high=of("highs")))
     if level is not None and bins["band_lows"] is not None:
         columns.append(between("if calibrated", band_low=of("band_lows"), band_high=of("band_highs")))
     return Table.of(name, columns)
@@ -159,7 +159,7 @@ def steps(n: int, most: int) -> list[int]:
     return sorted({round(i * (n - 1) / (most - 1)) for i in range(most)}) if n > 1 else [0]
 
 
-def curve(kind: str, points: Facts, outcome_word: str, level: float, write: Callable[[float | None], str]) -> Table:
+def curve(kind: str, points: Facts, level: float, write: Callable[[float | None], str]) -> Table:
     """Return the points of a curve with its bands; the page lists some of them."""
     listed = steps(len(points["scores"]), LISTED)
 
@@ -174,7 +174,7 @@ def curve(kind: str, points: Facts, outcome_word: str, level: float, write: Call
     bands = "simultaneous band" if points["bands"] == "simultaneous" else "band"
     columns = [
         of("score", "score", "scores"),
-        of(outcome_word, "rate", "rates"),
+        of("observed", "rate", "rates"),
         band(f"{percent(level)} {bands}", "confidence"),
         band("if calibrated", "consistency"),
     ]
@@ -185,9 +185,7 @@ def _interval(parts: Iterable[Estimate], level: float, writes: Iterable[Callable
     """Return the column of the intervals of estimates."""
     ends = [(part["low"], part["high"]) for part in parts]
     texts = [ends_text(*pair, write) for pair, write in zip(ends, writes, strict=False)]
-    return Column(
-        f"{percent(level)} interval", texts, {"low": [low for low, _ in ends], "high": [high for _, high in ends]}
-    )
+    return Column(f"{percent(level)} CI", texts, {"low": [low for low, _ in ends], "high": [high for _, high in ends]})
 
 
 def floors(parts: Iterable[Estimate]) -> tuple[list[float | None], list[float | None]]:
@@ -202,14 +200,14 @@ def number_texts(values: Iterable[float | None]) -> list[str]:
 
 
 def measures(summary: Summary) -> Table:
-    """Return every measure with its interval, floor and p-value."""
+    """Return every measure with its interval, noise floor and p-value."""
     shown, level = words.shown_estimates(summary), summary["level"]
     parts = list(shown.values())
     writes = [signed if summary["measures"][key]["signed"] else number for key in shown]
     values = [math.inf if words.is_infinite(part) else part["value"] for part in parts]
     columns = [
         Column("measure", [words.label_of(summary, key) for key in shown], {"measure": list(shown)}),
-        Column("value", list(map(words.value_text, parts, writes)), {"value": values}),
+        Column("estimate", list(map(words.value_text, parts, writes)), {"value": values}),
     ]
     if level is None:
         return Table.of("measures", columns)
@@ -217,8 +215,8 @@ def measures(summary: Summary) -> Table:
     tests = {"p_value": p_values, "error_bound": [part["error_bound"] for part in parts]}
     columns += [
         _interval(parts, level, writes),
-        Column("noise", number_texts(means), {"noise_mean": means}),
-        Column("up to", number_texts(uppers), {"noise_upper": uppers}),
+        Column("calibrated: mean", number_texts(means), {"noise_mean": means}),
+        Column(f"calibrated: {percent(level)} below", number_texts(uppers), {"noise_upper": uppers}),
         Column("p", [chance_text(p, summary["n_resamples"]) for p in p_values], tests),
     ]
     table = Table.of("measures", columns, minor=(3, 4))
@@ -267,7 +265,7 @@ def class_bins(summary: Summary) -> Table:
 
 
 def groups(summary: Summary) -> Table:
-    """Return the ECE of every group with its interval and floor, and the test of the group."""
+    """Return the ECE of every group with its interval and noise floor, and the test of the group."""
     groups, level = summary["groups"], summary["level"]
     names, eces = [group["name"] for group in groups], [group["ece"] for group in groups]
     counts, gaps = [group["report"]["n"] for group in groups], [group["mean_gap"]["value"] for group in groups]
@@ -275,7 +273,7 @@ def groups(summary: Summary) -> Table:
     columns = [
         Column("group", list(map(str, names)), {"group": names}),
         Column("rows", list(map(words.amount, counts)), {"rows": counts}),
-        Column("mean gap", list(map(signed, gaps)), {"mean_gap": gaps}),
+        Column("difference", list(map(signed, gaps)), {"mean_gap": gaps}),
         Column("ECE", list(map(number, values)), {"ece": values}),
     ]
     if level is None:
@@ -284,7 +282,9 @@ def groups(summary: Summary) -> Table:
     means, uppers = floors(eces)
     columns += [
         _interval(eces, level, repeat(number)),
-        Column("noise up to", number_texts(uppers), {"noise_mean": means, "noise_upper": uppers}),
+        Column(
+            f"calibrated: {percent(level)} below", number_texts(uppers), {"noise_mean": means, "noise_upper": uppers}
+        ),
         Column("p adjusted", [group["flag"] or chance_text(group["adjusted_p_value"]) for group in groups], tests),
     ]
     return Table.of("groups", columns, marked=tests["called_out"], minor=(5,))

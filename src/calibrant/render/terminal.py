@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from calibrant.measures.listed import BY_NAME
-from calibrant.render import drawing, tables, words
+from calibrant.render import drawing, tables, verdict, words
 from calibrant.render.methods import METHODS, shown_methods
 from calibrant.render.style import (
     GLYPHS,
@@ -26,9 +26,9 @@ from calibrant.render.style import (
     wrapped,
 )
 from calibrant.render.tables import Table, chance_text, ends_text
-from calibrant.render.words import amount, called_out, value_text, verdict
+from calibrant.render.words import amount, called_out, value_text
 
-__all__ = ["GLYPHS", "Style", "render", "verdict"]
+__all__ = ["GLYPHS", "Style", "render"]
 
 _CLASSES: Final = 5  # classes listed, the worst first
 _NAMED: Final = 3  # untested groups that are named
@@ -71,7 +71,7 @@ def render(
 
 def _verdict(summary: Summary, style: Style) -> list[str]:
     lines = []
-    for sentence, tone in words.toned_verdict(summary):
+    for sentence, tone in verdict.toned_verdict(summary):
         lines += lead(wrapped(sentence, style, first="  ", later="    "), tone, style)
     return lines
 
@@ -84,7 +84,7 @@ def _faint(notes: Sequence[str], style: Style) -> list[str]:
 
 
 def _numbers(summary: Summary, style: Style, complete: bool) -> list[str]:
-    """Return the table of the measures; narrow terminals lose the noise, then the p-values, then the intervals."""
+    """Return the table of the measures; narrow terminals lose the noise floors, the p-values, then the intervals."""
     level, shown = summary["level"], words.shown_estimates(summary, complete=complete)
     parts = list(shown.values())
     labels = [words.label_of(summary, key) for key in shown]
@@ -94,73 +94,74 @@ def _numbers(summary: Summary, style: Style, complete: bool) -> list[str]:
         notes = [*words.remarks(summary, complete=complete), *more]
         _, *lines = aligned([(f"  {{:<{width}}}", "", labels), ("{:>10}", "", [value_text(p, number) for p in parts])])
         return [*lines, *_faint(notes, style)]
-    with_ends, with_p, with_noise = (width + others <= style.width for others in (30, 39, 56))
+    with_ends, with_p, with_noise = (width + others <= style.width for others in (30, 39, 60))
     writes = [signed if summary["measures"][key]["signed"] else number for key in shown]
-    columns = [(f"  {{:<{width}}}", "", labels), ("{:>9}", "value", list(map(value_text, parts, writes)))]
+    columns = [(f"  {{:<{width}}}", "", labels), ("{:>9}", "estimate", list(map(value_text, parts, writes)))]
+    above = ""
     if with_ends:
         ends = [ends_text(part["low"], part["high"], write) for part, write in zip(parts, writes, strict=True)]
-        columns.append(("  {:^17}", f"{percent(level)} interval", ends))
+        columns.append(("  {:^17}", f"{percent(level)} CI", ends))
     if with_noise:
         means, uppers = map(tables.number_texts, tables.floors(parts))
-        columns += [("  {:>7}", "noise", means), ("{:>8}", "up to", uppers)]
+        columns += [("  {:>7}", "mean", means), ("{:>12}", f"{percent(level)} below", uppers)]
+        above = f"{'':{width + 32}}{'calibrated':>17}"
     if with_p:
         columns.append(("  {:>7}", "p", [chance_text(part["p_value"], summary["n_resamples"]) for part in parts]))
     head, *lines = aligned(columns)
     notes = [*words.remarks(summary, complete=complete, noise=with_noise), *more]
-    return [style.faint(head), *lines, *_faint(notes, style)]
+    return [*([style.faint(above)] if above else []), style.faint(head), *lines, *_faint(notes, style)]
 
 
 # ---------------------------------------------------------------- pictures
 
 
 def _diagram(summary: Summary, style: Style) -> list[str]:
-    """Return the bins as bars. Below 72 columns the gaps are left out, which the bars show; below 55 the bars."""
-    bins, word = summary["diagram"], "right" if summary["notion"] == "top-label" else "happened"
+    """Return the bins as bars. Below 72 columns the differences are left out, below 55 the bars."""
+    bins = summary["diagram"]
     filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
     scores, rates, counts = ([bins[key][b] for b in filled] for key in ("confidences", "accuracies", "counts"))
     width = max(9, *(len(amount(count)) for count in counts))
-    bar = style.width - 36 - width
+    bar = style.width - 38 - width
     with_gaps = bar >= 27 or bar < _LEAST_BAR
     bar = min(bar - 7 * with_gaps, _MOST_BAR) if bar >= _LEAST_BAR else 0
     columns = [
         ("  {:^13}", "score", [f"{bins['edges'][b]:.3f} – {bins['edges'][b + 1]:.3f}" for b in filled]),
         (f" {{:>{width}}}", words.counted_in(summary), list(map(amount, counts))),
-        (" {:>7}", "claimed", list(map("{:.3f}".format, scores))),
-        (" {:>8}", word, list(map("{:.3f}".format, rates))),
+        (" {:>9}", "predicted", list(map("{:.3f}".format, scores))),
+        (" {:>8}", "observed", list(map("{:.3f}".format, rates))),
     ]
     if with_gaps:
-        columns.append((" {:>6}", "gap", list(map("{:+.3f}".format, map(operator.sub, scores, rates)))))
+        columns.append((" {:>6}", "diff.", list(map("{:+.3f}".format, map(operator.sub, scores, rates)))))
     columns.append(("{:1}", "", ["*" * _is_outside(bins, b) for b in filled]))
     if bar:
         bars = [_bar(score, rate, bar) for score, rate in zip(scores, rates, strict=True)]
         columns.append(("  {}", f"0{' ' * (bar - 2)}1", bars))
-    notes = _legend(word, bar, with_gaps)
+    notes = _legend(bar)
     empty = len(bins["counts"]) - len(filled)
     if empty:
-        notes.append(f"({empty} empty bin{'s' * (empty > 1)} left out)")
+        notes.append(f"{empty} empty bin{'s are' if empty > 1 else ' is'} not shown")
     if summary["level"] is not None:
-        notes.append(f"* outside the band of calibrated scores ({percent(summary['level'])} of samples)")
+        level = summary["level"]
+        notes.append(f"* outside its {percent(level)} consistency band; expect 1 in {1 / (1 - level):.3g} by chance")
     return [style.bold("Reliability diagram"), *aligned(columns), *_faint(notes, style)]
 
 
-def _legend(word: str, bar: int, with_gaps: bool) -> list[str]:
+def _legend(bar: int) -> list[str]:
     """Return what the marks of a diagram mean."""
     if not bar:
-        return ["gap: claimed too much (+), too little (-)"]
-    if with_gaps:
-        return [f"█ {word}  ┃ claimed  ░┃ claimed too much (gap +)  ┃█ too little (gap -)"]
-    return [f"█ {word}  ┃ claimed", "░┃ claimed too much  ┃█ claimed too little"]
+        return ["diff.: predicted - observed"]
+    return ["█ observed  ┃ predicted  ░┃ overestimated (+)  ┃█ underestimated (-)"]
 
 
 def _is_outside(bins: Facts, b: int) -> bool:
-    """Return whether the event rate of a bin lies outside the consistency band."""
+    """Return whether the observed frequency of a bin lies outside the consistency band."""
     if bins["band_lows"] is None or bins["band_lows"][b] is None:
         return False
     return not bins["band_lows"][b] <= bins["accuracies"][b] <= bins["band_highs"][b]
 
 
 def _bar(mean_score: float, event_rate: float, size: int) -> str:
-    """Return a bar as long as the event rate, with a mark at the mean score."""
+    """Return a bar as long as the observed frequency, with a mark at the mean score."""
     filled, mark = round(event_rate * size), min(round(mean_score * size), size - 1)
     cells = ["█" if i < filled else "░" if i < mark else " " for i in range(size)]
     cells[mark] = "┃"
@@ -180,7 +181,7 @@ def _columns(table: Table, style: Style) -> list[str]:
 
 
 def _forests(summary: Summary, style: Style) -> list[str]:
-    """Return the measures of the profile for every group, side by side; narrow terminals lose the intervals."""
+    """Return the measures of the profile for every group; narrow terminals lose the intervals."""
     order, measures, level = words.worst_groups(summary), list(summary["forests"]), summary["level"]
     names = [short(summary["forests"][measures[0]]["groups"][i], _name_width(style, 22 * len(measures))) for i in order]
     width = max(len("group"), *map(len, names))
@@ -191,7 +192,7 @@ def _forests(summary: Summary, style: Style) -> list[str]:
         cells = [drawing.forest_cells(summary["forests"][name], i, with_ends) for name in measures]
         texts = [f"{cell[0]} ({cell[1]})" if with_ends and cell[1] else cell[0] for cell in cells]
         lines.append([names[place], *texts])
-    title = "Groups side by side" + (f", with {percent(level)} intervals" if with_ends else "")
+    title = "Measures by group" + (f", with {percent(level)} CI" if with_ends else "")
     table = Table("groups", {}, ["group", *labels], lines)
     notes = [
         f"{label}: {drawing.heterogeneity(summary['forests'][name])}"
@@ -216,7 +217,8 @@ def _classes(summary: Summary, style: Style) -> list[str]:
         columns.append((" {:>7}", _ADJUSTED, [chance_text(adjusted[k]) for k in worst]))
         columns.append(("{}", "", [" *" * marked[k] for k in worst]))
     notes = _faint([words.correction(adjusted, marked, word, plural, "* ")], style) if adjusted else []
-    return [style.bold(f"The worst of {len(evaluated):,} {plural}"), *aligned(columns), *notes]
+    of_all = f", the {len(worst)} largest of {len(evaluated):,}" if len(worst) < len(evaluated) else ""
+    return [style.bold(f"ECE by {word}{of_all}"), *aligned(columns), *notes]
 
 
 def _name_width(style: Style, others: int) -> int:
@@ -225,33 +227,33 @@ def _name_width(style: Style, others: int) -> int:
 
 
 def _groups(summary: Summary, style: Style) -> list[str]:
-    """Return the table of the groups: as many columns as fit, the noise left out first, then the interval."""
+    """Return the table of the groups: as many columns as fit, the noise floor left out first, then the interval."""
     every, inferred = summary["groups"], summary["level"] is not None
     order = words.worst_groups(summary)
     groups = [every[i] for i in order]
     wanted = min(max(len("group"), *(len(short(group["name"])) for group in groups)), _NAME)
-    with_interval, with_noise = (inferred and wanted + others <= style.width for others in (56, 64))
-    others = 29 + 10 * inferred + 17 * with_interval + 8 * with_noise
+    with_interval, with_noise = (inferred and wanted + others <= style.width for others in (56, 67))
+    others = 29 + 10 * inferred + 17 * with_interval + 11 * with_noise
     names = [short(group["name"], min(wanted, _name_width(style, others))) for group in groups]
     _, counts, _, eces, *intervals_and_noise = zip(*tables.groups(summary).of_rows(order).rows, strict=True)
     columns = [
         (f"  {{:<{max(map(len, ['group', *names]))}}}", "group", names),
         ("  {:>9}", "rows", counts),
-        (" {:>7}", "gap", [f"{group['mean_gap']['value']:+.3f}" for group in groups]),
+        (" {:>7}", "diff.", [f"{group['mean_gap']['value']:+.3f}" for group in groups]),
         (" {:>7}", "ECE", eces),
     ]
     if with_interval:
-        columns.append(("  {:^15}", f"{percent(summary['level'])} interval", intervals_and_noise[0]))
+        columns.append(("  {:^15}", f"{percent(summary['level'])} CI", intervals_and_noise[0]))
     if with_noise:
-        columns.append((" {:>7}", "up to", intervals_and_noise[1]))
+        columns.append((" {:>10}", f"{percent(summary['level'])} below", intervals_and_noise[1]))
     if inferred:
         columns.append((" {:>7}", _ADJUSTED, [chance_text(group["adjusted_p_value"]) or "–" for group in groups]))
     columns.append(("{}", "", [" *" * group["called_out"] for group in groups]))
     left = len(every) - len(groups)
-    title = f"The worst {len(groups)} of {len(every):,} groups" if left else "Groups"
+    title = f"Groups, the {len(groups)} with the most evidence of {len(every):,}" if left else "Groups"
     notes = [*_group_notes(summary, every), *words.multicalibration(summary)]
     if left:
-        notes.append(f"the other {left:,} groups: --json or --html, in Python report.groups")
+        notes.append(f"for the other {left:,} groups, use --json, --html, or report.groups in Python")
     return [style.bold(title), *aligned(columns), *_faint(notes, style)]
 
 

@@ -1,44 +1,44 @@
-"""The words of a report, from the dictionary of `Report.to_dict`: verdict and remarks."""
+"""The words of a report, from the dictionary of `Report.to_dict`: its first line, what is flagged, remarks."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from calibrant.measures.gap import MEAN_GAP
-from calibrant.measures.listed import BY_NAME
-from calibrant.measures.means.means import counted_rows
 from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
-from calibrant.render.style import Estimate, Facts, Group, Summary, Tone, evaluated_event, number, percent, short
-from calibrant.results import Code
+from calibrant.render.style import Estimate, Facts, Group, Summary, evaluated_event, number, short
 from calibrant.statistics.resampling import alpha_of
-from calibrant.statistics.sample import ROWS, rare
 
-_NAMED: Final = 3  # files left out that are named
+_MOST_PLACES: Final = 9  # decimal places
+#: The components of the verdict's test, in words.
+COMPONENTS: Final = {"mean": "calibration in the large", "spread": "the calibration slope", "ece": "the ECE"}
+_USUAL_LEVELS: Final = (0.01, 0.05, 0.1)  # of significance
 #: With fewer groups all are shown; otherwise so many of them.
 GROUPS_WHOLE: Final = 100
 GROUPS_WORST: Final = 20
-#: The parts of the verdict, in words.
-LEADING: Final = {"mean": "the mean", "spread": "the spread", "ece": "single bins"}
-#: Said of every result without clusters.
-INDEPENDENT: Final = "rows were taken as independent of each other"
 #: The kinds of bins, in words.
-BINS: Final = {"uniform": "of equal width", "quantile": "of equal mass"}
+BINS: Final = {"uniform": "of equal width", "quantile": "of equal frequency"}
 
 _Key = TypeVar("_Key")
 
 
 def headline(summary: Summary) -> str:
-    """Return the number of predictions and the judged event, in words."""
-    classes = summary["n_classes"]
-    of_classes = f" of {classes:,} {'labels' if summary['notion'] == 'multilabel' else 'classes'}" if classes else ""
-    many = f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{of_classes}{in_clusters(summary['clusters'])}"
+    """Return the number of predictions and the evaluated event, in words."""
     weight = total_weight(summary) if counted_in(summary) == "weight" else None
-    of_weight = "" if weight is None else f", weight {amount(weight)}"
-    return f"{many}{of_weight} · {evaluated_event(summary)}"
+    parts = [
+        f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{in_clusters(summary['clusters'])}",
+        classes_text(summary),
+        "" if weight is None else f"weight {amount(weight)}",
+    ]
+    return f"{', '.join(filter(None, parts))} ({evaluated_event(summary)})"
+
+
+def classes_text(summary: Summary) -> str:
+    """Return the number of classes or labels; nothing without."""
+    word = "labels" if summary["notion"] == "multilabel" else "classes"
+    return f"{summary['n_classes']:,} {word}" if summary["n_classes"] else ""
 
 
 def counted_in(summary: Summary) -> str:
@@ -82,13 +82,11 @@ def gathered(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, list[str]]:
 
 
 def in_clusters(clusters: Facts | None) -> str:
-    """Return the number of clusters, and how many independent rows tell as much of the mean gap; nothing without."""
+    """Return the number of clusters; nothing without."""
     if clusters is None:
         return ""
-    number, rows = clusters["clusters"], clusters.get("effective_rows")
-    named = number if isinstance(number, str) else f"{number:,}"
-    worth = "" if rows is None else f", worth {rows:,.0f} independent ones (mean gap)"
-    return f" in {named} clusters{worth}"
+    number = clusters["clusters"]
+    return f" in {number if isinstance(number, str) else f'{number:,}'} clusters"
 
 
 def label_of(summary: Summary, key: str) -> str:
@@ -99,7 +97,7 @@ def label_of(summary: Summary, key: str) -> str:
 def shown_estimates(summary: Summary, *, complete: bool = True) -> dict[str, Estimate]:
     """Return the estimates to show: all of a list; of a profile those with a value, or the key measures among them.
 
-    The judged event's Brier score is left out where it is that of all predictions.
+    The Brier score of the event is left out where it is that of all predictions.
     """
     estimates: dict[str, Estimate] = summary["estimates"]
     if summary["listed"]:
@@ -119,7 +117,7 @@ def more_measures(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
     """Return how to see the measures that are not shown: one sentence, or none."""
     more = len(shown_estimates(summary)) - len(shown)
     plural = "s" * (more != 1)
-    return [f"{more} more measure{plural}: --all, in Python report.to_dict()"] if more else []
+    return [f"{more} more measure{plural}: add --all, or use report.to_dict() in Python"] if more else []
 
 
 def worst_groups(summary: Summary) -> list[int]:
@@ -167,227 +165,25 @@ def zero_ends(summary: Summary, keys: Iterable[str]) -> list[str]:
     ]
     if not labels:
         return []
-    begins = "the interval begins" if len(labels) == 1 else "the intervals begin"
-    bound = f"the lower end is a conservative bound near 0, and above 0 only for p ≤ {alpha_of(level) / 2:.3g}"
-    return [f"{', '.join(labels)}: {begins} at 0 although p is small: {bound}"]
+    bound = f"it is conservative, and above 0 only for p ≤ {alpha_of(level) / 2:.3g}"
+    return [f"{', '.join(labels)}: the lower end of the CI is 0 although p is small, because {bound}"]
+
+
+def texts(values: Iterable[float], places: int, marks: Sequence[float] = (), sign: str = "") -> list[str]:
+    """Return numbers with so many decimal places, or with more where rounding would hide that one is not at a mark."""
+    values = list(values)
+    while places < _MOST_PLACES and any(
+        value != mark and f"{value:z.{places}f}" == f"{mark:z.{places}f}" for value in values for mark in marks
+    ):
+        places += 1
+    return [f"{value:{sign}z.{places}f}" for value in values]
 
 
 def chance(p_value: float, n_resamples: int = 0) -> str:
-    """Return a p-value with its sign: "=", or a bound at the limit of the resamples."""
+    """Return a p-value with its sign: "=", or a bound at the limit of the simulated data sets."""
     if n_resamples and math.isclose(p_value, 1 / (n_resamples + 1), rel_tol=1e-9):
         return f"≤ {p_value:.3f}"
-    return f"= {p_value:.3f}" if p_value >= 0.0005 else "< 0.001"
-
-
-# ---------------------------------------------------------------- the verdict
-
-
-def verdict(summary: Summary) -> list[str]:
-    """Return the findings in words: evidence of miscalibration, its direction, the gain of recalibration."""
-    return [sentence for sentence, _ in toned_verdict(summary)]
-
-
-def toned_verdict(summary: Summary) -> list[tuple[str, Tone]]:
-    """Return the same sentences, each with its tone: the first one decides, later ones explain or warn."""
-    sentences: list[tuple[str, Tone]] = []
-    for finding in summary["findings"]:
-        code = finding["code"]
-        sentence, tone = _SENTENCES[code]
-        sentences.append((sentence(finding, summary), tone if not sentences or code in _CAUTIONS else ""))
-    sentences += [(sentence, "caution") for sentence in _omissions(summary["omitted"])]
-    if count := summary["choices"]["rounded"]:
-        sentences.append((f"{rounded(count)}.", ""))
-    return [(sentence, tone) for sentence, tone in sentences if sentence]
-
-
-def _decided(facts: Facts, _: Summary) -> str:
-    place, bound, end = ("Below", "most", "high") if facts["code"] == Code.PROVEN else ("Above", "least", "low")
-    sure = f"one-sided bound, {percent(facts['level'])}"
-    return f"{place} the tolerance of {facts['tolerance']:g}: {_of(facts)} is at {bound} {facts[end]:.4f} ({sure})."
-
-
-def _undecided(facts: Facts, summary: Summary) -> str:
-    what = f"Not decided whether {_of(facts)} is below the tolerance of {facts['tolerance']:g}"
-    if any(finding["code"] == Code.RARE_OUTCOME for finding in summary["findings"]):
-        return f"{what}: one outcome is too rare."
-    more = facts["more_rows"]
-    rest = "It is about as large." if more is None else f"About {more:,} more rows would show it."
-    return f"{what}: it may lie between {facts['low']:.4f} and {facts['high']:.4f}. {rest}"
-
-
-def _of(facts: Facts) -> str:
-    name = facts["measure"]
-    return f"the {'size of the ' * (name == MEAN_GAP.name)}{BY_NAME[name].label}"
-
-
-def _no_evidence(facts: Facts, summary: Summary) -> str:
-    return f"No evidence of miscalibration at this N ({_p(facts, summary)}): {_ece(facts, summary)}."
-
-
-def _miscalibrated(facts: Facts, summary: Summary) -> str:
-    return f"Miscalibrated ({_p(facts, summary)}): mostly {LEADING[facts['leading']]}; {_ece(facts, summary)}."
-
-
-def _p(facts: Facts, summary: Summary) -> str:
-    return f"p {chance(facts['p_value'], summary['n_resamples'])}"
-
-
-def _ece(facts: Facts, summary: Summary) -> str:
-    value, upper, share = facts["ece"], facts["upper"], percent(summary["level"])
-    if facts["code"] == Code.NO_EVIDENCE and value > upper:
-        return f"the ECE of {value:.4f} by itself is above the {upper:.4f} that noise alone shows in {share} of samples"
-    if facts["code"] == Code.MISCALIBRATED and value <= upper:
-        noise = f"noise alone: up to {upper:.4f} in {share} of samples"
-        return f"the ECE of {value:.4f} by itself would not show it ({noise})"
-    return f"the ECE is {value:.4f}, and noise alone shows up to {upper:.4f} in {share} of samples"
-
-
-def _off_average(facts: Facts, summary: Summary) -> str:
-    high = facts["code"] == Code.TOO_HIGH
-    if summary["notion"] == "top-label":
-        word = "over-confident" if high else "under-confident"
-    else:
-        word = "too high" if high else "too low"
-    if "by_itself" in facts:
-        return f"On average {_size(facts)} {word} {_alone(facts)}: {_claim(facts, summary)}."
-    return f"{word.capitalize()} by {_size(facts)} on average: {_claim(facts, summary)}."
-
-
-def _alone(facts: Facts) -> str:
-    """Return that a part deviates by itself, though the verdict does not reject calibration."""
-    looks = {2: "two", 3: "three"}.get(facts["looks"])
-    surprise = "" if looks is None else f", which among {looks} looks is no surprise"
-    return f"by itself (p {chance(facts['by_itself'])}){surprise}"
-
-
-def _right_on_average(facts: Facts, summary: Summary) -> str:
-    top = summary["notion"] == "top-label"
-    words = "Neither over- nor under-confident" if top else "Neither too high nor too low"
-    doubt = ""
-    if facts["low"] != facts["high"]:
-        low, high = _points(facts["low"], facts["high"], sign="+")
-        doubt = f", as far as these rows can tell ({low} to {high} points)"
-    return f"{words} on average{doubt}: {_claim(facts, summary)}."
-
-
-def _claim(facts: Facts, summary: Summary) -> str:
-    outcome_words = " and is right in" if summary["notion"] == "top-label" else ", the event happened in"
-    predicted, observed = _points(facts["mean_score"], facts["event_rate"], small=1.0)
-    return f"it claims {predicted} %{outcome_words} {observed} %"
-
-
-def _points(*shares: float, sign: str = "", small: float = 0.1) -> list[str]:
-    """Return shares in points or per cent: with one decimal, or if all are ``small`` with two digits of the largest."""
-    largest = 100 * max(map(abs, shares))
-    places = 1 if largest >= small or largest == 0 else 1 - math.floor(math.log10(largest))
-    return [f"{100 * share:{sign}.{places}f}" for share in shares]
-
-
-def _slope_off(facts: Facts, _: Summary) -> str:
-    extreme = facts["code"] == Code.TOO_EXTREME
-    if facts["value"] is None:
-        size = f"a threshold on the scores separates the outcomes{', the event below it' * extreme}"
-    elif facts["high"] is not None and facts["high"] <= 0:
-        size = f"the event does not happen more often as the scores rise ({_slope_is(facts)})"
-    else:
-        size = f"{_slope_is(facts)}, and 1 is right"
-    alone = f" {_alone(facts)}" if "by_itself" in facts else ""
-    return f"{'Too extreme' if extreme else 'Not extreme enough'}{alone}: {size}."
-
-
-def _slope_is(facts: Facts) -> str:
-    """Return the slope with its interval; with that of the inner rows too, where the two intervals are apart."""
-    slope = f"the calibration slope is {_interval_of(facts)}"
-    if "inner_value" not in facts:
-        return slope
-    ends = [facts[name] for name in ("inner_low", "high", "low", "inner_high")]
-    if facts["code"] != Code.UNCLEAR_SPREAD and (None in ends or (ends[0] <= ends[1] and ends[2] <= ends[3])):
-        return slope
-    many = f"the {rows_text(facts['moved_from_the_ends'])} with a score within 1e-6 of 0 or 1"
-    inner = "it cannot be fitted" if facts["inner_value"] is None else _interval_of(facts, "inner_")
-    return f"{slope} if {many} count as 1e-6 or 1 - 1e-6, and {inner} without them"
-
-
-def _interval_of(facts: Facts, which: str = "") -> str:
-    value, low, high = (facts[f"{which}{name}"] for name in ("value", "low", "high"))
-    return f"{value:.2f}{'' if low is None else f' ({low:.2f} to {high:.2f})'}"
-
-
-def _slope_unclear(facts: Facts, _: Summary) -> str:
-    slope = "a threshold on the scores separates the outcomes" if facts["value"] is None else _slope_is(facts)
-    return f"Whether the scores are too extreme depends on how scores of 0 and 1 count: {slope}."
-
-
-def _slope_right(facts: Facts, _: Summary) -> str:
-    if facts["low"] is None:
-        return ""
-    slope = f"the calibration slope lies between {facts['low']:.2f} and {facts['high']:.2f}, and 1 is right"
-    return f"Rightly spread, as far as these rows can tell: {slope}."
-
-
-def _size(facts: Facts) -> str:
-    """Return the size of a gap in points, by its interval; by its value where the interval has both signs."""
-    if facts["low"] <= 0 <= facts["high"]:
-        low, high = _points(facts["low"], facts["high"], sign="+")
-        (size,) = _points(abs(facts["value"]))
-        return f"about {size} points ({low} to {high})"
-    least, most = _points(*sorted((abs(facts["low"]), abs(facts["high"]))))
-    return f"{most} points" if least == most else f"{least} to {most} points"
-
-
-def _gain(facts: Facts, summary: Summary) -> str:
-    gain, score = facts["gain"], facts["score"]
-    score_name = (
-        "the Brier score of the judged event" if summary["diagram"] is not None else "the classes' mean Brier score"
-    )
-    bounded = facts["high"] is not None
-    gain = facts["high"] if bounded else gain
-    if gain < 5e-7:
-        return f"A monotone recalibration could not lower {score_name} of {score:.4f}."
-    share = f"{100 * gain / score:.0f}" if gain >= 0.005 * score else "less than 1"
-    places = max(4, 1 - math.floor(math.log10(gain))) if gain < 5e-4 else 4
-    lower = f"lower {score_name} from {score:.{places}f} by"
-    if bounded:
-        end = f"(upper end of the {percent(summary['level'])} confidence interval)"
-        return f"A monotone recalibration could {lower} at most {gain:.{places}f} {end}, {share} % of it."
-    return f"A monotone recalibration would {lower} {gain:.{places}f} on these data, {share} % of it."
-
-
-def _falling(_: Facts, summary: Summary) -> str:
-    what = "predicted class is right" if summary["notion"] == "top-label" else "event happens"
-    question = "are the scores, or the columns, those of another outcome?"
-    return f"Caution: the {what} less often the higher the score: {question}"
-
-
-def _whole_weights(facts: Facts, _: Summary) -> str:
-    return f"Caution: {counted_rows(facts['rows'], facts['weight'])}."
-
-
-def _rare(facts: Facts, _: Summary) -> str:
-    return f"Caution: {rare(facts['rows'], unit=facts.get('unit', ROWS))}."
-
-
-_CAUTIONS: Final = (Code.FALLING_CURVE, Code.RARE_OUTCOME, Code.WHOLE_WEIGHTS)
-
-#: What says a finding, and the tone of the sentence: cautions have it everywhere, the others in the first place.
-_SENTENCES: Final[dict[str, tuple[Callable[[Facts, Summary], str], Tone]]] = {
-    Code.PROVEN: (_decided, "good"),
-    Code.DISPROVEN: (_decided, "bad"),
-    Code.UNDECIDED: (_undecided, "caution"),
-    Code.NO_EVIDENCE: (_no_evidence, "good"),
-    Code.MISCALIBRATED: (_miscalibrated, "bad"),
-    Code.TOO_HIGH: (_off_average, ""),
-    Code.TOO_LOW: (_off_average, ""),
-    Code.RIGHT_ON_AVERAGE: (_right_on_average, ""),
-    Code.TOO_EXTREME: (_slope_off, ""),
-    Code.NOT_EXTREME_ENOUGH: (_slope_off, ""),
-    Code.RIGHTLY_SPREAD: (_slope_right, ""),
-    Code.UNCLEAR_SPREAD: (_slope_unclear, ""),
-    Code.RECALIBRATION_GAIN: (_gain, ""),
-    Code.FALLING_CURVE: (_falling, "caution"),
-    Code.RARE_OUTCOME: (_rare, "caution"),
-    Code.WHOLE_WEIGHTS: (_whole_weights, "caution"),
-}
+    return f"= {texts([p_value], 3, _USUAL_LEVELS)[0]}" if p_value >= 0.0005 else "< 0.001"
 
 
 def rounded(count: int) -> str:
@@ -396,20 +192,11 @@ def rounded(count: int) -> str:
     return f"{count:,} {were} outside [0, 1] by rounding alone, and read as 0 or 1"
 
 
-def _omissions(omitted: Mapping[str, str]) -> list[str]:
-    """Return what was left out; the first few by name."""
-    if not omitted:
-        return []
-    first_ones = [f"{name} ({reason})" for name, reason in itertools.islice(omitted.items(), _NAMED)]
-    rest = f"; and {len(omitted) - _NAMED:,} more" if len(omitted) > _NAMED else ""
-    return [f"Caution: left out, and in none of these numbers: {'; '.join(first_ones)}{rest}."]
-
-
 # ---------------------------------------------------------------- what stands out of many
 
 
 def called_out(summary: Summary) -> list[bool]:
-    """Return which classes are miscalibrated after the correction for their number."""
+    """Return which classes show evidence of miscalibration after the correction for their number."""
     adjusted = summary["classwise"]["adjusted_p_values"]
     if adjusted is None:
         return [False] * len(summary["classwise"]["errors"])
@@ -420,17 +207,18 @@ def parts_of(groups: Sequence[Group]) -> str:
     """Return what the test of each group combines; empty if it is the ECE alone."""
     tests = [group["report"]["test"] for group in groups]
     parts = {part for test in tests if test is not None for part in test["details"]["parts"]}
-    named = [name for part, name in {"mean": "mean", "spread": "spread", "ece": "ECE"}.items() if part in parts]
+    named = [name for part, name in COMPONENTS.items() if part in parts]
     return f"one test of {', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else ""
 
 
 def correction(adjusted: Sequence[float | None], marked: Sequence[bool], word: str, plural: str, mark: str = "") -> str:
-    """Return how many of the tested groups or classes are miscalibrated after the correction, after their mark."""
+    """Return how many of the tested groups or classes are flagged after the correction, after their mark."""
     tested = sum(p is not None for p in adjusted)
     if not tested:
         return f"no {word} has enough rows for a test"
-    many = f" after Holm's correction for {tested:,} {plural}" if tested > 1 else ""
-    return f"{mark}miscalibrated{many}: {sum(marked) or 'none'}"
+    corrected = " after Holm correction" if tested > 1 else ""
+    of = f"of {tested:,} {plural if tested > 1 else word}"
+    return f"{mark}evidence of miscalibration{corrected}: {sum(marked) or 'none'} {of}"
 
 
 def multicalibration(summary: Summary) -> list[str]:
@@ -441,8 +229,8 @@ def multicalibration(summary: Summary) -> list[str]:
     infinite = "multicalibration.value" in summary["not_finite"]
     value = "infinite" if infinite else f"{error['value']:.1f} standard deviations"
     group = "all rows" if error["group"] is None else f"group {short(error['group'])}"
-    chances = "" if error["p_value"] is None else f", p {chance(error['p_value'])} after Holm's correction"
-    return [f"multicalibration error: {value} ({group}){chances}"]
+    adjusted = "" if error["p_value"] is None else f" (Holm-adjusted p {chance(error['p_value'])})"
+    return [f"multicalibration error: {value} in {group}{adjusted}"]
 
 
 # ---------------------------------------------------------------- remarks
@@ -455,16 +243,20 @@ def remarks(summary: Summary, *, complete: bool = True, noise: bool = True) -> l
     notes += _missing(summary, shown, complete=complete)
     notes += zero_ends(summary, shown)
     if {"miscalibration", "discrimination", "uncertainty"} <= shown.keys():
-        notes.append("miscalibration - discrimination + uncertainty: the Brier score by CORP")
+        notes.append("Brier score = miscalibration - discrimination + uncertainty (CORP decomposition)")
     grid = next((part["details"]["table"] for part in shown.values() if "table" in part["details"]), None)
     if grid is not None:
         notes.append(_exactness(shown, summary, str(grid)))
     if noise and summary["level"] is not None and any(part["floor"] is not None for part in shown.values()):
-        tail = f"{100 * summary['level']:g}th percentile"
-        notes.append(f"noise: what perfectly calibrated scores show at this N (mean, {tail})")
-    if summary["level"] is not None and summary["clusters"] is None:
-        notes.append(INDEPENDENT)
+        notes.append(calibrated(summary))
     return notes
+
+
+def calibrated(summary: Summary) -> str:
+    """Return what the columns of a perfectly calibrated model hold."""
+    drawn, tail = summary["n_resamples"], f"{100 * summary['level']:g}th percentile"
+    source = f"{drawn:,} simulated data sets" if drawn else "closed form"
+    return f"calibrated: mean and {tail} for a perfectly calibrated model with these predictions ({source})"
 
 
 def _bins(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
@@ -481,22 +273,24 @@ def _single(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
     for key, part in shown.items():
         label, details = label_of(summary, key), part["details"]
         if "infinite_rows" in details:
-            notes.append(f"{label}: infinite because of {rows_text(details['infinite_rows'])} with probability 0")
+            many = details["infinite_rows"]
+            had = f"{amount(many)} observed outcome{'s' * (many != 1)} had predicted probability 0"
+            notes.append(f"{label} is infinite: {had}")
         if "moved_from_the_ends" in details:
             moved = rows_text(details["moved_from_the_ends"])
-            notes.append(f"{label}: {moved} with a score within 1e-6 of 0 or 1, which counts as 1e-6 or 1 - 1e-6")
+            notes.append(f"{label}: {moved} with a score within 1e-6 of 0 or 1, counted as 1e-6 or 1 - 1e-6")
         if "bin" in details:
-            ends = f"{details['left']:.3f} – {details['right']:.3f}"
+            ends = f"{details['left']:.3f} to {details['right']:.3f}"
             many = f"weight {amount(count)}" if isinstance(count := details["count"], float) else f"{count:,} rows"
-            notes.append(f"{label}: the worst is bin {ends} with {many}")
+            notes.append(f"{label}: largest in the bin {ends} with {many}")
         if "worst_class" in details:
-            notes.append(f"{label}: worst is class {short(details['worst_class'])} with {details['worst']:.4f}")
+            notes.append(f"{label}: largest for class {short(details['worst_class'])}, {details['worst']:.4f}")
         if summary["measures"][key]["scale"] == "square" and (part["value"] or 0.0) < 0:
-            notes.append(f"{label}: below 0 by chance; the true value cannot be negative")
+            notes.append(f"{label}: the estimate is negative by chance; the true value is at least 0")
         if part["value"] is None and not is_infinite(part):
             notes.append(f"{label}: {part['method']}")
         if key == OE_RATIO.name and part["floor"] is not None:
-            notes.append(f"{label}: its noise is the distance from 1")
+            notes.append(f"{label}: the calibrated columns are for |O:E - 1|")
     return notes
 
 
@@ -510,7 +304,7 @@ def _missing(summary: Summary, shown: Mapping[str, Estimate], *, complete: bool)
             notes.append(f"{label_of(summary, key)}: {details['reason']}")
         if complete and "of_all_bins" in details:
             worst = f"{details['of_all_bins']:.4f} over all bins"
-            notes.append(f"{label_of(summary, key)}: no bin holds {details['least_rows']} rows ({worst})")
+            notes.append(f"{label_of(summary, key)}: no bin has {details['least_rows']} rows ({worst})")
     return notes
 
 
@@ -528,7 +322,7 @@ def _exactness(shown: Mapping[str, Estimate], summary: Summary, grid: str) -> st
     """Return the certified errors of a sketch's numbers, if four digits show them."""
     bounds = {label_of(summary, key): part["error_bound"] for key, part in shown.items()}
     errors = [f"{label} {bound:.4f}" for label, bound in bounds.items() if bound is not None and bound >= 5e-5]
-    certified = f"certified to be within: {', '.join(errors)}; the others are" if errors else "every number shown is"
+    certified = f"largest errors: {', '.join(errors)}; other numbers are" if errors else "every number shown is"
     uncertified = [label for label, bound in bounds.items() if bound is None]
-    doubt = f"; no certified error for: {', '.join(uncertified)}" if uncertified else ""
-    return f"from a sketch ({grid}), {certified} exact to the digits shown{doubt}"
+    doubt = f"; no bound on the error of {', '.join(uncertified)}" if uncertified else ""
+    return f"computed from a sketch ({grid}); {certified} exact to the digits shown{doubt}"

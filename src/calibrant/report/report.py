@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrant.errors import InputError, nearest
 from calibrant.inference.multicalibration import MulticalibrationError
 from calibrant.inputs.predictions import Notion
-from calibrant.render import methods, terminal, words
+from calibrant.render import methods, terminal, verdict, words
 from calibrant.results import (
     Bands,
     CalibrationCurve,
@@ -176,7 +176,7 @@ class Report(Mapping[str, Estimate]):
 
     def verdict(self) -> list[str]:
         """Return sentences: whether the scores can be trusted, which way they err, what recalibration could gain."""
-        return words.verdict(self.to_dict(curves=False, groups=False))
+        return verdict.verdict(self.to_dict(curves=False, groups=False))
 
     def to_dict(self, *, curves: bool = True, groups: bool = True) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.
