@@ -58,7 +58,8 @@ def write(result: Report | Comparison, predictions: FileRead, options: CommandOp
     if isinstance(result, Report):
         curves = any((options.json_path, options.html_path, options.open_page))
         summary = result.to_dict(curves=curves, groups=options.json_path is not None)
-        summary["methods"] = methods.paragraph({**summary, "source": sources})
+        sourced = {**summary, "source": sources}
+        summary |= {"methods": methods.paragraph(sourced), "methods_brief": methods.brief(sourced)}
         render = partial(terminal.render, complete=options.all_measures)
     else:
         from calibrant.render import comparison

@@ -20,7 +20,7 @@ from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
 from calibrant.render import comparison, drawing, tables, verdict, words
 from calibrant.render.drawing import Row
-from calibrant.render.methods import METHODS, shown_methods
+from calibrant.render.methods import METHODS, shows_methods
 from calibrant.render.style import Estimate, Facts, Group, Summary, event_of, number, percent, shown, version
 from calibrant.results import Code
 from calibrant.results.writing import write_file
@@ -195,7 +195,7 @@ def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any
         "panels": drawing.pictures(summary),
         "groups": _groups(summary) if summary["groups"] else None,
         "forests": drawing.forests(summary),
-        "paper": (METHODS, shown_methods(summary)),
+        "paper": (METHODS, summary["methods_brief"], summary["methods"]) if shows_methods(summary) else None,
         "classes": _classes(summary, most_classes, is_page) if summary["classwise"] is not None else None,
         "methods": [*([of_test] if test else []), *of_measures],
     }

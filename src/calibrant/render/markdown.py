@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from calibrant.render import comparison, drawing, html, tables, verdict, words
-from calibrant.render.methods import METHODS, shown_methods
+from calibrant.render.methods import METHODS, shows_methods
 from calibrant.render.style import Facts, Summary, shown
 
 _MARK: Final = "◆ "
@@ -55,8 +55,9 @@ def render(
     compares = "pairs" in summary
     blocks = [f"## {text(title) or html.TITLES[compares]}"]
     blocks += _comparison(summary) if compares else _report(summary, complete)
-    methods = "" if compares else shown_methods(summary)
-    blocks += [f"### {METHODS}", text(methods)] if methods else []
+    if not compares and shows_methods(summary):
+        full = f"<details><summary>The full paragraph</summary>\n\n{text(summary['methods'])}\n\n</details>"
+        blocks += [f"### {METHODS}", text(summary["methods_brief"]), full]
     facts = [f"- {text(name)}: {text(value)}" for name, value in html.facts(summary, sources or {}, used)]
     notes = comparison.remarks(summary) if compares else words.remarks(_shortened(summary, complete))
     lines = "\n".join([*facts, *(f"- {text(note)}" for note in notes)])

@@ -16,15 +16,16 @@ from calibrant.measures.listed import BY_NAME
 from calibrant.measures.measure import OverClasses
 from calibrant.measures.profiles import PROFILES
 from calibrant.render.style import Facts, Summary, event_of, is_clustered, percent, version
-from calibrant.render.words import BINS, amount, gathered, label_of, rounded, shown_estimates, total_weight
+from calibrant.render.words import BINS, COMPONENTS, amount, gathered, label_of, rounded, shown_estimates, total_weight
 from calibrant.statistics.design import BY_CLUSTER, LONE
+from calibrant.statistics.groups import LEAST_GROUP
 
 #: The heading above the paragraph.
-METHODS: Final = "For the methods section"
+METHODS: Final = "Methods"
 
 _CLOSED: Final = "closed form"
+_BRIEF: Final = 8  # measures that the short paragraph names
 _NORMS: Final = {"l1": "the mean", "l2": "the root mean square", "max": "the maximum"}
-_PARTS: Final = {"mean": "the mean", "spread": "the spread", "ece": "the ECE"}
 _REASON: Final = ("no interval: ", "not available: ")
 
 
@@ -35,38 +36,84 @@ def paragraph(summary: Summary) -> str:
     return " ".join(f"{sentence}." for sentence in sentences)
 
 
-def shown_methods(summary: Summary) -> str:
-    """Return the paragraph for a page and a terminal, if the profile shows it."""
-    return str(summary["methods"]) if PROFILES[summary["profile"]].methods else ""
+def brief(summary: Summary) -> str:
+    """Return the paragraph in at most 120 words: data, measures, intervals, the test, the diagram and groups."""
+    sentences = chain(_brief_data(summary), _brief_measures(summary), _brief_test(summary), _brief_groups(summary))
+    return " ".join(f"{sentence}." for sentence in sentences)
+
+
+def _brief_data(summary: Summary) -> Iterable[str]:
+    n, rate = summary["n"], summary["outcome_rate"]
+    what = f"{n:,} prediction{'s' * (n != 1)}{_classes(summary)}"
+    per_class = summary["notion"] in PER_CLASS
+    event = f"event: {event_of(summary)}" + ("" if per_class else f", observed frequency {100 * rate:.3g} %")
+    yield f"We evaluated the calibration of {what} ({event}) with calibrant {version()}"
+
+
+def _brief_measures(summary: Summary) -> Iterable[str]:
+    labels, level = [label_of(summary, key) for key in shown_estimates(summary, complete=False)], summary["level"]
+    named = (
+        _listed(labels) if len(labels) <= _BRIEF else f"{len(labels)} measures, among them {_listed(labels[:_BRIEF])}"
+    )
+    if level is None:
+        yield f"We report {named}"
+        return
+    rows = "assume independent rows"
+    if is_clustered(summary):
+        number = summary["clusters"]["clusters"]
+        rows = f"allow for dependence within {number if isinstance(number, str) else f'{number:,}'} clusters"
+    yield f"We report {named}; {percent(level)} confidence intervals and p-values {rows}"
+
+
+def _brief_test(summary: Summary) -> Iterable[str]:
+    test, drawn = summary["test"], summary["n_resamples"]
+    if test is not None:
+        parts = [name for part, name in COMPONENTS.items() if part in test["details"]["parts"]]
+        source = f", with {drawn:,} simulated data sets" if drawn else ""
+        yield f"One test combined {_listed(parts)}{source}" if len(parts) > 1 else f"We tested {parts[0]}{source}"
+    if summary["diagram"] is not None:
+        loess = " and a loess curve" if "loess" in PROFILES[summary["profile"]].curves else ""
+        yield f"The reliability diagram has {summary['n_bins']:,} bins {BINS['uniform']}{loess}"
+
+
+def _brief_groups(summary: Summary) -> Iterable[str]:
+    tested = sum(group["adjusted_p_value"] is not None for group in summary["groups"])
+    if tested:
+        yield f"The test was repeated in {tested:,} group{'s' * (tested > 1)}, with Holm's correction"
+
+
+def shows_methods(summary: Summary) -> bool:
+    """Return whether the profile of a report shows the paragraphs."""
+    return PROFILES[summary["profile"]].methods
 
 
 # ---------------------------------------------------------------- the data
 
 
 def _data(summary: Summary) -> Iterable[str]:
-    """Yield the version, the rows, their outcomes, what is judged, and what the numbers and the weights are."""
+    """Yield the version, the rows, the evaluated event with its frequency, and what the numbers and the weights are."""
     choices, n = summary["choices"], summary["n"]
     yield f"Calibration was evaluated with calibrant {version()} on {n:,} prediction{'s' * (n != 1)}{_classes(summary)}"
     yield _event(summary)
     where = summary.get("source", {}).get("where")
     if where:
-        yield f"Only rows with {where} were read"
+        yield f"Only rows with {where} were used"
     if choices["logits"] is not None:
         sigmoid = "softmax" if summary["n_classes"] and summary["notion"] != "multilabel" else "logistic function"
-        made = f"logits, made probabilities by the {sigmoid}" if choices["logits"] else "probabilities"
-        yield f"The scores were passed as {made}"
+        if choices["logits"]:
+            yield f"Logits were transformed to probabilities by the {sigmoid}"
     if choices["data"] == "sketch":
-        yield "The predictions came as a sketch, counts of rows and outcomes in cells of the score"
+        yield "The predictions were summarised as a sketch, with counts of rows and events in cells of the score"
     if choices["data"] == "table":
-        yield "The predictions came as a table, counts of rows and outcomes for each score"
+        yield "The predictions were summarised as a table, with counts of rows and events for each score"
     if choices["weights"] is not None:
         total = total_weight(summary)
-        weight = "" if total is None else f", {amount(total)} in all"
+        weight = "" if total is None else f" with a total of {amount(total)}"
         counted = {
-            "integer": "each counts as that many equal rows",
-            "fractional": "variances use sums of squared weights, numbers of rows are effective sample sizes (Kish)",
+            "integer": "a row counts as that many equal rows",
+            "fractional": "variances use sums of squared weights, and sample sizes are effective sample sizes (Kish)",
         }
-        yield f"Rows have weights{weight}: {counted[choices['weights']]}"
+        yield f"Rows have weights{weight}; {counted[choices['weights']]}"
 
 
 def _classes(summary: Summary) -> str:
@@ -76,18 +123,16 @@ def _classes(summary: Summary) -> str:
 
 
 def _event(summary: Summary) -> str:
-    """Return the judged event with how often it happened."""
+    """Return the evaluated event with its observed frequency."""
     rate, choices = summary["outcome_rate"], summary["choices"]
     share = f"{100 * rate:.4g} %"
     if summary["notion"] in PER_CLASS:
         each = event_of(summary)
-        return (
-            f"The judged event is {each}, by its own probability; on average over them it happened in {share} of rows"
-        )
+        return f"The evaluated event is {each}, by its own probability; the mean observed frequency is {share}"
     total = summary["n"] if choices["weights"] is None else total_weight(summary)
     events = "" if total is None else f"{amount(round(rate * total, 1))} "
     of = "rows" if choices["weights"] is None else "units of weight"
-    return f"The judged event is {event_of(summary)}; it happened in {events}{of} ({share})"
+    return f"The evaluated event is {event_of(summary)}; it was observed in {events}{of} ({share})"
 
 
 def _left_out(summary: Summary) -> Iterable[str]:
@@ -110,11 +155,11 @@ def _clusters(summary: Summary) -> Iterable[str]:
     clusters, inferred = summary["clusters"], summary["level"] is not None
     if clusters is None:
         if inferred:
-            yield "Rows were taken as independent of each other"
+            yield "Rows were assumed to be independent"
         return
     number = clusters["clusters"]
     if not is_clustered(summary):
-        yield "Each row was a cluster of its own, so rows were taken as independent of each other"
+        yield "Each cluster has one row, so rows were assumed to be independent"
         return
     named = number if isinstance(number, str) else f"{number:,}"
     yield f"The rows are in {named} clusters, the largest with {100 * clusters['largest_cluster']:.2g} % of them"
@@ -122,15 +167,15 @@ def _clusters(summary: Summary) -> Iterable[str]:
         pooled = isinstance(number, str) or number > EVENT_CELLS.n_buckets
         buckets = f", pooled at random into {EVENT_CELLS.n_buckets} buckets" * pooled
         yield (
-            f"Clusters were taken as independent of each other, with any dependence inside: variances are of sums over "
+            "Clusters were assumed to be independent, with any dependence within them. Variances are those of sums over "
             f"clusters{buckets}, with degrees of freedom by Satterthwaite's approximation (Bell and McCaffrey 2002)"
         )
 
 
-def _samples(summary: Summary, source: str = "the scores") -> str:
-    """Return what was drawn."""
-    how = "with a normal multiplier for each cluster" if is_clustered(summary) else f"of outcomes drawn from {source}"
-    return f"{summary['n_resamples']:,} samples {how}"
+def _samples(summary: Summary, source: str = "the predicted probabilities") -> str:
+    """Return what was simulated."""
+    how = "a normal multiplier for each cluster" if is_clustered(summary) else f"outcomes drawn from {source}"
+    return f"{summary['n_resamples']:,} simulated data sets with {how}"
 
 
 # ---------------------------------------------------------------- the measures
@@ -150,7 +195,7 @@ def _measures(summary: Summary) -> Iterable[str]:
             sentence += f" of {LEAST_CLUSTERS} clusters"
         yield sentence + cited(measure.sources)
     if any(key in shown for key in (CALIBRATION_INTERCEPT.name, CALIBRATION_SLOPE.name)):
-        yield f"Scores closer to 0 or 1 than {CERTAIN:g} have the log-odds of {CERTAIN:g} and 1 - {CERTAIN:g}"
+        yield f"Scores within {CERTAIN:g} of 0 or 1 were given the log-odds of {CERTAIN:g} and 1 - {CERTAIN:g}"
     if summary["notion"] in PER_CLASS:
         yield from _over_classes(summary)
 
@@ -185,12 +230,12 @@ def _intervals(summary: Summary) -> Iterable[str]:
         lacking = {reason: names for reason, names in lacking.items() if reason.startswith(_REASON[1])}
     if held:
         methods = {method.replace("; ", ", "): names for method, names in held.items()}
-        yield f"Confidence intervals are of {percent(level)}, each for one number by itself"
-        yield f"Their methods are: {_with_names(methods)}"
+        yield f"Confidence intervals have a level of {percent(level)}, each for one measure"
+        yield f"Their methods are {_with_names(methods)}"
     for reason, of in lacking.items():
         what = "value" if reason.startswith(_REASON[1]) else "interval"
         why = reason.removeprefix(_REASON[0]).removeprefix(_REASON[1])
-        yield f"There is no {what} of {_listed(of)}: {why}"
+        yield f"There is no {what} for {_listed(of)}: {why}"
 
 
 def _with_names(names: Mapping[str, Sequence[str]]) -> str:
@@ -212,8 +257,8 @@ def _floors(summary: Summary) -> Iterable[str]:
         if part["floor"] is not None
     )
     if sources:
-        ends = f"the mean and the {100 * summary['level']:g}th percentile of calibrated scores"
-        yield f"Noise floors, {ends}, and p-values of measures are {_with_names(sources)}"
+        ends = f"the mean and the {100 * summary['level']:g}th percentile under calibration"
+        yield f"Noise floors ({ends}) and p-values of measures are {_with_names(sources)}"
 
 
 def _distribution(source: str, summary: Summary) -> str:
@@ -232,14 +277,14 @@ def _test(summary: Summary) -> Iterable[str]:
     test = summary["test"]
     if test is None:
         return
-    parts = [name for part, name in _PARTS.items() if part in test["details"]["parts"]]
+    parts = [name for part, name in COMPONENTS.items() if part in test["details"]["parts"]]
     what = f"the Cauchy combination (Liu and Xie 2020) of tests of {_listed(parts)}"
     if len(parts) == 1:
         what = f"a test of {parts[0]}"
     if summary["notion"] in PER_CLASS:
         what += " over all classes"
     source = f"{summary['n_resamples']:,} resamples" if summary["n_resamples"] else _CLOSED
-    yield f"Calibration was tested by {what}; its p-value is {_distribution(source, summary)}"
+    yield f"The test of calibration is {what}; its p-value is {_distribution(source, summary)}"
 
 
 def _decision(summary: Summary) -> Iterable[str]:
@@ -247,7 +292,7 @@ def _decision(summary: Summary) -> Iterable[str]:
     decision = summary["decision"]
     if decision is not None:
         what = f"the {BY_NAME[decision['measure']].label} is below {decision['tolerance']:g}"
-        yield f"Whether {what} was decided by its one-sided {percent(decision['level'])} bounds"
+        yield f"Whether {what} was tested with its one-sided {percent(decision['level'])} confidence bounds"
 
 
 def _pictures(summary: Summary) -> Iterable[str]:
@@ -255,7 +300,9 @@ def _pictures(summary: Summary) -> Iterable[str]:
     level, panels = summary["level"], summary["panels"]
     if summary["diagram"] is not None:
         bins = f"{summary['n_bins']:,} bins {BINS['uniform']}"
-        ends = f", with {percent(level)} intervals by Clopper and Pearson (1934)" if level is not None else ""
+        ends = (
+            f", with {percent(level)} confidence intervals by Clopper and Pearson (1934)" if level is not None else ""
+        )
         yield f"The reliability diagram has {bins}{ends}"
         if level is not None:
             yield from _bands(summary)
@@ -273,18 +320,18 @@ def _bands(summary: Summary) -> Iterable[str]:
     drawn, simultaneous = summary["n_resamples"], summary["choices"]["bands"] == "simultaneous"
     level = percent(summary["level"])
     if drawn:
-        yield f"The bands of calibrated scores are from {_samples(summary)} (Bröcker and Smith 2007)"
+        yield f"The consistency bands are from {_samples(summary)} (Bröcker and Smith 2007)"
     isotonic = "The isotonic calibration curve (CORP, Dimitriadis et al. 2021) has"
     if simultaneous:
         yield f"{isotonic} a simultaneous {level} band (Dimitriadis et al. 2023)"
     elif drawn:
-        yield f"{isotonic} a pointwise {level} band from {_samples(summary, 'the fit')}"
+        yield f"{isotonic} a pointwise {level} band from {_samples(summary, 'the fitted curve')}"
     else:
         yield f"{isotonic} no confidence band"
     if "loess" in PROFILES[summary["profile"]].curves:
         yield (
             "The flexible calibration curve is the loess curve of the ICI, kept within 0 and 1, with a pointwise "
-            f"{level} band by the normal law of sums of outcomes with these rates"
+            f"{level} band by the normal approximation to sums of outcomes with these rates"
         )
     yield (
         "The smooth calibration curve is a kernel regression of outcomes on scores with a reflected Gaussian kernel, "
@@ -294,12 +341,12 @@ def _bands(summary: Summary) -> Iterable[str]:
 
 def _net_benefit(panel: Facts) -> str:
     """Return how the decision curve was made."""
-    what = f"Net benefit was computed at {_thresholds(panel)}; a score of at least the threshold is treated"
+    what = f"Net benefit was computed at {_thresholds(panel)}; rows with a score of at least the threshold are treated"
     cited_what = f"{what} (Vickers and Elkin 2006)"
     if panel["level"] is None:
         return cited_what
     method = _parts_of(panel["method"])[0]
-    return f"{cited_what}; intervals of {percent(panel['level'])} are for each threshold by itself: {method}"
+    return f"{cited_what}; {percent(panel['level'])} confidence intervals are for one threshold each ({method})"
 
 
 def _thresholds(panel: Facts) -> str:
@@ -314,15 +361,15 @@ def _groups(summary: Summary) -> Iterable[str]:
     """Yield how groups and classes were compared."""
     groups, level, classes = summary["groups"], summary["level"], summary["classwise"]
     if classes is not None and classes["adjusted_p_values"] is not None:
-        yield "Each class was tested by its own ECE, with Holm's correction (1979) for the number of classes"
+        yield "The ECE of each class was tested, with Holm's (1979) correction for the number of classes"
     if not groups:
         return
-    yield f"Each of {len(groups):,} group{'s' * (len(groups) > 1)} was judged by itself"
+    yield f"Each of {len(groups):,} group{'s' * (len(groups) > 1)} was evaluated separately"
     tested = sum(group["adjusted_p_value"] is not None for group in groups)
     if tested:
         yield (
-            f"The same test was made in {tested:,} of them, those with rows enough, with Holm's correction (1979) for "
-            "their number"
+            f"The test was repeated in the {tested:,} group{'s' * (tested > 1)} with at least {LEAST_GROUP} rows"
+            f"{' in two clusters' * is_clustered(summary)}, with Holm's (1979) correction"
         )
     labels = [f"the {BY_NAME[name].label}" for name in summary["forests"]]
     if labels and level is not None:
@@ -342,7 +389,7 @@ def _seed(summary: Summary) -> Iterable[str]:
     if summary["level"] is None or not (summary["n_resamples"] or folds):
         return
     seed = summary["choices"]["seed"]
-    yield "Random draws have " + ("a seed from the caller's generator" if seed is None else f"the seed {seed}")
+    yield "The random seed is " + ("that of the caller's generator" if seed is None else str(seed))
 
 
 def _listed(names: Sequence[str]) -> str:

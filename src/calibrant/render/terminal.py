@@ -8,7 +8,7 @@ from typing import Final
 
 from calibrant.measures.listed import BY_NAME
 from calibrant.render import drawing, tables, verdict, words
-from calibrant.render.methods import METHODS, shown_methods
+from calibrant.render.methods import METHODS, shows_methods
 from calibrant.render.style import (
     GLYPHS,
     Facts,
@@ -63,9 +63,10 @@ def render(
         blocks.append(_groups(summary, style))
     if summary["forests"]:
         blocks.append(_forests(summary, style))
-    methods = shown_methods(summary)
-    if methods:
-        blocks.append([style.bold(METHODS), *wrapped(methods, style, first="  ", later="  ")])
+    if shows_methods(summary):
+        whole = _faint(["the full paragraph: --html or --json, or report.methods in Python"], style)
+        paragraph = wrapped(summary["methods_brief"], style, first="  ", later="  ")
+        blocks.append([style.bold(METHODS), *paragraph, *whole])
     return style.plain("\n\n".join("\n".join(block) for block in blocks))
 
 
@@ -94,7 +95,7 @@ def _numbers(summary: Summary, style: Style, complete: bool) -> list[str]:
         notes = [*words.remarks(summary, complete=complete), *more]
         _, *lines = aligned([(f"  {{:<{width}}}", "", labels), ("{:>10}", "", [value_text(p, number) for p in parts])])
         return [*lines, *_faint(notes, style)]
-    with_ends, with_p, with_noise = (width + others <= style.width for others in (30, 39, 60))
+    with_ends, with_p, with_noise = (width + others <= style.width for others in (30, 39, 58))
     writes = [signed if summary["measures"][key]["signed"] else number for key in shown]
     columns = [(f"  {{:<{width}}}", "", labels), ("{:>9}", "estimate", list(map(value_text, parts, writes)))]
     above = ""
@@ -103,8 +104,8 @@ def _numbers(summary: Summary, style: Style, complete: bool) -> list[str]:
         columns.append(("  {:^17}", f"{percent(level)} CI", ends))
     if with_noise:
         means, uppers = map(tables.number_texts, tables.floors(parts))
-        columns += [("  {:>7}", "mean", means), ("{:>12}", f"{percent(level)} below", uppers)]
-        above = f"{'':{width + 32}}{'calibrated':>17}"
+        columns += [(" {:>7}", "mean", means), ("{:>11}", f"{percent(level)} below", uppers)]
+        above = f"{'':{width + 30}}{'calibrated':>17}"
     if with_p:
         columns.append(("  {:>7}", "p", [chance_text(part["p_value"], summary["n_resamples"]) for part in parts]))
     head, *lines = aligned(columns)
@@ -209,7 +210,7 @@ def _classes(summary: Summary, style: Style) -> list[str]:
     names = [short(classes["names"][k], _name_width(style, 33)) for k in worst]
     word, plural = ("label", "labels") if summary["notion"] == "multilabel" else ("class", "classes")
     columns = [
-        (f"  {{:<{max(map(len, ['class', *names]))}}}", "class", names),
+        (f"  {{:<{max(map(len, [word, *names]))}}}", word, names),
         ("  {:>10}", words.counted_in(summary), [amount(classes["supports"][k]) for k in worst]),
         ("  {:>7}", "ECE", [f"{classes['errors'][k]:.4f}" for k in worst]),
     ]

@@ -237,9 +237,9 @@ def multicalibration(summary: Summary) -> list[str]:
 
 
 def remarks(summary: Summary, *, complete: bool = True, noise: bool = True) -> list[str]:
-    """Return the remarks on the shown numbers; ``noise`` says that noise floors are among them."""
+    """Return the remarks on the shown numbers; ``noise`` tells whether noise floors are among them."""
     shown = shown_estimates(summary, complete=complete)
-    notes = [*_bins(summary, shown), *_single(summary, shown), *_without_intervals(summary, shown)]
+    notes = [*_bins(summary, shown), *_single(summary, shown, noise=noise), *_without_intervals(summary, shown)]
     notes += _missing(summary, shown, complete=complete)
     notes += zero_ends(summary, shown)
     if {"miscalibration", "discrimination", "uncertainty"} <= shown.keys():
@@ -267,7 +267,7 @@ def _bins(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
     return ["; ".join(bins)] if bins else []
 
 
-def _single(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
+def _single(summary: Summary, shown: Mapping[str, Estimate], *, noise: bool) -> list[str]:
     """Return remarks on single measures, from their details."""
     notes = []
     for key, part in shown.items():
@@ -289,7 +289,7 @@ def _single(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
             notes.append(f"{label}: the estimate is negative by chance; the true value is at least 0")
         if part["value"] is None and not is_infinite(part):
             notes.append(f"{label}: {part['method']}")
-        if key == OE_RATIO.name and part["floor"] is not None:
+        if noise and key == OE_RATIO.name and part["floor"] is not None:
             notes.append(f"{label}: the calibrated columns are for |O:E - 1|")
     return notes
 

@@ -225,7 +225,7 @@ class Report(Mapping[str, Estimate]):
             "omitted": dict(self.omitted),
             "not_finite": missing,
         }
-        return {**summary, "methods": methods.paragraph(summary)}
+        return {**summary, "methods": methods.paragraph(summary), "methods_brief": methods.brief(summary)}
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return `to_dict` as strict JSON: no NaN, no Infinity."""
@@ -445,7 +445,8 @@ class GroupReport:
         tested, missing = not math.isnan(self.p_value), {}  # type: bool, dict[str, str]
         if whole:
             report = self.report.to_dict(curves=False)
-            del report["measures"], report["methods"]  # the report on all rows has them
+            for name in ("measures", "methods", "methods_brief"):  # the report on all rows has them
+                del report[name]
         else:
             own: dict[str, str] = {}
             report = {"n": self.n, **plain_parts(self, own), "not_finite": own}
