@@ -19,6 +19,7 @@ from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
 from calibrant.render import comparison, drawing, tables, verdict, words
+from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.drawing import Row
 from calibrant.render.methods import METHODS, shows_methods
 from calibrant.render.style import Estimate, Facts, Group, Summary, event_of, number, percent, shown, version
@@ -195,10 +196,15 @@ def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any
         "panels": drawing.pictures(summary),
         "groups": _groups(summary) if summary["groups"] else None,
         "forests": drawing.forests(summary),
-        "paper": (METHODS, summary["methods_brief"], summary["methods"]) if shows_methods(summary) else None,
+        "paper": _paper(summary) if shows_methods(summary) else None,
         "classes": _classes(summary, most_classes, is_page) if summary["classwise"] is not None else None,
         "methods": [*([of_test] if test else []), *of_measures],
     }
+
+
+def _paper(summary: Summary) -> tuple[Any, ...]:
+    """Return what a paper needs: the short and the full paragraph, and the checklist."""
+    return METHODS, summary["methods_brief"], summary["methods"], TRIPOD, checklist(summary), REST
 
 
 def _diagram(summary: Summary) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from calibrant.render import comparison, drawing, html, tables, verdict, words
+from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.methods import METHODS, shows_methods
 from calibrant.render.style import Facts, Summary, shown
 
@@ -56,13 +57,18 @@ def render(
     blocks = [f"## {text(title) or html.TITLES[compares]}"]
     blocks += _comparison(summary) if compares else _report(summary, complete)
     if not compares and shows_methods(summary):
-        full = f"<details><summary>The full paragraph</summary>\n\n{text(summary['methods'])}\n\n</details>"
-        blocks += [f"### {METHODS}", text(summary["methods_brief"]), full]
+        blocks += [f"### {METHODS}", text(summary["methods_brief"])]
+        blocks.append(_folded("The full paragraph", text(summary["methods"])))
+        blocks.append(_folded(TRIPOD, f"{_table(checklist(summary))}\n\n{text(REST)}"))
     facts = [f"- {text(name)}: {text(value)}" for name, value in html.facts(summary, sources or {}, used)]
     notes = comparison.remarks(summary) if compares else words.remarks(_shortened(summary, complete))
     lines = "\n".join([*facts, *(f"- {text(note)}" for note in notes)])
-    blocks.append(f"<details><summary>How it was computed</summary>\n\n{lines}\n\n</details>")
+    blocks.append(_folded("How it was computed", lines))
     return "\n\n".join(blocks) + "\n"
+
+
+def _folded(heading: str, content: str) -> str:
+    return f"<details><summary>{heading}</summary>\n\n{content}\n\n</details>"
 
 
 def text(sentence: str) -> str:

@@ -167,7 +167,7 @@ def _clusters(summary: Summary) -> Iterable[str]:
         pooled = isinstance(number, str) or number > EVENT_CELLS.n_buckets
         buckets = f", pooled at random into {EVENT_CELLS.n_buckets} buckets" * pooled
         yield (
-            "Clusters were assumed to be independent, with any dependence within them. Variances are those of sums over "
+            "Clusters were assumed to be independent, with any dependence within them. Variances are of sums over "
             f"clusters{buckets}, with degrees of freedom by Satterthwaite's approximation (Bell and McCaffrey 2002)"
         )
 
