@@ -12,6 +12,7 @@ from calibrant.render.style import (
     Pair,
     Style,
     Summary,
+    Tone,
     aligned,
     evaluated_event,
     head,
@@ -114,6 +115,23 @@ def _model_verdicts(summary: Summary) -> list[str]:
         f"{short(name)}: {'evidence' if name in rejected else 'no evidence'} of miscalibration ({p_values[name]})."
         for name in tests
     ]
+
+
+def heading(summary: Summary) -> tuple[str, Tone]:
+    """Return the headline of a page with its tone: the decision about the first pair, without its numbers."""
+    pair = summary["pairs"][0]
+    if len(summary["pairs"]) > 1:
+        return f"{len(summary['models'])} models", "bad" if is_worse(summary) else ""
+    if pair["decision"] is not None:
+        states = {"proven": "Within", "disproven": "Above", "open": "Inconclusive for"}
+        tones: dict[str, Tone] = {"proven": "good", "disproven": "bad", "open": ""}
+        state = pair["decision"]["state"]
+        return f"{states[state]} the tolerance of {pair['decision']['tolerance']:g}", tones[state]
+    estimate = pair["estimates"][summary["decides"]]
+    if estimate["p_value"] > alpha_of(summary["level"]):
+        return "No evidence of a difference in calibration", ""
+    better = pair["second"] if estimate["value"] > 0 else pair["first"]
+    return f"{short(better)} is better calibrated", "bad" if is_worse(summary) else "good"
 
 
 def is_worse(summary: Summary) -> bool:

@@ -23,7 +23,6 @@ from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.drawing import Row
 from calibrant.render.methods import METHODS, shows_methods
 from calibrant.render.style import Estimate, Facts, Group, Summary, event_of, number, percent, shown, version
-from calibrant.results import Code
 from calibrant.results.writing import write_file
 from calibrant.statistics.resampling import alpha_of
 
@@ -186,8 +185,10 @@ def _report(summary: Summary, most_classes: int, is_page: bool) -> dict[str, Any
         "body": "report.html",
         "measured": "measure",
         "headline": _unbroken([words.headline(summary)])[0],
+        "heading": verdict.title(summary),
         "verdict": _unbroken(verdict.verdict(summary)),
-        "found": summary["findings"][0]["code"] in (Code.MISCALIBRATED, Code.DISPROVEN),
+        "numbers": verdict.key_numbers(summary),
+        "steps": verdict.next_steps(summary),
         "diagram": _diagram(summary),
         "diagram_tables": _diagram_tables(summary),
         "noise": None if level is None else _noise(summary),
@@ -210,7 +211,9 @@ def _paper(summary: Summary) -> tuple[Any, ...]:
 def _diagram(summary: Summary) -> dict[str, Any] | None:
     if summary["diagram"] is None:
         return None
-    return drawing.diagram(summary["diagram"], summary["curves"], summary["notion"], summary["level"])
+    diagram = drawing.diagram(summary["diagram"], summary["curves"], summary["notion"], summary["level"])
+    first = next(iter(summary["curves"]), "bins") if diagram["outside"] else "bins"
+    return {**diagram, "first": "loess" if "loess" in summary["curves"] else first}
 
 
 def _diagram_tables(summary: Summary) -> list[tables.Table]:
@@ -389,9 +392,9 @@ def _comparison(summary: Summary) -> dict[str, Any]:
         "body": "comparison.html",
         "measured": "difference",
         "headline": _unbroken([comparison.headline(summary)])[0],
+        "heading": comparison.heading(summary),
         "verdict": _unbroken(comparison.verdict(summary)),
         "remarks": comparison.remarks(summary),
-        "found": comparison.is_worse(summary),
         "rare": rare,
         "pair": None if pair is None else f"{pair['first']} − {pair['second']}",
         "models": models,

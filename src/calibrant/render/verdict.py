@@ -54,6 +54,10 @@ _EVENT: Final = _Terms(
 )
 
 
+_MEANS: Final = (Code.TOO_HIGH, Code.TOO_LOW, Code.RIGHT_ON_AVERAGE)
+_SLOPES: Final = (Code.TOO_EXTREME, Code.NOT_EXTREME_ENOUGH, Code.RIGHTLY_SPREAD, Code.UNCLEAR_SPREAD)
+
+
 def _terms(summary: Summary) -> _Terms:
     return _CONFIDENCE if summary["notion"] == "top-label" else _EVENT
 
@@ -96,6 +100,79 @@ def title(summary: Summary) -> tuple[str, Tone]:
         ]
         return ": ".join(["Evidence of miscalibration", *direction[:1]]), "bad"
     return ("No evidence of miscalibration" if Code.NO_EVIDENCE in findings else "Calibration report"), ""
+
+
+class KeyNumber(NamedTuple):
+    """A number of the first screen: its name, its value, its interval, and what it is compared with."""
+
+    label: str
+    value: str
+    interval: str
+    compared: str
+
+
+def key_numbers(summary: Summary) -> list[KeyNumber]:
+    """Return the difference in the large, the slope and the ECE, as far as the report has them."""
+    findings = {finding["code"]: finding for finding in summary["findings"]}
+    return [number for part in (_key_difference, _key_slope, _key_ece) for number in part(findings, summary)]
+
+
+def _key_difference(findings: _Findings, summary: Summary) -> Iterator[KeyNumber]:
+    facts = _first(findings, *_MEANS)
+    if facts is not None:
+        value, *ends = _percentages(facts["value"], facts["low"], facts["high"], sign="+", marks=[0.0])
+        yield KeyNumber("difference in percentage points", value, _ends(summary, *ends), "ideal 0")
+
+
+def _key_slope(findings: _Findings, summary: Summary) -> Iterator[KeyNumber]:
+    facts = _first(findings, *_SLOPES)
+    if facts is not None and facts["value"] is not None:
+        ends = [facts[name] for name in ("low", "high") if facts[name] is not None]
+        value, *texts_of_ends = texts([facts["value"], *ends], 2, [1.0])
+        interval = _ends(summary, *texts_of_ends) if len(ends) == 2 else ""
+        yield KeyNumber("calibration slope", value, interval, "ideal 1")
+
+
+def _key_ece(findings: _Findings, summary: Summary) -> Iterator[KeyNumber]:
+    facts = _first(findings, Code.MISCALIBRATED, Code.NO_EVIDENCE)
+    if facts is None:
+        ece = summary["estimates"].get("ece")
+        facts = None if ece is None else {"ece": ece["value"], "low": None, "high": None, "upper": None}
+    if facts is None or facts["ece"] is None:
+        return
+    upper, marks = facts["upper"], [] if facts["upper"] is None else [facts["upper"]]
+    ends = [] if facts["high"] is None else [facts["low"], facts["high"]]
+    value, *texts_of_ends = texts([facts["ece"], *ends], _places(facts["ece"]), marks)
+    compared = "" if upper is None else f"calibrated: below {texts([upper], _places(facts['ece']), [facts['ece']])[0]}"
+    yield KeyNumber("ECE", value, _ends(summary, *texts_of_ends) if ends else "", compared)
+
+
+def _ends(summary: Summary, low: str, high: str) -> str:
+    return "" if summary["level"] is None else f"{percent(summary['level'])} CI {low} to {high}"
+
+
+def next_steps(summary: Summary) -> list[str]:
+    """Return what a reader may do next: more rows, groups to look at, dependence to declare, recalibration."""
+    findings = {finding["code"]: finding for finding in summary["findings"]}
+    steps = []
+    if Code.FALLING_CURVE in findings:
+        steps.append("Check that the scores and the outcomes belong together.")
+    if Code.RARE_OUTCOME in findings:
+        steps.append(f"Collect more data, with at least {MINORITY} rows, or clusters, of each outcome.")
+    elif Code.UNDECIDED in findings and findings[Code.UNDECIDED]["more_rows"] is not None:
+        steps.append(f"Collect about {findings[Code.UNDECIDED]['more_rows']:,} more rows to settle the tolerance.")
+    flagged = [short(group["name"]) for group in summary["groups"] if group["called_out"]]
+    if flagged:
+        more = f" and {len(flagged) - _NAMED:,} more" if len(flagged) > _NAMED else ""
+        steps.append(f"Look at the groups with evidence of miscalibration: {', '.join(flagged[:_NAMED])}{more}.")
+    if Code.MISCALIBRATED in findings and Code.FALLING_CURVE not in findings:
+        steps.append("Recalibrate the model on data that are not part of this report, then report on new data.")
+    if summary["level"] is not None and summary["clusters"] is None:
+        steps.append(
+            "If several rows belong together, as those of one patient or user do, name their column with --cluster "
+            "(clusters in Python)."
+        )
+    return steps
 
 
 # ---------------------------------------------------------------- cautions, evidence
@@ -153,7 +230,7 @@ def _evidence(findings: _Findings, summary: Summary) -> _Sentences:
 
 
 def _direction(findings: _Findings, summary: Summary) -> _Sentences:
-    facts = _first(findings, Code.TOO_HIGH, Code.TOO_LOW, Code.RIGHT_ON_AVERAGE)
+    facts = _first(findings, *_MEANS)
     if facts is None:
         return
     terms, ends = _terms(summary), [facts["low"], facts["high"]]
@@ -179,7 +256,7 @@ def _percentages(*shares: float, sign: str = "", marks: Iterable[float] = ()) ->
 
 
 def _slope(findings: _Findings, summary: Summary) -> _Sentences:
-    facts = _first(findings, Code.TOO_EXTREME, Code.NOT_EXTREME_ENOUGH, Code.RIGHTLY_SPREAD, Code.UNCLEAR_SPREAD)
+    facts = _first(findings, *_SLOPES)
     if facts is None or (facts["code"] == Code.RIGHTLY_SPREAD and facts["low"] is None):
         return
     slope = _slope_text(facts, summary)
