@@ -31,6 +31,7 @@ TITLES: Final = ("Calibration report", "Comparison of models")
 
 _CLASSES_DRAWN: Final = 1_000  # a page with so many has about a megabyte
 _FEW_CLASSES: Final = 12  # in a notebook's cell
+_CLASSES_LISTED: Final = 8  # the others are folded
 _GROUPS_SEARCHED: Final = 20  # so many groups have a field to search by name
 _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # keeps a number and its sign on one line
 
@@ -97,10 +98,21 @@ def _render(
         "date": _clean(date),
         "uid": f"c{digest[:8]}",
         "version": version(),
+        "running": {
+            "left": _css_string(_clean(title) or TITLES["pairs" in summary]),
+            "right": _css_string(" · ".join(filter(None, [_clean(date), f"calibrant {version()}"]))),
+        },
         "level": None if summary["level"] is None else percent(summary["level"]),
         "facts": facts(summary, sources, used),
     }
     return str(_environment().get_template(template).render({**context, **shared}))
+
+
+def _css_string(text: str) -> Any:
+    """Return a text as a string of CSS, in which every unusual character is escaped."""
+    from markupsafe import Markup
+
+    return Markup('"' + re.sub(r"[^A-Za-z0-9 ._-]", lambda match: f"\\{ord(match[0]):06x} ", text) + '"')
 
 
 @cache
@@ -350,6 +362,7 @@ def _classes(summary: Summary, most: int, is_page: bool) -> dict[str, Any]:
         f"Larger points have more {counts} (steps at 2 % and 20 % of all)."
     )
     note = "" if adjusted is None else words.correction(adjusted, marked, kind, word)
+    table = tables.classes(summary, None if is_page else most)
     return {
         "counted": counts,
         "heading": f"The {total:,} {word}",
@@ -357,7 +370,10 @@ def _classes(summary: Summary, most: int, is_page: bool) -> dict[str, Any]:
         "word": word,
         "words": texts,
         "tiles": [_class_tile(classes, k, places[k], kind, marked[k], counts == "weight") for k in order[:most]],
-        "table": tables.classes(summary, None if is_page else most),
+        "kind": kind,
+        "table": table,
+        "listed": table.of_rows(range(_CLASSES_LISTED)) if len(table.rows) > _CLASSES_LISTED else table,
+        "rest": table.of_rows(range(_CLASSES_LISTED, len(table.rows))) if len(table.rows) > _CLASSES_LISTED else None,
         "bins": tables.class_bins(summary) if is_page else None,
     }
 
