@@ -30,8 +30,8 @@ SECTIONS: Final = {
     title: names.split()
     for title, names in {
         "Columns": "scores score outcome probs target targets_file weight by by_values clusters on baseline paired",
-        "What the columns hold": "logits percent decimal_comma labels class_names weights_are",
-        "What is judged": "where timezone ignore_index notion classwise n_bins",
+        "What the columns contain": "logits percent decimal_comma labels class_names weights_are",
+        "What is evaluated": "where timezone ignore_index notion classwise n_bins",
         "Intervals": "level n_resamples rng bands",
         "Decisions": "tolerance tolerance_of gate conditions",
         "Many rows and files": "exact keep_going engine master",

@@ -123,5 +123,5 @@ def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
 def check_notion(notion: Notion) -> None:
     """Reject a notion of many events where sums of one event are kept."""
     if notion in PER_CLASS:
-        remedy = "judge one class's column at a time, or the top label with its classes"
+        remedy = "evaluate one class's column at a time, or the top label with its classes"
         raise InputError("clusters", "a notion of one event", repr(notion), remedy)

@@ -48,8 +48,8 @@ class Mistake(Enum):
     FILE_NAME = "the name of a file was passed, not its content"
     PERCENT_TEXT = "numbers are written like '85%'"
     NUMBER_TEXT = "numbers are stored as text"
-    PERCENT = "probabilities are in per cent"
-    PERCENT_OR_CLASSES = "probabilities are in per cent, or are predicted classes"
+    PERCENT = "probabilities are in percent"
+    PERCENT_OR_CLASSES = "probabilities are in percent, or are predicted classes"
     ROUNDING = "probabilities exceed [0, 1] by rounding, or are logits"
     LOGITS = "logits are declared as probabilities"
     TARGET_COLUMN = "a column of the probabilities holds the targets"
@@ -66,7 +66,7 @@ class Mistake(Enum):
     IGNORED_LABEL = "a label marks rows to leave out"
     COLUMN_LACKING = "a class has no column"
     PROBABILITY_TARGETS = "targets are probabilities"
-    FRACTION = "a target is rounded wrongly"
+    FRACTION = "a target is rounded incorrectly"
     NESTED = "a column holds lists"
 
 

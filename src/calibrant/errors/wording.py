@@ -267,7 +267,7 @@ def _label(fault: Fault, facts: LabelFacts, terms: Terms) -> Words:
         case Mistake.COLUMN_LACKING:
             remedy = f"check that {terms.probs} has a column for every class, or {ignored}"
         case Mistake.PROBABILITY_TARGETS:
-            remedy = "the targets look like probabilities: pass what happened, as 0 and 1 or class indices"
+            remedy = "the targets look like probabilities; pass the observed outcomes, as 0 and 1 or class indices"
         case Mistake.FRACTION:
             remedy = f"{terms.filter}, or round the target if it should be an integer"
         case _ if not np.isfinite(value):

@@ -311,7 +311,7 @@ def resolve_config(columns: Columns, notion: Any, classwise: Any, grid: Any) -> 
     """
     check_choice("grid", grid, grids.GRIDS)
     if not isinstance(classwise, (bool, np.bool_)):
-        raise InputError("classwise", "True or False", repr(classwise), "pass True to judge each class too")
+        raise InputError("classwise", "True or False", repr(classwise), "pass True to evaluate each class too")
     if notion is None:
         notion = DEFAULTS["multiclass" if columns.classes else "binary"]
     check_choice("notion", notion, NOTIONS)

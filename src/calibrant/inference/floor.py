@@ -28,9 +28,9 @@ from calibrant.table import ReliabilityTable
 
 #: Laws of scores to choose from: parameters of a beta law, and what such scores are like.
 SCORE_LAWS: Final[Mapping[str, tuple[float, float, str]]] = {
-    "uniform": (1.0, 1.0, "spread evenly over 0 to 1"),
-    "confident": (8.0, 1.0, "mostly near 1, .89 on average: the top label of a good classifier"),
-    "rare": (1.0, 20.0, "mostly near 0, .05 on average: a rare event"),
+    "uniform": (1.0, 1.0, "uniform on [0, 1]"),
+    "confident": (8.0, 1.0, "mostly near 1, mean 0.89, as the top label of a good classifier"),
+    "rare": (1.0, 20.0, "mostly near 0, mean 0.05, as a rare event"),
 }
 
 #: The measures whose floors are drawn.

@@ -111,7 +111,7 @@ def spiegelhalter_test(
         p_value = math.erfc(abs(z) / math.sqrt(2))
     else:
         z, p_value = clustered_tests.spiegelhalter(rows.clusters)
-    return rows.result(z, p_value, "Spiegelhalter's z, two-sided p-value of the normal law")
+    return rows.result(z, p_value, "Spiegelhalter's z, two-sided normal p-value")
 
 
 def ks_test(
@@ -174,7 +174,7 @@ def ks_test(
     error = cumulative.ks_error(rows.table)
     statistic = _cumulative_statistic(rows.table, error)
     if rows.clusters is None:
-        p_value, law = brownian_sf(statistic), "law of the supremum of |Brownian motion|"
+        p_value, law = brownian_sf(statistic), "distribution of the supremum of |Brownian motion|"
     else:
         p_value = cumulative_p_value(rows.clusters, _largest, resampling_of(n_resamples, rng))
         law = f"{n_resamples:,} resamples"
@@ -223,7 +223,7 @@ def kuiper_of(rows: EventRows, resampling: Resampling | None) -> TestResult:
     error = cumulative.kuiper_error(rows.table)
     statistic = _cumulative_statistic(rows.table, error)
     if rows.clusters is None or resampling is None:
-        p_value, law = brownian_range_sf(statistic), "law of the range of Brownian motion"
+        p_value, law = brownian_range_sf(statistic), "distribution of the range of Brownian motion"
     else:
         p_value = cumulative_p_value(rows.clusters, cumulated_range, resampling)
         law = f"{resampling.n_resamples:,} resamples"

@@ -39,7 +39,7 @@ Sums: TypeAlias = tuple[ReliabilityTable, BucketSums | None]
 _TOGETHER: Final = 256  # replicates of a sparse group
 _STEADY: Final = 4  # times the fewest replicates: the p-value at the correction's limit depends less on the seed
 
-_NO_LAW: Final = "its law needs resamples: pass n_resamples=1000"
+_NO_LAW: Final = "its null distribution needs simulated data sets: pass n_resamples=1000"
 _NO_INTERVAL: Final = "no interval: the group was chosen for its value"
 _EXPECTED: Final = "the name of each row's group, or a mapping from names to such arrays or masks"
 
@@ -304,7 +304,11 @@ def multicalibration_of(
     table = everything.table
     absolute, rate = worst.standardised * _deviation(table) / table.total, table.sums.positives / table.total
     rarer = min(rate, 1 - rate)
-    law = "law of the range of Brownian motion" if everything.clusters is None else "replicates of clusters"
+    law = (
+        "distribution of the range of Brownian motion"
+        if everything.clusters is None
+        else "simulated data sets by cluster"
+    )
     return MulticalibrationError(
         value=worst.standardised,
         absolute=absolute,

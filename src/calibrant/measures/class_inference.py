@@ -295,7 +295,7 @@ def class_bins(classes: ClassBins, buckets: Sequence[BucketSums]) -> ClusterBins
     held = np.flatnonzero(weights > 0)
     held = held[by_content(np.stack([part.cell_sums.sum(axis=1) for part in parts], axis=1)[held])]
     if len(held) < 2:
-        remedy = "pass rows of more clusters: these tell nothing of other clusters"
+        remedy = "pass rows of more clusters, because one cluster does not show how clusters vary"
         raise InputError("clusters", "at least 2 clusters", f"{len(held)}", remedy)
     n, y, gaps = (np.empty((len(held), len(moments.index))) for _ in range(3))
     of_class, of_bin = np.divmod(moments.index, n_bins)

@@ -65,7 +65,7 @@ class OwnLaw:
     law: Callable[[Inference], Law | None]
 
 
-_NOT_FINITE: Final = "no interval: its ends are not finite, because the rows that decide are too few"
+_NOT_FINITE: Final = "no interval: its ends are not finite, because too few rows determine it"
 _ROUNDING: Final = 1e-12  # relative: ends that differ by less are equal
 _RAISED: Final = "upper end raised to what the intervals of other errors imply"
 _BAND: Final = "band"  # the keys of the two bands among the draws
@@ -201,7 +201,7 @@ class Inference(Memo):
         """Return the interval of a measure from its variance, symmetric on its link."""
         value, variance = self.event.value(measure), self.variance(measure)
         if variance is None:
-            return Interval(math.nan, math.nan, "no interval: these rows do not tell how the measure varies")
+            return Interval(math.nan, math.nan, "no interval: the variance cannot be estimated from these rows")
         return linked_interval(value, variance, self.level, measure.link)
 
     def replicates_of(self, measure: Computable) -> Float64s:

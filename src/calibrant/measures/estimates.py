@@ -22,8 +22,8 @@ from calibrant.statistics.null import Law
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
 
-NO_BUCKETS: Final = "no interval by cluster: bins of equal mass differ from class to class; judge one class at a time"
-NO_MEAN: Final = "no interval: none is known for this measure's mean over classes; judge one class at a time"
+NO_BUCKETS: Final = "no interval by cluster: equal-frequency bins differ between classes; evaluate one class at a time"
+NO_MEAN: Final = "no interval: none is known for the mean of this measure over classes; evaluate one class at a time"
 
 
 def estimate(measure: Measure, event: Event, inference: Inference | None = None) -> Estimate:

@@ -105,7 +105,7 @@ class Event(Memo):
     n_bins: int = 15
     means: PredictionMeans | None = None
     classes: Classes | None = None
-    no_classes: str = "one event is judged, no classes"
+    no_classes: str = "one event is evaluated, no classes"
     asked_classes: int = 0
     clusters: Clustered | None = None
     _values: dict[Computable, float] = field(default_factory=dict, init=False, repr=False)
@@ -183,7 +183,7 @@ class Event(Memo):
             If classes are not judged.
         """
         if self.classes is None:
-            raise InputError("event", "judged classes", self.no_classes, "use evaluate with classwise=True")
+            raise InputError("event", "evaluated classes", self.no_classes, "use evaluate with classwise=True")
         return self.classes
 
     @property

@@ -55,10 +55,10 @@ def _law(inference: Inference) -> Law:
 
 MEAN_CONFIDENCE = Measure(
     name="mean_confidence",
-    label="mean confidence",
-    meaning="The mean score of the judged event: what was claimed, on average.",
-    misleads="Alone it is no error: compare it with the outcome rate.",
-    computed="The mean confidence is the mean score of the judged event",
+    label="mean prediction",
+    meaning="The mean predicted probability of the event; for the top label, the mean confidence.",
+    misleads="It is not an error. Compare it with the observed frequency.",
+    computed="The mean prediction is the mean predicted probability of the event",
     value=_mean_score,
     better="neither",
     range=(0.0, 1.0),
@@ -69,10 +69,12 @@ MEAN_CONFIDENCE = Measure(
 
 MEAN_GAP = Measure(
     name="mean_gap",
-    label="mean gap",
-    meaning="Mean score minus outcome rate. 0 is right; above 0, too much was claimed.",
-    misleads="Gaps of both signs cancel: a model can be right on average and wrong everywhere.",
-    computed="The mean gap is the mean score minus the outcome rate",
+    label="mean difference",
+    meaning="Calibration in the large: mean predicted probability minus observed frequency. Ideal 0; above 0, the "
+    "event is overestimated.",
+    misleads="Differences of both signs cancel, so a model can be calibrated in the large and miscalibrated "
+    "everywhere.",
+    computed="The mean difference is the mean predicted probability minus the observed frequency",
     profiles=frozenset({"standard", "clinical"}),
     value=lambda event: _mean_score(event) - event.outcome_rate,
     better="neither",

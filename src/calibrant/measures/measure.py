@@ -96,7 +96,7 @@ NOT_ASKED: Final = "no interval asked for (level=None)"
 NO_INTERVAL: Final = Unavailable("no interval: none is known for this measure")
 NO_BOUND: Final = Unavailable("no certified error is known for this measure")
 NO_FLOOR: Final = Unavailable("no noise floor: only measures that are better when lower have one")
-PROPER_SCORE: Final = Unavailable("no noise floor: it rewards telling cases apart too")
+PROPER_SCORE: Final = Unavailable("no noise floor: it rewards discrimination too")
 NO_DIFFERENCE: Final = Unavailable("models are not compared by this measure")
 
 

@@ -57,21 +57,21 @@ STANDARD: Final = Profile(
 
 CLINICAL: Final = Profile(
     name="clinical",
-    meaning="The validation of a risk model: calibration, skill, net benefit, the distribution of risks.",
+    meaning="Validation of a risk model: calibration, skill, net benefit, distribution of risks.",
     curves=("loess", "isotonic", "smooth"),
     panels=("decision_curve",),
     by_group=True,
     methods=True,
     left_out={
-        "accuracy": "it depends on one threshold and weighs both kinds of error alike",
-        "Hosmer-Lemeshow test": "its p-value depends on how rows are grouped, and says neither how large the error is "
-        "nor where",
+        "accuracy": "it depends on one threshold and gives both kinds of error the same weight",
+        "Hosmer-Lemeshow test": "its p-value depends on the grouping of rows and shows neither the size nor the "
+        "place of the error",
     },
 )
 
 FORECAST: Final = Profile(
     name="forecast",
-    meaning="The verification of forecasts: skill, the parts of the Brier score, the Murphy curve and the ROC curve.",
+    meaning="Verification of forecasts: skill, components of the Brier score, Murphy curve, ROC curve.",
     panels=("murphy_curve", "roc_curve"),
 )
 

@@ -103,7 +103,7 @@ def calibration_curve(
     rate = marks.words_of(isinstance(result, PlottableReport) and result.notion == "top-label")[0]
     share = percent(curve.level)
     if consistency:
-        word, filled = canvas.named(f"{canvas.CALIBRATED} scores, {share}", label), canvas.band_look(place, look[0])
+        word, filled = canvas.named(f"{canvas.CALIBRATED} ({share} band)", label), canvas.band_look(place, look[0])
         ends = curve.consistency_lows, curve.consistency_highs
         marks.between(axes, curve.scores, *ends, filled, zorder=1.0, label=word)
     if confidence:
@@ -111,7 +111,7 @@ def calibration_curve(
     _draw(axes, curve.scores, curve.rates, look, options, label=label or f"{rate}, {curve.kind}", place=place)
     if counts and isinstance(result, PlottableReport) and result.diagram is not None:
         marks.strip(axes, result.diagram, look[0])
-    canvas.unit_square(axes, "Score", rate)
+    canvas.unit_square(axes, "Predicted probability", rate)
     if legend:
         canvas.legend_below(axes)
     return axes
@@ -201,7 +201,7 @@ def decision_curve(
     _draw(axes, result.thresholds, result.net_benefit, look, options, label=label or "Net benefit", place=place)
     tops = [float(result.net_benefit.max()), float(result.treat_all.max()), 0.0]
     if intervals and drawn.any():
-        word = canvas.named(f"{percent(result.level)} interval", label)
+        word = canvas.named(f"{percent(result.level)} CI", label)
         ends = (np.where(drawn, result.lows, np.nan), np.where(drawn, result.highs, np.nan))
         axes.fill_between(result.thresholds, *ends, zorder=1.1, label=word, **canvas.shade(axes, look[0]))
         tops.append(float(np.nanmax(result.highs)))
@@ -212,7 +212,7 @@ def decision_curve(
         axes.plot(result.thresholds, result.treat_all, label="Treat everyone", gid=_ALL, **canvas.REFERENCE)
         axes.axhline(0, label="Treat nobody", **canvas.REFERENCE | {"linestyle": "-"})
     top = top if top > 0 else 0.01
-    axes.set(xlim=(0, 1), ylim=(-_BELOW * top, 1.05 * top), xlabel="Threshold", ylabel="Net benefit")
+    axes.set(xlim=(0, 1), ylim=(-_BELOW * top, 1.05 * top), xlabel="Threshold probability", ylabel="Net benefit")
     _finish(axes, legend)
     return axes
 
@@ -264,7 +264,7 @@ def murphy_curve(
     place, look = canvas.series_look(axes, color)
     _draw(axes, result.thresholds, result.scores, look, options, label=word, place=place)
     top = max(1.05 * float(result.scores.max()), axes.get_ylim()[1] if place else -math.inf)
-    axes.set(xlim=(0, 1), ylim=(0, top or 0.01), xlabel="Threshold", ylabel="Mean elementary score")
+    axes.set(xlim=(0, 1), ylim=(0, top or 0.01), xlabel="Threshold probability", ylabel="Mean elementary score")
     _finish(axes, legend)
     return axes
 
@@ -320,7 +320,7 @@ def roc_curve(
     if not place:
         axes.plot([0, 1], [0, 1], label="No discrimination", **canvas.REFERENCE)
     limits = (-canvas.MARGIN, 1 + canvas.MARGIN)
-    axes.set(xlim=limits, ylim=limits, xlabel="Share of false alarms", ylabel="Share of hits")
+    axes.set(xlim=limits, ylim=limits, xlabel="False positive rate", ylabel="True positive rate")
     _finish(axes, legend)
     return axes
 

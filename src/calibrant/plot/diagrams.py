@@ -145,7 +145,7 @@ def reliability_diagram(
         marks.strip(axes, diagram, look[0])
     if said:
         canvas.corner(axes, said if label is None else f"{canvas.literal(label)}: {said}")
-    canvas.unit_square(axes, "Score" if kind == "bars" else "Mean score", rate)
+    canvas.unit_square(axes, "Predicted probability" if kind == "bars" else "Mean predicted probability", rate)
     if legend:
         canvas.legend_below(axes)
     return axes
@@ -263,7 +263,11 @@ def score_histogram(
     else:
         axes.yaxis.set_major_locator(canvas.matplotlib().ticker.MaxNLocator("auto", integer=unweighted))
     axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.10g}")
-    axes.set(xlim=(-canvas.MARGIN, 1 + canvas.MARGIN), xlabel="Score", ylabel="Rows" if unweighted else "Weight")
+    axes.set(
+        xlim=(-canvas.MARGIN, 1 + canvas.MARGIN),
+        xlabel="Predicted probability",
+        ylabel="Rows" if unweighted else "Weight",
+    )
     canvas.open_frame(axes)
     if legend:
         canvas.legend_below(axes)
@@ -343,7 +347,7 @@ def classwise(
     word = "ECE" if isinstance(report, PlottableReport) else "error"
     for panel, k in zip(panels, shown, strict=True):
         diagram = result.diagram(k)
-        marks.bars(panel, diagram, canvas.BLUE, "Outcome rate", f"{canvas.SERIES}-0", weight=0.6)
+        marks.bars(panel, diagram, canvas.BLUE, "Observed frequency", f"{canvas.SERIES}-0", weight=0.6)
         if intervals:
             marks.whiskers(panel, diagram, weight=0.6)
         canvas.unit_square(panel, "", "")
@@ -363,14 +367,14 @@ def _say(panels: list[Any], figure: Any, columns: int, words: str, left_out: boo
     """Label the axes, and say which classes these are: above the panels if the figure was divided."""
     lowest = panels if figure is None else panels[-columns:]
     for panel in lowest:
-        panel.set_xlabel("Score")
+        panel.set_xlabel("Predicted probability")
     if figure is None:
         for panel in panels:
-            panel.set_ylabel("Outcome rate")
+            panel.set_ylabel("Observed frequency")
         if left_out:
             panels[-1].set_xlabel(f"Score\n{words}", loc="right")  # right-aligned, so a long line grows to the left
     else:
-        figure.supylabel("Outcome rate", fontsize="medium")
+        figure.supylabel("Observed frequency", fontsize="medium")
         figure.suptitle(words, fontsize="medium")
 
 
@@ -456,7 +460,9 @@ def reliability_figure(
     mean_rate, mean_score = (float(values @ shares) / 100 for values in (event_rates, mean_scores))
     lines = [
         bottom.axvline(mean_rate, color=canvas.ink(bottom), linewidth=2, label=f"Mean {rate.lower()}"),
-        bottom.axvline(mean_score, color=canvas.ink(bottom), linestyle=":", linewidth=2, label="Mean score"),
+        bottom.axvline(
+            mean_score, color=canvas.ink(bottom), linestyle=":", linewidth=2, label="Mean predicted probability"
+        ),
     ]
     bottom.set(ylim=(0, None), xlabel=labels[2], ylabel=labels[3])
     bottom.legend(handles=lines, fontsize="small", loc="upper left")

@@ -125,7 +125,7 @@ def _floors(ax: Any, estimates: list[Estimate]) -> None:
             lefts,
             color=canvas.GREY,
             zorder=0.6,
-            label=f"Noise alone: mean to {percent(floors[0][2])}",
+            label=f"Noise floor: mean to {percent(floors[0][2])}",
         )
 
 
@@ -133,13 +133,13 @@ def _values(ax: Any, shown: list[PlottableGroup], estimates: list[Estimate], lab
     """Draw the values with their intervals; those of groups that are called out or too small look different."""
     for word, chosen, colour, marker in (
         (label, [not (group.called_out or group.flag) for group in shown], canvas.BLUE, "o"),
-        ("Called out", [group.called_out for group in shown], canvas.VERMILION, "D"),
+        ("Evidence of miscalibration", [group.called_out for group in shown], canvas.VERMILION, "D"),
         ("Too few rows", [bool(group.flag) for group in shown], canvas.FAINT, "o"),
     ):
         rows = [(y, e) for y, e in enumerate(estimates) if chosen[y] and math.isfinite(e.value)]
         intervals = [(y, e) for y, e in rows if not math.isnan(e.low)]
         if intervals:
-            share = f"{percent(intervals[0][1].level)} interval"
+            share = f"{percent(intervals[0][1].level)} CI"
             places, lows, highs = zip(*((y, e.low, e.high) for y, e in intervals), strict=True)
             ax.hlines(places, lows, highs, colors=colour, linewidth=1.4, zorder=2.2, label=share)
         if rows:

@@ -35,13 +35,13 @@ def diagram_of(result: Any) -> tuple[ReliabilityDiagram, bool]:
         raise InputError("result", "a Report or a ReliabilityDiagram", type(result).__name__, remedy)
     if result.diagram is None:
         remedy = "draw calibrant.plot.classwise(report), or evaluate with notion='top-label'"
-        raise InputError("result", "a report on one judged event", f"one on notion={result.notion!r}", remedy)
+        raise InputError("result", "a report on one evaluated event", f"one on notion={result.notion!r}", remedy)
     return result.diagram, result.notion == "top-label"
 
 
 def words_of(right: bool) -> tuple[str, str, str]:
     """Return the words for the outcome rate, for outcome 1 and for outcome 0."""
-    return ("Share right", "Right", "Wrong") if right else ("Outcome rate", "Happened", "Did not happen")
+    return ("Accuracy", "Correct", "Incorrect") if right else ("Observed frequency", "Events", "Non-events")
 
 
 def bins_of(diagram: ReliabilityDiagram, scale: float = 1.0) -> tuple[Any, ...]:
@@ -64,7 +64,7 @@ def whiskers(
     filled = diagram.counts > 0
     lows, highs = scale * diagram.lows[filled], scale * diagram.highs[filled]
     scores = scale * diagram.confidences[filled]
-    word = f"{percent(diagram.level)} interval"
+    word = f"{percent(diagram.level)} CI"
     drawn = ax.vlines(
         scores, lows, highs, colors=colour or canvas.ink(ax), linewidth=1.1 * weight, zorder=2.4, label=word
     )
@@ -90,14 +90,14 @@ def band(
     lefts, widths, _, _ = bins_of(diagram, scale)
     filled = diagram.counts > 0
     lows, highs = scale * diagram.band_lows[filled], scale * diagram.band_highs[filled]
-    word = canvas.named(f"Calibrated scores, {percent(diagram.level)}", label)
+    word = canvas.named(f"Calibrated ({percent(diagram.level)} band)", label)
     look = canvas.band_look(place, colour)
     return ax.bar(lefts, highs - lows, widths, lows, align="edge", zorder=1, label=word, **look)
 
 
 def confidence_band(ax: Any, curve: CalibrationCurve, colour: Any) -> None:
     """Fill the confidence band of a curve, if it has one; a simultaneous band has steps."""
-    word = f"{percent(curve.level)} band of the rate, {curve.bands}"
+    word = f"{percent(curve.level)} confidence band, {curve.bands}"
     scores, lows, highs = curve.scores, curve.confidence_lows, curve.confidence_highs
     if curve.bands == "simultaneous" and len(scores) > 1:
         scores, lows, highs = map(np.array, stepped(scores.tolist(), lows.tolist(), highs.tolist()))
@@ -172,7 +172,7 @@ def bars(ax: Any, diagram: ReliabilityDiagram, colour: Any, label: str, gid: str
         colors=canvas.ink(ax),
         linewidth=1.6 * weight,
         zorder=2.2,
-        label="Mean score",
+        label="Mean predicted probability",
     )
     for first in drawn.patches[:1]:
         first.set_gid(gid)

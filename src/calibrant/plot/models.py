@@ -78,7 +78,7 @@ def compare(
             marks.whiskers(axes, diagram, look[0])
         if counts:
             marks.strip(axes, diagram, look[0])
-    canvas.unit_square(axes, "Mean score", rate)
+    canvas.unit_square(axes, "Mean predicted probability", rate)
     if legend:
         canvas.legend_below(axes)
     return axes
@@ -154,7 +154,7 @@ def _draw(ax: Any, estimates: list[Estimate], share: str) -> None:
         if drawn:
             places, values, lows, highs = zip(*((y, e.value, e.low, e.high) for y, e in drawn), strict=True)
             ax.hlines(places, lows, highs, colors=colour, linewidth=1.6, zorder=2.2)
-            face, named = colour if clear else canvas.paper(ax), f"{share} interval {word}"
+            face, named = colour if clear else canvas.paper(ax), f"{share} CI {word}"
             ax.scatter(values, places, 34, facecolor=face, edgecolor=colour, linewidth=1.2, zorder=2.6, label=named)
     for y, estimate in enumerate(estimates):
         if y not in dict(intervals):

@@ -37,7 +37,7 @@ class _Terms(NamedTuple):
 
 
 _CONFIDENCE: Final = _Terms(
-    "mean confidence",
+    "mean prediction",
     "accuracy",
     "over-confident",
     "under-confident",

@@ -162,12 +162,12 @@ def _event(data: Evaluated, settings: Settings) -> Event:
 def _why_no_classes(data: Evaluated, classwise: bool | None) -> str:
     """Return why classes are not judged; empty if they are, or if only a sketch lacks them."""
     if data.n_classes is None:
-        return "one event is judged, no classes"
+        return "one event is evaluated, no classes"
     if classwise is False:
         return "not asked for (classwise=False)"
     if data.choices.data == "sketch" or evaluated.are_judged(classwise, data.n_classes):
         return ""
-    return f"more than {evaluated.MOST_CLASSES:,} classes are judged on request (classwise=True, --classwise)"
+    return f"more than {evaluated.MOST_CLASSES:,} classes are evaluated on request (classwise=True, --classwise)"
 
 
 def _event_estimates(

@@ -253,7 +253,7 @@ def _check_sketches(
             raise InputError(argument, expected, f"{got[0]!r} and {got[1]}", "compare sketches of one make")
         if sketch.notion in PER_CLASS:
             remedy = "make sketches of one class's column each"
-            raise InputError(argument, "a sketch of one judged event", f"one of {sketch.notion!r}", remedy)
+            raise InputError(argument, "a sketch of one evaluated event", f"one of {sketch.notion!r}", remedy)
         if paired and sketch.buckets is None:
             remedy = "make the sketches with clusters=, or leave paired out"
             raise InputError(argument, "a sketch of rows in clusters, with paired=True", "one without clusters", remedy)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: The version of the dictionary and the JSON that a comparison writes.
 SCHEMA_VERSION: Final = 4
 
-_ONE_ROW: Final = "one row tells nothing of the spread"
+_ONE_ROW: Final = "the variance cannot be estimated from one row"
 _OF_REPORTS: Final = {"floor_mean", "floor_upper", "error_bound"}  # columns that differences lack
 
 
@@ -147,7 +147,7 @@ class Comparison:
         A number that is not finite is None, and stands with the reason in ``not_finite`` under its path.
         """
         missing: dict[str, str] = {}
-        lost = "an outcome that happened had probability 0"
+        lost = "an observed outcome had predicted probability 0"
         return {
             "schema_version": SCHEMA_VERSION,
             "n": self.n,

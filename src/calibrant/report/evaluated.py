@@ -44,7 +44,7 @@ from calibrant.table.reliability_table import table_in_units
 #: The most classes of rows that are judged by default: each costs about 0.1 ms.
 MOST_CLASSES: Final = 10_000
 
-ONE_IMAGE: Final = "rows of one image, taken as independent: intervals may be too short"
+ONE_IMAGE: Final = "rows of one image are assumed to be independent, so intervals may be too short"
 UNIT_LOGITS: Final = "logits: expected logits of one event, got values that all lie in [0, 1]"
 _HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
 
@@ -423,7 +423,9 @@ def check_bands(bands: Bands, level: float | None, data: Evaluated) -> None:
         raise InputError("bands", "'pointwise' without intervals (level=None)", repr(bands), "pass level=0.95")
     remedy = "leave bands out; pointwise bands are the default"
     if data.notion in PER_CLASS:
-        raise InputError("bands", "'pointwise' if every class is judged", repr(bands), "judge one class at a time")
+        raise InputError(
+            "bands", "'pointwise' if every class is evaluated", repr(bands), "evaluate one class at a time"
+        )
     if data.clusters is not None:
         expected = "'pointwise' for rows in clusters: the simultaneous band needs independent rows"
         raise InputError("bands", expected, repr(bands), remedy)

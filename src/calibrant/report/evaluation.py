@@ -38,7 +38,7 @@ from calibrant.statistics.sample import MINORITY, rare, rarer_rows
 
 _FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
 _FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the rarer outcome"
-_NO_LAW: Final = "too few outcomes expected for a test without resamples: pass n_resamples=1000"
+_NO_LAW: Final = "too few events are expected for a test without simulated data sets: pass n_resamples=1000"
 
 
 def evaluate(
@@ -199,7 +199,7 @@ def evaluate(
     data, data_of_groups = found
     evaluated.check_bands(bands, level, data)
     if tolerance is not None and data.notion in PER_CLASS and tolerance_of != ECE.name:
-        raise InputError("tolerance_of", "'ece' if every class is judged", repr(tolerance_of), "leave it out")
+        raise InputError("tolerance_of", "'ece' if every class is evaluated", repr(tolerance_of), "leave it out")
     report = report_on(data, settings).report
     if not data_of_groups:
         return report

@@ -175,7 +175,7 @@ def of_groups(
             name=name,
             comparison=comparison,
             adjusted_p_values=tuple(adjusted.get((name, place), math.nan) for place in range(len(comparison.pairs))),
-            flag=f"fewer than {LEAST_GROUP} rows: too few to say anything" if comparison.n < LEAST_GROUP else "",
+            flag=f"fewer than {LEAST_GROUP} rows, too few for a test" if comparison.n < LEAST_GROUP else "",
         )
         for name, comparison in found.items()
     )

@@ -295,7 +295,7 @@ def _check_weights(part: Totals, width: int, *, weighted: bool) -> None:
     good = not part.whole or (w.is_integer() and n <= w * exact and w <= w2 * exact)
     _require(good, f"whole weights of {w!r}")
     good = w <= entries * exact and entries <= width * w * exact
-    _require(good, f"{entries:g} judged entries for a weight of {w:g}")
+    _require(good, f"{entries:g} evaluated entries for a weight of {w:g}")
 
 
 def _check_means(prefix: str, part: Totals, entries: float, most: float, rounding: float) -> None:

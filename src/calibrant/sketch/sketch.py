@@ -117,7 +117,7 @@ class CalibrationSketch:
         check_choice("grid", grid, grids.GRIDS)
         if not isinstance(classwise, (bool, np.bool_)):
             raise InputError(
-                "classwise", "True or False", repr(classwise), "pass True to judge the classes too, else False"
+                "classwise", "True or False", repr(classwise), "pass True to evaluate the classes too, else False"
             )
         names = None if class_names is None else names_of(class_names)
         self._make = SketchConfig(notion=notion, classwise=bool(classwise), class_names=names, grid=grid)
@@ -373,7 +373,7 @@ class CalibrationSketch:
         self.check_filled()
         if self.notion in PER_CLASS:
             remedy = "use class_tables, or a sketch of 'positive' or 'top-label'"
-            raise InputError("sketch", "a sketch of one judged event", f"one of {self.notion!r}", remedy)
+            raise InputError("sketch", "a sketch of one evaluated event", f"one of {self.notion!r}", remedy)
         return self._tables(0, 1)[0]
 
     @property
@@ -387,7 +387,7 @@ class CalibrationSketch:
         """
         self.check_filled()
         if not self.has_classes or self.n_classes is None:
-            got = "one that keeps only the judged event" if self.n_classes else "one of a single event"
+            got = "one that keeps only the evaluated event" if self.n_classes else "one of a single event"
             raise InputError("sketch", "a sketch of classes", got, "make it with CalibrationSketch(classwise=True)")
         n_curves = self._make.n_curves
         return self._tables(n_curves - self.n_classes, n_curves)

@@ -179,7 +179,7 @@ class _Members:
         data = self.read(f"{name}.npy")
         array = _ARRAY.match(data)
         if array is None or int.from_bytes(array[1], "little") != array.end() - 10:
-            msg = f"a column {name!r} that is no array of numbers"
+            msg = f"a column {name!r} that is not an array of numbers"
             raise Foreign(msg)
         stored_as = array[2].decode()
         if stored_as not in _STORED_AS[kind]:
@@ -230,7 +230,7 @@ def _digest(content: dict[str, Any]) -> str:
 
 
 def _refused(constant: str) -> None:
-    msg = f"{constant} is no number"
+    msg = f"{constant} is not a number"
     raise ValueError(msg)
 
 

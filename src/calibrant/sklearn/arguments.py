@@ -49,7 +49,7 @@ def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) ->
         remedy = "pass arrays to ReliabilityDisplay.from_predictions, or to the measure itself"
         raise InputError("estimator", "a classifier with classes_", f"a {type(estimator).__name__}", remedy)
     if isinstance(probs, list):
-        remedy = "judge one output at a time"
+        remedy = "evaluate one output at a time"
         raise InputError("estimator", "a classifier of one output", "one of several outputs", remedy)
     classes, probs = as_array("estimator.classes_", estimator.classes_), as_array("probs", probs)
     if len(classes) < 2:
@@ -106,7 +106,7 @@ def _of_one_column(labels: NDArray[Any], pos_label: Any) -> NDArray[Any]:
     if pos_label is not None:
         if pos_label not in classes.tolist():
             hint = nearest(str(pos_label), map(str, classes.tolist()))
-            remedy = f"{hint} (to judge rows without this label, pass class_names)"
+            remedy = f"{hint} (to evaluate rows without this label, pass class_names)"
             raise InputError("pos_label", f"one of the labels {_words(classes)}", repr(pos_label), remedy)
         return classes
     for pair in ((0, 1), (-1, 1)):
@@ -141,7 +141,7 @@ def _rows(
         remedy = "pass pos_label, the label whose probability y_prob is"
         raise InputError("pos_label", f"one of {_words(classes)}", "None", remedy)
     if notion == "positive":
-        remedy = "pass pos_label, the class to judge against the rest"
+        remedy = "pass pos_label, the class to evaluate against the rest"
         raise InputError("notion", f"'top-label' or 'classwise' for {len(labels)} classes", "'positive'", remedy)
     return Rows(original, places, notion, None, names)
 
@@ -174,7 +174,7 @@ def _labels(y: Any, n: int) -> NDArray[Any]:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
-        remedy = "pass class labels; judge several labels of a row one at a time"
+        remedy = "pass class labels; evaluate several labels of a row one at a time"
         raise InputError("targets", "one label a row", f"shape {labels.shape}", remedy)
     if len(labels) != n:
         expected = f"{n} label{'s' * (n != 1)}, one for each row of probabilities"

@@ -105,7 +105,7 @@ class ReliabilityDisplay:
             raise InputError("report", "a calibrant.Report", f"a {type(report).__name__}", "call from_predictions")
         if report.diagram is None:
             remedy = "evaluate with notion='positive' or 'top-label', or one class's column at a time"
-            raise InputError("report", "a report on one judged event", f"one on notion={report.notion!r}", remedy)
+            raise InputError("report", "a report on one evaluated event", f"one on notion={report.notion!r}", remedy)
         if not isinstance(diagram, (ReliabilityDiagram, type(None))):
             raise InputError("diagram", "a calibrant.ReliabilityDiagram", f"a {type(diagram).__name__}", "leave it out")
         self.report, self.name, self.pos_label = report, name, pos_label
@@ -306,5 +306,5 @@ def _check_options(kind: Any, options: Mapping[str, Any], notion: object = None,
     if notion is not None:
         check_choice("notion", notion, get_args(Notion))
     if notion not in (None, "positive", "top-label"):
-        remedy = "pass pos_label to judge one class against the rest"
+        remedy = "pass pos_label to evaluate one class against the rest"
         raise InputError("notion", "'positive' or 'top-label' for a diagram", repr(notion), remedy)

@@ -264,5 +264,5 @@ def _check_metric(metric: Any) -> None:
         remedy = "pass scikit-learn's own measures to sklearn.metrics.make_scorer"
         raise InputError("metric", "a function of (probs, targets)", f"{name_of(metric)}, which takes y first", remedy)
     if metric in [function for function, better in _BETTER.items() if better == "neither"]:
-        remedy = "pass a function of its distance from the right value"
+        remedy = "pass a function of its distance from the ideal value"
         raise InputError("metric", "a measure that is better when lower or higher", name_of(metric), remedy)

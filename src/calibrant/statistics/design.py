@@ -253,7 +253,7 @@ class Clustered:
             filled = np.flatnonzero(buckets.rows > 0)
             held = filled[by_content(np.moveaxis(buckets.cell_sums[filled], 2, 1))]
         if len(held) < 2:
-            remedy = "pass rows of more clusters: these tell nothing of other clusters"
+            remedy = "pass rows of more clusters, because one cluster does not show how clusters vary"
             raise InputError("clusters", "at least 2 clusters", f"{len(held)}", remedy)
         places = coarse_places(cells, buckets)
         sums = buckets.cell_sums[held][:, np.unique(places)]
@@ -357,7 +357,7 @@ class Clustered:
         flags = list(filter(None, [rare(rarer, unit=CLUSTERS)]))
         if self.largest_share > _LARGE:
             share = f"{100 * self.largest_share:.0f} %"
-            flags.append(f"one cluster holds {share} of the rows: intervals are wide, p-values careful")
+            flags.append(f"one cluster has {share} of the rows, so intervals are wide and p-values conservative")
         return Sample(rarer, CLUSTERS, "; ".join(flags), BY_CLUSTER, details_of(self.buckets))
 
     def variance(self, influence: Influence) -> Variance:

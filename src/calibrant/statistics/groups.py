@@ -13,8 +13,8 @@ from calibrant.results import TestResult
 LEAST_GROUP: Final = 30
 
 #: Why a group has no test.
-SMALL_GROUP: Final = f"fewer than {LEAST_GROUP} rows: too few to say anything"
-ONE_CLUSTER: Final = "rows of one cluster: they tell nothing of other clusters"
+SMALL_GROUP: Final = f"fewer than {LEAST_GROUP} rows, too few for a test"
+ONE_CLUSTER: Final = "rows of one cluster, which do not show how clusters vary"
 
 #: Below this variance of the number of outcomes a closed form is not to be trusted.
 LEAST_VARIANCE: Final = 10.0

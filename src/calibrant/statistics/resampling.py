@@ -52,7 +52,7 @@ def check_level(level: object) -> None:
     """Reject a level outside [0.5, 1)."""
     number = isinstance(level, (float, np.floating)) and 0.5 <= level < 1
     if not number:
-        remedy = "pass a share such as 0.95" + (", not per cent" if isinstance(level, (int, float)) else "")
+        remedy = "pass a share such as 0.95" + (", not percent" if isinstance(level, (int, float)) else "")
         raise InputError("level", "a number from 0.5 to below 1", repr(level), remedy)
 
 

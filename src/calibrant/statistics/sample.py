@@ -59,6 +59,6 @@ def rare(number: float, of: str = "", unit: str = ROWS) -> str:
     if number >= MINORITY * (1 - 1e-9):
         return ""
     if number == 0:
-        return f"the outcome is the same in every row{of}: intervals may be too short"
+        return f"every row{of} has the same outcome, so intervals may be too short"
     many = f"{number:.4g} {unit}{'s' * (number != 1)} {'of' if unit == ROWS else 'with'} the rarer outcome{of}"
-    return f"{many}: fewer than {MINORITY}, intervals may be too short"
+    return f"{many}, fewer than {MINORITY}, so intervals may be too short"

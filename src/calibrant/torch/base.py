@@ -56,8 +56,8 @@ _ON_CUDA: Final = (2, 10)  # DLPack's numbers for CUDA and ROCm; torch calls bot
 _FAST: Final = (torch.float32, torch.float64)
 _DECLARE: Final = "pass logits=True or logits=False to the metric"
 _CONFIDENCES: Final = (
-    'Confidences of predictions: CalibrationError("binary")(confidence, correct). '
-    "Other rows: validate_args=False judges them as they are"
+    'Confidences of predictions: CalibrationError("binary")(confidence, correct). Other rows: validate_args=False '
+    "evaluates them as they are"
 )
 
 #: What a device counts: the fault, what was expected, what came with a place for the plural, the remedy.

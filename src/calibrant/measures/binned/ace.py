@@ -64,9 +64,11 @@ def _interval(inference: Inference) -> Interval:
 ACE = Measure(
     name="ace",
     label="adaptive ECE",
-    meaning="The mean gap between score and outcome rate, over bins with equally many rows: these rows set the edges.",
-    misleads="As the ECE; bins of equal mass are wide where scores are rare.",
-    computed="The adaptive ECE is the mean distance between mean score and outcome rate over {bins}",
+    meaning="The mean absolute difference between predicted and observed frequency over equal-frequency bins, whose "
+    "edges depend on these rows.",
+    misleads="As for the ECE. Equal-frequency bins are wide where scores are sparse.",
+    computed="The adaptive ECE is the mean absolute difference between mean predicted probability and observed "
+    "frequency over {bins}",
     sources=("Nguyen and O'Connor 2015",),
     value=lambda event: binned.calibration_error(event.of(quantile_bins), "l1"),
     binning="quantile",

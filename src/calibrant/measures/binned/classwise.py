@@ -201,8 +201,8 @@ def _details(event: Event) -> Mapping[str, Any]:
         return worst_class(event.classes)
     if not event.asked_classes:
         return {"reason": event.no_classes}
-    why = f"the sketch keeps none of the {event.asked_classes:,} classes by itself, to save memory"
-    how = "judge all rows at once (--exact), or make the sketch with classwise=True (--classwise)"
+    why = f"the sketch keeps no single one of the {event.asked_classes:,} classes, to save memory"
+    how = "evaluate all rows at once (--exact), or make the sketch with classwise=True (--classwise)"
     return {"reason": f"{why}: {how}", "unkept_classes": event.asked_classes}
 
 
@@ -219,9 +219,9 @@ def _law(inference: Inference) -> Law:
 CLASSWISE_ECE = Measure(
     name="classwise_ece",
     label="classwise ECE",
-    meaning="The mean over classes of the expected calibration error of each class's own probability.",
-    misleads="Many classes with scores near 0 pull the mean down.",
-    computed="The classwise ECE is the mean over classes of the ECE of each class's own probability, over {bins}",
+    meaning="The mean over classes of the expected calibration error of the probability of each class.",
+    misleads="Many classes with probabilities near 0 lower the mean.",
+    computed="The classwise ECE is the mean over classes of the ECE of the probability of each class, over {bins}",
     sources=("Kull et al. 2019", "Nixon et al. 2019"),
     value=lambda event: math.nan if event.classes is None else event.classes.errors.value,
     judges="classes",

@@ -130,9 +130,12 @@ def _interval(inference: Inference) -> Interval:
 ECE = Measure(
     name="ece",
     label="ECE",
-    meaning="Expected calibration error: the mean gap between score and outcome rate, over bins of equal width.",
-    misleads="Noise makes it positive, bins hide gaps inside them: compare it with its noise floor.",
-    computed="The ECE is the mean distance between mean score and outcome rate over {bins}, weighted by their rows",
+    meaning="Expected calibration error: the mean absolute difference between predicted and observed frequency over "
+    "bins of equal width.",
+    misleads="It is positive by chance even under calibration, so compare it with its noise floor. Differences within "
+    "a bin cancel.",
+    computed="The ECE is the mean absolute difference between mean predicted probability and observed frequency over "
+    "{bins}, weighted by their rows",
     sources=("Naeini et al. 2015",),
     value=lambda event: binned.calibration_error(event.of(uniform_bins), "l1"),
     binning="uniform",

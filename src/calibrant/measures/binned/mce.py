@@ -26,7 +26,7 @@ from calibrant.measures.measure import Measure, OverClasses
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
 
-_NO_BIN: Final = f"no bin holds {LEAST_ROWS} rows"
+_NO_BIN: Final = f"no bin has {LEAST_ROWS} rows"
 
 
 def maximum_calibration_error(
@@ -131,10 +131,10 @@ def _implied(inference: Inference) -> float:
 MCE = Measure(
     name="mce",
     label=f"MCE (bins of {LEAST_ROWS} rows)",
-    meaning=f"Maximum calibration error: the largest gap of a bin with at least {LEAST_ROWS} rows.",
-    misleads="One bin decides it, often the one with fewest rows.",
-    computed="The MCE is the largest distance between mean score and outcome rate among those of {bins} that hold at "
-    f"least {LEAST_ROWS} rows",
+    meaning=f"Maximum calibration error: the largest absolute difference in a bin with at least {LEAST_ROWS} rows.",
+    misleads="One bin determines it, often the one with the fewest rows.",
+    computed="The MCE is the largest absolute difference between mean predicted probability and observed frequency "
+    f"among those of {{bins}} with at least {LEAST_ROWS} rows",
     sources=("Naeini et al. 2015",),
     value=_value,
     binning="uniform",

@@ -34,9 +34,10 @@ def _resolution(event: Event) -> float:
 MURPHY_RELIABILITY = Measure(
     name="murphy_reliability",
     label="Murphy reliability",
-    meaning="The part of the Brier score that the gaps of the bins make: the square of the RMSCE. 0 is calibrated.",
-    misleads="As the RMSCE, whose square it is.",
-    computed="The Murphy reliability is the mean squared distance between mean score and outcome rate over {bins}",
+    meaning="Reliability component of the Brier score over bins: the square of the RMSCE. 0 for a calibrated model.",
+    misleads="As for the RMSCE, whose square it is.",
+    computed="The Murphy reliability is the mean squared difference between mean predicted probability and observed "
+    "frequency over {bins}",
     sources=("Murphy 1973",),
     value=lambda event: event.value(RMSCE) ** 2,
     scale="score",
@@ -50,9 +51,10 @@ MURPHY_RELIABILITY = Measure(
 MURPHY_RESOLUTION = Measure(
     name="murphy_resolution",
     label="Murphy resolution",
-    meaning="The part of the Brier score that bins with different outcome rates earn. Larger is better.",
-    misleads="Noise makes it positive; it depends on the bins.",
-    computed="The Murphy resolution is the variance of the outcome rates of {bins} around the base rate",
+    meaning="Resolution component of the Brier score: the variance of the observed frequencies of the bins. Higher is "
+    "better.",
+    misleads="It is positive by chance and depends on the bins.",
+    computed="The Murphy resolution is the variance of the observed frequencies of {bins} around the base rate",
     sources=("Murphy 1973",),
     value=_resolution,
     scale="score",
@@ -60,6 +62,6 @@ MURPHY_RESOLUTION = Measure(
     range=(0.0, 0.25),
     profiles=_FORECAST,
     bound=certified(lambda cells, event: resolution_bound(cells, event.n_bins)),
-    interval=Unavailable("no interval: noise in the rates of the bins makes it larger"),
+    interval=Unavailable("no interval: chance variation in the bins biases it upwards"),
     null=Unavailable("no noise floor: it is not an error"),
 )

@@ -119,9 +119,10 @@ def _error(event: Event) -> float:
 RMSCE = Measure(
     name="rmsce",
     label="RMSCE",
-    meaning="Root mean square calibration error: as the ECE, with large gaps counting more.",
-    misleads="As the ECE, with more bias: noise is squared too.",
-    computed="The RMSCE is the root mean square distance between mean score and outcome rate over {bins}",
+    meaning="Root mean square calibration error: like the ECE, with more weight on large differences.",
+    misleads="As for the ECE, with more upward bias, because chance variation is squared too.",
+    computed="The RMSCE is the root mean square difference between mean predicted probability and observed frequency "
+    "over {bins}",
     sources=("Kumar et al. 2019",),
     value=_error,
     binning="uniform",
@@ -136,10 +137,11 @@ RMSCE = Measure(
 
 DEBIASED_SQUARE = Measure(
     name="debiased_square",
-    label="squared CE",
-    meaning="The square of RMSCE without the part that noise adds; 0 on average if the scores are right.",
-    misleads="It can be below 0, and is a square: .01 means a gap of .1.",
-    computed="The squared CE is an unbiased estimate of the squared RMSCE over {bins}",
+    label="debiased squared CE",
+    meaning="Debiased squared calibration error: an unbiased estimate of the squared RMSCE; 0 on average under "
+    "calibration.",
+    misleads="It can be negative, and it is a square: 0.01 corresponds to a difference of 0.1.",
+    computed="The debiased squared CE is an unbiased estimate of the squared RMSCE over {bins}",
     sources=("Bröcker 2012", "Kumar et al. 2019"),
     value=_debiased_square,
     scale="square",

@@ -42,10 +42,11 @@ def _law(inference: Inference) -> Law | None:
 KS = Measure(
     name="ks",
     label="KS error",
-    meaning="The largest gap that adds up over a range of scores, as a share of all rows.",
-    misleads="Errors whose signs alternate cancel.",
-    computed="The KS error is the largest absolute sum of score minus outcome along the scores, over the number of "
-    "rows",
+    meaning="The largest absolute cumulative difference between predicted and observed events along the scores, "
+    "divided by the number of rows.",
+    misleads="Errors with alternating signs cancel.",
+    computed="The KS error is the largest absolute cumulative sum of predicted minus observed along the scores, "
+    "divided by the number of rows",
     sources=("Gupta et al. 2021",),
     value=lambda event: cumulative.ks_error(event.table),
     bound=certified(lambda cells, _: cumulative.ks_bound(cells)),

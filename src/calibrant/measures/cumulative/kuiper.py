@@ -112,16 +112,17 @@ def _law(inference: Inference) -> Law | None:
 KUIPER = Measure(
     name="kuiper",
     label="Kuiper error",
-    meaning="The largest gap that adds up over an interval of scores, as a share of all rows.",
-    misleads="Errors whose signs alternate cancel.",
-    computed="The Kuiper error is the range of the cumulative sums of score minus outcome along the scores, over the "
-    "number of rows",
+    meaning="The range of the cumulative difference between predicted and observed events along the scores, divided "
+    "by the number of rows.",
+    misleads="Errors with alternating signs cancel.",
+    computed="The Kuiper error is the range of the cumulative sums of predicted minus observed along the scores, "
+    "divided by the number of rows",
     sources=("Arrieta-Ibarra et al. 2022",),
     value=lambda event: cumulative.kuiper_error(event.table),
     profiles=frozenset({"forecast"}),
     details=_details,
     bound=certified(lambda cells, _: cumulative.kuiper_bound(cells)),
-    interval=Unavailable("no interval: none for a range over selected scores; the KS error has one"),
+    interval=Unavailable("no interval: none is known for the range; the KS error has one"),
     null=Null(replicate=_replicate, closed_form=_law),
     functions=(kuiper_calibration_error, cutoff_calibration_error),
 )

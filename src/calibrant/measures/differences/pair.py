@@ -251,7 +251,7 @@ UnitModelT = TypeVar("UnitModelT", bound=UnitModel, covariant=True)
 class UnitPair(ModelPair[UnitModelT]):
     """Two models of the same units. What units have in common cancels in the differences of what each adds."""
 
-    absolute_method = "Gaussian thinning of both: safe, and wide"
+    absolute_method = "Gaussian thinning of both, conservative"
 
     def changes(self, mean: Mean) -> Float64s:
         """Return what each unit adds to the difference of the means."""
@@ -318,7 +318,7 @@ def influence_difference(measure: Computable, pair: ModelPair[ComparedModel], le
         return Estimate(value, method="not available: the measure has no finite value for both models")
     variance = pair.influence_variance(measure)
     if variance is None or not math.isfinite(variance.value):
-        return Estimate(value, method="no interval: these data do not tell how the difference varies")
+        return Estimate(value, method="no interval: the variance of the difference cannot be estimated from these data")
     half = variance.half_width(level)
     return Estimate(value, value - half, value + half, method=pair.mean_method)
 

@@ -35,7 +35,7 @@ from calibrant.statistics.sample import rare
 from calibrant.statistics.variance import Variance
 
 _LEAST: Final = 1e-300
-_SQUARES: Final = "independent rows: squares of errors added"
+_SQUARES: Final = "independent rows, variances added"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,7 +112,7 @@ class SummedPair(ModelPair[Summed]):
     @property
     def mean_method(self) -> str:
         """How the errors of both models are combined."""
-        return f"unpaired, {_SQUARES if self.independent else 'standard errors added: safe, and wide'}"
+        return f"unpaired, {_SQUARES if self.independent else 'standard errors added, conservative'}"
 
     def _together(self, errors: Sequence[float]) -> float:
         """Return the error of a difference from those of both models."""
@@ -149,13 +149,13 @@ class SummedPair(ModelPair[Summed]):
     def absolute_interval(self, level: float) -> Interval:
         """Return the differences of the ends of each model's own interval, at half the error."""
         (low, high), (least, most) = (model.absolute_ends((1 + level) / 2) for model in (self.first, self.second))
-        return Interval(low - most, high - least, "Gaussian thinning of each, ends subtracted: safe, and wide")
+        return Interval(low - most, high - least, "Gaussian thinning of each, ends subtracted, conservative")
 
     def accuracy_interval(self, value: float, level: float) -> Interval:
         """Return the interval from the ends of Wilson's intervals of both: their distances together."""
         (low, high), (least, most) = (model.accuracy_ends(level) for model in (self.first, self.second))
         if not self.independent:
-            return Interval(low - most, high - least, "Wilson of each, ends subtracted: safe, and wide")
+            return Interval(low - most, high - least, "Wilson of each, ends subtracted, conservative")
         one, other = self.first.means.accuracy, self.second.means.accuracy
         ends = value - math.hypot(one - low, most - other), value + math.hypot(high - one, other - least)
         return Interval(*ends, f"Wilson of each, {_SQUARES}")

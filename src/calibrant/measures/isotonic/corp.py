@@ -153,9 +153,10 @@ def _uncertainty_interval(inference: Inference) -> Interval:
 MISCALIBRATION = Measure(
     name="miscalibration",
     label="miscalibration",
-    meaning="The part of the Brier score that the best monotone recalibration would take away.",
-    misleads="The isotonic fit follows noise, so that it is above 0 for calibrated scores.",
-    computed="The miscalibration is what the isotonic (CORP) fit of outcomes on scores takes off the Brier score",
+    meaning="Miscalibration component (MCB) of the Brier score: what isotonic recalibration on these data would "
+    "remove.",
+    misleads="The isotonic fit adapts to chance variation, so it is positive even under calibration.",
+    computed="The miscalibration is the decrease of the Brier score by the isotonic (CORP) fit of outcomes on scores",
     sources=("Dimitriadis et al. 2021",),
     profiles=frozenset({"standard", "forecast"}),
     value=lambda event: event.of(decomposition).miscalibration,
@@ -170,9 +171,10 @@ MISCALIBRATION = Measure(
 DISCRIMINATION = Measure(
     name="discrimination",
     label="discrimination",
-    meaning="The part of the Brier score that telling cases apart earns. Larger is better.",
-    misleads="It is not 0 for scores without skill: the fit follows noise.",
-    computed="The discrimination is the Brier score of the base rate less the one of the isotonic fit of outcomes on "
+    meaning="Discrimination component (DSC) of the Brier score: the improvement over always predicting the base rate, "
+    "after recalibration. Higher is better.",
+    misleads="It is positive even for predictions without skill, because the isotonic fit adapts to chance variation.",
+    computed="The discrimination is the Brier score of the base rate minus that of the isotonic fit of outcomes on "
     "scores (CORP)",
     sources=("Dimitriadis et al. 2021",),
     profiles=frozenset({"standard", "forecast"}),
@@ -188,8 +190,8 @@ DISCRIMINATION = Measure(
 UNCERTAINTY = Measure(
     name="uncertainty",
     label="uncertainty",
-    meaning="The Brier score of always giving the base rate.",
-    misleads="It says nothing of the model.",
+    meaning="Uncertainty component of the Brier score: the Brier score of always predicting the base rate.",
+    misleads="It does not depend on the model.",
     computed="The uncertainty is the Brier score of always predicting the base rate",
     sources=("Murphy 1973",),
     profiles=frozenset({"standard", "forecast"}),

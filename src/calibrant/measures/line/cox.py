@@ -27,7 +27,7 @@ from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable
 
 _METHOD: Final = "normal, by the sandwich formula"
-_NO_MEAN: Final = "a mean over classes says nothing of any class; judge one class at a time"
+_NO_MEAN: Final = "a mean over classes describes no class; evaluate one class at a time"
 _NO_FLOOR: Final = Unavailable("no noise floor: it is not an error")
 _ONE_KIND: Final = "all outcomes are equal"
 
@@ -128,7 +128,7 @@ def _slope_details(event: Event) -> Mapping[str, Any]:
         return _details(event)
     one_kind = event.outcome_rate in (0, 1)
     unspread = _ONE_KIND if one_kind else "there is one distinct score"
-    reason = "a threshold on the score separates the outcomes" if math.isinf(value) else unspread
+    reason = "a threshold on the score separates events from non-events" if math.isinf(value) else unspread
     return {**_details(event), "reason": reason}
 
 
@@ -151,9 +151,9 @@ def line_of(inference: Inference) -> Line:
 CALIBRATION_INTERCEPT = Measure(
     name="calibration_intercept",
     label="calibration intercept",
-    meaning="Calibration in the large, in log-odds: 0 is right, above 0 events happen more often than the scores say.",
-    misleads="It is the mean gap in log-odds: gaps of both signs cancel.",
-    computed="The calibration intercept is the one of a logistic regression of the outcomes with the log-odds of the "
+    meaning="Calibration in the large, in log-odds. Ideal 0; above 0, the event is underestimated.",
+    misleads="Differences of both signs cancel, as in the mean difference.",
+    computed="The calibration intercept is that of a logistic regression of the outcomes with the log-odds of the "
     "scores as an offset",
     sources=("Cox 1958", "Van Calster et al. 2019"),
     value=lambda event: in_the_large(_fitted(event), CERTAIN),
@@ -172,10 +172,10 @@ CALIBRATION_INTERCEPT = Measure(
 CALIBRATION_SLOPE = Measure(
     name="calibration_slope",
     label="calibration slope",
-    meaning="The slope of the outcomes' log-odds on those of the scores: 1 is right, below 1 the scores are too "
-    "extreme.",
-    misleads="A slope of 1 can hide a curve: it fits one line to all log-odds.",
-    computed="The calibration slope is the one of a logistic regression of the outcomes on the log-odds of the scores",
+    meaning="The slope of a logistic regression of the outcomes on the log-odds of the scores. Ideal 1; below 1, "
+    "predictions are too extreme.",
+    misleads="It fits one line to all log-odds, so a slope of 1 can hide a curve.",
+    computed="The calibration slope is that of a logistic regression of the outcomes on the log-odds of the scores",
     sources=("Cox 1958", "Van Calster et al. 2019"),
     value=lambda event: cox_fit(_fitted(event), CERTAIN).slope,
     scale="ratio",

@@ -26,7 +26,7 @@ _CURVE: Final = (
     "straight lines between)"
 )
 _SOURCES: Final = ("Cleveland 1979", "Austin and Steyerberg 2019")
-_NO_MEAN: Final = Unavailable("a mean over classes says nothing of any class; judge one class at a time")
+_NO_MEAN: Final = Unavailable("a mean over classes describes no class; evaluate one class at a time")
 
 
 def integrated_calibration_index(
@@ -114,9 +114,11 @@ def _replicate(replicates: Replicates) -> Float64s:
 ICI = Measure(
     name="ici",
     label="ICI",
-    meaning="The mean gap between the scores and a loess curve of the outcomes.",
-    misleads="It depends on the smoother and its span: name them. Noise makes it positive.",
-    computed=f"The ICI is the mean distance between the scores and {_CURVE}",
+    meaning="Integrated calibration index: the mean absolute difference between the predictions and a loess curve of "
+    "the outcomes.",
+    misleads="It depends on the smoother and its span, so report them. It is positive by chance even under "
+    "calibration.",
+    computed=f"The ICI is the mean absolute difference between the predictions and {_CURVE}",
     sources=_SOURCES,
     value=lambda event: _mean(event.cells, event.cells.of(loess)),
     profiles=frozenset({"clinical"}),
@@ -137,7 +139,7 @@ def _quantile_measure(name: str, label: str, share: float, meaning: str, mislead
         label=label,
         meaning=meaning,
         misleads=misleads,
-        computed=f"The {label} is the {'median' if share == 0.5 else 'nine tenths quantile'} of these distances",
+        computed=f"The {label} is the {'median' if share == 0.5 else '90th percentile'} of these differences",
         value=value,
         range=(0.0, math.inf),  # a line may leave [0, 1]
         profiles=frozenset({"clinical"}),
@@ -152,13 +154,13 @@ E50 = _quantile_measure(
     "e50",
     "E50",
     0.5,
-    "The median gap between the scores and a loess curve of the outcomes.",
-    "As the ICI; it does not see what happens in half of the rows.",
+    "The median absolute difference between the predictions and a loess curve of the outcomes.",
+    "As for the ICI. It ignores the half of the rows with the larger differences.",
 )
 E90 = _quantile_measure(
     "e90",
     "E90",
     0.9,
-    "The gap between the scores and a loess curve of the outcomes that nine rows in ten do not exceed.",
-    "As the ICI; with few rows it is the noise of the curve's ends.",
+    "The 90th percentile of the absolute difference between the predictions and a loess curve of the outcomes.",
+    "As for the ICI. With few rows, the ends of the curve determine it.",
 )

@@ -40,9 +40,9 @@ def _interval(inference: Inference) -> Interval:
 ACCURACY = Measure(
     name="accuracy",
     label="accuracy",
-    meaning="The share of rows whose predicted class is right. Higher is better.",
-    misleads="It says nothing of the probabilities: .51 and .99 count alike.",
-    computed="The accuracy is the share of rows whose predicted class is right",
+    meaning="The share of rows whose predicted class is correct. Higher is better.",
+    misleads="It does not depend on the size of the probabilities: 0.51 and 0.99 count alike.",
+    computed="The accuracy is the share of rows whose predicted class is correct",
     value=lambda event: event.predictions.accuracy,
     judges="predictions",
     better="higher",

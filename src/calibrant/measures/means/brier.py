@@ -72,9 +72,9 @@ def top_label_brier_score(
 BRIER = Measure(
     name="brier",
     label="Brier score",
-    meaning="The mean squared distance between the probabilities and what happened. Lower is better.",
-    misleads="It rewards telling cases apart too: a lower score need not be better calibrated.",
-    computed="The Brier score is the mean squared distance between the probabilities and what happened",
+    meaning="The mean squared difference between the probabilities and the outcomes. Lower is better.",
+    misleads="It also rewards discrimination, so a lower score need not mean better calibration.",
+    computed="The Brier score is the mean squared difference between the probabilities and the outcomes",
     sources=("Brier 1950",),
     profiles=frozenset({"standard", "clinical", "forecast"}),
     value=lambda event: event.predictions.brier,
@@ -95,11 +95,11 @@ BRIER = Measure(
 
 EVENT_BRIER = Measure(
     name="brier_event",
-    label="Brier, judged event",
-    meaning="The mean squared distance between the judged event's score and whether it happened. Lower is better.",
-    misleads="As the Brier score.",
-    computed="The Brier score of the judged event is the mean squared distance between its score and whether it "
-    "happened",
+    label="Brier score (event)",
+    meaning="The Brier score of the evaluated event; for the top label, the top-label Brier score. Lower is better.",
+    misleads="As for the Brier score.",
+    computed="The Brier score of the event is the mean squared difference between its predicted probability and the "
+    "outcome",
     sources=("Brier 1950",),
     profiles=frozenset({"standard", "clinical", "forecast"}),
     value=lambda event: event.of(decomposition).score,

@@ -67,16 +67,16 @@ def negative_log_likelihood(
 def _details(event: Event) -> Mapping[str, Any]:
     if math.isfinite(event.predictions.nll):
         return {}
-    reason = "infinite: an outcome that happened had probability 0"
+    reason = "infinite: an observed outcome had predicted probability 0"
     return {"infinite_rows": tidy_weight(event.predictions.infinite), "reason": reason}
 
 
 NLL = Measure(
     name="nll",
     label="log loss",
-    meaning="The mean of minus the logarithm of the probability of what happened. Lower is better.",
-    misleads="A single outcome at probability 0 makes it infinite.",
-    computed="The log loss is the mean of minus the natural logarithm of the probability of what happened",
+    meaning="The mean of minus the logarithm of the probability of the observed outcome. Lower is better.",
+    misleads="A single observed outcome with probability 0 makes it infinite.",
+    computed="The log loss is the mean of minus the natural logarithm of the probability of the observed outcome",
     sources=("Good 1952",),
     value=lambda event: event.predictions.nll,
     judges="predictions",

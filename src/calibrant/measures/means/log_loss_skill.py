@@ -90,8 +90,8 @@ def _influence(event: Event) -> Influence | None:
 def _details(event: Event) -> Mapping[str, Any]:
     value = event.value(LOG_LOSS_SKILL)
     if math.isinf(value):
-        return {"reason": "infinite: an outcome that happened had probability 0"}
-    return {"reason": "all outcomes are equal: the base rate is right"} if math.isnan(value) else {}
+        return {"reason": "infinite: an observed outcome had predicted probability 0"}
+    return {"reason": "all outcomes are equal, so the base rate is a perfect prediction"} if math.isnan(value) else {}
 
 
 def _bound(cells: GridCells, event: Event) -> float:
@@ -102,10 +102,12 @@ def _bound(cells: GridCells, event: Event) -> float:
 LOG_LOSS_SKILL = Measure(
     name="log_loss_skill",
     label="log loss skill",
-    meaning="1 - log loss / log loss of always predicting the base rate. 1 is perfect, 0 no better than that.",
-    computed="The log loss skill is 1 minus the log loss of the judged event over the one of always predicting its "
-    "base rate in these rows",
-    misleads="It depends on the base rate of these very rows; one outcome at probability 0 makes it -infinity.",
+    meaning="1 - log loss / log loss of always predicting the base rate. 1 is perfect; 0 is no better than the base "
+    "rate.",
+    computed="The log loss skill is 1 minus the log loss of the event divided by that of always predicting its base "
+    "rate in these rows",
+    misleads="It depends on the base rate of these rows. One observed outcome with probability 0 makes it minus "
+    "infinity.",
     sources=("McFadden 1974",),
     value=lambda event: _skill(event.table),
     scale="ratio",
@@ -117,6 +119,6 @@ LOG_LOSS_SKILL = Measure(
     bound=certified(_bound),
     influence=_influence,
     null=Unavailable("no noise floor: it is not an error"),
-    over_classes=Unavailable("a mean of ratios over classes says nothing; judge one class at a time"),
+    over_classes=Unavailable("a mean of ratios over classes has no meaning; evaluate one class at a time"),
     functions=(log_loss_skill_score,),
 )

@@ -22,7 +22,7 @@ from calibrant.table import ReliabilityTable
 
 DECIDING: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
 #: Why right answers alone have no skill.
-ONLY_RIGHT: Final = "the {} says which answers are right, not how often each class is"
+ONLY_RIGHT: Final = "the {} contains which predictions are correct, not how often each class occurs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,14 +189,13 @@ def heavy(rows: float) -> str:
     """Return a warning where the weights of so few rows decide that variances are not to be trusted, or nothing."""
     if rows >= DECIDING:
         return ""
-    return f"the weights of few rows decide (as of {rows:.2g} equal ones): intervals may be too short"
+    return f"few rows have most of the weight (effective number {rows:.2g}), so intervals may be too short"
 
 
 def counted_rows(rows: int, weight: float) -> str:
     """Return a warning about whole weights, which may be those of a sample."""
-    counted = (
-        f"the weights are whole numbers that add up to {weight:,.0f} for {rows:,} rows, and each counts as many rows"
-    )
+    total = f"the weights are whole numbers with a sum of {weight:,.0f} for {rows:,} rows"
+    counted = f"{total}, and a weight counts as that many rows"
     told = 'pass weights_are="sampling" (--weights-are sampling)'
     return f'{counted}: if they are sampling weights, {told}; if they are counts, "frequency"'
 

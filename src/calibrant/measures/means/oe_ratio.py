@@ -24,8 +24,8 @@ from calibrant.statistics.null import Interval, Law
 from calibrant.statistics.sample import MINORITY
 from calibrant.table import ReliabilityTable
 
-_NOTHING_EXPECTED: Final = "no outcome is expected: every score is 0"
-_NOTHING_OBSERVED: Final = "no interval: no outcome happened"
+_NOTHING_EXPECTED: Final = "no event is expected, because every score is 0"
+_NOTHING_OBSERVED: Final = "no interval: no events were observed"
 
 
 def observed_expected_ratio(
@@ -158,9 +158,9 @@ def compare_ratios(groups: Sequence[Cells]) -> Deviations:
 OE_RATIO = Measure(
     name="oe_ratio",
     label="O:E ratio",
-    meaning="Observed over expected outcomes. 1 is right; above 1, events happen more often than the scores say.",
-    misleads="As the mean gap; with rare events one or two outcomes move it far.",
-    computed="The O:E ratio is the number of outcomes over the sum of the scores",
+    meaning="Observed events divided by expected events. Ideal 1; above 1, the event is underestimated.",
+    misleads="As for the mean difference. With rare events, one or two events change it much.",
+    computed="The O:E ratio is the number of observed events divided by the sum of the predicted probabilities",
     sources=("Debray et al. 2017",),
     value=lambda event: _ratio(event.table),
     scale="ratio",
@@ -173,7 +173,7 @@ OE_RATIO = Measure(
     interval=_interval,
     influence=_influence,
     null=OwnLaw(_law),
-    over_classes=Unavailable("a mean of ratios over classes says nothing; judge one class at a time"),
+    over_classes=Unavailable("a mean of ratios over classes has no meaning; evaluate one class at a time"),
     origin=1.0,
     compare_groups=compare_ratios,
     functions=(observed_expected_ratio,),

@@ -27,7 +27,7 @@ from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 _REMEDY: Final = "pass the predictions, or make the sketch with classwise=True"
-_NO_BUCKETS: Final = "no interval by cluster: how often each class is in each cluster is not known"
+_NO_BUCKETS: Final = "no interval by cluster: the class frequencies of each cluster are unknown"
 _ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
 
 
@@ -64,7 +64,7 @@ def brier_skill_score(
         arguments.totals()  # rejects what does not belong to a sketch
         means = PredictionMeans.of_sketch(sketch)
         if means.base_rates is None:
-            raise InputError("probs", "a sketch that knows how often each class is", means.no_base_rates, _REMEDY)
+            raise InputError("probs", "a sketch with the frequency of each class", means.no_base_rates, _REMEDY)
         brier, rates = means.brier, means.base_rates
     else:
         predictions, notion = arguments.predictions()
@@ -93,7 +93,11 @@ def _details(event: Event) -> Mapping[str, Any]:
     if means.base_rates is None:
         return {"reason": means.no_base_rates}
     base = means.base_rates.score
-    return {"brier_of_base_rates": base} if base > 0 else {"reason": "all outcomes are equal: the base rates are right"}
+    return (
+        {"brier_of_base_rates": base}
+        if base > 0
+        else {"reason": "all outcomes are equal, so the base rates are perfect predictions"}
+    )
 
 
 def _interval(inference: Inference) -> Interval:
@@ -103,7 +107,7 @@ def _interval(inference: Inference) -> Interval:
     if rates is None:
         return Interval(math.nan, math.nan, means.no_base_rates)
     if not isinstance(design, Clustered):
-        method = f"{NORMAL}, standard errors added: safe, and wide" if rates.brier is None else NORMAL
+        method = f"{NORMAL}, standard errors added, conservative" if rates.brier is None else NORMAL
         variance = Variance(unbiased(_square(means, rates), means.effective_n))
     elif rates.buckets is None or rates.places is None:
         return Interval(math.nan, math.nan, _NO_BUCKETS)
@@ -149,9 +153,10 @@ def _variance_by_cluster(
 BRIER_SKILL = Measure(
     name="brier_skill",
     label="Brier skill",
-    meaning="1 - Brier score / Brier score of always predicting the base rates. 1 is perfect, 0 no better than these.",
-    misleads="It depends on the base rates of these very rows.",
-    computed="The Brier skill is 1 minus the Brier score over the one of always predicting the base rates of these "
+    meaning="1 - Brier score / Brier score of always predicting the base rates. 1 is perfect; 0 is no better than the "
+    "base rates.",
+    misleads="It depends on the base rates of these rows.",
+    computed="The Brier skill is 1 minus the Brier score divided by that of always predicting the base rates of these "
     "rows",
     sources=("Brier 1950", "Kattan and Gerds 2018"),
     value=_value,

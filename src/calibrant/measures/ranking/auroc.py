@@ -68,7 +68,7 @@ def _details(event: Event) -> Mapping[str, Any]:
 def _interval(inference: Inference) -> Interval:
     area = inference.event.value(AUROC)
     if area in (0, 1):
-        return Interval(math.nan, math.nan, "no interval: a threshold on the score separates the outcomes")
+        return Interval(math.nan, math.nan, "no interval: a threshold on the score separates events from non-events")
     sample = inference.design.sample
     if sample.rarer < 2:
         return Interval(math.nan, math.nan, f"no interval: fewer than 2 {sample.unit}s with the rarer outcome")
@@ -142,9 +142,11 @@ def _kinds(cells: Cells) -> Float64s:
 AUROC = Measure(
     name="auroc",
     label="AUROC",
-    meaning="The area under the ROC curve: the chance that a row with the event has a higher score than one without.",
-    misleads="It says nothing of calibration, and with rare events can be high while most alarms are false.",
-    computed="The AUROC is the share of pairs of a row with the event and one without in which the first has the "
+    meaning="The area under the ROC curve: the probability that a row with the event has a higher score than a row "
+    "without it.",
+    misleads="It does not depend on calibration. With rare events it can be high although most positive predictions "
+    "are false.",
+    computed="The AUROC is the share of pairs of a row with and a row without the event in which the first has the "
     "higher score; a tie counts half",
     sources=("Hanley and McNeil 1982", "DeLong et al. 1988"),
     value=lambda event: Placements.of(event.table).area,
@@ -157,7 +159,7 @@ AUROC = Measure(
     bound=certified(lambda cells, _: area_bound(cells)),
     interval=_interval,
     influence=_influence,
-    null=Unavailable("no noise floor: calibration says nothing of it"),
+    null=Unavailable("no noise floor: it does not depend on calibration"),
     origin=0.5,
     compare_groups=compare_areas,
     functions=(auroc,),

@@ -23,7 +23,7 @@ _ENTRIES: Final = 1 << 16  # of the rows that are read at a time
 
 _ONE_BLOCK: Final = "no standard error: there is one block; pass more rows or smaller blocks"
 _ALL_EQUAL: Final = "no p-value: all blocks have the same value"
-_METHOD: Final = "Student's law of the mean over blocks, one-sided"
+_METHOD: Final = "Student's t distribution of the mean over blocks, one-sided"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

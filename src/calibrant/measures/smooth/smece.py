@@ -164,10 +164,11 @@ def _replicate(replicates: Replicates) -> tuple[Float64s, Float64s]:
 SMECE = Measure(
     name="smece",
     label="smooth ECE",
-    meaning="Smooth calibration error: the gap after smoothing over scores, with no bins to choose.",
-    misleads="Gaps of both signs within a bandwidth cancel.",
-    computed="The smooth ECE is the mean distance of smoothed scores and outcomes, by a reflected Gaussian kernel "
-    "whose bandwidth equals the error itself",
+    meaning="Smooth calibration error: the mean absolute difference after kernel smoothing over the scores, without "
+    "bins.",
+    misleads="Differences of both signs within a bandwidth cancel.",
+    computed="The smooth ECE is the mean absolute difference of smoothed scores and outcomes, by a reflected Gaussian "
+    "kernel whose bandwidth equals the error itself",
     sources=("Błasiok and Nakkiran 2024",),
     value=lambda event: event.of(smooth_error).value,
     bound=lambda event: event.of(smooth_error).error_bound,
