@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import special, stats
 
 import calibrant
 from calibrant import ReliabilityTable
@@ -16,7 +17,14 @@ from calibrant.measures.line.intervals import compare_slopes
 from calibrant.measures.means.oe_ratio import FEW_EXPECTED, compare_ratios
 from calibrant.measures.ranking.auroc import compare_areas
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.heterogeneity import Compare, Deviations, GroupRows, Heterogeneity, heterogeneity
+from calibrant.statistics.heterogeneity import (
+    Compare,
+    Deviations,
+    GroupRows,
+    Heterogeneity,
+    heterogeneity,
+    random_effects,
+)
 from calibrant.statistics.sample import rare, rarer_rows
 
 Float64s = NDArray[np.float64]
@@ -312,3 +320,85 @@ def test_equal_groups_are_seldom_found_to_differ(sizes: Sequence[int], odds: flo
             p_values[name].append(heterogeneity([GroupRows(cells=cells) for cells in groups], compare).p_value)
     for name, found in p_values.items():
         assert np.mean(np.array(found) <= 0.05) <= 0.065 + 3 * math.sqrt(0.065 * 0.935 / 300), name
+
+
+# ---------------------------------------------------------------- the pooled value
+
+#: 13 trials of a vaccine (Colditz et al. 1994): cases and others with it, cases and others without it.
+TRIALS = np.array(
+    [
+        [4, 119, 11, 128],
+        [6, 300, 29, 274],
+        [3, 228, 11, 209],
+        [62, 13536, 248, 12619],
+        [33, 5036, 47, 5761],
+        [180, 1361, 372, 1079],
+        [8, 2537, 10, 619],
+        [505, 87886, 499, 87892],
+        [29, 7470, 45, 7232],
+        [17, 1699, 65, 1600],
+        [186, 50448, 141, 27197],
+        [5, 2493, 3, 2338],
+        [27, 16886, 29, 17825],
+    ],
+    dtype=float,
+)
+
+
+def _ends(y, s, level=0.95):
+    z = stats.norm.ppf(0.5 + level / 2)
+    return y - z * s, y + z * s
+
+
+def test_the_pooled_value_is_that_of_metafor() -> None:
+    """R's metafor, `rma(measure="RR", test="knha")`: tau^2 0.3132, mean -0.7145, interval -1.1084 to -0.3206."""
+    a, b, c, d = TRIALS.T
+    y, s = np.log(a / (a + b) * (c + d) / c), np.sqrt(1 / a - 1 / (a + b) + 1 / c - 1 / (c + d))
+    pooled = random_effects(y, *_ends(y, s), 0.95, "identity")
+    assert pooled.variance == pytest.approx(0.3132, abs=6e-5)
+    assert (pooled.value, pooled.low, pooled.high) == pytest.approx((-0.7145, -1.1084, -0.3206), abs=6e-5)
+    assert pooled.weights.sum() == pytest.approx(1)
+    ratio = random_effects(np.exp(y), *np.exp(_ends(y, s)), 0.95, "log")
+    assert np.log(ratio[:3]) == pytest.approx(pooled[:3])
+    assert np.log(ratio.prediction) == pytest.approx(pooled.prediction)
+    share = random_effects(special.expit(y), *special.expit(_ends(y, s)), 0.95, "logit")
+    assert special.logit(share[:3]) == pytest.approx(pooled[:3])
+
+
+def test_the_variance_between_groups_has_the_largest_restricted_likelihood() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        s = rng.uniform(0.1, 0.5, 6)
+        y = rng.normal(0, rng.choice([0.0, 0.2, 0.6]), 6) + rng.normal(0, s)
+        found = random_effects(y, *_ends(y, s), 0.95, "identity").variance
+
+        def fit(variance: float, y=y, s=s) -> float:
+            w = 1 / (s**2 + variance)
+            residuals = y - w @ y / w.sum()
+            return float(np.sum(np.log(w)) - np.log(w.sum()) - w @ residuals**2) / 2
+
+        assert all(fit(found) >= fit(other) - 1e-9 for other in found + np.array([0, 1e-4, 0.01, 0.1, 1.0]))
+        assert all(fit(found) >= fit(other) - 1e-9 for other in found * np.array([0, 0.5, 0.9, 0.999]))
+
+
+def test_equal_groups_have_no_variance_and_two_groups_are_enough() -> None:
+    y, s = np.array([0.3, 0.3, 0.3]), np.array([0.1, 0.2, 0.1])
+    pooled = random_effects(y, *_ends(y, s), 0.9, "identity")
+    assert (pooled.value, pooled.variance) == (pytest.approx(0.3), 0.0)
+    assert pooled.high - pooled.low >= 2 * stats.t.ppf(0.95, 2) / np.sqrt(np.sum(1 / s**2)) * (1 - 1e-9)
+    two = random_effects(y[:2], *_ends(y[:2], s[:2]), 0.9, "identity")
+    assert np.isfinite([*two[:3], *two.prediction]).all()
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.1, 0.4])
+def test_the_pooled_interval_covers(tau: float) -> None:
+    """Coverage of the mean and of the next group: at least 0.95 less three standard errors of the simulation."""
+    rng, sets = np.random.default_rng(1), 400
+    hits = np.zeros(2)
+    for _ in range(sets):
+        s = rng.uniform(0.05, 0.3, 8)
+        y = rng.normal(0, tau, 8) + rng.normal(0, s)
+        pooled = random_effects(y, *_ends(y, s), 0.95, "identity")
+        hits += pooled.low <= 0 <= pooled.high, pooled.prediction[0] <= rng.normal(0, tau) <= pooled.prediction[1]
+    assert hits[0] / sets >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / sets)
+    assert hits[1] / sets >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / sets)

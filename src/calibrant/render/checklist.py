@@ -110,4 +110,6 @@ def _performance(summary: Summary) -> str:
 def _heterogeneity(summary: Summary) -> str:
     if not summary["forests"]:
         return "Not examined."
-    return " ".join(f"{BY_NAME[name].label}: {heterogeneity(forest)}" for name, forest in summary["forests"].items())
+    level = summary["level"]
+    texts = [f"{BY_NAME[name].label}: {heterogeneity(forest, level)}" for name, forest in summary["forests"].items()]
+    return " ".join(texts)

@@ -78,6 +78,25 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
+class LogAxis(Axis):
+    """Ratios by their logarithms."""
+
+    def at(self, value: float) -> float:
+        low, place, high = map(math.log, (self.low, value, self.high))
+        return round(self.start + (place - low) / (high - low) * (self.end - self.start), 1)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return two to seven round ratios, each with its coordinate and text."""
+        inside: list[float] = []
+        for digits in ((10,), (10, 20, 50), (10, 15, 20, 30, 50, 70), range(10, 100)):
+            if len(inside) < 3:
+                ratios = [digit * 10.0**k for k in range(-7, 7) for digit in digits]
+                inside = [ratio for ratio in ratios if self.low <= ratio <= self.high]
+        inside = inside[:: max(len(inside) // 6, 1)]
+        return [(self.at(ratio), f"{ratio:.3g}") for ratio in inside]
+
+
+@dataclass(frozen=True, slots=True)
 class LogitAxis(Axis):
     """Shares by their log-odds, for rare events; shares outside ``low`` to ``high`` stand at the ends."""
 
@@ -403,20 +422,23 @@ def fit_pair(first: str, second: str) -> str:
     return minus.join(map(fit, (first, second), limits))
 
 
-def chart(rows: Sequence[Row], *, signed: bool = False, origin: float = 0.0) -> dict[str, Any]:
+def chart(rows: Sequence[Row], *, signed: bool = False, origin: float = 0.0, ratio: bool = False) -> dict[str, Any]:
     """Return a picture with a row for each estimate: a dot, its interval as a line, its floor as a box from 0.
 
-    The line down the chart is at ``origin``.
+    The line down the chart is at ``origin``. The axis of a ratio is logarithmic if all values are above 0.
     """
     values = [row.value for row in rows]
     values += [end for row in rows for pair in (row.interval, row.floor) if pair is not None for end in pair]
     low, high = min(origin, *values), max(origin, *values)
     if signed:
         low, high = min(low, -high / 20), max(high, -low / 20)
-    span = high - low if high - low > 1e-12 else 1.0
-    x = Axis(
-        low - 0.02 * span * (low < origin), high + 0.02 * span * (high > origin or span == 1.0), _NAME_END + 8, _RIGHT
-    )
+    x: Axis
+    if ratio and low > 0:
+        x = LogAxis(low / (high / low) ** 0.02, high * (high / low) ** 0.02 + 1e-9, _NAME_END + 8, _RIGHT)
+    else:
+        span = high - low if high - low > 1e-12 else 1.0
+        left, right = 0.02 * span * (low < origin), 0.02 * span * (high > origin or span == 1.0)
+        x = Axis(low - left, high + right, _NAME_END + 8, _RIGHT)
     drawn = []
     for i, row in enumerate(rows):
         picture: dict[str, Any] = {
@@ -669,13 +691,41 @@ def _forest(name: str, forest: Facts, order: Sequence[int], summary: Summary) ->
     columns = {"group": forest["groups"], "value": forest["values"], "low": forest["lows"], "high": forest["highs"]}
     texts = [[forest["groups"][i], *forest_cells(forest, i, level is not None)] for i in order]
     headings = ["group", label, *([f"{percent(level)} CI"] if level is not None else [])]
+    if forest["pooled"] is not None:
+        columns["weight"] = forest["weights"]
+        headings.append("weight")
+        shares = [forest["weights"][i] for i in order]
+        weights = ["" if share is None else share_text(share) for share in shares]
+        texts = [[*cells, weight] for cells, weight in zip(texts, weights, strict=True)] + _pooled_cells(forest)
+        rows += _pooled_rows(forest, label, level)
     return Picture(
         name=f"{name.replace('_', '-')}-of-groups",
         heading=f"{label} by group",
-        chart=chart(rows, origin=origin_of(name) or 0.0) if rows else {},
-        caption=heterogeneity(forest),
+        chart=chart(rows, origin=origin_of(name) or 0.0, ratio=BY_NAME[name].link == "log") if rows else {},
+        caption=heterogeneity(forest, level),
         table=Table(f"{name.replace('_', '-')}-of-groups", columns, headings, texts),
     )
+
+
+def _pooled_cells(forest: Facts) -> list[list[str]]:
+    """Return the lines of the pooled value and of the prediction interval, as texts."""
+    write = "{:z.2f}".format
+    lines = [["pooled", write(forest["pooled"]), ends_text(forest["pooled_low"], forest["pooled_high"], write), ""]]
+    if forest["prediction_low"] is not None:
+        lines.append(["prediction", "", ends_text(forest["prediction_low"], forest["prediction_high"], write), ""])
+    return lines
+
+
+def _pooled_rows(forest: Facts, label: str, level: float | None) -> list[Row]:
+    """Return the rows of a chart for the pooled value, and for the prediction interval around it."""
+    value, ends = forest["pooled"], (forest["pooled_low"], forest["pooled_high"])
+    text = f"pooled {label} {number(value)}; {percent(level or 0)} CI {ends_text(*ends)}"
+    rows = [Row("pooled", value, ends, None, True, text, True)]
+    if forest["prediction_low"] is not None:
+        range_ = (forest["prediction_low"], forest["prediction_high"])
+        text = f"{percent(level or 0)} prediction interval for another group {ends_text(*range_)}"
+        rows.append(Row("prediction", value, range_, None, False, text))
+    return rows
 
 
 def forest_cells(forest: Facts, i: int, with_interval: bool) -> list[str]:
@@ -685,15 +735,25 @@ def forest_cells(forest: Facts, i: int, with_interval: bool) -> list[str]:
     return ["–" if value is None else f"{value:z.2f}", *([ends] if with_interval else [])]
 
 
-def heterogeneity(forest: Facts) -> str:
+def heterogeneity(forest: Facts, level: float | None) -> str:
     """Return how much the groups differ, in words."""
     if forest["heterogeneity"] is None:
         return f"Homogeneity is not tested, because fewer than two groups can be compared.{left_out(forest)}"
     share = f"{100 * forest['heterogeneity']:.0f} %"
-    return (
-        f"I² = {share} across {forest['compared']:,} groups; "
-        f"Cochran's Q test of homogeneity: p {chance(forest['p_value'])}.{left_out(forest)}"
-    )
+    test = f"Cochran's Q test of homogeneity: p {chance(forest['p_value'])}"
+    across = f"I² = {share} across {forest['compared']:,} groups; {test}."
+    return f"{across}{_pooled_text(forest, level)}{left_out(forest)}"
+
+
+def _pooled_text(forest: Facts, level: float | None) -> str:
+    """Return the pooled value and the prediction interval, with a space before them; empty without."""
+    if forest["pooled"] is None:
+        return ""
+    share = percent(level or 0)
+    value, low, high = (f"{forest[name]:.2f}" for name in ("pooled", "pooled_low", "pooled_high"))
+    ends = [forest["prediction_low"], forest["prediction_high"]]
+    prediction = "" if None in ends else f"; {share} prediction interval {ends[0]:.2f} to {ends[1]:.2f}"
+    return f" Pooled {value} ({share} CI {low} to {high}{prediction})."
 
 
 def left_out(forest: Facts) -> str:

@@ -196,7 +196,7 @@ def _forests(summary: Summary, style: Style) -> list[str]:
     title = "Measures by group" + (f", with {percent(level)} CI" if with_ends else "")
     table = Table("groups", {}, ["group", *labels], lines)
     notes = [
-        f"{label}: {drawing.heterogeneity(summary['forests'][name])}"
+        f"{label}: {drawing.heterogeneity(summary['forests'][name], level)}"
         for name, label in zip(measures, labels, strict=True)
     ]
     return [style.bold(title), *_columns(table, style), *_faint(notes, style)]

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.clusters import aligned
 from calibrant.errors import InputError, check_choice
@@ -32,7 +33,8 @@ from calibrant.runtime.progress import counted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, holm
-from calibrant.statistics.heterogeneity import GroupRows, heterogeneity
+from calibrant.statistics.heterogeneity import GroupRows, heterogeneity, random_effects
+from calibrant.statistics.intervals import Link, has_link
 from calibrant.statistics.resampling import Resampling, Rng
 from calibrant.statistics.sample import MINORITY, rare, rarer_rows
 
@@ -295,18 +297,49 @@ def _forest(
     """Return one measure of every group; ``rows`` are those of the groups that are compared."""
     ends = np.array([[e.value, e.low, e.high] for e in estimates.values()])
     ends[[name in few for name in estimates], 1:] = math.nan
-    plain = Forest(groups=tuple(estimates), values=ends[:, 0], lows=ends[:, 1], highs=ends[:, 2], left_out=few)
+    values, lows, highs = ends.T
+    plain = Forest(groups=tuple(estimates), values=values, lows=lows, highs=highs, left_out=few)
     if len(rows) < 2 or measure.compare_groups is None:
         return plain
     found = heterogeneity(list(rows.values()), measure.compare_groups)
     others = {name: found.reason for name, compared in zip(rows, found.compared, strict=True) if not compared}
     return replace(
-        plain,
+        _pooled(plain, rows, found.compared, measure, next(iter(estimates.values())).level),
         heterogeneity=found.share,
         p_value=found.p_value,
         compared=int(np.count_nonzero(found.compared)),
         left_out={name: reason for name in estimates if (reason := {**few, **others}.get(name)) is not None},
     )
+
+
+def _pooled(
+    forest: Forest, rows: Mapping[str, GroupRows], compared: NDArray[np.bool_], measure: Measure, level: float
+) -> Forest:
+    """Return the forest with the pooled value of the groups that are compared, if no cluster may lie in several."""
+    buckets = [own.buckets.sum(axis=(0, 2)) > 0 for own in rows.values() if own.buckets is not None]
+    names = {name for name, kept in zip(rows, compared, strict=True) if kept}
+    ends = zip(forest.groups, forest.values, forest.lows, forest.highs, strict=True)
+    used = [i for i, (name, *part) in enumerate(ends) if name in names and _has_links(part, measure.link)]
+    if len(used) < 2 or (buckets and np.sum(buckets, axis=0).max() > 1):
+        return forest
+    pooled = random_effects(forest.values[used], forest.lows[used], forest.highs[used], level, measure.link)
+    weights = np.full(len(forest.groups), math.nan)
+    weights[used] = pooled.weights
+    least, most = pooled.prediction if len(used) > 2 else (math.nan, math.nan)
+    return replace(
+        forest,
+        pooled=pooled.value,
+        pooled_low=pooled.low,
+        pooled_high=pooled.high,
+        prediction_low=least,
+        prediction_high=most,
+        weights=weights,
+    )
+
+
+def _has_links(ends: Sequence[float], link: Link) -> bool:
+    """Return whether a value and its ends are finite on the scale of the link, and the ends apart."""
+    return all(has_link(end, link) for end in ends) and ends[1] < ends[2]
 
 
 def _whole(data: Evaluated, settings: Settings) -> Report:

@@ -500,6 +500,13 @@ class Forest:
         The number of groups behind both.
     left_out : mapping
         Why groups are not compared, by their names.
+    pooled, pooled_low, pooled_high : float
+        The mean of the groups' true values by a model of random effects, with its interval. NaN if fewer than two
+        groups are compared, or if a cluster may lie in several groups.
+    prediction_low, prediction_high : float
+        The prediction interval: where the true value of another group lies. NaN with fewer than three groups.
+    weights : (G,) float64, or None
+        The share of each group in the pooled value, NaN for a group that is not in it. None without a pooled value.
     """
 
     groups: tuple[str, ...]
@@ -510,6 +517,12 @@ class Forest:
     p_value: float = math.nan
     compared: int = 0
     left_out: Mapping[str, str] = field(default_factory=dict)
+    pooled: float = math.nan
+    pooled_low: float = math.nan
+    pooled_high: float = math.nan
+    prediction_low: float = math.nan
+    prediction_high: float = math.nan
+    weights: Float64s | None = None
 
 
 #: What a profile shows next to the reliability diagram.
