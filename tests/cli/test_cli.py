@@ -139,7 +139,7 @@ def test_json_holds_every_number_and_is_strict(tmp_path: Path) -> None:
         pytest.fail(f"{constant} is not JSON")
 
     summary = json.loads(target.read_text(encoding="utf-8"), parse_constant=refuse)
-    assert summary["schema_version"] == 6
+    assert summary["schema_version"] == 7
     assert summary["test"]["details"]["leading"] == "mean"
     assert summary["decision"] is None
     assert len(summary["classwise"]["adjusted_p_values"]) == 10

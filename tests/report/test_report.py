@@ -159,7 +159,7 @@ def test_the_test_and_the_decision_are_in_the_dictionary() -> None:
     report = calibrant.evaluate(*scored(500, 1.0), n_resamples=99, tolerance=0.2)
     summary = json.loads(report.to_json())
     assert summary == report.to_dict()
-    assert summary["schema_version"] == 6
+    assert summary["schema_version"] == 7
     test = report.test
     assert test is not None
     assert summary["test"] == {

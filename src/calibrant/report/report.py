@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: The version of the dictionary and the JSON that a report writes.
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
