@@ -64,6 +64,14 @@ _NUMBER: Final = re.compile(r"[\[(]?([-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[-+]
 _DATE: Final = re.compile(r"[0-9]{4}-(?:W[0-9]{2}$|[0-9]{2}(?:$|-[0-9]{2}(?:$|[ T/])))")
 
 
+_YEAR: Final = re.compile(r"(?:19|20)[0-9]{2}$")
+
+
+def are_times(names: Sequence[str]) -> bool:
+    """Return whether three or more names are times: all are dates, months, weeks or years."""
+    return len(names) >= 3 and any(all(map(pattern.match, names)) for pattern in (_DATE, _YEAR))
+
+
 def has_order(groups: Any) -> bool:
     """Whether a column of pandas says the order of its groups: ordered categories, intervals, periods."""
     dtype = getattr(groups, "dtype", None)

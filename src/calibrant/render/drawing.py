@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from calibrant.inputs.groups import are_times
 from calibrant.measures.binned.binned import LEAST_ROWS
 from calibrant.measures.binned.clustered import LEAST_CLUSTERS
 from calibrant.measures.listed import BY_NAME
-from calibrant.render.style import Facts, Summary, is_clustered, number, percent, shown
+from calibrant.render.style import Facts, Summary, is_clustered, number, percent, shown, signed
 from calibrant.render.tables import (
     LISTED,
     Column,
@@ -75,6 +76,17 @@ class Axis:
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         written = f"z.{places}f" if places < 5 else "z.3g"
         return [(self.at(k * step), f"{k * step:{written}}") for k in range(first, last + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAxis(Axis):
+    """Whole numbers from 0, each with a name."""
+
+    names: tuple[str, ...]
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return at most five names, each with its coordinate."""
+        return [(self.at(i), fit(self.names[i], 90)) for i in steps(len(self.names), 5)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -619,13 +631,15 @@ def lines(
     described: Callable[[int], str],
     band: tuple[Sequence[Any], Sequence[Any]] | None = None,
     diagonal: bool = False,
+    names: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return a chart of lines over the same places, by their look; the last one is described point by point.
 
-    Lines are cut at the lower end of the axis.
+    Lines are cut at the lower end of the axis. Places with ``names`` are whole numbers from 0.
     """
     left, right, top, bottom = _WIDE
-    x, y = Axis(*ends[0], left, right), Axis(*ends[1], bottom, top)
+    x = NamedAxis(*ends[0], left, right, tuple(names)) if names else Axis(*ends[0], left, right)
+    y = Axis(*ends[1], bottom, top)
     last = list(values.values())[-1]
     marks = [(x.at(places[i]), y.at(last[i]), described(i)) for i in steps(len(places), _MARKS) if last[i] >= y.low]
     around = ""
@@ -661,7 +675,41 @@ def _path(places: Sequence[float], values: Sequence[float], x: Axis, y: Axis) ->
     return line(points) if points else "M0 0"
 
 
-# ---------------------------------------------------------------- groups side by side
+# ---------------------------------------------------------------- groups
+
+
+def timeline(summary: Summary) -> Picture | None:
+    """Return the difference of groups that are times, in their order, as a line with its band; None for others."""
+    groups, level = summary["groups"], summary["level"]
+    names = [group["name"] for group in groups]
+    parts = [group["mean_gap"] for group in groups]
+    if not are_times(names) or any(part["value"] is None for part in parts):
+        return None
+    values, lows, highs = ([part[key] for part in parts] for key in ("value", "low", "high"))
+    known = [end for end in (*values, *lows, *highs, 0.0) if end is not None]
+    margin = 0.05 * (max(known) - min(known)) or 0.01
+
+    def described(i: int) -> str:
+        ends = (
+            "" if level is None or lows[i] is None else f", {percent(level)} CI {ends_text(lows[i], highs[i], signed)}"
+        )
+        return f"{names[i]}: difference {signed(values[i])}{ends}"
+
+    return Picture(
+        name="difference-over-time",
+        heading="Difference over time",
+        chart=lines(
+            range(len(names)),
+            {"curve": values},
+            band=None if level is None else (lows, highs),
+            ends=((-0.5, len(names) - 0.5), (min(known) - margin, max(known) + margin)),
+            axes=("", "predicted - observed"),
+            described=described,
+            names=names,
+        ),
+        caption="Mean predicted probability minus observed frequency of each period, with its CI as a band. Ideal 0.",
+        table=Table("difference-over-time", {}, (), ()),
+    )
 
 
 def forests(summary: Summary) -> list[Picture]:

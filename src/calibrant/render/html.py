@@ -292,6 +292,7 @@ def _groups(summary: Summary) -> dict[str, Any]:
     return {
         "words": _groups_words(groups, level),
         "chart": drawing.chart(rows),
+        "timeline": drawing.timeline(summary),
         "error": [f"{sentence[0].upper()}{sentence[1:]}." for sentence in words.multicalibration(summary)],
         "tested": words.parts_of(groups),
         "table": table,

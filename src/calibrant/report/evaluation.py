@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.clusters import aligned
 from calibrant.errors import InputError, check_choice
@@ -207,7 +206,8 @@ def evaluate(
         return report
     tested = _tested(data_of_groups, settings)
     ordered = tested if has_order(groups) else in_order(tested, lambda group: group.evidence)
-    forests = LazyMapping(partial(_forests, {group.name: data_of_groups[group.name] for group in ordered}, settings))
+    in_order_of_groups = {group.name: data_of_groups[group.name] for group in ordered}
+    forests = LazyMapping(partial(_forests, in_order_of_groups, settings, apart=_apart(data, data_of_groups)))
     return replace(
         report,
         groups=ordered,
@@ -255,8 +255,22 @@ def _tested(groups: Mapping[str, Evaluated], settings: Settings) -> tuple[GroupR
     )
 
 
-def _forests(groups: Mapping[str, Evaluated], settings: Settings) -> dict[str, Forest]:
-    """Return the measures of the profile that are shown for every group, without replicates."""
+def _apart(data: Evaluated, groups: Mapping[str, Evaluated]) -> bool:
+    """Return whether groups are independent: no cluster can have rows in several of them."""
+    if data.clusters is None:
+        return True
+    sums = [part.clusters.event for part in groups.values() if part.clusters is not None]
+    counts = [own.n_clusters for own in sums if own.n_clusters is not None]
+    whole = data.clusters.event
+    rows = sum(float(own.rows.sum()) for own in sums)
+    return len(counts) == len(groups) and rows == whole.rows.sum() and sum(counts) == whole.n_clusters
+
+
+def _forests(groups: Mapping[str, Evaluated], settings: Settings, *, apart: bool) -> dict[str, Forest]:
+    """Return the measures of the profile that are shown for every group, without simulated data sets.
+
+    ``apart`` tells whether groups are independent, so that they can be pooled.
+    """
     measures = tuple(measure for measure in of_profile(settings.profile) if measure.compare_groups is not None)
     resampling = None if settings.resampling is None else replace(settings.resampling, n_resamples=0)
     own = replace(settings, measures=measures, resampling=resampling, of_group=True, tolerance=None)
@@ -269,7 +283,7 @@ def _forests(groups: Mapping[str, Evaluated], settings: Settings) -> dict[str, F
     rows, few = ({}, {}) if resampling is None else _comparable(several)
     return {
         measure.name: _forest(
-            {name: report[measure.name] for name, report in reports.items()}, rows, few | lone, measure
+            {name: report[measure.name] for name, report in reports.items()}, rows, few | lone, measure, apart=apart
         )
         for measure in measures
     }
@@ -292,7 +306,12 @@ def _comparable(groups: Mapping[str, Evaluated]) -> tuple[dict[str, GroupRows], 
 
 
 def _forest(
-    estimates: Mapping[str, Estimate], rows: Mapping[str, GroupRows], few: Mapping[str, str], measure: Measure
+    estimates: Mapping[str, Estimate],
+    rows: Mapping[str, GroupRows],
+    few: Mapping[str, str],
+    measure: Measure,
+    *,
+    apart: bool,
 ) -> Forest:
     """Return one measure of every group; ``rows`` are those of the groups that are compared."""
     ends = np.array([[e.value, e.low, e.high] for e in estimates.values()])
@@ -303,8 +322,10 @@ def _forest(
         return plain
     found = heterogeneity(list(rows.values()), measure.compare_groups)
     others = {name: found.reason for name, compared in zip(rows, found.compared, strict=True) if not compared}
+    compared = {name for name, kept in zip(rows, found.compared, strict=True) if kept}
+    level = next(iter(estimates.values())).level
     return replace(
-        _pooled(plain, rows, found.compared, measure, next(iter(estimates.values())).level),
+        _pooled(plain, compared, measure.link, level) if apart else plain,
         heterogeneity=found.share,
         p_value=found.p_value,
         compared=int(np.count_nonzero(found.compared)),
@@ -312,17 +333,13 @@ def _forest(
     )
 
 
-def _pooled(
-    forest: Forest, rows: Mapping[str, GroupRows], compared: NDArray[np.bool_], measure: Measure, level: float
-) -> Forest:
-    """Return the forest with the pooled value of the groups that are compared, if no cluster may lie in several."""
-    buckets = [own.buckets.sum(axis=(0, 2)) > 0 for own in rows.values() if own.buckets is not None]
-    names = {name for name, kept in zip(rows, compared, strict=True) if kept}
+def _pooled(forest: Forest, compared: Set[str], link: Link, level: float) -> Forest:
+    """Return the forest with the pooled value of the groups that are compared."""
     ends = zip(forest.groups, forest.values, forest.lows, forest.highs, strict=True)
-    used = [i for i, (name, *part) in enumerate(ends) if name in names and _has_links(part, measure.link)]
-    if len(used) < 2 or (buckets and np.sum(buckets, axis=0).max() > 1):
+    used = [i for i, (name, *part) in enumerate(ends) if name in compared and _has_links(part, link)]
+    if len(used) < 2:
         return forest
-    pooled = random_effects(forest.values[used], forest.lows[used], forest.highs[used], level, measure.link)
+    pooled = random_effects(forest.values[used], forest.lows[used], forest.highs[used], level, link)
     weights = np.full(len(forest.groups), math.nan)
     weights[used] = pooled.weights
     least, most = pooled.prediction if len(used) > 2 else (math.nan, math.nan)

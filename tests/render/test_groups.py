@@ -1,0 +1,107 @@
+"""Pictures of groups: forests with the pooled value and the prediction interval, and groups of time as a line."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.inputs.groups import are_times
+from calibrant.render import drawing
+
+N = 3_000
+SCORES = np.random.default_rng(1).beta(1, 3, N)
+OUTCOMES = np.random.default_rng(2).random(N) < SCORES
+
+
+def clinical(names: list[str], **options: object) -> calibrant.Report:
+    return calibrant.evaluate(
+        SCORES,
+        OUTCOMES,
+        profile="clinical",
+        n_resamples=0,
+        groups=np.array(names)[np.arange(N) % len(names)],
+        **options,
+    )
+
+
+def test_a_forest_has_the_pooled_value_and_a_prediction_interval() -> None:
+    report = clinical(["a", "b", "c", "d"])
+    forest = report.forests["oe_ratio"]
+    assert forest.pooled_low < forest.pooled < forest.pooled_high
+    assert forest.prediction_low < forest.pooled_low < forest.pooled_high < forest.prediction_high
+    assert forest.weights is not None
+    assert forest.weights.sum() == pytest.approx(1)
+    summary = report.to_dict()
+    (picture, *_) = drawing.forests(summary)
+    assert [row["name"] for row in picture.chart["rows"]] == [*forest.groups, "pooled", "prediction"]
+    assert picture.table.headings == ["group", "O:E ratio", "95 % CI", "weight"]
+    assert picture.table.rows[4][:3] == [
+        "pooled",
+        f"{forest.pooled:.2f}",
+        f"{forest.pooled_low:.2f} – {forest.pooled_high:.2f}",
+    ]
+    said = f"Pooled {forest.pooled:.2f} (95 % CI {forest.pooled_low:.2f} to {forest.pooled_high:.2f}; 95 % prediction"
+    assert said in picture.caption
+    assert said in " ".join(str(report).split())
+
+
+def test_two_groups_have_no_prediction_interval() -> None:
+    forest = clinical(["a", "b"]).forests["oe_ratio"]
+    assert math.isfinite(forest.pooled)
+    assert math.isnan(forest.prediction_low)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_clusters_in_several_groups_are_not_pooled(shared: bool) -> None:
+    group_of = np.arange(N) % 3
+    clusters = np.arange(N) // 30 if shared else np.arange(N) // 30 * 3 + group_of
+    report = calibrant.evaluate(
+        SCORES, OUTCOMES, profile="clinical", n_resamples=0, groups=np.array(list("abc"))[group_of], clusters=clusters
+    )
+    assert math.isnan(report.forests["oe_ratio"].pooled) == shared
+    assert ("Pooled" in str(report)) == (not shared)
+
+
+def test_without_intervals_nothing_is_pooled() -> None:
+    report = clinical(["a", "b", "c"], level=None)
+    assert math.isnan(report.forests["auroc"].pooled)
+    assert "pooled" not in [row["name"] for row in drawing.forests(report.to_dict())[0].chart["rows"]]
+
+
+def test_ratios_have_a_logarithmic_axis() -> None:
+    axis = drawing.LogAxis(0.5, 2.0, 0.0, 100.0)
+    assert axis.at(1.0) == 50.0
+    assert axis.at(0.5) == 0.0
+    ticks = axis.ticks()
+    assert 3 <= len(ticks) <= 8
+    assert ticks[0] == (0.0, "0.5")
+    assert [text for _, text in drawing.LogAxis(0.93, 1.12, 0.0, 100.0).ticks()][:2] == ["0.93", "0.94"]
+
+
+def test_groups_of_time_are_a_line_in_order() -> None:
+    months = [f"2025-{month:02d}" for month in range(1, 7)]
+    report = clinical(months)
+    picture = drawing.timeline(report.to_dict())
+    assert picture is not None
+    assert len(picture.chart["marks"]) == 6
+    assert [text for _, text in picture.chart["x"].ticks()][::4] == ["2025-01", "2025-06"]
+    assert picture.chart["marks"][0][2].startswith("2025-01: difference ")
+    assert drawing.timeline(clinical(["a", "b", "c"]).to_dict()) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "times"),
+    [
+        (["2025-01", "2025-02", "2025-03"], True),
+        (["2025-W01", "2025-W02", "2025-W03"], True),
+        (["2019", "2020", "2021"], True),
+        (["2025-01", "2025-02"], False),
+        (["1", "2", "3"], False),
+        (["2019", "2025-01", "2021"], False),
+    ],
+)
+def test_names_that_are_times(names: list[str], times: bool) -> None:
+    assert are_times(names) == times
