@@ -1,4 +1,4 @@
-"""A report for the terminal, from the dictionary of `Report.to_dict`, and a noise floor, from the command's."""
+"""A report for the terminal, from the dictionary of `Report.to_dict`, and noise floors, from the command's."""
 
 from __future__ import annotations
 
@@ -276,27 +276,29 @@ def _group_notes(summary: Summary, groups: Sequence[Group]) -> list[str]:
 
 
 def render_floor(summary: Summary, *, style: Style | None = None) -> str:
-    """Return the floors for each distribution of scores as lines of text, and the rows that a proof takes."""
+    """Return the noise floors for each distribution of scores as lines of text, and the sample size of a tolerance."""
     style = style or Style()
     distributions, level = summary["laws"], percent(summary["level"])
     notes = [f"{name}: scores {scores['description']}" for name, scores in distributions.items()]
     bins, proof = f"{summary['n_bins']} bins", []
     if summary["prove"] is not None:
         proof = [
-            f"A proof that the ECE of a calibrated model is below {summary['prove']:g} takes about this many rows: "
-            f"{_rows_by_distribution(summary, 'rows_to_prove')}.",
-            f"With so many, 80 % of samples prove it (one-sided bound, {level}).",
+            f"About this many rows are needed to show that the ECE of a perfectly calibrated model is below "
+            f"{summary['prove']:g}: {_rows_by_distribution(summary, 'rows_to_prove')}.",
+            f"With so many rows, the upper {level} confidence bound is below it in 80 % of samples.",
         ]
     if summary["n"] is None:
         blocks = [paragraphs(proof, style), _faint([*notes, bins], style)]
     else:
         rows = _rows_by_distribution(summary, "rows_for_ece_of_0.01")
-        title = f"What perfectly calibrated scores show at N = {summary['n']:,}, by chance alone"
+        title = f"Noise floors at n = {summary['n']:,}: errors of a perfectly calibrated model"
         blocks = [
             [style.bold(title)],
             _floors(summary, style),
-            _faint([*notes, f"{bins}; up to: in {level} of samples"], style),
-            paragraphs([f"The mean ECE by chance is 0.01 at about this many rows: {rows}."], style),
+            _faint([*notes, f"{bins}; {level} below: the value that {level} of samples stay below"], style),
+            paragraphs(
+                [f"The mean ECE of a perfectly calibrated model is 0.01 at about this many rows: {rows}."], style
+            ),
             *([paragraphs(proof, style)] if proof else []),
         ]
     return style.plain("\n\n".join("\n".join(block) for block in blocks))
@@ -309,10 +311,11 @@ def _floors(summary: Summary, style: Style) -> list[str]:
     columns = [(f"  {{:<{width}}}", "", list(labels.values()))]
     for scores in distributions.values():
         floors = [scores["floors"].get(measure) for measure in labels]
-        for form, heading, end in (("{:>9}", "mean", "mean"), (" {:>7}   ", "up to", "upper")):
+        below = f"{percent(summary['level'])} below"
+        for form, heading, end in (("{:>8}", "mean", "mean"), (" {:>10}", below, "upper")):
             columns.append((form, heading, ["–" if floor is None else number(floor[end]) for floor in floors]))
     head, *lines = aligned(columns)
-    names = "".join(f"{name:^20}" for name in distributions)
+    names = "".join(f"{name:^19}" for name in distributions)
     return [f"  {'':<{width}}{names}".rstrip(), style.faint(head), *lines]
 
 
