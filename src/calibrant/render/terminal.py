@@ -312,10 +312,10 @@ def _floors(summary: Summary, style: Style) -> list[str]:
     for scores in distributions.values():
         floors = [scores["floors"].get(measure) for measure in labels]
         below = f"{percent(summary['level'])} below"
-        for form, heading, end in (("{:>8}", "mean", "mean"), (" {:>10}", below, "upper")):
+        for form, heading, end in (("{:>7}", "mean", "mean"), (" {:>10}", below, "upper")):
             columns.append((form, heading, ["–" if floor is None else number(floor[end]) for floor in floors]))
     head, *lines = aligned(columns)
-    names = "".join(f"{name:^19}" for name in distributions)
+    names = "".join(f"{name:^18}" for name in distributions)
     return [f"  {'':<{width}}{names}".rstrip(), style.faint(head), *lines]
 
 
