@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import make_clinical
-import make_comparison
 import numpy as np
 import shown
 from click.testing import CliRunner
@@ -428,8 +427,8 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
 def all_measures() -> dict[str, str]:
     """Return the table of all measures, in Markdown."""
     lines = [
-        "| name and key | what it is | better | interval | noise floor |",
-        "|---|---|---|---|---|",
+        "| measure, key | what it is | range | CI | floor | caution |",
+        "|---|---|---|---|---|---|",
     ]
     for measure in calibrant.measures.MEASURES:
         has = [
@@ -438,14 +437,15 @@ def all_measures() -> dict[str, str]:
         ]
         linked = [f"[{measure.label}](api-functions.md#calibrant.{f.__name__})" for f in measure.functions[:1]]
         name = f"{''.join(linked) or measure.label}, `{measure.name}`"
-        cells = (name, measure.meaning, measure.better, *has)
+        cells = (name, measure.meaning, interval_text(measure.range), *has, measure.misleads)
         lines.append(f"| {' | '.join(cells)} |")
     return {"measures.md": "\n".join(lines) + "\n"}
 
 
-def compared_measures() -> dict[str, str]:
-    """Return every measure and function on the same three data sets."""
-    return {"comparison.md": make_comparison.table()}
+def interval_text(ends: tuple[float, float]) -> str:
+    """Return a range of numbers as people write it."""
+    low, high = (f"{end:g}".replace("inf", "∞") for end in ends)
+    return f"{low} to {high}"
 
 
 def public_names() -> dict[str, str]:
@@ -489,7 +489,6 @@ API_PAGES = (
 MAKERS = (
     public_names,
     all_measures,
-    compared_measures,
     reports,
     many_files,
     small_files,

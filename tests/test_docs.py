@@ -315,7 +315,7 @@ def test_every_option_of_the_command_is_explained() -> None:
 
 
 def test_every_key_of_the_json_is_explained() -> None:
-    page = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("files.md", "measures.md"))
+    page = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("files.md", "which-metric.md"))
     classes = [[0.7, 0.2, 0.1], [0.0, 1.0, 0.0], [0.3, 0.3, 0.4]]
     table = calibrant.ReliabilityTable.from_scores([0.2, 0.9], [0, 1], grid="standard")
     reports = [
