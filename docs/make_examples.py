@@ -397,7 +397,7 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
     kinds: dict[str, Callable[[Any], Any]] = {
         "calibrated": lambda p: p,
         "too extreme": lambda p: 1 / (1 + (1 / p - 1) ** 0.7),
-        "too high": lambda p: p / (p + (1 - p) * np.exp(0.3)),
+        "overestimated": lambda p: p / (p + (1 - p) * np.exp(0.3)),
         "wavy": lambda p: np.clip(p + 0.15 * np.sin(20 * np.pi * p), 0, 1),
     }
     rejections: dict[str, list[int]] = {}
@@ -407,7 +407,7 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
             y = rng.random(n) < rates(p)
             report = calibrant.evaluate(p, y, n_resamples=0)
             p_values = {
-                "verdict of a report": report.test.p_value,
+                "verdict": report.test.p_value,
                 "Spiegelhalter": inference.spiegelhalter_test(p, y).p_value,
                 "Hosmer-Lemeshow": inference.hosmer_lemeshow_test(p, y, sample="external").p_value,
                 "Kolmogorov-Smirnov": inference.ks_test(p, y).p_value,
@@ -419,8 +419,8 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
             }
             for name, p_value in p_values.items():
                 rejections.setdefault(name, [0] * len(kinds))[k] += p_value <= 0.05
-    lines = [f"{'':<22}" + "".join(f"{kind:>13}" for kind in kinds)]
-    lines += [f"{name:<22}" + "".join(f"{count:>13}" for count in counts) for name, counts in rejections.items()]
+    lines = [f"{'':<22}" + "".join(f"{kind:>15}" for kind in kinds)]
+    lines += [f"{name:<22}" + "".join(f"{count:>15}" for count in counts) for name, counts in rejections.items()]
     return {"tests.txt": "\n".join(lines) + "\n"}
 
 
