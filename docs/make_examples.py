@@ -7,9 +7,7 @@ today.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
-import pkgutil
 import re
 import shlex
 import shutil
@@ -449,25 +447,15 @@ def interval_text(ends: tuple[float, float]) -> str:
 
 
 def public_names() -> dict[str, str]:
-    """Return every name that the pages of the API document, with what it is, in Markdown."""
-    lines = []
+    """Return every name that the pages of the API document, in Markdown."""
+    lines = ["| page | names |", "|---|---|"]
     for page in API_PAGES:
         text = (ROOT / "docs" / f"api-{page}.md").read_text(encoding="utf-8")
-        lines += [f"## {text.splitlines()[0].removeprefix('# ')}", "", "| name | what it is |", "|---|---|"]
-        for name in re.findall(r"^\.\. auto\w+:: calibrant\.([\w.]+)", text, re.MULTILINE):
-            lines.append(f"| [`{name}`](api-{page}.md#calibrant.{name}) | {meaning(name)} |")
-        lines.append("")
-    return {"api-names.md": "\n".join(lines)}
-
-
-def meaning(name: str) -> str:
-    """Return the first sentence of the docstring of a public name, as Markdown in a cell of a table."""
-    if name == "measures.MEASURES":  # a value has no docstring
-        return "The measures of a report, in its order."
-    module, _, attribute = f"calibrant.{name}".rpartition(".")
-    first, *_ = (inspect.getdoc(pkgutil.resolve_name(f"{module}:{attribute}")) or "").split("\n\n")
-    text = " ".join(first.split()).replace("``", "`").replace("|", "\\|")
-    return re.sub(r":math:`([^`]*)`", r"$\1$", text)
+        names = re.findall(r"^\.\. auto\w+:: calibrant\.([\w.]+)", text, re.MULTILINE)
+        links = ", ".join(f"[`{name}`](api-{page}.md#calibrant.{name})" for name in names)
+        title = text.splitlines()[0].removeprefix("# ")
+        lines.append(f"| [{title}](api-{page}.md) | {links} |")
+    return {"api-names.md": "\n".join(lines) + "\n"}
 
 
 #: The pages of the API, in the order of its index.

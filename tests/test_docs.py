@@ -147,7 +147,7 @@ def test_the_pages_of_the_api_document_just_what_is_public(room: str) -> None:
 def test_the_index_of_the_api_lists_every_name_once() -> None:
     assert sorted(make_examples.API_PAGES) == sorted(page.stem.removeprefix("api-") for page in DOCS.glob("api-*.md"))
     index = (DOCS / "api.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| \[`([\w.]+)`\]\(api-\w+\.md#calibrant\.\1\) \| .{10,} \|$", index, re.MULTILINE)
+    listed = re.findall(r"\[`([\w.]+)`\]\(api-\w+\.md#calibrant\.\1\)", index)
     assert sorted(listed) == sorted(documented())
 
 
