@@ -166,7 +166,7 @@ def label_of(cell: Cell) -> str:
 
 def coverage_rows(plain: Sequence[Cell], in_clusters: Sequence[Cell]) -> Iterator[Sequence[str]]:
     """Yield the coverage of each measure at 95 %, the lowest first, without and with clusters."""
-    yield ["measure", "mean", "lowest", "where", "width", "clusters: mean", "lowest"]
+    yield ["measure", "mean", "lowest", "width", "clusters: mean", "lowest"]
     groups = [[c for c in plain if c.measure == measure and c.level == 0.95] for measure in LABELS]
     for group in sorted(filter(None, groups), key=lambda group: min(cell.coverage for cell in group)):
         worst = min(group, key=lambda cell: cell.coverage)
@@ -180,7 +180,6 @@ def coverage_rows(plain: Sequence[Cell], in_clusters: Sequence[Cell]) -> Iterato
             LABELS[worst.measure],
             f"{np.mean([cell.coverage for cell in group]):.3f}",
             f"{worst.coverage:.3f}",
-            place(worst),
             f"{np.median(wide):.2f}",
             *([f"{np.mean(clustered):.3f}", f"{min(clustered):.3f}"] if clustered else ["–", "–"]),
         ]
