@@ -3,6 +3,7 @@
     python benchmarks/coverage.py            # everything, two hours on 2 processors; writes docs/coverage.md
     python benchmarks/coverage.py --quick    # N = 200 and 2,000, a tenth of the data sets: minutes; prints only
     python benchmarks/coverage.py --only brier_skill nll    # these measures of one event alone, on the same data sets
+    python benchmarks/coverage.py --page     # no simulation: writes docs/coverage.md and its figure from the tables
 
 Data sets are drawn from laws whose calibration is known (`simulation/coverage_laws.py`, `coverage_clusters.py`,
 `coverage_pairs.py`), and every interval of `evaluate` and `compare` is held against the true value: at 90 % and 95 %,
@@ -34,16 +35,22 @@ sys.path.insert(0, str(HERE / "simulation"))
 
 import numpy as np  # noqa: E402
 from coverage_cells import failing  # noqa: E402
-from coverage_page import update_page, write_page  # noqa: E402
+from coverage_page import rewrite_page, update_page, write_page  # noqa: E402
 from coverage_parts import LAWS, SIMULATED, Part, limited, parts, repeats, run  # noqa: E402
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="N = 200 and 2,000, a tenth of the data sets; print only")
+    parser.add_argument(
+        "--page", action="store_true", help="no simulation: write the page and its figure from the tables"
+    )
     parser.add_argument("--only", nargs="+", default=[], choices=[m.name for m in SIMULATED], metavar="MEASURE")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args(arguments)
+    if options.page:
+        rewrite_page(HERE.parent / "docs")
+        return 0
     only = tuple(options.only)
     wanted = limited(parts(options.quick), only)
     missing = [part for part in wanted if not part.path.exists()]

@@ -7,9 +7,7 @@ today.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
-import pkgutil
 import re
 import shlex
 import shutil
@@ -19,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import make_clinical
-import make_comparison
 import numpy as np
 import shown
 from click.testing import CliRunner
@@ -398,7 +395,7 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
     kinds: dict[str, Callable[[Any], Any]] = {
         "calibrated": lambda p: p,
         "too extreme": lambda p: 1 / (1 + (1 / p - 1) ** 0.7),
-        "too high": lambda p: p / (p + (1 - p) * np.exp(0.3)),
+        "overestimated": lambda p: p / (p + (1 - p) * np.exp(0.3)),
         "wavy": lambda p: np.clip(p + 0.15 * np.sin(20 * np.pi * p), 0, 1),
     }
     rejections: dict[str, list[int]] = {}
@@ -408,7 +405,7 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
             y = rng.random(n) < rates(p)
             report = calibrant.evaluate(p, y, n_resamples=0)
             p_values = {
-                "verdict of a report": report.test.p_value,
+                "verdict": report.test.p_value,
                 "Spiegelhalter": inference.spiegelhalter_test(p, y).p_value,
                 "Hosmer-Lemeshow": inference.hosmer_lemeshow_test(p, y, sample="external").p_value,
                 "Kolmogorov-Smirnov": inference.ks_test(p, y).p_value,
@@ -420,16 +417,16 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
             }
             for name, p_value in p_values.items():
                 rejections.setdefault(name, [0] * len(kinds))[k] += p_value <= 0.05
-    lines = [f"{'':<22}" + "".join(f"{kind:>13}" for kind in kinds)]
-    lines += [f"{name:<22}" + "".join(f"{count:>13}" for count in counts) for name, counts in rejections.items()]
+    lines = [f"{'':<22}" + "".join(f"{kind:>15}" for kind in kinds)]
+    lines += [f"{name:<22}" + "".join(f"{count:>15}" for count in counts) for name, counts in rejections.items()]
     return {"tests.txt": "\n".join(lines) + "\n"}
 
 
 def all_measures() -> dict[str, str]:
     """Return the table of all measures, in Markdown."""
     lines = [
-        "| name and key | what it is | better | interval | noise floor |",
-        "|---|---|---|---|---|",
+        "| measure, key | what it is | range | CI | floor | caution |",
+        "|---|---|---|---|---|---|",
     ]
     for measure in calibrant.measures.MEASURES:
         has = [
@@ -438,36 +435,27 @@ def all_measures() -> dict[str, str]:
         ]
         linked = [f"[{measure.label}](api-functions.md#calibrant.{f.__name__})" for f in measure.functions[:1]]
         name = f"{''.join(linked) or measure.label}, `{measure.name}`"
-        cells = (name, measure.meaning, measure.better, *has)
+        cells = (name, measure.meaning, interval_text(measure.range), *has, measure.misleads)
         lines.append(f"| {' | '.join(cells)} |")
     return {"measures.md": "\n".join(lines) + "\n"}
 
 
-def compared_measures() -> dict[str, str]:
-    """Return every measure and function on the same three data sets."""
-    return {"comparison.md": make_comparison.table()}
+def interval_text(ends: tuple[float, float]) -> str:
+    """Return a range of numbers as people write it."""
+    low, high = (f"{end:g}".replace("inf", "∞") for end in ends)
+    return f"{low} to {high}"
 
 
 def public_names() -> dict[str, str]:
-    """Return every name that the pages of the API document, with what it is, in Markdown."""
-    lines = []
+    """Return every name that the pages of the API document, in Markdown."""
+    lines = ["| page | names |", "|---|---|"]
     for page in API_PAGES:
         text = (ROOT / "docs" / f"api-{page}.md").read_text(encoding="utf-8")
-        lines += [f"## {text.splitlines()[0].removeprefix('# ')}", "", "| name | what it is |", "|---|---|"]
-        for name in re.findall(r"^\.\. auto\w+:: calibrant\.([\w.]+)", text, re.MULTILINE):
-            lines.append(f"| [`{name}`](api-{page}.md#calibrant.{name}) | {meaning(name)} |")
-        lines.append("")
-    return {"api-names.md": "\n".join(lines)}
-
-
-def meaning(name: str) -> str:
-    """Return the first sentence of the docstring of a public name, as Markdown in a cell of a table."""
-    if name == "measures.MEASURES":  # a value has no docstring
-        return "The measures of a report, in its order."
-    module, _, attribute = f"calibrant.{name}".rpartition(".")
-    first, *_ = (inspect.getdoc(pkgutil.resolve_name(f"{module}:{attribute}")) or "").split("\n\n")
-    text = " ".join(first.split()).replace("``", "`").replace("|", "\\|")
-    return re.sub(r":math:`([^`]*)`", r"$\1$", text)
+        names = re.findall(r"^\.\. auto\w+:: calibrant\.([\w.]+)", text, re.MULTILINE)
+        links = ", ".join(f"[`{name}`](api-{page}.md#calibrant.{name})" for name in names)
+        title = text.splitlines()[0].removeprefix("# ")
+        lines.append(f"| [{title}](api-{page}.md) | {links} |")
+    return {"api-names.md": "\n".join(lines) + "\n"}
 
 
 #: The pages of the API, in the order of its index.
@@ -489,7 +477,6 @@ API_PAGES = (
 MAKERS = (
     public_names,
     all_measures,
-    compared_measures,
     reports,
     many_files,
     small_files,

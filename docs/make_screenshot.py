@@ -30,4 +30,4 @@ if __name__ == "__main__":
         window.goto(page.as_uri())
         drawn = io.BytesIO(window.screenshot())
         browser.close()
-    Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(TARGET, optimize=True)
+    Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(TARGET, optimize=True)

@@ -147,7 +147,7 @@ def test_the_pages_of_the_api_document_just_what_is_public(room: str) -> None:
 def test_the_index_of_the_api_lists_every_name_once() -> None:
     assert sorted(make_examples.API_PAGES) == sorted(page.stem.removeprefix("api-") for page in DOCS.glob("api-*.md"))
     index = (DOCS / "api.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| \[`([\w.]+)`\]\(api-\w+\.md#calibrant\.\1\) \| .{10,} \|$", index, re.MULTILINE)
+    listed = re.findall(r"\[`([\w.]+)`\]\(api-\w+\.md#calibrant\.\1\)", index)
     assert sorted(listed) == sorted(documented())
 
 
@@ -315,7 +315,7 @@ def test_every_option_of_the_command_is_explained() -> None:
 
 
 def test_every_key_of_the_json_is_explained() -> None:
-    page = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("files.md", "measures.md"))
+    page = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("files.md", "which-metric.md"))
     classes = [[0.7, 0.2, 0.1], [0.0, 1.0, 0.0], [0.3, 0.3, 0.4]]
     table = calibrant.ReliabilityTable.from_scores([0.2, 0.9], [0, 1], grid="standard")
     reports = [

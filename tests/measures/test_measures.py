@@ -171,7 +171,14 @@ def test_every_interval_is_simulated(measure: Measure) -> None:
         return
     with (ROOT / "docs" / "coverage.csv").open(encoding="utf-8", newline="") as file:
         assert measure.name in {row["measure"] for row in csv.DictReader(file)}
-    assert f"\n| {measure.label} | 95% |" in (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+    assert f"\n| {measure.label} | 0." in (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+
+
+def test_the_page_of_the_simulation_is_written_from_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "simulation"))
+    pages = importlib.import_module("coverage_page")
+    page = pages.written(*pages.stored(ROOT / "docs"), None)
+    assert page == (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8"), "run benchmarks/coverage.py --page"
 
 
 def test_the_simulation_iterates_over_the_measures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1259,7 +1259,7 @@ def test_every_picture_is_small_and_described(gallery: Any) -> None:
 
 
 def test_the_page_draws_with_every_function() -> None:
-    page = (ROOT / "docs" / "plots.md").read_text("utf-8")
+    page = (ROOT / "docs" / "figures.md").read_text("utf-8")
     assert {name for name in plot.__all__ if f"cp.{name}(" not in page} == set()
 
 
