@@ -166,7 +166,9 @@ def report_status(report: Report, conditions: Sequence[Condition], *, gate: bool
     if gate:
         statuses.append(_gate(report.decision, report.miscalibrated))
         if statuses[-1]:
-            console.say(f"--gate: {report.verdict()[0]}")
+            from calibrant.render import verdict
+
+            console.say(f"--gate: {verdict.deciding(report.to_dict(curves=False, groups=False))}")
     return _worst(statuses)
 
 
