@@ -91,10 +91,8 @@ def reports() -> dict[str, str]:
         compared, _ = run(f"calibrant compare {DIGITS} --scores 'p_*,overconfident_*'")
     digits = pq.read_table(ROOT / DIGITS)
     eights = calibrant.evaluate(digits["overconfident_8"], digits["target"].to_numpy() == 8)
-    _, printed = plain.split("\n", 1)
     return {
         "digits.txt": plain,
-        "digits-printed.txt": printed,
         "overconfident.txt": confident,
         "eights.txt": f"{eights}\n",
         "fail-if.txt": failing,
