@@ -247,10 +247,12 @@ def test_the_story_of_the_tutorial_holds() -> None:
     statuses = [screens[f"tutorial-{name}.txt"].rstrip()[-1] for name in ("refused", "passed", "paid")]
     assert statuses == ["3", "0", "0"]
     bounds = [
-        re.findall(r"the ECE is at most ([0-9.]+)", screens[f"tutorial-{name}.txt"]) for name in ("paid", "passed")
+        re.findall(r"ECE is within the tolerance of 0.03: upper 95 % confidence bound ([0-9.]+)", screens[name])
+        for name in ("tutorial-paid.txt", "tutorial-passed.txt")
     ]
     assert bounds[0] < bounds[1]
-    assert "Too extreme" in screens["tutorial-report.txt"]
+    assert "ECE exceeds the tolerance of 0.03" in screens["tutorial-refused.txt"]
+    assert "Predictions are too extreme" in screens["tutorial-report.txt"]
     groups = (screens[f"tutorial-{name}.txt"] for name in ("groups", "plans"))
     marked = [re.findall(r"^  (\w+) .* \*$", text, re.MULTILINE) for text in groups]
     assert marked == [["trial", "basic", "premium"], ["trial"]]
