@@ -322,7 +322,7 @@ def test_the_notebook_shows_a_report() -> None:
     (shown,) = code[1].outputs
     assert f"{ece:.4f}" in shown.data["text/html"]
     assert "<svg" in shown.data["text/html"]
-    assert code[2].outputs[0].text.startswith(f"ECE {ece:.4f}, 95 % interval 0.0512 to")
+    assert code[2].outputs[0].text.startswith(f"ECE {ece:.4f}, 95 % CI 0.0512 to")
     (compared,) = code[3].outputs
     assert "naive Bayes" in compared.data["text/html"]
     page = (DOCS / "frameworks.md").read_text(encoding="utf-8")
