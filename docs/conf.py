@@ -39,8 +39,58 @@ def write_font(folder: Path) -> None:
     font.save(folder / "STIXTwoMath.woff")
 
 
+#: The pages that other pages replaced, without their endings: an HTML page at the old name forwards its reader.
+MOVED = {
+    "clusters": "groups",
+    "coming-from": "migrating",
+    "frames": "large-data",
+    "from-bensemble": "migrating",
+    "from-pyhealth": "migrating",
+    "from-torch-uncertainty": "migrating",
+    "from-triples": "migrating",
+    "in-language-models": "language-models",
+    "in-lightgbm": "frameworks",
+    "in-lightning": "training-loops",
+    "in-medicine": "clinical",
+    "in-mlflow": "frameworks",
+    "in-notebooks": "frameworks",
+    "in-pipelines": "pipelines",
+    "in-pytorch": "training-loops",
+    "in-transformers": "training-loops",
+    "in-weather-and-sports": "files",
+    "in-xgboost": "frameworks",
+    "large-files": "large-data",
+    "look-up": "index",
+    "measures": "which-metric",
+    "page": "figures",
+    "plots": "figures",
+    "scale": "large-data",
+    "scikit-learn": "frameworks",
+    "sketches": "large-data",
+    "understanding": "index",
+    "with-a-file": "files",
+    "with-a-model": "frameworks",
+    "with-a-training-loop": "training-loops",
+    "with-a-warehouse": "large-data",
+}
+
+
+def write_redirects(folder: Path) -> None:
+    """Write a page at each old name, which forwards to the new one."""
+    folder.mkdir(exist_ok=True)
+    for old, new in MOVED.items():
+        link = f"{new}.html"
+        (folder / f"{old}.html").write_text(
+            f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{new}</title>\n'
+            f'<meta http-equiv="refresh" content="0; url={link}">\n<link rel="canonical" href="{link}">\n'
+            f'<p>This page is now <a href="{link}">{new}</a>.</p>\n</html>\n',
+            encoding="utf-8",
+        )
+
+
 PAGES = Path(__file__).with_name("_pages")
 write_pages(PAGES)
+write_redirects(PAGES)
 write_font(PAGES)
 
 project = "calibrant"

@@ -88,10 +88,8 @@ def reports() -> dict[str, str]:
         compared, _ = run(f"calibrant compare {DIGITS} --scores 'p_*,overconfident_*'")
     digits = pq.read_table(ROOT / DIGITS)
     eights = calibrant.evaluate(digits["overconfident_8"], digits["target"].to_numpy() == 8)
-    _, printed = plain.split("\n", 1)
     return {
         "digits.txt": plain,
-        "digits-printed.txt": printed,
         "overconfident.txt": confident,
         "eights.txt": f"{eights}\n",
         "fail-if.txt": failing,
@@ -230,7 +228,7 @@ def tutorial() -> dict[str, str]:
         head = "".join(f"{line}\n" for line in Path("february.csv").read_text(encoding="utf-8").splitlines()[:4])
         report, _ = run(f"calibrant report february.csv {columns}")
         by_plan, _ = run(f"calibrant report february.csv {columns} --by plan")
-        refused = end_of(f"calibrant report february.csv {columns} --tolerance 0.03 --gate")
+        refused = verdict_of(*run(f"calibrant report february.csv {columns} --tolerance 0.03 --gate"))
         exec(compile(RECALIBRATE, "recalibrate.py", "exec"), {})
         gate = f"calibrant report february-new.csv {columns} --tolerance 0.03 --gate --sketch february.cal"
         passed, status = run(gate)

@@ -47,8 +47,8 @@ def main(patients=150):
     report = calibrant.evaluate(risks, outcomes, groups=sizes)
     error, gap, gain = (report[name] for name in ("ece", "mean_gap", "miscalibration"))
     print(f"ECE {error.value:.3f} ({error.low:.3f} to {error.high:.3f}), ", end="")
-    print(f"noise up to {error.floor.upper:.3f}")
-    print(f"In the large: claimed minus observed {gap.value:+.3f} ", end="")
+    print(f"noise floor {error.floor.upper:.3f}")
+    print(f"Mean difference (predicted - observed) {gap.value:+.3f} ", end="")
     print(f"({gap.low:+.3f} to {gap.high:+.3f})")
 
     # Cox: logit P = a + b logit risk. b below 1: too extreme, as overfitted models are.
@@ -56,15 +56,14 @@ def main(patients=150):
     slope, intercept = cox.details["slope"], cox.details["in_the_large"]
     print(f"Slope {slope:.2f}; intercept at slope 1 {intercept:+.2f}; p {cox.p_value:.2f}")
     score = report["brier"].value
-    print(
-        f"Brier score {score:.3f}; recalibration could take at most {gain.value:.3f} off,"
-    )
-    print(f"  and would seem to take {gain.floor.mean:.3f} off a perfect model's")
+    print(f"Brier score {score:.3f}; isotonic recalibration lowers it by {gain.value:.3f},")
+    print(f"  and would lower a perfect model's by {gain.floor.mean:.3f} on average")
 
+    print("Mean difference in each group:")
     for group in report.groups:
         gap = group.report["mean_gap"]
-        verdict = "miscalibrated" if group.called_out else "no evidence"
-        print(f"  {group.name:<8} {group.report.n} patients, gap {gap.value:+.2f} ", end="")
+        verdict = "significant" if group.called_out else "not significant"
+        print(f"  {group.name:<8} {group.report.n} patients, {gap.value:+.2f} ", end="")
         print(f"({gap.low:+.2f} to {gap.high:+.2f}), ", end="")
         print(f"adjusted p {group.adjusted_p_value:.2g}: {verdict}")
     inputs = {"risks": risks, "outcomes": outcomes, "groups": sizes}

@@ -106,7 +106,7 @@ def main(epochs=3):
                 entry[f"eval_{n}"] for n in ("log_loss", "ece", "ece_noise")
             )
             print(f"epoch {entry['epoch']:.0f}: log loss {loss:.3f}, ", end="")
-            print(f"ECE {error:.3f}, noise up to {noise:.3f}")
+            print(f"ECE {error:.3f}, noise floor {noise:.3f}")
         output = trainer.predict(trainer.eval_dataset)
     return {"history": history, "logits": output.predictions, "labels": output.label_ids}
 

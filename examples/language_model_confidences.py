@@ -78,7 +78,7 @@ def main(folder):
     report = calibrant.evaluate(logits, truths, logits=True)
     error, loss = report["ece"], report["nll"]
     print(f"the four options: ECE {error.value:.3f} ({error.low:.3f} to {error.high:.3f}),")
-    print(f"  noise up to {error.floor.upper:.3f}, log loss {loss.value:.3f}")
+    print(f"  noise floor {error.floor.upper:.3f}, log loss {loss.value:.3f}")
     return {
         "path": path,
         "stated": stated,

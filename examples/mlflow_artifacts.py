@@ -64,7 +64,7 @@ def main(folder):
         name, logs = run.info.run_name, run.data.metrics
         low, high, noise = (logs[f"ece_{end}"] for end in ("low", "high", "noise"))
         print(f"{name}: accuracy {logs['accuracy']:.3f}, ECE {logs['ece']:.3f} ", end="")
-        print(f"({low:.3f} to {high:.3f}), noise up to {noise:.3f}")
+        print(f"({low:.3f} to {high:.3f}), noise floor {noise:.3f}")
     return reports
 
 

@@ -76,9 +76,11 @@ def main(epochs=30):
     print(
         f"{report.n:,} images: ECE {error.value:.3f} ({error.low:.3f} to {error.high:.3f}),"
     )
-    print(f"  where noise alone shows up to {error.floor.upper:.3f};")
-    ends = f"{100 * gap.low:.0f} to {100 * gap.high:.0f}"
-    print(f"  it claims {100 * gap.value:.0f} points more than it keeps ({ends})")
+    print(f"  noise floor {error.floor.upper:.3f} (95th percentile under calibration),")
+    print(
+        f"  mean confidence minus accuracy {100 * gap.value:+.0f} percentage points", end=""
+    )
+    print(f" (95 % CI {100 * gap.low:+.0f} to {100 * gap.high:+.0f})")
     return {"model": model, "valid": valid, "history": history, "report": report}
 
 

@@ -67,7 +67,7 @@ def main(rounds=200):
         f"the best round: ECE {error.value:.3f} ({error.low:.3f} to {error.high:.3f}), ",
         end="",
     )
-    print(f"noise up to {error.floor.upper:.3f}")
+    print(f"noise floor {error.floor.upper:.3f}")
 
     custom = xgb.train(
         {**params, "disable_default_eval_metric": True, "base_score": 0.0},

@@ -139,7 +139,7 @@ SHOWN = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "make
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_every_example_has_a_page_that_shows_it_and_what_it_prints(name: str) -> None:
-    pages = [page.read_text(encoding="utf-8") for page in DOCS.glob("in-*.md")]
+    pages = [page.read_text(encoding="utf-8") for page in DOCS.glob("*.md")]
     (page,) = (page for page in pages if f"examples/{name}.py" in shown.names(page))
     assert f"printed/{name}.txt" in shown.names(page)
 
@@ -322,10 +322,10 @@ def test_the_notebook_shows_a_report() -> None:
     (shown,) = code[1].outputs
     assert f"{ece:.4f}" in shown.data["text/html"]
     assert "<svg" in shown.data["text/html"]
-    assert code[2].outputs[0].text.startswith(f"ECE {ece:.4f}, 95 % interval 0.0512 to")
+    assert code[2].outputs[0].text.startswith(f"ECE {ece:.4f}, 95 % CI 0.0512 to")
     (compared,) = code[3].outputs
     assert "naive Bayes" in compared.data["text/html"]
-    page = (DOCS / "in-notebooks.md").read_text(encoding="utf-8")
+    page = (DOCS / "frameworks.md").read_text(encoding="utf-8")
     assert all(f"{cell.source}\n" in page for cell in code)
 
 
