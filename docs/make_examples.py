@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import make_clinical
+import make_command_line
 import make_comparison
 import numpy as np
 import shown
@@ -493,6 +494,7 @@ MAKERS = (
     reports,
     many_files,
     small_files,
+    make_command_line.tables,
     groups,
     calibrated,
     bins,
