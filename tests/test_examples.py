@@ -139,7 +139,7 @@ SHOWN = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "make
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_every_example_has_a_page_that_shows_it_and_what_it_prints(name: str) -> None:
-    pages = [page.read_text(encoding="utf-8") for page in DOCS.glob("in-*.md")]
+    pages = [page.read_text(encoding="utf-8") for page in DOCS.glob("*.md")]
     (page,) = (page for page in pages if f"examples/{name}.py" in shown.names(page))
     assert f"printed/{name}.txt" in shown.names(page)
 
