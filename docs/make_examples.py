@@ -119,7 +119,7 @@ def many_files() -> dict[str, str]:
         text, _ = run("calibrant report 'digits-*.parquet' --keep-going")
         merged, _ = run("calibrant merge digits-1.cal digits-2.cal --sketch digits.cal")
         of_sketch, _ = run("calibrant report digits.cal --measures brier,ece,ace,smece,miscalibration,discrimination")
-    bounds = re.search(r"  from a sketch .*?(?=\n  noise:)", of_sketch, re.DOTALL)
+    bounds = re.search(r"  computed from a sketch .*?(?=\n  calibrated:)", of_sketch, re.DOTALL)
     if bounds is None:
         raise RuntimeError(of_sketch)
     return {
