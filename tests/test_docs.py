@@ -310,8 +310,9 @@ def test_every_option_of_a_command_is_listed() -> None:
     page = (DOCS / "command-line.md").read_text(encoding="utf-8")
     for name, text in make_command_line.TEXTS.items():
         (table,) = shown.texts(page, text)
-        heads = " ".join(re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE)).replace("[no-]", "")
-        options = {flag for param in cli.main.commands[name].params for flag in param.opts if flag.startswith("--")}
+        heads = " ".join(re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE))
+        params = cli.main.commands[name].params
+        options = {flag for param in params for flag in (*param.opts, *param.secondary_opts) if flag.startswith("--")}
         assert options == set(re.findall(r"--[\w-]+", heads)), name
 
 
