@@ -30,7 +30,7 @@ def table(command: click.Command) -> str:
     found = []
     for param in command.params:
         record = param.get_help_record(context)
-        if record is None or param.name == "help":
+        if record is None or not isinstance(param, click.Option):
             continue
         place = next((k for k, names in enumerate(sections) if param.name in names), len(sections))
         found.append((place, *record))
