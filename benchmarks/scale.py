@@ -1,7 +1,7 @@
-"""Compute what a report on 1e12 rows costs, from measured figures: the tables of docs/scale.md.
+"""Compute what a report on 1e12 rows costs, from measured figures: the tables of docs/large-data.md.
 
     python benchmarks/scale.py            # prints
-    python benchmarks/scale.py --write    # writes them into docs/scale.md
+    python benchmarks/scale.py --write    # writes them into docs/large-data.md
 
 It measures the bytes of a row on disk, the time a core takes to read a row and to sum it up, the bytes of a sketch,
 the time to read one back and add it, and the time of a report. The rest is multiplication, and the page says so.

@@ -1,7 +1,7 @@
 """Print the seconds and the peak memory of the command for files of 2 million, 20 million and 200 million rows.
 
     python benchmarks/stream_memory.py                    # needs a gigabyte in the temporary folder
-    python benchmarks/stream_memory.py --write            # writes them into docs/large-files.md as well
+    python benchmarks/stream_memory.py --write            # writes them into docs/large-data.md as well
     python benchmarks/stream_memory.py 2e6 2e7 --types f8,i8 --kind arrow
     python benchmarks/stream_memory.py 2e6 2e7 2e8 --groups 10
 

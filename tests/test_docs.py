@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import make_command_line
 import make_examples
 import numpy as np
 import pytest
@@ -285,7 +286,7 @@ PIPELINE = {"calibrated": (8_000, 0.0, 0), "too low": (8_000, 0.8, 3), "few rows
 @pytest.mark.parametrize("case", PIPELINE)
 def test_the_job_of_the_page_about_pipelines(tmp_path: Path, case: str, only_warn: bool) -> None:
     n, shift, expected = PIPELINE[case]
-    page = DOCS / "in-pipelines.md"
+    page = DOCS / "pipelines.md"
     warning, _ = shell_blocks(page)
     *steps, gate = shell_steps(page)
     assert gate.rstrip() in warning.replace(" || status=$?", "").replace("status=0\n", "")
@@ -322,7 +323,7 @@ def test_the_job_of_the_page_about_pipelines(tmp_path: Path, case: str, only_war
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="the job runs on Linux")
 def test_the_step_that_compares_with_the_last_run(tmp_path: Path) -> None:
-    _, step = shell_blocks(DOCS / "in-pipelines.md")
+    _, step = shell_blocks(DOCS / "pipelines.md")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
     rng = np.random.default_rng(0)
@@ -346,17 +347,22 @@ def test_the_step_that_compares_with_the_last_run(tmp_path: Path) -> None:
     assert "last is better calibrated than today" in (tmp_path / "summary.md").read_text(encoding="utf-8")
 
 
-def test_every_option_of_the_command_is_explained() -> None:
-    page = (DOCS / "files.md").read_text(encoding="utf-8")
-    terms = " ".join(re.findall(r"^- (`--.*?`):", page, re.MULTILINE))  # the heads of the list
-    options = {
-        flag for parameter in cli.main.commands["report"].params for flag in parameter.opts if flag.startswith("--")
-    }
-    assert options == set(re.findall(r"--[\w-]+", terms))
+def test_every_option_of_a_command_is_listed() -> None:
+    page = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    for name, text in make_command_line.TEXTS.items():
+        (table,) = shown.texts(page, text)
+        heads = " ".join(re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE))
+        params = cli.main.commands[name].params
+        options = {flag for param in params for flag in (*param.opts, *param.secondary_opts) if flag.startswith("--")}
+        assert options == set(re.findall(r"--[\w-]+", heads)), name
+
+
+def test_the_example_of_the_json_is_what_the_code_says() -> None:
+    assert make_examples.REPORT_JSON.read_text(encoding="utf-8") == make_examples.report_json()
 
 
 def test_every_key_of_the_json_is_explained() -> None:
-    page = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("files.md", "which-metric.md"))
+    page = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("json.md", "which-metric.md"))
     classes = [[0.7, 0.2, 0.1], [0.0, 1.0, 0.0], [0.3, 0.3, 0.4]]
     table = calibrant.ReliabilityTable.from_scores([0.2, 0.9], [0, 1], grid="standard")
     reports = [

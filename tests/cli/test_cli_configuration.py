@@ -302,7 +302,7 @@ def test_spark_runs_no_expression_of_a_file(option: str, sql: str) -> None:
 
 
 def test_the_example_of_the_docs_works() -> None:
-    page = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     write("calibrant.toml", example)
     table = Path("games.csv").read_text().replace("win,late", "win_prob,other", 1)

@@ -410,7 +410,7 @@ print(sketch.n == sketch.table.total)
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_while_other_threads_update_a_sketch_has_whole_sums():
-    """Threads of BLAS are another matter (docs/sketches.md): one thread here."""
+    """Threads of BLAS are another matter (docs/large-data.md): one thread here."""
     code = FORK_DURING_UPDATES.replace("FORKS", "40")
     assert answer(start(code, OPENBLAS_NUM_THREADS="1")) == "True\n"
 
