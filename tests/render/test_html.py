@@ -145,7 +145,7 @@ def test_the_file_of_measures_holds_the_numbers_of_the_report_to_the_last_bit(
 
 def test_the_table_of_measures_shows_them_with_four_digits(report: calibrant.Report, page: Page) -> None:
     table = next(own for own in page.tables if own[0][0] == "measure")
-    assert table[0] == ["measure", "value", "95 % interval", "noise", "up to", "p"]
+    assert table[0] == ["measure", "estimate", "95 % CI", "calibrated: mean", "calibrated: 95 % below", "p"]
     shown = {row[0]: row[1:] for row in table[1:]}
     ece = report["ece"]
     assert ece.floor is not None
@@ -158,7 +158,7 @@ def test_the_table_of_measures_shows_them_with_four_digits(report: calibrant.Rep
         f"{ece.floor.upper:.4f}",
         f"≤ {least:.3f}" if ece.p_value == least else f"{ece.p_value:.3f}",
     ]
-    assert shown["mean gap"][0] == f"{report['mean_gap'].value:+.4f}"
+    assert shown["mean difference"][0] == f"{report['mean_gap'].value:+.4f}"
     assert shown["accuracy"][2:] == ["", "", ""]
 
 
@@ -272,16 +272,16 @@ def test_each_point_says_its_numbers(report: calibrant.Report, page: Page) -> No
     b = int(np.argmax(bins.counts))
     said = next(title for title in page.titles if title.startswith(f"{bins.edges[b]:.3f} to {bins.edges[b + 1]:.3f}: "))
     assert f"{bins.counts[b]} rows" in said
-    assert f"claimed {bins.confidences[b]:.3f}, right {bins.accuracies[b]:.3f}" in said
-    assert f"95 % interval {bins.lows[b]:.3f} to {bins.highs[b]:.3f}" in said
+    assert f"predicted {bins.confidences[b]:.3f}, observed {bins.accuracies[b]:.3f}" in said
+    assert f"95 % CI {bins.lows[b]:.3f} to {bins.highs[b]:.3f}" in said
 
 
 def test_the_verdict_stands_out_where_the_scores_are_miscalibrated(report: calibrant.Report, page: Page) -> None:
     assert report["ece"].p_value < 0.05
-    assert page.all("section", of="verdict")[0]["class"].split() == ["verdict", "found"]
+    assert page.all("h2", of="verdict")[0]["class"].split() == ["verdict", "found"]
     fine = calibrant.evaluate([0.25] * 40 + [0.75] * 40, ([0] * 3 + [1]) * 10 + ([1] * 3 + [0]) * 10, n_resamples=200)
     assert fine["ece"].p_value > 0.05
-    assert read(html.page(fine.to_dict())).all("section", of="verdict")[0]["class"].split() == ["verdict"]
+    assert read(html.page(fine.to_dict())).all("h2", of="verdict")[0]["class"].split() == ["verdict"]
 
 
 def test_curves_go_through_their_points(report: calibrant.Report, page: Page) -> None:
@@ -316,8 +316,8 @@ def test_rows_of_the_chart_lie_beside_their_floors(report: calibrant.Report, pag
     title = next(own for own in page.titles if own.startswith("ECE: "))
     ece = report["ece"]
     assert ece.floor is not None
-    assert f"ECE: {ece.value:.4f}; 95 % interval {ece.low:.4f} – {ece.high:.4f}" in title
-    assert f"noise {ece.floor.mean:.4f}, up to {ece.floor.upper:.4f}" in title
+    assert f"ECE: {ece.value:.4f}; 95 % CI {ece.low:.4f} – {ece.high:.4f}" in title
+    assert f"calibrated: mean {ece.floor.mean:.4f}, 95 % below {ece.floor.upper:.4f}" in title
     names = ("ece", "ace", "classwise_ece", "smece", "rmsce", "mce", "ks")
     top = max(max(report[n].high, report[n].floor.upper) for n in names)  # type: ignore[union-attr]
     widths = [float(own["width"]) for own in page.all("rect", of="noise") if own["height"] == "16"][: len(names)]
@@ -440,8 +440,8 @@ def test_a_low_end_of_zero_is_explained_where_the_p_value_is_small(low: float, p
     summary = calibrant.evaluate(scores, rng.random(300) < scores, measures=["ece"], n_resamples=0).to_dict()
     summary["estimates"]["ece"] |= {"low": low, "p_value": p}
     sentence = (
-        "ECE: the interval begins at 0 although p is small: the lower end is a conservative bound near 0, and above 0 "
-        "only for p ≤ 0.025"
+        "ECE: the lower end of the CI is 0 although p is small, because it is conservative, and above 0 only for "
+        "p ≤ 0.025"
     )
     assert (sentence in read(html.page(summary)).text) == explained
 
@@ -463,7 +463,7 @@ def test_every_measure_without_an_interval_says_why_in_its_row() -> None:
             assert (
                 cells
                 == [part.method.split(";")[0]]
-                == ["no interval: none is known for this measure's mean over classes"]
+                == ["no interval: none is known for the mean of this measure over classes"]
             )
         else:
             assert len(cells) == 4
@@ -596,7 +596,7 @@ def test_without_intervals_there_are_values_alone() -> None:
     probs, targets = classes(300, 3)
     page = read(html.page(calibrant.evaluate(probs, targets, level=None).to_dict()))
     table = next(own for own in page.tables if own[0][0] == "measure")
-    assert table[0] == ["measure", "value"]
+    assert table[0] == ["measure", "estimate"]
     assert page.all("input", type="radio") == []
     assert page.all("path", of="whisker") == []
     assert page.files()["reliability-diagram.csv"][0].keys() == {
@@ -647,11 +647,11 @@ def test_an_infinite_log_loss_is_said_and_stands_in_the_file() -> None:
     table = next(own for own in page.tables if own[0][0] == "measure")
     assert next(row for row in table if row[0] == "log loss")[1:] == [
         "inf",
-        "no interval: infinite: an outcome that happened had probability 0",
+        "no interval: infinite: an observed outcome had predicted probability 0",
     ]
     rows = page.files()["measures.csv"]
     assert next(row for row in rows if row["measure"] == "nll")["value"] == "inf"
-    assert "infinite because of 20 rows with probability 0" in "".join(page.text)
+    assert "log loss is infinite: 20 observed outcomes had predicted probability 0" in "".join(page.text)
 
 
 def test_weights_are_written_as_they_are() -> None:
@@ -683,7 +683,7 @@ def test_weights_of_classes_are_not_called_rows(notion: Any) -> None:
         assert f"{said} of this {kind}" in text
         assert f"{word} of it" in text
         assert f">most {word}</option>" in source
-        assert f'score</th><th scope="col">{word}</th><th scope="col">claimed' in source
+        assert f'score</th><th scope="col">{word}</th><th scope="col">predicted' in source
         assert ("their weight" in text) == (weights is not None)
 
 
@@ -691,7 +691,7 @@ def test_weights_of_classes_are_not_called_rows(notion: Any) -> None:
     ("n", "rows", "said"),
     [
         (90, 10, "9 groups, none with enough rows for a test."),
-        (900, 900, "1 group, 1 with enough rows for a test. Miscalibrated: 0."),
+        (900, 900, "1 group, 1 with enough rows for a test. Evidence of miscalibration: 0."),
         (
             900,
             450,
@@ -768,10 +768,10 @@ def test_the_tolerance_and_the_verdict_are_among_the_settings_of_the_page() -> N
     text = "".join(page.text)
     assert "toleranceECE: up to 0.2" in text
     assert "verdictThe test of calibration. Cauchy combination of mean, spread, ECE; closed form." in text
-    assert page.all("section", of="verdict")[0]["class"].split() == ["verdict"]
+    assert page.all("h2", of="verdict")[0]["class"].split() == ["verdict"]
     assert "Below the tolerance of 0.2: the ECE is at most " in text
     above = read(html.page(calibrant.evaluate(p**2, y, tolerance=0.01, n_resamples=0).to_dict()))
-    assert above.all("section", of="verdict")[0]["class"].split() == ["verdict", "found"]
+    assert above.all("h2", of="verdict")[0]["class"].split() == ["verdict", "found"]
     compared = calibrant.compare({"a": p, "b": p**2}, y, tolerance=0.01)
     text = "".join(read(html.page(compared.to_dict())).text)
     assert "toleranceECE of the second model minus that of the first: up to 0.01" in text
@@ -853,7 +853,7 @@ def test_a_comparison_of_two_names_the_pair_once_below_the_models() -> None:
     page = read(html.page(sharpened(3.0, 2.0).to_dict()))
     assert "Differences: m0 − m1" in page.text
     assert sum("m0 − m1" in text for text in page.text) == 1
-    assert page.tables[-1][0] == ["measure", "difference", "95 % interval", "remark"]
+    assert page.tables[-1][0] == ["measure", "difference", "95 % CI", "remark"]
     several = read(html.page(sharpened(3.0, 2.0, 1.0).to_dict()))
     names = [row[0] for row in several.tables[-1][1:]]
     assert names == [name for pair in ("m0 − m1", "m0 − m2", "m1 − m2") for name in (pair, "", "", "", "")]
@@ -864,7 +864,7 @@ def test_a_better_second_model_is_good_news_and_a_worse_one_is_not() -> None:
     for powers, warns in (((3.0, 2.0), False), ((2.0, 3.0), True), ((1.0, 1.01), False)):
         found = sharpened(*powers)
         page = read(html.page(found.to_dict()))
-        assert ("found" in page.all("section", of="verdict")[0]["class"].split()) == warns
+        assert ("found" in page.all("h2", of="verdict")[0]["class"].split()) == warns
         rows = [row for chart in html._comparison(found.to_dict())["charts"] for row in chart["chart"]["rows"]]
         assert {row["good"] for row in rows if row["marked"]} == (set() if powers[1] == 1.01 else {not warns})
         looks = [own["class"].split() for own in page.all("path", of="dot")][-len([r for r in rows if r["marked"]]) :]
@@ -874,14 +874,14 @@ def test_a_better_second_model_is_good_news_and_a_worse_one_is_not() -> None:
 @pytest.mark.parametrize(
     ("powers", "sentence"),
     [
-        ((3.0, 2.0), "Both models are miscalibrated: "),
-        ((3.0, 2.0, 4.0), "All 3 models are miscalibrated: "),
+        ((3.0, 2.0), "Both models show evidence of miscalibration: "),
+        ((3.0, 2.0, 4.0), "All 3 models show evidence of miscalibration: "),
         ((3.0, 1.0), None),
     ],
 )
 def test_a_comparison_says_if_every_model_is_miscalibrated(powers: tuple[float, ...], sentence: str | None) -> None:
     found = sharpened(*powers)
-    said = [own for own in found.verdict() if "models are miscalibrated: " in own]
+    said = [own for own in found.verdict() if "models show evidence of miscalibration: " in own]
     assert [own.partition(": ")[0] + ": " for own in said] == ([] if sentence is None else [sentence])
     shown = " ".join(read(html.page(found.to_dict())).text).replace("\N{NO-BREAK SPACE}", " ")
     assert all(own in shown for own in said)
@@ -896,7 +896,7 @@ def test_the_verdict_of_a_comparison_stands_out_where_a_model_is_worse(
     rng = np.random.default_rng(7)
     p = rng.random(4_000)
     found = calibrant.compare({"a": p, "b": p**power}, rng.random(4_000) < p, tolerance=tolerance)
-    (section,) = read(html.page(found.to_dict())).all("section", of="verdict")
+    (section,) = read(html.page(found.to_dict())).all("h2", of="verdict")
     assert ("found" in section["class"].split()) == marked
 
 
