@@ -61,8 +61,14 @@ FRACTIONS = {"weights": np.where(np.arange(N) < 3, 0.0, 0.3 + SCORES)}
         (lambda: event(), f"Calibration was evaluated with calibrant {version('calibrant')} on 400 predictions."),
         (lambda: event(), f"evaluated event is outcome = 1; it was observed in {OUTCOMES.sum()} rows ("),
         (lambda: of_classes(), "on 400 predictions of 3 classes. The evaluated event is the predicted class"),
-        (lambda: of_classes(notion="classwise"), "The evaluated event is each class separately, by its own probability"),
-        (lambda: calibrant.evaluate(np.log(CLASSES), LABELS, logits=True, level=None), "to probabilities by the softmax."),
+        (
+            lambda: of_classes(notion="classwise"),
+            "The evaluated event is each class separately, by its own probability",
+        ),
+        (
+            lambda: calibrant.evaluate(np.log(CLASSES), LABELS, logits=True, level=None),
+            "to probabilities by the softmax.",
+        ),
         (
             lambda: calibrant.evaluate(np.log(SCORES + 0.01), OUTCOMES, logits=True, level=None),
             "Logits were transformed to probabilities by the logistic function.",
@@ -85,7 +91,10 @@ FRACTIONS = {"weights": np.where(np.arange(N) < 3, 0.0, 0.3 + SCORES)}
         (lambda: event(level=None), "No confidence intervals were computed."),
         (lambda: event(), "central limit theorem (the mean prediction, the mean difference, the Brier score"),
         (lambda: event(measures=["kuiper"]), "There is no interval for the Kuiper error: none is known for the range"),
-        (lambda: event(), "from 20 simulated data sets with outcomes drawn from the predicted probabilities (the ECE, the adaptive ECE"),
+        (
+            lambda: event(),
+            "from 20 simulated data sets with outcomes drawn from the predicted probabilities (the ECE, the",
+        ),
         (lambda: event(n_resamples=0), "its p-value is in closed form."),
         (lambda: event(), "its p-value is from 20 simulated data sets with outcomes drawn from the predicted"),
         (lambda: event(), "the Cauchy combination (Liu and Xie 2020) of tests of calibration in the large, the calib"),
@@ -103,7 +112,10 @@ FRACTIONS = {"weights": np.where(np.arange(N) < 3, 0.0, 0.3 + SCORES)}
         (lambda: event(n_resamples=0), "(CORP, Dimitriadis et al. 2021) has no confidence band."),
         (lambda: event(profile="clinical"), "Net benefit was computed at 99 thresholds from 0.01 to 0.99"),
         (lambda: event(profile="forecast"), "The Murphy curve is the mean elementary score at 99 thresholds"),
-        (lambda: event(groups=GROUPS), "Each of 2 groups was evaluated separately. The test was repeated in the 2 groups"),
+        (
+            lambda: event(groups=GROUPS),
+            "Each of 2 groups was evaluated separately. The test was repeated in the 2 groups",
+        ),
         (
             lambda: event(groups=GROUPS, profile="clinical"),
             "the O:E ratio, the calibration slope and the AUROC were tested by Coch",

@@ -117,7 +117,7 @@ def _numbers(summary: Summary, style: Style, complete: bool) -> list[str]:
 
 
 def _diagram(summary: Summary, style: Style) -> list[str]:
-    """Return the bins as bars. Below 74 columns the differences are left out; below 57 the bars, for the differences."""
+    """Return the bins as bars. Below 74 columns the differences are left out; below 57 the bars."""
     bins = summary["diagram"]
     filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
     scores, rates, counts = ([bins[key][b] for b in filled] for key in ("confidences", "accuracies", "counts"))
