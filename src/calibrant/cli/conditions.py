@@ -166,7 +166,9 @@ def report_status(report: Report, conditions: Sequence[Condition], *, gate: bool
     if gate:
         statuses.append(_gate(report.decision, report.miscalibrated))
         if statuses[-1]:
-            console.say(f"--gate: {report.verdict()[0]}")
+            from calibrant.render.verdict import deciding
+
+            console.say(f"--gate: {deciding(report.to_dict())}")
     return _worst(statuses)
 
 

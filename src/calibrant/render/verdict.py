@@ -74,6 +74,13 @@ def toned_verdict(summary: Summary) -> list[tuple[str, Tone]]:
     return [sentence for part in parts for sentence in part(findings, summary)]
 
 
+def deciding(summary: Summary) -> str:
+    """Return the sentence that decides: about the tolerance, or without one about the evidence."""
+    findings = {finding["code"]: finding for finding in summary["findings"]}
+    part = _evidence if summary["decision"] is None else _tolerance
+    return " ".join(sentence for sentence, _ in part(findings, summary))
+
+
 def title(summary: Summary) -> tuple[str, Tone]:
     """Return the headline of a page with its tone: the decision, or the evidence with its direction."""
     findings = {finding["code"]: finding for finding in summary["findings"]}
