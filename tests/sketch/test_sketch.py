@@ -534,7 +534,7 @@ def test_an_infinite_loss_of_a_sketch_is_named():
     certain[0] = 1 - outcomes[0]
     pair = calibrant.compare(of(honest, outcomes), of(certain, outcomes)).pairs[0]
     assert pair["nll"].value == -math.inf
-    assert pair["nll"].method == "not available: infinite: 1 outcome happened that B gave probability 0"
+    assert pair["nll"].method == "not available: infinite: 1 observed outcome had predicted probability 0 in B"
 
 
 # ---------------------------------------------------------------- storage
