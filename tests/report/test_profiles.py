@@ -97,8 +97,8 @@ def test_the_clinical_report_shows_decisions_and_hospitals_side_by_side() -> Non
         rows_of = [line for line in text.splitlines() if line.startswith(f"  {name} ")]
         assert f"{value:.2f} (" in rows_of[-1]
     assert ratios.p_value < 0.01
-    assert "O:E ratio: Sampling error does not explain" in " ".join(text.split())
-    assert "O:E ratio: its noise is the distance from 1" in text
+    assert "O:E ratio: I² = " in " ".join(text.split())
+    assert "O:E ratio: the calibrated columns are for |O:E - 1|" in text
     assert "accuracy" not in report
     assert "accuracy  " not in text
 
@@ -110,8 +110,8 @@ def test_a_narrow_terminal_loses_columns_and_no_line_is_too_long() -> None:
     for width in (50, 60, 80, 120):
         text = terminal.render(grouped().to_dict(curves=False, groups=False), style=Style(width=width))
         assert max(map(len, text.splitlines())) <= width, width
-        assert "Groups side by side" in text
-    assert "95 % interval  treat all" not in terminal.render(
+        assert "Measures by group" in text
+    assert "95 % CI  treat all" not in terminal.render(
         grouped().to_dict(curves=False, groups=False), style=Style(width=30)
     )
 
@@ -178,7 +178,7 @@ def test_rows_in_clusters_have_a_decision_curve_with_intervals_by_cluster() -> N
     chart = next(picture.chart for picture in drawing.pictures(report.to_dict()) if picture.name == "decision-curve")
     assert chart["y"].high >= np.nanmax(curve.highs)
     text = " ".join(str(report).split())
-    assert "needs 30 treated rows of 10 clusters." in text
+    assert "needs 30 treated rows in 10 clusters." in text
     assert "needs 30 treated rows." in " ".join(str(grouped()).split())
 
 
