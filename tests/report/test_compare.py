@@ -554,7 +554,7 @@ def test_one_row_tells_nothing_of_the_spread() -> None:
     summary = json.loads(comparison.to_json())
     assert summary["pairs"][0]["estimates"]["brier"]["low"] is None
     assert summary["not_finite"]["pairs[0].estimates.brier.low"] == "the variance cannot be estimated from one row"
-    assert "no interval from a single row" in str(comparison)
+    assert "no interval: it needs at least two rows" in str(comparison)
     assert comparison.verdict()[0] == "No evidence in 1 row that A or B is better calibrated (p = 1.000)."
 
 
@@ -563,10 +563,10 @@ def test_rare_outcomes_are_flagged() -> None:
     p = rng.random(100) / 10
     y = np.arange(100) < 3
     comparison = calibrant.compare(p, p / 2, y, names=("x", "y"))
-    flag = "3 rows with the rarer outcome for x, fewer than 15, so intervals may be too short"
+    flag = "3 rows of the rarer outcome for x, fewer than 15, so intervals may be too short"
     assert all(comparison.pairs[0][name].details["flag"] == flag for name in MEASURES)
     assert comparison.verdict()[-1] == f"Caution: {flag}."
-    assert comparison.tests["x"].details["flag"].startswith("3 rows with the rarer outcome")
+    assert comparison.tests["x"].details["flag"].startswith("3 rows of the rarer outcome, fewer than 15")
     assert "flag" not in calibrant.compare(p, p, np.arange(100) < 20).pairs[0]["ece"].details
 
 
@@ -614,9 +614,11 @@ def test_the_text_shows_the_numbers() -> None:
     for name, label in (("ece", "ECE"), ("brier", "Brier score"), ("nll", "log loss"), ("accuracy", "accuracy")):
         e = pair[name]
         assert re.search(rf"^  {label} +\{e.value:+.4f} +\{e.low:+.4f} to \{e.high:+.4f}", text, re.MULTILINE), name
-    for name, values in comparison.models.items():
-        shown = "".join(f"{values[key]:>12.4f}" for key in MEASURES[1:])
-        assert f"\n  {name:<5}{values['debiased_square']:>13.6f}{shown}\n" in text
+    labels = [summary["label"] for summary in comparison.to_dict()["measures"].values()]
+    for key, label in zip(MEASURES, labels, strict=True):
+        form = ">12.6f" if key == "debiased_square" else ">12.4f"
+        shown = "".join(f"{values[key]:{form}}" for values in comparison.models.values())
+        assert f"\n  {label:<19}{shown}\n" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -674,13 +676,15 @@ def test_the_sentence_on_a_tolerance() -> None:
         comparison = calibrant.compare(models, y, tolerance=tolerance)
         decision = comparison.pairs[0].decision
         assert decision is not None
-        more = f" About {decision.more_rows:,} more rows would settle it if the true difference is the estimate."
+        more = ""
+        if decision.more_rows:
+            more = f" About {decision.more_rows:,} more rows would settle it if the true difference is the estimate."
         difference, bound = "The ECE of new minus the ECE of old", "95 % confidence bound"
         sentence = {
             "proven": f"{difference} is within the tolerance of {tolerance:g}: upper {bound} {decision.high:+.4f}.",
             "disproven": f"{difference} exceeds the tolerance of {tolerance:g}: lower {bound} {decision.low:+.4f}.",
             "open": f"Inconclusive for a tolerance of {tolerance:g}: {bound}s of the difference of the ECEs "
-            f"{decision.low:+.4f} and {decision.high:+.4f}.{more if decision.more_rows else ''}",
+            f"{decision.low:+.4f} and {decision.high:+.4f}.{more}",
         }[decision.state]
         assert comparison.verdict()[0] == sentence
     assert {calibrant.compare(models, y, tolerance=t).pairs[0].decision.state for t in (0.002, 0.05, 0.3)} == {  # type: ignore[union-attr]
