@@ -214,7 +214,11 @@ def test_copies_change_the_verdict_only_without_clusters(tmp_path: Path) -> None
     )
     status, out, err = run(*given, "--cluster", "game")
     assert (status, err) == (0, "")
-    assert re.match(r"\S+\n2,000 predictions in 200 clusters, worth \d+ independent ones", out)
+    assert re.match(r"\S+\n2,000 predictions in 200 clusters \(event: won = 1\)\n", out)
+    assert re.search(
+        r"within 200 clusters; for the mean difference the data are worth about \d+ independent rows\.",
+        " ".join(out.split()),
+    )
     assert "No evidence of miscalibration" in out
 
 
