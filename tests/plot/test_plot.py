@@ -791,7 +791,7 @@ def test_the_rows_say_what_is_subtracted_and_which_p_value_decides() -> None:
     assert panels[-1].get_xlabel() == "plain − sharper"
     panels = plot.differences(of_models(3))
     assert [panel.get_title(loc="left") for panel in panels] == [
-        "squared CE",
+        "debiased squared CE",
         "ECE",
         "accuracy",
         "Brier score",
@@ -1056,7 +1056,7 @@ def test_legend_labels_title_and_strip_keep_clear_of_one_another(name: str, size
 def test_a_legend_has_as_many_columns_as_fit() -> None:
     wide = plot.reliability_diagram(report_of("binary"), ax=plt.subplots(figsize=(9, 4))[1])
     narrow = plot.reliability_diagram(report_of("binary"), ax=plt.subplots(figsize=(2.5, 4))[1])
-    assert wide.get_legend()._ncols == 6
+    assert wide.get_legend()._ncols == 5
     assert narrow.get_legend()._ncols == 1
 
 

@@ -396,7 +396,10 @@ def test_a_report_says_what_was_left_out():
     assert report.to_dict()["omitted"] == {}
     partial = replace(report, omitted={f"{i}.parquet": "its end is cut" for i in range(5)})
     text = " ".join(str(partial).split())
-    assert "left out, and in none of these numbers: 0.parquet (its end is cut); 1.parquet (its end is cut); " in text
+    assert (
+        "Caution: these inputs are left out of every number: 0.parquet (its end is cut); 1.parquet (its end is cut); "
+        in text
+    )
     assert "2.parquet (its end is cut); and 2 more." in text
     assert partial.to_dict()["omitted"]["4.parquet"] == "its end is cut"
 
@@ -821,7 +824,7 @@ def test_messages_of_settings_and_arguments():
         "sketch: expected a sketch of classes, got one of a single event": lambda: calibrant.classwise_calibration(
             sketch
         ),
-        "got one that keeps only the judged event; make it with CalibrationSketch(classwise=True)": lambda: (
+        "got one that keeps only the evaluated event; make it with CalibrationSketch(classwise=True)": lambda: (
             calibrant.classwise_calibration(filled("classes"))
         ),
         "sketch: expected a sketch of one judged event, got one of 'classwise'": lambda: (
