@@ -263,7 +263,7 @@ def forest(trees: int, n: int = 2_000) -> tuple[np.ndarray, np.ndarray]:
     return rng.binomial(trees, t) / trees, y
 
 
-def spread_sentence(report: Report) -> str:
+def spread_sentence(report: calibrant.Report) -> str:
     """Return the sentence on the slope."""
     (sentence,) = (own for own in report.verdict() if "alibration slope" in own)
     return sentence

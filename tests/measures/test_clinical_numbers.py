@@ -229,7 +229,7 @@ def test_what_has_no_value_says_why() -> None:
     assert none["calibration_slope"].details["reason"] == "all outcomes are equal"
     zero = calibrant.evaluate([0.0, 0.0], [0, 1], measures=["oe_ratio"], level=None)["oe_ratio"]
     assert math.isnan(zero.value)
-    assert zero.method == "not available: no outcome is expected: every score is 0"
+    assert zero.method == "not available: no event is expected, because every score is 0"
     assert math.isnan(calibrant.observed_expected_ratio([0.0, 0.0], [0, 1]))
     parted = calibrant.evaluate([0.2, 0.3, 0.6, 0.7], [0, 0, 1, 1], measures=["calibration_slope"], n_resamples=0)
     assert parted["calibration_slope"].value == math.inf

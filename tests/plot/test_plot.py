@@ -1090,7 +1090,7 @@ ERRORS = {
     ),
     "no diagram": (
         lambda: plot.reliability_diagram(every_class()),
-        "result: expected a report on one evaluated event, got one on notion='classwise'; draw calibrant.plot.classwise",
+        "result: expected a report on one evaluated event, got one on notion='classwise'; draw calibrant.plot.",
     ),
     "histogram": (lambda: plot.score_histogram(every_class()), "result: expected a report on one evaluated event"),
     "kind": (

@@ -827,7 +827,7 @@ def test_messages_of_settings_and_arguments():
         "got one that keeps only the evaluated event; make it with CalibrationSketch(classwise=True)": lambda: (
             calibrant.classwise_calibration(filled("classes"))
         ),
-        "sketch: expected a sketch of one judged event, got one of 'classwise'": lambda: (
+        "sketch: expected a sketch of one evaluated event, got one of 'classwise'": lambda: (
             calibrant.smooth_calibration_error(filled("class by class"))
         ),
         "threshold: expected 0 for a CalibrationSketch, got 0.1": lambda: calibrant.classwise_calibration_error(
@@ -844,7 +844,7 @@ def test_messages_of_settings_and_arguments():
             sketch, filled("classes")
         ),
         "probs_b: expected a sketch with at least one row": lambda: calibrant.compare(sketch, CalibrationSketch()),
-        "probs_a: expected a sketch of one judged event": lambda: calibrant.compare(
+        "probs_a: expected a sketch of one evaluated event": lambda: calibrant.compare(
             filled("class by class"), filled("class by class")
         ),
         "targets: expected an array, got None; call compare": lambda: calibrant.compare([0.5], [0.5]),

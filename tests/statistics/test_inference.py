@@ -945,7 +945,7 @@ def test_where_the_skill_is_missing_the_reason_is_told():
     missing = {
         "the sketch does not keep its classes: make it with classwise=True": evaluate(sketch, level=None),
         "the sketch contains which predictions are correct": evaluate(top, level=None),
-        "the table says which answers are right": right,
+        "the table contains which predictions are correct": right,
         "all outcomes are equal": evaluate([0.2, 0.4], [0, 0], level=None),
     }
     for reason, report in missing.items():
