@@ -613,7 +613,7 @@ def test_warnings_of_few_clusters_and_of_a_large_one():
     rows = clustered(*HARD["one cluster has most"])
     assert "2 clusters with the rarer outcome, fewer than 15" in rows.sample.flag
     assert "one cluster has 99 % of the rows, so intervals are wide" in rows.sample.flag
-    assert clustered(*HARD["no event"]).sample.flag.startswith("the outcome is the same in every row")
+    assert clustered(*HARD["no event"]).sample.flag.startswith("every row has the same outcome, so intervals")
 
 
 # ---------------------------------------------------------------- scores without bins
