@@ -206,15 +206,19 @@ def test_copies_change_the_verdict_only_without_clusters(tmp_path: Path) -> None
     given = ("report", tmp_path / "forecasts.csv", "--score", "win_prob", "--outcome", "won", *FEW)
     status, out, err = run(*given)
     assert status == 0
-    assert "Miscalibrated (p ≤ 0.005)" in out
-    assert "rows were taken as independent of each other" in out
+    assert "Evidence of miscalibration (p ≤ 0.005)." in out
+    assert "assume independent rows." in out
     assert err == (
         "calibrant: 'game' names things with several rows each: if rows of one depend on each other, pass "
         "--cluster game\n"
     )
     status, out, err = run(*given, "--cluster", "game")
     assert (status, err) == (0, "")
-    assert re.match(r"\S+\n2,000 predictions in 200 clusters, worth \d+ independent ones", out)
+    assert re.match(r"\S+\n2,000 predictions in 200 clusters \(event: won = 1\)\n", out)
+    assert re.search(
+        r"within 200 clusters; for the mean difference the data are worth about \d+ independent rows\.",
+        " ".join(out.split()),
+    )
     assert "No evidence of miscalibration" in out
 
 
@@ -400,9 +404,11 @@ def test_independent_sketches_add_squares_of_errors(tmp_path: Path) -> None:
         paths[-1].write_bytes(sketch.to_bytes())
     status, out, err = run("compare", *paths, "--independent")
     assert (status, err) == (0, "")
-    assert "independent rows: the squares of their errors are added" in " ".join(out.split())
+    assert "The models were evaluated on independent rows, so the variances of their errors add." in " ".join(
+        out.split()
+    )
     unknown = run("compare", *paths)[1]
-    assert "intervals add both models' errors" in " ".join(unknown.split())
+    assert "Sketches contain no single rows, so the confidence intervals are conservative." in " ".join(unknown.split())
     rows = tmp_path / "rows.csv"
     rows.write_text("p,y\n0.2,0\n0.8,1\n")
     status, _, err = run("compare", rows, rows, "--independent", "--score", "p", "--outcome", "y")

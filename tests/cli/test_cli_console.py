@@ -79,7 +79,7 @@ def test_names_of_columns_groups_and_classes_in_a_report(tmp_path: Path, name: s
     classes = {f"p_{name}": [0.4] * 40, "p_b": [0.6] * 40, "target": [name, "b"] * 20}
     status, out, _ = run("report", table(tmp_path / "c.parquet", classes), "--probs", "p_*", *NONE)
     assert status == 0
-    assert "The worst of 2 classes" in out
+    assert "ECE by class" in out
     status, out, _ = run("report", path, "--score", name, "--outcome", "o", *NONE, "--fail-if", "ece > 0")
     assert status == 3
 

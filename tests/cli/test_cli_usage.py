@@ -159,7 +159,7 @@ def test_the_options_of_a_long_help_are_in_sections() -> None:
     _, out, _ = run("report", "--help")
     heads = re.findall(r"^(\w[\w ]*):$", out, re.MULTILINE)
     assert heads == [*SECTIONS, "Others"]
-    columns = out[out.index("\nColumns:") : out.index("\nWhat the columns hold:")]
+    columns = out[out.index("\nColumns:") : out.index("\nWhat the columns contain:")]
     assert re.findall(r"^  (--[\w-]+)", columns, re.MULTILINE) == [
         "--score",
         "--outcome",

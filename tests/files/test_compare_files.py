@@ -482,7 +482,7 @@ def test_each_group_is_compared_as_by_itself() -> None:
                 **{name: values[rows] for name, values in given.items()},
             )
             assert group.comparison.to_dict() == alone.to_dict()
-            assert group.flag == ("fewer than 30 rows: too few to say anything" if group.name == "few" else "")
+            assert group.flag == ("fewer than 30 rows, too few to say anything" if group.name == "few" else "")
             raw += [pair.raw_p_value for pair in alone.pairs] if group.name != "few" else []
         adjusted = [p for group in comparison.groups if not group.flag for p in group.adjusted_p_values]
         assert adjusted == pytest.approx(holm(raw))

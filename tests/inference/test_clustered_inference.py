@@ -427,7 +427,7 @@ def test_what_a_result_says_of_clusters(name):
     assert few.method.count("cluster") == 1
     assert (few.details["clusters"], many.details["clusters"]) == (10, 400)
     assert few.details["largest_cluster"] == pytest.approx(np.bincount(labels // 4).max() / len(p))
-    assert few.details["flag"].startswith("10 clusters with the rarer outcome: fewer than 15")
+    assert few.details["flag"].startswith("10 clusters with the rarer outcome, fewer than 15")
     assert "flag" not in many.details
     assert "clusters" not in run(name, p, y).details
 

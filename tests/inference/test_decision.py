@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from calibrant import evaluate
 from calibrant.errors import InputError
 from calibrant.inference import rows_to_prove
 from calibrant.inference.decision import TOLERATED, decide, one_sided
+from calibrant.render.verdict import deciding
 from calibrant.results import Code, Decision, Estimate, Floor
 
 
@@ -98,7 +100,10 @@ def test_below_15_rows_of_the_rarer_outcome_nothing_is_decided(tolerance: float,
     report = evaluate(p, y, tolerance=tolerance, n_resamples=0)
     assert report.decision is not None
     assert (report.decision.state, report.decision.more_rows) == ("open", None)
-    assert report.verdict()[0].endswith(f"is below the tolerance of {tolerance:g}: one outcome is too rare.")
+    assert re.search(
+        rf"^Inconclusive for a tolerance of {tolerance:g}[:.].* A decision needs at least 15 rows, or clusters, with ",
+        deciding(report.to_dict()),
+    )
     one_more = y.copy()
     one_more[14 if rarer == "event" else np.flatnonzero(y)[0]] ^= True
     assert decided(p, one_more, tolerance=tolerance).state == ("proven" if tolerance == 0.9 else "disproven")
@@ -112,11 +117,10 @@ def test_a_million_rows_with_a_harmless_error() -> None:
     assert report.miscalibrated
     assert report.decision is not None
     assert report.decision.state == "proven"
-    first, second, *_ = report.verdict()
-    assert first == (
-        f"Below the tolerance of 0.02: the ECE is at most {report.decision.high:.4f} (one-sided bound, 95 %)."
-    )
-    assert second.startswith("Miscalibrated (p < 0.001): mostly ")
+    first, second = deciding(report.to_dict()), report.verdict()[0]
+    assert first in report.verdict()
+    assert first == f"ECE is within the tolerance of 0.02: upper 95 % confidence bound {report.decision.high:.3f}."
+    assert second == "Evidence of miscalibration (p < 0.001)."
 
 
 # ---------------------------------------------------------------- how many more rows
@@ -178,12 +182,14 @@ def test_it_does_not_depend_on_the_measures_shown() -> None:
 
 @pytest.mark.parametrize(
     ("measure", "words"),
-    [("ece", "the ECE"), ("smece", "the smooth ECE"), ("rmsce", "the RMSCE"), ("mean_gap", "the size of the mean gap")],
+    [("ece", "ECE"), ("smece", "smooth ECE"), ("rmsce", "RMSCE"), ("mean_gap", "the size of the mean difference")],
 )
 def test_the_sentence_names_the_measure_though_it_is_not_shown(measure: Any, words: str) -> None:
     p, y = rows(800, 6)
     report = evaluate(p, y, tolerance=0.3, tolerance_of=measure, measures=["ks"], n_resamples=0)
-    assert report.verdict()[0].startswith(f"Below the tolerance of 0.3: {words} is at most 0.")
+    assert deciding(report.to_dict()).startswith(
+        f"{words[0].upper()}{words[1:]} is within the tolerance of 0.3: upper 95 % confidence bound 0."
+    )
 
 
 def test_the_words_of_what_is_not_decided() -> None:
@@ -192,9 +198,9 @@ def test_the_words_of_what_is_not_decided() -> None:
     decision = report.decision
     assert decision is not None
     assert decision.more_rows is not None
-    assert report.verdict()[0] == (
-        f"Not decided whether the ECE is below the tolerance of 0.03: it may lie between {decision.low:.4f} and "
-        f"{decision.high:.4f}. About {decision.more_rows:,} more rows would show it."
+    assert deciding(report.to_dict()) == (
+        f"Inconclusive for a tolerance of 0.03: 95 % confidence bounds {decision.low:.3f} and {decision.high:.3f}. "
+        f"About {decision.more_rows:,} more rows would settle it if the true ECE equals the estimate."
     )
     p, y = rows(2_000, 8, 1.5)
     bounds = decided(p, y, tolerance=0.5)
@@ -202,10 +208,12 @@ def test_the_words_of_what_is_not_decided() -> None:
     assert middle.floor is not None
     likely = math.sqrt(middle.value**2 - middle.floor.mean**2)
     assert bounds.low < likely < bounds.high
-    words = evaluate(p, y, tolerance=round(likely, 6), n_resamples=0).verdict()[0]
-    assert words.endswith(". It is about as large.")
-    above = evaluate(p, y, tolerance=0.001, n_resamples=0).verdict()[0]
-    assert above == f"Above the tolerance of 0.001: the ECE is at least {bounds.low:.4f} (one-sided bound, 95 %)."
+    words = evaluate(p, y, tolerance=round(likely, 6), n_resamples=0).verdict()
+    tolerated = next(sentence for sentence in words if sentence.startswith("Inconclusive for a tolerance of "))
+    close = "The estimate is too close to the tolerance to say how many more rows would settle it."
+    assert tolerated.endswith(f". {close}")
+    above = evaluate(p, y, tolerance=0.001, n_resamples=0).verdict()
+    assert f"ECE exceeds the tolerance of 0.001: lower 95 % confidence bound {bounds.low:.3f}." in above
 
 
 def test_it_is_the_first_finding_and_in_the_json() -> None:
@@ -246,7 +254,9 @@ def test_every_class_by_itself_can_be_decided_by_the_ece_alone(notion: Any) -> N
     assert decision.state == "proven"
     ends = evaluate(probs, targets, notion=notion, level=0.9, n_resamples=0)["ece"]
     assert (decision.low, decision.high) == (ends.low, ends.high)
-    with pytest.raises(InputError, match="tolerance_of: expected 'ece' if every class is judged, got 'smece'; leave"):
+    with pytest.raises(
+        InputError, match="tolerance_of: expected 'ece' if every class is evaluated, got 'smece'; leave"
+    ):
         evaluate(probs, targets, notion=notion, tolerance=0.3, tolerance_of="smece")
 
 

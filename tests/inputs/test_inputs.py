@@ -1011,7 +1011,7 @@ def test_a_single_row_has_its_value():
     assert report["mce"].details == {
         "least_rows": 30,
         "of_all_bins": 0.25,
-        "reason": "no bin holds 30 rows",
+        "reason": "no bin has 30 rows",
     }
 
 

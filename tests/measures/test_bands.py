@@ -167,7 +167,7 @@ def test_few_rows_of_an_outcome_are_flagged():
     y[::40] = 1  # 13 rows
     report = evaluate(p, y, n_resamples=20)
     assert {found.details["flag"] for found in report.values()} == {
-        "13 rows of the rarer outcome: fewer than 15, intervals may be too short"
+        "13 rows of the rarer outcome, fewer than 15, so intervals may be too short"
     }
     assert all("flag" in found.details for found in evaluate(1 - p, 1 - y, n_resamples=20).values())
     y[1:3] = 1
@@ -382,14 +382,14 @@ def test_awkward_data(case, n_resamples):
     else:
         assert report["miscalibration"].method == "no interval: it needs resampling (n_resamples)"
     if len(p) < 30:
-        assert report["mce"].method == "not available: no bin holds 30 rows"
-        assert report["mce"].details["reason"] == "no bin holds 30 rows"
+        assert report["mce"].method == "not available: no bin has 30 rows"
+        assert report["mce"].details["reason"] == "no bin has 30 rows"
         reasons = {written["not_finite"][f"estimates.mce.{end}"] for end in ("value", "low", "high")}
-        assert reasons == {"no bin holds 30 rows"}
+        assert reasons == {"no bin has 30 rows"}
         assert report["mce"].details["of_all_bins"] == near(calibrant.maximum_calibration_error(p, y))
     if "impossible" in case or "certain and wrong" in case:
         assert report["nll"].value == math.inf
-        assert report["nll"].method == "no interval: infinite: an outcome that happened had probability 0"
+        assert report["nll"].method == "no interval: infinite: an observed outcome had predicted probability 0"
     if "wrong" in case and "one" not in case:  # of errors of 1 in 40 rows or more
         assert all(report[name].low > 0.85 for name in ("ece", "ace", "rmsce", "debiased_square", "mce", "brier"))
 
@@ -413,7 +413,7 @@ def test_the_maximum_over_classes_says_why_it_is_missing():
     probs = np.random.default_rng(18).dirichlet(np.ones(3), 20)
     found = evaluate(probs, np.arange(20) % 3, notion="classwise", n_resamples=20)["mce"]
     assert math.isnan(found.value)
-    assert found.method == "not available: no bin holds 30 rows"
+    assert found.method == "not available: no bin has 30 rows"
 
 
 # ---------------------------------------------------------------- diagrams
@@ -606,7 +606,7 @@ def test_errors_about_what_is_asked_for():
     for level in (95, 1, 1.0, 0.4, -0.5, True, "0.9", math.nan):
         with bad(match=r"level: expected a number from 0.5 to below 1, got .*; pass a share such as 0.95"):
             evaluate(p, y, level=level)
-    with bad(match="got 95; pass a share such as 0.95, not per cent"):
+    with bad(match="got 95; pass a share such as 0.95, not percent"):
         evaluate(p, y, level=95)
     for n_resamples in (-1, 1.5, "100", None, True, 10**8):
         with bad(match="n_resamples: expected an integer from 0 to 10,000,000, got .*; pass 1000, or 0 for"):
@@ -635,14 +635,16 @@ def test_weights_of_few_rows_are_flagged() -> None:
         rows = np.sum(w**2) ** 2 / np.sum(w**4)
         assert bool(rows < 30) is flagged
         flag = calibrant.evaluate(p, y, weights=w, n_resamples=0)["brier"].details.get("flag", "")
-        assert (f"the weights of few rows decide (as of {rows:.2g} equal ones)" in flag) is flagged
+        assert (
+            f"few rows have most of the weight (effective number {rows:.2g}), so intervals may be too short" in flag
+        ) is flagged
         whole = calibrant.evaluate(p, y, weights=np.rint(w), n_resamples=0)["brier"].details.get("flag", "")
-        assert "weights of few rows" not in whole, "a whole weight repeats its row"
+        assert "few rows have most of the weight" not in whole, "a whole weight repeats its row"
     probs = np.random.default_rng(1).dirichlet(np.ones(3), 300)
     targets, weights = np.arange(300) % 3, heavy_rows(300)[2]
     for notion in ("top-label", "classwise"):
         report = calibrant.evaluate(probs, targets, weights=weights, notion=notion, n_resamples=0)
-        assert "weights of few rows" in report["ece"].details["flag"]
+        assert "few rows have most of the weight" in report["ece"].details["flag"]
 
 
 def test_sketches_know_the_weights_that_decide() -> None:

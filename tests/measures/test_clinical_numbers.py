@@ -223,17 +223,17 @@ def test_rows_in_clusters_widen_the_intervals() -> None:
 def test_what_has_no_value_says_why() -> None:
     none = calibrant.evaluate([0.2, 0.6, 0.7], [0, 0, 0], profile="clinical", n_resamples=0)
     assert (none["oe_ratio"].value, math.isnan(none["oe_ratio"].low)) == (0.0, True)
-    assert "no interval: no outcome happened" in none["oe_ratio"].method
+    assert "no interval: no events were observed" in none["oe_ratio"].method
     assert none["calibration_intercept"].value == -math.inf
     assert none["calibration_intercept"].details["reason"] == "all outcomes are equal"
     assert none["calibration_slope"].details["reason"] == "all outcomes are equal"
     zero = calibrant.evaluate([0.0, 0.0], [0, 1], measures=["oe_ratio"], level=None)["oe_ratio"]
     assert math.isnan(zero.value)
-    assert zero.method == "not available: no outcome is expected: every score is 0"
+    assert zero.method == "not available: no event is expected, because every score is 0"
     assert math.isnan(calibrant.observed_expected_ratio([0.0, 0.0], [0, 1]))
     parted = calibrant.evaluate([0.2, 0.3, 0.6, 0.7], [0, 0, 1, 1], measures=["calibration_slope"], n_resamples=0)
     assert parted["calibration_slope"].value == math.inf
-    assert "a threshold on the score separates the outcomes" in parted["calibration_slope"].method
+    assert "a threshold on the score separates events from non-events" in parted["calibration_slope"].method
     one = calibrant.evaluate([0.4, 0.4, 0.4], [0, 0, 1], measures=["calibration_slope"], n_resamples=0)
     assert one["calibration_slope"].details["reason"] == "there is one distinct score"
     assert math.isnan(calibrant.brier_skill_score([0.2, 0.4], [1, 1]))
@@ -255,14 +255,14 @@ def test_classes_have_no_mean_ratio_or_slope() -> None:
     report = calibrant.evaluate(probs, rng.integers(0, 3, 200), notion="classwise", profile="clinical", level=None)
     for key in ("oe_ratio", "calibration_intercept", "calibration_slope"):
         assert math.isnan(report[key].value)
-        assert "judge one class at a time" in report[key].method
+        assert "evaluate one class at a time" in report[key].method
 
 
 def test_the_skill_needs_to_know_how_often_each_class_is() -> None:
     rng = np.random.default_rng(0)
     sketch = CalibrationSketch(classwise=False)
     sketch.update(rng.dirichlet(np.ones(3), 50), rng.integers(0, 3, 50))
-    with pytest.raises(calibrant.CalibrantError, match=r"knows how often each class is.*classwise=True"):
+    with pytest.raises(calibrant.CalibrantError, match=r"frequency of each class.*classwise=True"):
         calibrant.brier_skill_score(sketch)
     probs, targets = rng.dirichlet(np.ones(3), 300), rng.integers(0, 3, 300)
     rates = np.bincount(targets) / 300

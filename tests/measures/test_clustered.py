@@ -611,9 +611,9 @@ def test_warnings_of_few_clusters_and_of_a_large_one():
     assert clustered(*dependent(1, n_clusters=80, mean_size=5)).sample.flag == ""
     assert "fewer than 15" in clustered(P, Y, list(EQUAL)).sample.flag
     rows = clustered(*HARD["one cluster has most"])
-    assert "2 clusters with the rarer outcome: fewer than 15" in rows.sample.flag
-    assert "one cluster holds 99 % of the rows: intervals are wide" in rows.sample.flag
-    assert clustered(*HARD["no event"]).sample.flag.startswith("the outcome is the same in every row")
+    assert "2 clusters with the rarer outcome, fewer than 15" in rows.sample.flag
+    assert "one cluster has 99 % of the rows, so intervals are wide" in rows.sample.flag
+    assert clustered(*HARD["no event"]).sample.flag.startswith("every row has the same outcome, so intervals")
 
 
 # ---------------------------------------------------------------- scores without bins
@@ -1016,7 +1016,7 @@ def test_an_infinite_loss_has_no_difference():
     q[0] = 1 - y[0]
     found = differences.loss_difference(pair((p, y, labels), (q, y, labels)), 0.9)
     assert found.value == -math.inf
-    assert "B gave probability 0" in found.method
+    assert "probability 0 in B" in found.method
 
 
 def test_flags_of_two_models():

@@ -261,8 +261,9 @@ def few_clusters(n_holding):
 def test_the_caution_about_a_rare_outcome_counts_clusters(n_holding):
     p, y, labels = few_clusters(n_holding)
     report = calibrant.evaluate(p, y, clusters=labels, n_resamples=0)
-    words = f"{n_holding} cluster{'s' * (n_holding > 1)} with the rarer outcome: fewer than 15"
-    assert any(f"Caution: {words}" in sentence for sentence in report.verdict())
+    words = f"{n_holding} cluster{'s' * (n_holding > 1)} with the rarer outcome, fewer than 15"
+    said = f"{n_holding} cluster{'s' * (n_holding > 1)} with events, fewer than 15. "
+    assert report.verdict()[0].startswith(f"Too little data for reliable inference: {said}")
     assert words in report["ece"].details["flag"]
     assert "rows of the rarer outcome" not in str(report)
 
@@ -278,7 +279,8 @@ def test_effective_rows_are_those_of_the_mean_gap_with_and_without_resamples(n_r
     assert report.clusters["effective_rows"] == report["mean_gap"].details["effective_rows"]
     # N / deff of 256 buckets: the variance has a relative error of sqrt(2 / 255) = .09; three of them.
     assert report.clusters["effective_rows"] == pytest.approx(300, rel=0.27)
-    assert f"worth {report.clusters['effective_rows']:,.0f} independent ones (mean gap)" in str(report)
+    worth = f"are worth about {report.clusters['effective_rows']:,.0f} independent rows."
+    assert f"for the mean difference the data {worth}" in " ".join(str(report).split())
 
 
 # ---------------------------------------------------------------- labels

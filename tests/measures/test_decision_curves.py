@@ -240,7 +240,7 @@ def test_without_intervals_the_method_says_why() -> None:
     assert math.isnan(curve.level)
     assert curve.method == "no interval asked for (level=None)"
     rare = net_benefit([0.1] * 100, [1] * 3 + [0] * 97)
-    assert "3 rows of the rarer outcome: fewer than 15" in rare.method
+    assert "3 rows of the rarer outcome, fewer than 15" in rare.method
 
 
 def test_a_judged_event_has_the_curve_of_its_table() -> None:
@@ -353,7 +353,7 @@ def test_a_report_on_rows_in_clusters_without_intervals_says_so() -> None:
     assert np.isnan(curve.lows).all()
     assert curve.method == "no interval asked for (level=None)"
     rare = in_clusters([0.4] * 400, [1] * 3 + [0] * 397, np.arange(400) // 4)
-    assert "1 cluster with the rarer outcome: fewer than 15" in rare.method
+    assert "1 cluster with the rarer outcome, fewer than 15" in rare.method
 
 
 @pytest.mark.slow
@@ -481,8 +481,8 @@ def test_the_picture_of_a_decision_curve(axes: Any) -> None:
         drawn_ends = {(x, y) for x, y in corners.tolist()}
         assert set(zip(curve.thresholds[held].tolist(), ends[held].tolist(), strict=True)) <= drawn_ends
     assert corners[:, 0].max() == curve.thresholds[held].max()
-    assert labels(axes) == ["Net benefit", "95 % interval", "Treat everyone", "Treat nobody"]
-    assert axes.get_xlabel() == "Threshold"
+    assert labels(axes) == ["Net benefit", "95 % CI", "Treat everyone", "Treat nobody"]
+    assert axes.get_xlabel() == "Threshold probability"
     low, high = axes.get_ylim()
     assert high > max(np.nanmax(curve.highs), curve.treat_all.max())
     assert -0.2 * high < low < 0
@@ -503,7 +503,7 @@ def test_a_second_model_shares_the_axes(axes: Any) -> None:
     assert labels(axes) == ["old", "Treat everyone", "Treat nobody"]
     plot.decision_curve(second, ax=axes)
     assert "new" in labels(axes)
-    assert "95 % interval: new" in labels(axes)
+    assert "95 % CI: new" in labels(axes)
 
 
 def test_the_picture_of_a_murphy_curve(axes: Any) -> None:

@@ -321,4 +321,4 @@ def test_one_event_is_needed():
     with pytest.raises(InputError, match="'positive' or 'top-label' for the integrated calibration index"):
         calibrant.integrated_calibration_index([[0.2, 0.8], [0.3, 0.7]], [1, 0], notion="classwise")
     report = calibrant.evaluate([[0.2, 0.8], [0.3, 0.7]], [1, 0], notion="classwise", measures=["ici"], level=None)
-    assert "judge one class at a time" in report["ici"].method
+    assert "evaluate one class at a time" in report["ici"].method

@@ -96,9 +96,11 @@ def test_rows_that_are_alike_do_not_tell_how_a_measure_varies(link, outcome, clu
     estimate = calibrant.evaluate(p, y, clusters=clusters, measures=[precision(link)], n_resamples=0)["precision"]
     assert estimate.value == outcome
     assert math.isnan(estimate.low)
-    assert estimate.method.startswith("no interval: these rows do not tell how the measure varies")
+    assert estimate.method.startswith("no interval: the variance cannot be estimated from these rows")
     difference = calibrant.compare(p, p[::-1], y, clusters=clusters, measures=[precision(link)]).pairs[0]["precision"]
-    assert difference.method.startswith("no interval: these data do not tell how the difference varies")
+    assert difference.method.startswith(
+        "no interval: the variance of the difference cannot be estimated from these data"
+    )
 
 
 def test_clusters_of_equal_size_have_students_interval_of_their_sums():

@@ -62,9 +62,9 @@ def test_one_score_has_an_interval_of_second_order():
 
 def test_reasons_without_a_value():
     infinite = calibrant.evaluate([0.0, 0.5, 0.5], [1, 0, 1], measures=["log_loss_skill"])["log_loss_skill"]
-    assert infinite.details["reason"] == "infinite: an outcome that happened had probability 0"
+    assert infinite.details["reason"] == "infinite: an observed outcome had predicted probability 0"
     alike = calibrant.evaluate([0.2, 0.5], [1, 1], measures=["log_loss_skill"])["log_loss_skill"]
-    assert alike.method == "not available: all outcomes are equal: the base rate is right"
+    assert alike.method == "not available: all outcomes are equal, so the base rate is a perfect prediction"
 
 
 def test_the_metric_is_made_from_the_measure():

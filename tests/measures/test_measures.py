@@ -204,9 +204,11 @@ def test_a_list_gives_exactly_those_in_that_order() -> None:
     report = evaluate(probs, targets, measures=["ks", "ece", "classwise_ece"], n_resamples=20)
     assert list(report) == ["ks", "ece", "classwise_ece"]
     lines = str(report).splitlines()
-    places = [next(i for i, line in enumerate(lines) if line.startswith(f"  {label}")) for label in ("KS error", "ECE")]
+    places = [
+        next(i for i, line in enumerate(lines) if line.startswith(f"  {label}  ")) for label in ("KS error", "ECE")
+    ]
     assert places == sorted(places)
-    assert "classwise ECE: not available: one event is judged, no classes" in str(report)
+    assert "classwise ECE: not available: one event is evaluated, no classes" in str(report)
 
 
 def test_a_profile_is_the_measures_that_name_it() -> None:
@@ -385,7 +387,7 @@ def test_an_event_without_means_says_what_it_lacks() -> None:
     event = Event(table=ReliabilityTable.from_scores(*rows(0)))
     with pytest.raises(InputError, match="event: expected means over whole predictions"):
         BY_NAME["brier"].value(event)
-    with pytest.raises(InputError, match="event: expected judged classes"):
+    with pytest.raises(InputError, match="event: expected evaluated classes"):
         event.judged_classes  # noqa: B018 - a property that raises
 
 

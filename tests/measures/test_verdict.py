@@ -151,14 +151,14 @@ def test_certain_scores_are_refuted_by_one_outcome() -> None:
         assert refuted.test.p_value < 1e-12
         assert refuted.miscalibrated
         assert refuted.test.details["leading"] == "ece"
-        assert refuted.verdict()[1].startswith("Neither too high nor too low on average, as far as these rows can tell")
+        assert refuted.verdict()[1].startswith("No clear over- or underestimation: ")
 
 
 def test_rare_outcomes_are_flagged() -> None:
     p, _ = rows(300, 1)
     test = evaluate(p / 20, np.arange(300) < 5, n_resamples=0).test
     assert test is not None
-    assert test.details["flag"].startswith("5 rows of the rarer outcome: fewer than 15")
+    assert test.details["flag"].startswith("5 rows of the rarer outcome, fewer than 15")
 
 
 def test_a_weight_of_two_is_the_row_twice() -> None:
@@ -220,7 +220,7 @@ def test_a_p_value_of_exactly_one_minus_the_level_rejects() -> None:
         if found.test.p_value == 10 / 100:
             break
     assert found.miscalibrated
-    assert found.verdict()[0].startswith("Miscalibrated (p = 0.100)")
+    assert found.verdict()[0].startswith("Evidence of miscalibration (p = 0.100).")
 
 
 # ---------------------------------------------------------------- its law

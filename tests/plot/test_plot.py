@@ -202,7 +202,7 @@ def test_bars_stand_where_the_bins_stand_and_the_gap_is_between_score_and_rate(k
     gaps = np.array(bars(ax, "Gap")).T
     np.testing.assert_array_equal(gaps[:2], drawn[:2])
     np.testing.assert_allclose(gaps[2:], np.sort([rates, scores], axis=0), atol=1e-15)
-    lines = strokes(ax, "Mean score")
+    lines = strokes(ax, "Mean predicted probability")
     np.testing.assert_array_equal(lines[:, :, 1], np.column_stack([scores, scores]))
     np.testing.assert_array_equal(lines[:, 0, 0], drawn[0])
 
@@ -216,7 +216,7 @@ def test_points_stand_at_score_and_rate_with_areas_that_grow_with_the_rows(kind:
     np.testing.assert_array_equal(drawn.get_offsets(), np.column_stack([diagram.confidences, diagram.accuracies])[own])
     shares = diagram.proportions[own]
     np.testing.assert_allclose(drawn.get_sizes(), 16 + 94 * shares / shares.max())
-    assert ax.containers == [] or [c.get_label() for c in ax.containers] == ["Calibrated scores, 95 %"]
+    assert ax.containers == [] or [c.get_label() for c in ax.containers] == ["Calibrated (95 % band)"]
 
 
 @pytest.mark.covering
@@ -226,10 +226,10 @@ def test_whiskers_and_band_end_where_the_intervals_do(kind: str, look: Any) -> N
     diagram = report_of(kind).diagram
     ax = plot.reliability_diagram(report_of(kind), kind=look)
     own = diagram.counts > 0
-    whiskers = strokes(ax, "95 % interval")
+    whiskers = strokes(ax, "95 % CI")
     np.testing.assert_array_equal(whiskers[:, 0], np.column_stack([diagram.confidences, diagram.lows])[own])
     np.testing.assert_array_equal(whiskers[:, 1], np.column_stack([diagram.confidences, diagram.highs])[own])
-    band = np.array(bars(ax, "Calibrated scores, 95 %")).T
+    band = np.array(bars(ax, "Calibrated (95 % band)")).T
     np.testing.assert_array_equal(band[0], diagram.edges[:-1][own])
     np.testing.assert_allclose(band[2:], [diagram.band_lows[own], diagram.band_highs[own]], atol=1e-15)
 
@@ -272,8 +272,8 @@ def test_whole_weights_are_rows_that_are_repeated() -> None:
 
 
 def test_the_axes_are_shares_with_a_diagonal() -> None:
-    for report, rate in ((report_of("binary"), "Outcome rate"), (report_of("top-label"), "Share right")):
-        for look, score in (("bars", "Score"), ("points", "Mean score")):
+    for report, rate in ((report_of("binary"), "Observed frequency"), (report_of("top-label"), "Accuracy")):
+        for look, score in (("bars", "Predicted probability"), ("points", "Mean predicted probability")):
             ax = plot.reliability_diagram(report, kind=look)
             assert (ax.get_xlabel(), ax.get_ylabel()) == (score, rate)
             (diagonal,) = [line for line in ax.lines if line.get_label() == "Calibrated"]
@@ -285,25 +285,36 @@ def test_the_axes_are_shares_with_a_diagonal() -> None:
 
 def test_the_legend_names_what_is_drawn_and_nothing_else() -> None:
     report, bare = report_of("binary"), calibrant.reliability_diagram(*event())
-    everything = ["Outcome rate", "Outside the band", "Mean score", "95 % interval", "Calibrated scores, 95 %", "Gap"]
+    everything = [
+        "Observed frequency",
+        "Outside the band",
+        "Mean predicted probability",
+        "95 % CI",
+        "Calibrated (95 % band)",
+        "Gap",
+    ]
     assert words(plot.reliability_diagram(report)) == everything
     assert words(plot.reliability_diagram(report, band=False, intervals=False, label="mine")) == [
         "mine",
-        "Mean score",
+        "Mean predicted probability",
         "Calibrated",
         "Gap",
     ]
-    assert words(plot.reliability_diagram(bare, kind="points")) == ["Outcome rate", "Calibrated"]
+    assert words(plot.reliability_diagram(bare, kind="points")) == ["Observed frequency", "Calibrated"]
     assert words(plot.reliability_diagram(report, kind="points", legend=False)) == []
 
 
 def test_the_legend_shows_intervals_upright_and_mean_scores_across() -> None:
     legend = plot.reliability_diagram(report_of("binary")).get_legend()
     shown = dict(zip(words(legend.axes), legend.legend_handles, strict=True))
-    assert (shown["95 % interval"].get_marker(), shown["95 % interval"].get_linestyle()) == ("|", "None")
-    assert shown["Mean score"].get_marker() == "None"
-    assert np.ptp(shown["Mean score"].get_xdata()) > 0 == np.ptp(shown["Mean score"].get_ydata())
-    assert to_rgba(shown["95 % interval"].get_color()) == to_rgba("black")
+    assert (shown["95 % CI"].get_marker(), shown["95 % CI"].get_linestyle()) == ("|", "None")
+    assert shown["Mean predicted probability"].get_marker() == "None"
+    assert (
+        np.ptp(shown["Mean predicted probability"].get_xdata())
+        > 0
+        == np.ptp(shown["Mean predicted probability"].get_ydata())
+    )
+    assert to_rgba(shown["95 % CI"].get_color()) == to_rgba("black")
 
 
 @pytest.mark.covering
@@ -364,9 +375,9 @@ def test_the_numbers_of_two_series_stand_one_below_the_other() -> None:
 
 def test_what_is_left_out_is_not_there() -> None:
     ax = plot.reliability_diagram(report_of("binary"), kind="points", band=False, intervals=False, counts=False)
-    assert (len(ax.containers), len(ax.child_axes), len(strokes(ax, "95 % interval"))) == (0, 0, 0)
+    assert (len(ax.containers), len(ax.child_axes), len(strokes(ax, "95 % CI"))) == (0, 0, 0)
     bare = plot.reliability_diagram(calibrant.reliability_diagram(*event()))
-    assert [c.get_label() for c in bare.containers] == ["Outcome rate", "Gap"]
+    assert [c.get_label() for c in bare.containers] == ["Observed frequency", "Gap"]
 
 
 def test_a_bin_without_width_is_seen() -> None:
@@ -374,7 +385,7 @@ def test_a_bin_without_width_is_seen() -> None:
     own = diagram.counts > 0
     flat = np.diff(diagram.edges)[own] == 0
     assert flat.any()
-    drawn = np.array(bars(plot.reliability_diagram(diagram), "Outcome rate")).T
+    drawn = np.array(bars(plot.reliability_diagram(diagram), "Observed frequency")).T
     np.testing.assert_allclose(drawn[1][flat], 0.008)
     np.testing.assert_allclose((drawn[0] + drawn[1] / 2)[flat], diagram.edges[:-1][own][flat], atol=1e-15)
     np.testing.assert_allclose(drawn[1][~flat], np.diff(diagram.edges)[own][~flat])
@@ -389,7 +400,7 @@ def test_a_second_series_has_another_colour_and_marker_and_its_own_band_on_the_s
     assert not np.array_equal(one.get_paths()[0].vertices, two.get_paths()[0].vertices)
     assert len([line for line in ax.lines if line.get_label() == "Calibrated"]) == 1
     for label, report in (("one", first), ("two", second)):
-        word, own = f"Calibrated scores, 95 %: {label}", report.diagram.counts > 0
+        word, own = f"Calibrated (95 % band): {label}", report.diagram.counts > 0
         ends = np.array(bars(ax, word)).T[2:]
         expected = [report.diagram.band_lows[own], report.diagram.band_highs[own]]
         np.testing.assert_allclose(ends, expected, atol=1e-15)
@@ -433,16 +444,16 @@ def test_a_curve_is_drawn_with_its_two_bands(kind: str, name: Any) -> None:
     report = report_of(kind)
     curve = report.curves[name]
     ax = plot.calibration_curve(report, kind=name)
-    rate = "Share right" if kind == "top-label" else "Outcome rate"
+    rate = "Accuracy" if kind == "top-label" else "Observed frequency"
     (line,) = [line for line in ax.lines if line.get_label() == f"{rate}, {name}"]
     np.testing.assert_array_equal(line.get_xydata(), np.column_stack([curve.scores, curve.rates]))
     for label, low, high in (
-        ("95 % band of the rate, pointwise", curve.confidence_lows, curve.confidence_highs),
-        ("Calibrated scores, 95 %", curve.consistency_lows, curve.consistency_highs),
+        ("95 % confidence band, pointwise", curve.confidence_lows, curve.confidence_highs),
+        ("Calibrated (95 % band)", curve.consistency_lows, curve.consistency_highs),
     ):
         np.testing.assert_array_equal(area(ax, label), [curve.scores, low, high])
-    assert words(ax) == [f"{rate}, {name}", "Calibrated scores, 95 %", "95 % band of the rate, pointwise"]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Score", rate)
+    assert words(ax) == [f"{rate}, {name}", "Calibrated (95 % band)", "95 % confidence band, pointwise"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Predicted probability", rate)
     np.testing.assert_array_equal(strip_of(ax).patches[0].get_data().values, report.diagram.proportions)
 
 
@@ -453,17 +464,17 @@ def test_a_second_curve_has_another_colour_and_its_own_bands() -> None:
     one, two = (line for line in ax.lines if line.get_label() != "Calibrated")
     assert one.get_color() != two.get_color()
     bands = [c.get_label() for c in ax.collections]
-    expected = ["Calibrated scores, 95 %: one", "95 % band of the rate, pointwise", "Calibrated scores, 95 %: two"]
-    assert bands == [*expected, "95 % band of the rate, pointwise"]
+    expected = ["Calibrated (95 % band): one", "95 % confidence band, pointwise", "Calibrated (95 % band): two"]
+    assert bands == [*expected, "95 % confidence band, pointwise"]
     for label, curve in (("one", first.curves["isotonic"]), ("two", second.curves["smooth"])):
-        drawn = area(ax, f"Calibrated scores, 95 %: {label}")
+        drawn = area(ax, f"Calibrated (95 % band): {label}")
         np.testing.assert_array_equal(drawn, [curve.scores, curve.consistency_lows, curve.consistency_highs])
     filled, outline = ax.collections[0], ax.collections[2]
     assert tuple(filled.get_facecolor()[0]) == (0.4, 0.4, 0.4, 0.25)
     assert len(outline.get_facecolor()) == 0
     assert tuple(outline.get_edgecolor()[0]) == to_rgba(two.get_color())
     plot.calibration_curve(report_of("one score"), label="three", ax=ax)  # its bands are strokes
-    assert len(strokes(ax, "Calibrated scores, 95 %: three")) == 1
+    assert len(strokes(ax, "Calibrated (95 % band): three")) == 1
 
 
 def test_colour_and_line_of_a_series() -> None:
@@ -482,7 +493,9 @@ def test_colour_and_line_of_a_series() -> None:
     assert (curve.get_color(), curve.get_linestyle(), curve.get_alpha()) == ((0, 0.5, 0), "--", 0.5)
     bare = plot.reliability_diagram(report, kind="points")
     assert [line.get_label() for line in bare.lines] == ["Calibrated"]
-    bar = next(c for c in plot.reliability_diagram(report, color="k").containers if c.get_label() == "Outcome rate")[0]
+    bar = next(
+        c for c in plot.reliability_diagram(report, color="k").containers if c.get_label() == "Observed frequency"
+    )[0]
     assert to_rgba(bar.get_facecolor())[:3] == pytest.approx((0.7, 0.7, 0.7))
 
 
@@ -511,7 +524,7 @@ def test_colours_and_lines_that_are_refused(options: Any, message: str) -> None:
 def test_a_curve_by_itself_says_which_it_is() -> None:
     for name, curve in report_of("binary").curves.items():
         ax = plot.calibration_curve(curve)
-        assert f"Outcome rate, {name}" in words(ax)
+        assert f"Observed frequency, {name}" in words(ax)
         assert ax.child_axes == []
     assert "isotonic" in words(plot.calibration_curve(report_of("binary")))[0]
 
@@ -521,7 +534,7 @@ def test_a_curve_of_one_score_is_a_marker_and_two_strokes() -> None:
     ax = plot.calibration_curve(report_of("one score"))
     line = ax.lines[0]
     assert (line.get_marker(), line.get_xydata().tolist()) == ("o", [[0.5, 0.4]])
-    found = {label: strokes(ax, label) for label in ("95 % band of the rate, pointwise", "Calibrated scores, 95 %")}
+    found = {label: strokes(ax, label) for label in ("95 % confidence band, pointwise", "Calibrated (95 % band)")}
     np.testing.assert_array_equal(
         [band[0, :, 1] for band in found.values()],
         [
@@ -538,7 +551,7 @@ def test_a_curve_of_few_scores_has_a_marker_at_each() -> None:
 
 def test_a_band_that_needs_resampling_is_not_drawn_without() -> None:
     report = evaluate(*event(), n_resamples=0)
-    assert words(plot.calibration_curve(report)) == ["Outcome rate, isotonic", "Calibrated"]
+    assert words(plot.calibration_curve(report)) == ["Observed frequency, isotonic", "Calibrated"]
     assert len(words(plot.calibration_curve(report, kind="smooth"))) == 3
     bare = plot.calibration_curve(report_of("binary"), confidence=False, consistency=False, counts=False, legend=False)
     assert (len(bare.collections), bare.child_axes, bare.get_legend()) == (0, [], None)
@@ -552,7 +565,7 @@ def test_the_histogram_counts_what_happened_up_and_what_did_not_down(kind: str) 
     diagram = report_of(kind).diagram
     own = diagram.counts > 0
     ax = plot.score_histogram(report_of(kind))
-    labels = ("Right", "Wrong") if kind == "top-label" else ("Happened", "Did not happen")
+    labels = ("Correct", "Incorrect") if kind == "top-label" else ("Events", "Non-events")
     up, down = (np.array(bars(ax, label)).T for label in labels)
     positives = (diagram.counts * diagram.accuracies)[own]
     np.testing.assert_allclose(up[2:], [0 * positives, positives], atol=1e-9)
@@ -565,7 +578,7 @@ def test_the_histogram_counts_what_happened_up_and_what_did_not_down(kind: str) 
 def test_the_histogram_is_that_of_the_rows() -> None:
     probs, happened = event()
     ax = plot.score_histogram(report_of("binary"), kind="stacked")
-    below, above = (np.array(bars(ax, label)).T for label in ("Happened", "Did not happen"))
+    below, above = (np.array(bars(ax, label)).T for label in ("Events", "Non-events"))
     edges = np.arange(16) / 15
     filled = np.histogram(probs, edges)[0] > 0
     np.testing.assert_array_equal(below[3], np.histogram(probs[happened], edges)[0][filled])
@@ -584,7 +597,7 @@ def test_the_histogram_has_no_negative_counts() -> None:
 def test_a_logarithmic_histogram_shows_bins_of_one_row() -> None:
     report = report_of("binary")
     plain, log = (plot.score_histogram(report, log=log) for log in (False, True))
-    for label in ("Happened", "Did not happen"):
+    for label in ("Events", "Non-events"):
         assert bars(plain, label) == bars(log, label)
     assert (plain.get_yscale(), log.get_yscale()) == ("linear", "symlog")
     place = log.transData.transform
@@ -613,16 +626,16 @@ def test_each_panel_is_the_diagram_of_its_class(order: Any) -> None:
         k = NAMES.index(title(panel)[0])
         diagram = result.diagram(k)
         own = diagram.counts > 0
-        np.testing.assert_array_equal([b[3] for b in bars(panel, "Outcome rate")], diagram.accuracies[own])
-        np.testing.assert_array_equal([b[0] for b in bars(panel, "Outcome rate")], diagram.edges[:-1][own])
-        whiskers = strokes(panel, "95 % interval")
+        np.testing.assert_array_equal([b[3] for b in bars(panel, "Observed frequency")], diagram.accuracies[own])
+        np.testing.assert_array_equal([b[0] for b in bars(panel, "Observed frequency")], diagram.edges[:-1][own])
+        whiskers = strokes(panel, "95 % CI")
         np.testing.assert_array_equal(whiskers[:, :, 1], np.column_stack([diagram.lows, diagram.highs])[own])
         assert title(panel)[1] == f"ECE {result.errors[k]:.3f}, {result.supports[k]:,.0f} rows"
     (figure,) = {panel.figure for panel in panels}
     orders = {"error": "largest error first", "support": "most frequent first", "index": "in their order"}
     assert figure.get_suptitle() == f"All classes, {orders[order]}"
     named = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert named == ["Outcome rate", "Mean score", "95 % interval", "Calibrated", "Gap"]
+    assert named == ["Observed frequency", "Mean predicted probability", "95 % CI", "Calibrated", "Gap"]
 
 
 def test_of_a_hundred_classes_twelve_are_drawn_and_the_figure_says_so() -> None:
@@ -646,7 +659,7 @@ def test_the_classes_of_a_real_model_are_drawn_by_their_error() -> None:
     errors = [float(re.match(r"ECE ([\d.]+), 100 rows", title(panel)[1])[1]) for panel in panels]
     assert errors == sorted(errors, reverse=True)
     assert errors[0] == pytest.approx(report.classwise.errors.max(), abs=5e-4)
-    assert all(len(strokes(panel, "95 % interval")) == 0 for panel in panels)
+    assert all(len(strokes(panel, "95 % CI")) == 0 for panel in panels)
 
 
 def test_classes_are_drawn_on_the_axes_given_and_on_no_more() -> None:
@@ -654,13 +667,13 @@ def test_classes_are_drawn_on_the_axes_given_and_on_no_more() -> None:
     panels = plot.classwise(of_classes(), ax=grid)
     assert list(panels) == list(grid.flat)
     assert plt.get_fignums() == [figure.number]
-    assert panels[-1].get_xlabel() == "Score\n4 of 6 classes, largest error first"
-    assert panels[0].get_xlabel() == "Score"
-    assert words(panels[-1]) == ["Outcome rate", "Mean score", "95 % interval", "Calibrated", "Gap"]
+    assert panels[-1].get_xlabel() == "Predicted probability\n4 of 6 classes, largest error first"
+    assert panels[0].get_xlabel() == "Predicted probability"
+    assert words(panels[-1]) == ["Observed frequency", "Mean predicted probability", "95 % CI", "Calibrated", "Gap"]
     _, grid = plt.subplots(2, 4)
     panels = plot.classwise(of_classes(), ax=list(grid.flat), legend=False)
     assert len(panels) == 6
-    assert panels[-1].get_xlabel() == "Score"
+    assert panels[-1].get_xlabel() == "Predicted probability"
     assert all(not spare.has_data() and spare.axison for spare in grid.flat[6:])
 
 
@@ -684,7 +697,13 @@ def test_every_column_of_panels_has_its_ticks() -> None:
     figure.draw_without_rendering()
     shown = [any(t.label1.get_visible() for t in panel.xaxis.get_major_ticks()) for panel in panels]
     assert shown == [False, False, True, True, True]
-    assert [panel.get_xlabel() for panel in panels] == ["", "", "Score", "Score", "Score"]
+    assert [panel.get_xlabel() for panel in panels] == [
+        "",
+        "",
+        "Predicted probability",
+        "Predicted probability",
+        "Predicted probability",
+    ]
 
 
 def test_classes_of_which_nothing_was_kept_are_left_out_and_said_to_be() -> None:
@@ -724,16 +743,16 @@ def test_each_model_is_drawn_in_its_own_colour_and_marker(n: int) -> None:
         looks.add((tuple(drawn.get_facecolor()[0]), drawn.get_paths()[0].vertices.tobytes()))
     assert len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == n
     ends = np.vstack([np.column_stack([d.lows, d.highs])[d.counts > 0] for d in comparison.diagrams.values()])
-    np.testing.assert_array_equal(strokes(ax, "95 % interval")[:, :, 1], ends)
+    np.testing.assert_array_equal(strokes(ax, "95 % CI")[:, :, 1], ends)
     shares = [patch.get_data().values for patch in strip_of(ax).patches]
     np.testing.assert_array_equal(shares, [d.proportions for d in comparison.diagrams.values()])
     bare = plot.compare(comparison, intervals=False, counts=False, legend=False)
-    assert (len(strokes(bare, "95 % interval")), bare.child_axes, bare.get_legend()) == (0, [], None)
+    assert (len(strokes(bare, "95 % CI")), bare.child_axes, bare.get_legend()) == (0, [], None)
 
 
 def test_the_models_of_classes_are_judged_by_being_right() -> None:
     probs, targets = softmax(600, 3)
-    assert plot.compare(calibrant.compare(probs, probs[:, ::-1], targets)).get_ylabel() == "Share right"
+    assert plot.compare(calibrant.compare(probs, probs[:, ::-1], targets)).get_ylabel() == "Accuracy"
 
 
 MEASURES = ("debiased_square", "ece", "accuracy", "brier", "nll")
@@ -749,7 +768,7 @@ def test_differences_stand_at_their_values_with_their_intervals(n: int) -> None:
         for collection in panel.collections:
             if isinstance(collection, PathCollection):
                 hollow = not np.array_equal(collection.get_facecolor(), collection.get_edgecolor())
-                assert collection.get_label() == f"95 % interval {'with' if hollow else 'without'} 0"
+                assert collection.get_label() == f"95 % CI {'with' if hollow else 'without'} 0"
                 found |= {int(y): (x, hollow) for x, y in collection.get_offsets()}
         holds = [e.low <= 0 <= e.high for e in estimates]
         assert [found[y] for y in range(len(estimates))] == [
@@ -767,12 +786,12 @@ def test_differences_stand_at_their_values_with_their_intervals(n: int) -> None:
 def test_the_rows_say_what_is_subtracted_and_which_p_value_decides() -> None:
     panels = plot.differences(of_models(2))
     labels = [panel.get_yticklabels()[0].get_text() for panel in panels]
-    assert labels[0].startswith("squared CE, p ")
+    assert labels[0].startswith("debiased squared CE, p ")
     assert labels[1:] == ["ECE", "accuracy", "Brier score", "log loss"]
     assert panels[-1].get_xlabel() == "plain − sharper"
     panels = plot.differences(of_models(3))
     assert [panel.get_title(loc="left") for panel in panels] == [
-        "squared CE",
+        "debiased squared CE",
         "ECE",
         "accuracy",
         "Brier score",
@@ -828,13 +847,15 @@ def test_groups_stand_at_their_error_with_interval_and_noise() -> None:
         ("d", False, False),
         ("c", False, True),
     ]
-    found = {label: dots(ax, label).get_offsets().tolist() for label in ("ECE", "Called out", "Too few rows")}
+    found = {
+        label: dots(ax, label).get_offsets().tolist() for label in ("ECE", "Evidence of miscalibration", "Too few rows")
+    }
     assert found == {
         "ECE": [[errors[1].value, 1], [errors[2].value, 2]],
-        "Called out": [[errors[0].value, 0]],
+        "Evidence of miscalibration": [[errors[0].value, 0]],
         "Too few rows": [[errors[3].value, 3]],
     }
-    ends = {(a[1], a[0], b[0]) for a, b in strokes(ax, "95 % interval")}
+    ends = {(a[1], a[0], b[0]) for a, b in strokes(ax, "95 % CI")}
     assert ends == {(y, e.low, e.high) for y, e in enumerate(errors)}
     boxes = ax.containers[0].patches
     np.testing.assert_array_equal([box.get_x() for box in boxes], [e.floor.mean for e in errors])
@@ -842,7 +863,7 @@ def test_groups_stand_at_their_error_with_interval_and_noise() -> None:
     np.testing.assert_allclose([box.get_y() + box.get_height() / 2 for box in boxes], range(4))
     assert [text.get_text() for text in ax.get_yticklabels()] == ["b (500)", "a (300)", "d (400)", "c (12)"]
     assert ax.get_ylim()[0] > ax.get_ylim()[1]
-    assert words(ax) == ["95 % interval", "ECE", "Called out", "Too few rows", "Noise alone: mean to 95 %"]
+    assert words(ax) == ["95 % CI", "ECE", "Evidence of miscalibration", "Too few rows", "Noise floor: mean to 95 %"]
     assert to_rgba(dots(ax, "Too few rows").get_facecolor()[0]) == (1, 1, 1, 1)
     assert ax.get_xlim()[0] < 0 < max(e.high for e in errors) < ax.get_xlim()[1]
 
@@ -886,9 +907,13 @@ def test_groups_stand_at_another_measure_next_to_its_value_under_calibration(mea
     label = {"oe_ratio": "O:E ratio", "calibration_slope": "calibration slope"}[measure]
     held = {(value, y) for y, value in enumerate(forest.values) if np.isfinite(value)}
     assert 3 <= len(held) <= 4
-    found = [dots(ax, word).get_offsets() for word in (label, "Called out", "Too few rows") if word in words(ax)]
+    found = [
+        dots(ax, word).get_offsets()
+        for word in (label, "Evidence of miscalibration", "Too few rows")
+        if word in words(ax)
+    ]
     assert {tuple(place) for places in found for place in places.tolist()} == held
-    ends = {(a[1], a[0], b[0]) for a, b in strokes(ax, "95 % interval")}
+    ends = {(a[1], a[0], b[0]) for a, b in strokes(ax, "95 % CI")}
     lows = {(y, forest.lows[y], forest.highs[y]) for y in range(4) if np.isfinite(forest.lows[y])}
     assert ends == lows
     assert bool(ends) == (level is not None)
@@ -928,7 +953,7 @@ def test_the_roc_curve_is_drawn_over_its_diagonal() -> None:
     np.testing.assert_array_equal(line.get_ydata(), curve.hits)
     assert diagonal.get_xydata().tolist() == [[0, 0], [1, 1]]
     assert words(ax) == ["ROC curve", "No discrimination"]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Share of false alarms", "Share of hits")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("False positive rate", "True positive rate")
     plot.roc_curve(curve, label="again", color="black", line={"linestyle": ":"}, ax=ax)
     assert len(ax.lines) == 3  # the diagonal once
     assert (ax.lines[2].get_color(), ax.lines[2].get_linestyle()) == ("black", ":")
@@ -1031,19 +1056,19 @@ def test_legend_labels_title_and_strip_keep_clear_of_one_another(name: str, size
 def test_a_legend_has_as_many_columns_as_fit() -> None:
     wide = plot.reliability_diagram(report_of("binary"), ax=plt.subplots(figsize=(9, 4))[1])
     narrow = plot.reliability_diagram(report_of("binary"), ax=plt.subplots(figsize=(2.5, 4))[1])
-    assert wide.get_legend()._ncols == 6
+    assert wide.get_legend()._ncols == 5
     assert narrow.get_legend()._ncols == 1
 
 
 def test_marks_are_seen_in_a_dark_style() -> None:
     with plt.style.context("dark_background"):
         ax = plot.reliability_diagram(report_of("binary"))
-        (lines,) = [c for c in ax.collections if c.get_label() == "Mean score"]
+        (lines,) = [c for c in ax.collections if c.get_label() == "Mean predicted probability"]
         assert to_rgba(lines.get_edgecolor()[0]) == (1, 1, 1, 1)
-        (container,) = [c for c in ax.containers if c.get_label() == "Outcome rate"]
+        (container,) = [c for c in ax.containers if c.get_label() == "Observed frequency"]
         assert sum(container[0].get_facecolor()[:3]) < 1
     plain = plot.reliability_diagram(report_of("binary"))
-    (container,) = [c for c in plain.containers if c.get_label() == "Outcome rate"]
+    (container,) = [c for c in plain.containers if c.get_label() == "Observed frequency"]
     assert sum(container[0].get_facecolor()[:3]) > 2
 
 
@@ -1065,9 +1090,9 @@ ERRORS = {
     ),
     "no diagram": (
         lambda: plot.reliability_diagram(every_class()),
-        "result: expected a report on one judged event, got one on notion='classwise'; draw calibrant.plot.classwise",
+        "result: expected a report on one evaluated event, got one on notion='classwise'; draw calibrant.plot.",
     ),
-    "histogram": (lambda: plot.score_histogram(every_class()), "result: expected a report on one judged event"),
+    "histogram": (lambda: plot.score_histogram(every_class()), "result: expected a report on one evaluated event"),
     "kind": (
         lambda: plot.reliability_diagram(report_of("binary"), kind="lines"),
         "kind: expected one of 'bars', 'points'",
@@ -1211,7 +1236,7 @@ def test_nothing_that_estimates_is_in_reach() -> None:
 def test_results_made_by_hand_are_drawn() -> None:
     nothing = np.array([])
     empty = CalibrationCurve("smooth", nothing, nothing, nothing, nothing, nothing, nothing, 0.9)
-    assert words(plot.calibration_curve(empty)) == ["Outcome rate, smooth", "Calibrated"]
+    assert words(plot.calibration_curve(empty)) == ["Observed frequency, smooth", "Calibrated"]
     nan = np.full(2, np.nan)
     bins = ReliabilityDiagram(np.array([0, 0.5, 1]), np.zeros(2, int), nan, nan, np.zeros(2))
     for look in ("bars", "points"):

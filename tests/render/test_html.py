@@ -145,7 +145,7 @@ def test_the_file_of_measures_holds_the_numbers_of_the_report_to_the_last_bit(
 
 def test_the_table_of_measures_shows_them_with_four_digits(report: calibrant.Report, page: Page) -> None:
     table = next(own for own in page.tables if own[0][0] == "measure")
-    assert table[0] == ["measure", "value", "95 % interval", "noise", "up to", "p"]
+    assert table[0] == ["measure", "estimate", "95 % CI", "calibrated: mean", "calibrated: 95 % below", "p"]
     shown = {row[0]: row[1:] for row in table[1:]}
     ece = report["ece"]
     assert ece.floor is not None
@@ -158,7 +158,7 @@ def test_the_table_of_measures_shows_them_with_four_digits(report: calibrant.Rep
         f"{ece.floor.upper:.4f}",
         f"≤ {least:.3f}" if ece.p_value == least else f"{ece.p_value:.3f}",
     ]
-    assert shown["mean gap"][0] == f"{report['mean_gap'].value:+.4f}"
+    assert shown["mean difference"][0] == f"{report['mean_gap'].value:+.4f}"
     assert shown["accuracy"][2:] == ["", "", ""]
 
 
@@ -246,8 +246,9 @@ def test_a_bin_outside_its_band_is_a_diamond(report: calibrant.Report, page: Pag
     assert bins.band_highs is not None
     outside = (bins.accuracies < bins.band_lows) | (bins.accuracies > bins.band_highs)
     assert 0 < outside.sum() < (bins.counts > 0).sum()
-    said = [title for title in page.titles if "if calibrated" in title]
-    assert sum(title.endswith(": outside") for title in said) == outside.sum()
+    said = [title for title in page.titles if "; consistency band " in title]
+    assert len(said) >= (bins.counts > 0).sum()
+    assert sum(title.endswith(" (outside)") for title in said) == outside.sum()
 
 
 def test_the_histogram_has_right_above_and_wrong_below(report: calibrant.Report, page: Page) -> None:
@@ -261,7 +262,7 @@ def test_the_histogram_has_right_above_and_wrong_below(report: calibrant.Report,
         for b, bar in zip(filled, bars, strict=True):
             least = 0.8 if rows[b] else 0.0
             assert float(bar["height"]) == pytest.approx(max(84 * rows[b] / room, least), abs=0.051)
-    assert sum("right," in title and "wrong" in title for title in page.titles) == len(filled)
+    assert sum(bool(re.search(r": \d+ correct, \d+ incorrect$", title)) for title in page.titles) == len(filled)
 
 
 def test_each_point_says_its_numbers(report: calibrant.Report, page: Page) -> None:
@@ -272,16 +273,16 @@ def test_each_point_says_its_numbers(report: calibrant.Report, page: Page) -> No
     b = int(np.argmax(bins.counts))
     said = next(title for title in page.titles if title.startswith(f"{bins.edges[b]:.3f} to {bins.edges[b + 1]:.3f}: "))
     assert f"{bins.counts[b]} rows" in said
-    assert f"claimed {bins.confidences[b]:.3f}, right {bins.accuracies[b]:.3f}" in said
-    assert f"95 % interval {bins.lows[b]:.3f} to {bins.highs[b]:.3f}" in said
+    assert f"predicted {bins.confidences[b]:.3f}, observed {bins.accuracies[b]:.3f}" in said
+    assert f"95 % CI {bins.lows[b]:.3f} to {bins.highs[b]:.3f}" in said
 
 
 def test_the_verdict_stands_out_where_the_scores_are_miscalibrated(report: calibrant.Report, page: Page) -> None:
     assert report["ece"].p_value < 0.05
-    assert page.all("section", of="verdict")[0]["class"].split() == ["verdict", "found"]
+    assert page.all("h2", of="verdict")[0]["class"].split() == ["verdict", "bad"]
     fine = calibrant.evaluate([0.25] * 40 + [0.75] * 40, ([0] * 3 + [1]) * 10 + ([1] * 3 + [0]) * 10, n_resamples=200)
     assert fine["ece"].p_value > 0.05
-    assert read(html.page(fine.to_dict())).all("section", of="verdict")[0]["class"].split() == ["verdict"]
+    assert read(html.page(fine.to_dict())).all("h2", of="verdict")[0]["class"].split() == ["verdict"]
 
 
 def test_curves_go_through_their_points(report: calibrant.Report, page: Page) -> None:
@@ -316,8 +317,8 @@ def test_rows_of_the_chart_lie_beside_their_floors(report: calibrant.Report, pag
     title = next(own for own in page.titles if own.startswith("ECE: "))
     ece = report["ece"]
     assert ece.floor is not None
-    assert f"ECE: {ece.value:.4f}; 95 % interval {ece.low:.4f} – {ece.high:.4f}" in title
-    assert f"noise {ece.floor.mean:.4f}, up to {ece.floor.upper:.4f}" in title
+    assert f"ECE: {ece.value:.4f}; 95 % CI {ece.low:.4f} – {ece.high:.4f}" in title
+    assert f"calibrated: mean {ece.floor.mean:.4f}, 95 % below {ece.floor.upper:.4f}" in title
     names = ("ece", "ace", "classwise_ece", "smece", "rmsce", "mce", "ks")
     top = max(max(report[n].high, report[n].floor.upper) for n in names)  # type: ignore[union-attr]
     widths = [float(own["width"]) for own in page.all("rect", of="noise") if own["height"] == "16"][: len(names)]
@@ -405,7 +406,8 @@ def test_axes_of_rare_events_show_log_odds_in_per_cent() -> None:
         np.testing.assert_allclose(drawn[:, column], expected, atol=0.051)
     assert (curve.rates == 0).any()  # they stand on the frame, which the caption says
     text = "".join(page.text)
-    assert "both axes show log-odds. Values below 0.001 % or above 1 %, and rates of 0 and 1, lie on the frame" in text
+    assert "Both axes show log-odds, because the predicted probabilities are small. " in text
+    assert "Values below 0.001 % or above 1 %, and frequencies of 0 and 1, are drawn on the frame." in text
 
 
 def test_a_page_of_rare_events_writes_scores_with_three_digits_and_shows_the_curve_first() -> None:
@@ -440,8 +442,8 @@ def test_a_low_end_of_zero_is_explained_where_the_p_value_is_small(low: float, p
     summary = calibrant.evaluate(scores, rng.random(300) < scores, measures=["ece"], n_resamples=0).to_dict()
     summary["estimates"]["ece"] |= {"low": low, "p_value": p}
     sentence = (
-        "ECE: the interval begins at 0 although p is small: the lower end is a conservative bound near 0, and above 0 "
-        "only for p ≤ 0.025"
+        "ECE: the lower end of the CI is 0 although p is small, because it is conservative, and above 0 only for "
+        "p ≤ 0.025"
     )
     assert (sentence in read(html.page(summary)).text) == explained
 
@@ -463,14 +465,14 @@ def test_every_measure_without_an_interval_says_why_in_its_row() -> None:
             assert (
                 cells
                 == [part.method.split(";")[0]]
-                == ["no interval: none is known for this measure's mean over classes"]
+                == ["no interval: none is known for the mean of this measure over classes"]
             )
         else:
             assert len(cells) == 4
             assert " – " in cells[0]
     labels = ", ".join(found.descriptions[key].label for key in bare)
     assert f"{labels}: {found['ks'].method}" in page.text
-    assert found["ks"].method.endswith("; judge one class at a time")
+    assert found["ks"].method.endswith("; evaluate one class at a time")
 
 
 # ---------------------------------------------------------------- long lists of groups, and dates
@@ -511,14 +513,15 @@ def test_a_page_has_a_date_only_if_it_is_given(report: calibrant.Report, tmp_pat
     headline = next(i for i, text in enumerate(page.text) if text.startswith("900 predictions"))
     assert page.text.index("23 November <2026>") < headline
     line = '<p class="soft">{}</p>\n'
-    assert dated.replace(line.format("23 November &lt;2026&gt;"), "") == plain
+    running = "23 November \\00003c 2026\\00003e  \\0000b7  calibrant"  # the head of each sheet of paper
+    assert dated.replace(line.format("23 November &lt;2026&gt;"), "").replace(running, "calibrant") == plain
     compared = calibrant.compare([0.2, 0.4, 0.7], [0.3, 0.3, 0.9], [0, 1, 1])
     for result in (report, compared):
         assert line.format("today") in result.to_html(tmp_path / "p.html", date="today").read_text(encoding="utf-8")
 
 
 def test_a_page_has_margins_on_paper_and_a_cell_of_a_notebook_changes_none(report: calibrant.Report) -> None:
-    assert "@page { margin: 15mm; }" in html.page(report.to_dict())
+    assert "@page { margin: 18mm 15mm 15mm;" in html.page(report.to_dict())
     assert "@page" not in report._repr_html_()
 
 
@@ -596,7 +599,7 @@ def test_without_intervals_there_are_values_alone() -> None:
     probs, targets = classes(300, 3)
     page = read(html.page(calibrant.evaluate(probs, targets, level=None).to_dict()))
     table = next(own for own in page.tables if own[0][0] == "measure")
-    assert table[0] == ["measure", "value"]
+    assert table[0] == ["measure", "estimate"]
     assert page.all("input", type="radio") == []
     assert page.all("path", of="whisker") == []
     assert page.files()["reliability-diagram.csv"][0].keys() == {
@@ -647,11 +650,11 @@ def test_an_infinite_log_loss_is_said_and_stands_in_the_file() -> None:
     table = next(own for own in page.tables if own[0][0] == "measure")
     assert next(row for row in table if row[0] == "log loss")[1:] == [
         "inf",
-        "no interval: infinite: an outcome that happened had probability 0",
+        "no interval: infinite: an observed outcome had predicted probability 0",
     ]
     rows = page.files()["measures.csv"]
     assert next(row for row in rows if row["measure"] == "nll")["value"] == "inf"
-    assert "infinite because of 20 rows with probability 0" in "".join(page.text)
+    assert "log loss is infinite: 20 observed outcomes had predicted probability 0" in "".join(page.text)
 
 
 def test_weights_are_written_as_they_are() -> None:
@@ -662,7 +665,7 @@ def test_weights_are_written_as_they_are() -> None:
     page = read(html.page(found.to_dict()))
     assert any(f": weight {found.diagram.counts[0]:,.1f} (" in title for title in page.titles)
     assert "larger: more weight" in "".join(page.text)
-    assert "weight: happened (up)" in "".join(page.text)
+    assert "weight: events (up), non-events (down)" in "".join(page.text)
 
 
 @pytest.mark.parametrize("notion", ["classwise", "top-label", "multilabel"])
@@ -676,26 +679,26 @@ def test_weights_of_classes_are_not_called_rows(notion: Any) -> None:
         source = html.page(found.to_dict())
         page = read(source)
         text = " ".join("".join(page.text).split())
-        assert f"Larger points: more {word} (2 %" in text
+        assert f"Larger points have more {word} (steps at 2 %" in text
         assert found.classwise is not None
         support = found.classwise.supports[0]
         said = f"weight {support:,.1f}" if weights is not None else f"; {support:.0f}"
         assert f"{said} of this {kind}" in text
         assert f"{word} of it" in text
         assert f">most {word}</option>" in source
-        assert f'score</th><th scope="col">{word}</th><th scope="col">claimed' in source
-        assert ("their weight" in text) == (weights is not None)
+        assert f'score</th><th scope="col">{word}</th><th scope="col">predicted' in source
+        assert ("total weight" in text) == (weights is not None)
 
 
 @pytest.mark.parametrize(
     ("n", "rows", "said"),
     [
         (90, 10, "9 groups, none with enough rows for a test."),
-        (900, 900, "1 group, 1 with enough rows for a test. Miscalibrated: 0."),
+        (900, 900, "1 group, 1 with enough rows for a test. Evidence of miscalibration: 0."),
         (
             900,
             450,
-            "2 groups, 2 with enough rows for a test. Miscalibrated, after Holm's correction for 2 tests: 0, 1.",
+            "2 groups, 2 with enough rows for a test. Evidence of miscalibration after Holm correction: 0, 1.",
         ),
     ],
 )
@@ -712,8 +715,8 @@ def test_the_weight_of_the_rows_is_said_where_it_is_not_their_number() -> None:
         "".join(read(html.page(calibrant.evaluate(probs, targets, weights=w, n_resamples=0).to_dict())).text)
         for w in (None, np.tile([2.0, 3.0], 150))
     )
-    assert "their weight" not in plain
-    assert "their weight750" in weighted
+    assert "total weight" not in plain
+    assert "total weight750" in weighted
 
 
 def test_a_class_that_never_happened_says_so_beside_its_predictions() -> None:
@@ -741,8 +744,8 @@ def test_classes_and_groups_that_stand_out_are_marked_in_shape_and_words() -> No
     tiles = [own for own in page.all("li") if "data-error" in own]
     assert {own["data-name"] for own in tiles if own.get("class") == "found"} == marked
     said = [text for text in page.text if "of this class" in text]
-    assert sum(text.endswith("; ◆\N{NO-BREAK SPACE}miscalibrated") for text in said) == len(marked)
-    assert f"Miscalibrated after Holm's correction for 5 classes: {len(marked)}, marked ◆." in page.text
+    assert sum(text.endswith("; ◆\N{NO-BREAK SPACE}evidence of miscalibration") for text in said) == len(marked)
+    assert f"Evidence of miscalibration after Holm correction: {len(marked)} of 5 classes, marked ◆." in page.text
     table = next(own for own in page.tables if own[0][0] == "class")
     assert table[0] == ["class", "rows of it", "ECE", "p adjusted"]
     rows = page.files()["classes.csv"]
@@ -755,7 +758,7 @@ def test_classes_and_groups_that_stand_out_are_marked_in_shape_and_words() -> No
     assert 0 < len(bold) == len(called)
     heads = [row[-1] for own in page.tables if own[0][0] == "group" for row in own[:1]]
     assert heads == ["p adjusted"]
-    assert "called out by one test of mean, spread and ECE" in "".join(page.text)
+    assert "by one test of calibration in the large, the calibration slope and the ECE" in "".join(page.text)
     tip = next(title for title in page.titles if title.startswith("0: ") and "p adjusted" in title)
     assert f"p adjusted {summary['groups'][0]['adjusted_p_value']:.3f}" in tip.replace("< 0.001", "0.000")
 
@@ -767,11 +770,12 @@ def test_the_tolerance_and_the_verdict_are_among_the_settings_of_the_page() -> N
     page = read(html.page(calibrant.evaluate(p, y, tolerance=0.2, n_resamples=0).to_dict()))
     text = "".join(page.text)
     assert "toleranceECE: up to 0.2" in text
-    assert "verdictThe test of calibration. Cauchy combination of mean, spread, ECE; closed form." in text
-    assert page.all("section", of="verdict")[0]["class"].split() == ["verdict"]
-    assert "Below the tolerance of 0.2: the ECE is at most " in text
+    assert "testThe test of calibration. Cauchy combination of mean, spread, ECE; closed form." in text
+    assert page.all("h2", of="verdict")[0]["class"].split() == ["verdict", "good"]
+    assert "Within the tolerance of 0.2" in page.text
+    assert "ECE is within the tolerance of 0.2: upper 95\N{NO-BREAK SPACE}% confidence bound " in text
     above = read(html.page(calibrant.evaluate(p**2, y, tolerance=0.01, n_resamples=0).to_dict()))
-    assert above.all("section", of="verdict")[0]["class"].split() == ["verdict", "found"]
+    assert above.all("h2", of="verdict")[0]["class"].split() == ["verdict", "bad"]
     compared = calibrant.compare({"a": p, "b": p**2}, y, tolerance=0.01)
     text = "".join(read(html.page(compared.to_dict())).text)
     assert "toleranceECE of the second model minus that of the first: up to 0.01" in text
@@ -792,16 +796,18 @@ def test_without_intervals_no_picture_claims_a_test() -> None:
     text = html.page(calibrant.evaluate(probs, targets, level=None).to_dict())
     assert "◆" not in text
     assert "p adjusted" not in text
-    assert "outside noise" not in text
+    assert "outside the consistency band" not in text
     assert "if calibrated" not in text
-    assert "Grey is" not in text
+    assert "calibrated: " not in text
+    assert "Grey: consistency band" not in text
 
 
 def test_a_cell_holds_the_worst_classes_alone() -> None:
     probs, targets = classes(2_000, 40)
     cell = read(calibrant.evaluate(probs, targets, n_resamples=0)._repr_html_())
-    table = next(own for own in cell.tables if own[0][0] == "class")
-    assert len(table) == 13
+    listed, rest = (own for own in cell.tables if own[0][0] == "class")
+    assert (len(listed), len(rest)) == (1 + 8, 1 + 4)
+    assert listed[0] == rest[0]
     assert "classes.csv" not in cell.files()
 
 
@@ -814,9 +820,9 @@ def test_many_groups_and_classes_are_cut_in_the_picture_alone(monkeypatch: pytes
     page = read(html.page(found.to_dict()))
     assert len([own for own in page.all("li") if "data-error" in own]) == 5
     text = "".join(page.text)
-    assert "the 5 with the largest errors; the tables have all" in text
+    assert "The 5 classes with the largest errors, each by its own probability; the tables contain all." in text
     assert len(page.files()["classes.csv"]) == 8
-    assert "The 3 worst groups; the page lists the other 4, too." in text
+    assert "The 3 groups with the most evidence are drawn; the other 4 are listed." in text
     assert len(page.files()["groups.csv"]) == 7
     listed = [[row[0] for row in table[1:]] for table in page.tables if table[0][0] == "group"]
     groups = sorted(found.groups, key=lambda group: (group.p_value, -group.ece.value))
@@ -853,7 +859,7 @@ def test_a_comparison_of_two_names_the_pair_once_below_the_models() -> None:
     page = read(html.page(sharpened(3.0, 2.0).to_dict()))
     assert "Differences: m0 − m1" in page.text
     assert sum("m0 − m1" in text for text in page.text) == 1
-    assert page.tables[-1][0] == ["measure", "difference", "95 % interval", "remark"]
+    assert page.tables[-1][0] == ["measure", "difference", "95 % CI", "remark"]
     several = read(html.page(sharpened(3.0, 2.0, 1.0).to_dict()))
     names = [row[0] for row in several.tables[-1][1:]]
     assert names == [name for pair in ("m0 − m1", "m0 − m2", "m1 − m2") for name in (pair, "", "", "", "")]
@@ -864,7 +870,7 @@ def test_a_better_second_model_is_good_news_and_a_worse_one_is_not() -> None:
     for powers, warns in (((3.0, 2.0), False), ((2.0, 3.0), True), ((1.0, 1.01), False)):
         found = sharpened(*powers)
         page = read(html.page(found.to_dict()))
-        assert ("found" in page.all("section", of="verdict")[0]["class"].split()) == warns
+        assert ("bad" in page.all("h2", of="verdict")[0]["class"].split()) == warns
         rows = [row for chart in html._comparison(found.to_dict())["charts"] for row in chart["chart"]["rows"]]
         assert {row["good"] for row in rows if row["marked"]} == (set() if powers[1] == 1.01 else {not warns})
         looks = [own["class"].split() for own in page.all("path", of="dot")][-len([r for r in rows if r["marked"]]) :]
@@ -874,14 +880,14 @@ def test_a_better_second_model_is_good_news_and_a_worse_one_is_not() -> None:
 @pytest.mark.parametrize(
     ("powers", "sentence"),
     [
-        ((3.0, 2.0), "Both models are miscalibrated: "),
-        ((3.0, 2.0, 4.0), "All 3 models are miscalibrated: "),
+        ((3.0, 2.0), "Both models show evidence of miscalibration: "),
+        ((3.0, 2.0, 4.0), "All 3 models show evidence of miscalibration: "),
         ((3.0, 1.0), None),
     ],
 )
 def test_a_comparison_says_if_every_model_is_miscalibrated(powers: tuple[float, ...], sentence: str | None) -> None:
     found = sharpened(*powers)
-    said = [own for own in found.verdict() if "models are miscalibrated: " in own]
+    said = [own for own in found.verdict() if "models show evidence of miscalibration: " in own]
     assert [own.partition(": ")[0] + ": " for own in said] == ([] if sentence is None else [sentence])
     shown = " ".join(read(html.page(found.to_dict())).text).replace("\N{NO-BREAK SPACE}", " ")
     assert all(own in shown for own in said)
@@ -896,8 +902,8 @@ def test_the_verdict_of_a_comparison_stands_out_where_a_model_is_worse(
     rng = np.random.default_rng(7)
     p = rng.random(4_000)
     found = calibrant.compare({"a": p, "b": p**power}, rng.random(4_000) < p, tolerance=tolerance)
-    (section,) = read(html.page(found.to_dict())).all("section", of="verdict")
-    assert ("found" in section["class"].split()) == marked
+    (section,) = read(html.page(found.to_dict())).all("h2", of="verdict")
+    assert ("bad" in section["class"].split()) == marked
 
 
 def test_the_method_of_a_difference_is_that_of_a_pair_that_has_it() -> None:

@@ -82,13 +82,13 @@ def test_a_report_has_its_verdict_its_measures_and_how_it_was_computed() -> None
     assert f"**{first.replace('<', '&lt;')}**" in source
     assert all(f"\n- {sentence}\n" in source for sentence in others)
     head, *rows = cells(source)
-    assert head == ["measure", "value", "95 % interval", "noise", "up to", "p"]
+    assert head == ["measure", "estimate", "95 % CI", "calibrated: mean", "calibrated: 95 % below", "p"]
     by_label = {row[0]: row[1:] for row in rows}
     assert set(by_label) == {"ECE", "smooth ECE", "Brier score", "Brier skill", "log loss", "accuracy"}
     ece = result["ece"]
     assert by_label["ECE"][:2] == [f"{ece.value:.4f}", f"{ece.low:.4f} – {ece.high:.4f}"]
     assert source.count("<details>") == source.count("</details>") == 1
-    assert "\n- rows judged: 900\n" in source
+    assert "\n- predictions: 900\n" in source
     assert "\n- bins: 15, " in source
     assert "MCE" not in source
     assert result.to_markdown().startswith("## Calibration report\n")
@@ -102,11 +102,11 @@ def test_measures_chosen_by_name_and_all_measures_are_listed() -> None:
     assert len(shown_keys) > 12
     labels = [result.descriptions[key].label for key in shown_keys]
     assert [row[0] for row in cells(complete)[1:]] == labels
-    assert "MCE (bins of 30 rows): the worst is bin" in complete
+    assert "MCE (bins of 30 rows): largest in the bin " in complete
 
 
 def test_a_report_without_intervals() -> None:
-    assert cells(report(level=None).to_markdown())[0] == ["measure", "value"]
+    assert cells(report(level=None).to_markdown())[0] == ["measure", "estimate"]
 
 
 def test_of_many_groups_the_worst_twenty_are_listed() -> None:
@@ -126,7 +126,7 @@ def test_of_many_groups_the_worst_twenty_are_listed() -> None:
     assert {name.removeprefix("◆ ") for name in listed if name.startswith("◆")} == set(marked)
     expected = sorted(result.groups, key=lambda group: (group.p_value, -group.ece.value))[:20]
     assert [name.removeprefix("◆ ") for name in listed] == [group.name for group in expected]
-    assert f"◆ miscalibrated after Holm's correction for 120 groups: {len(marked)}" in source
+    assert f"◆ evidence of miscalibration after Holm correction: {len(marked)} of 120 groups" in source
     few = calibrant.evaluate(probs[:4000], [0, 1] * 2000, groups=labels[:4000], n_resamples=0).to_markdown()
     assert "\n### Groups\n" in few
     assert [row[0].removeprefix("◆ ") for row in cells(few)[-80:]] == [str(k) for k in range(80)]
@@ -148,12 +148,12 @@ def test_a_comparison() -> None:
     source = result.to_markdown()
     assert source.startswith("## Comparison of models\n\n**new is better calibrated than old (p &lt; 0.001)")
     rows = cells(source)
-    assert rows[0][:3] == ["model", "squared CE", "ECE"]
+    assert rows[0][:3] == ["model", "debiased squared CE", "ECE"]
     assert rows[1][0] == "old"
     assert rows[1][2] == f"{result.models['old']['ece']:.4f}"
     assert "\n### old minus new\n" in source
-    assert rows[3] == ["measure", "difference", "95 % interval", "remark"]
-    assert [row[0] for row in rows[4:6]] == ["squared CE", "ECE"]
+    assert rows[3] == ["measure", "difference", "95 % CI", "remark"]
+    assert [row[0] for row in rows[4:6]] == ["debiased squared CE", "ECE"]
     assert "| --- | ---: | ---: | --- |" in source
 
 

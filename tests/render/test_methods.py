@@ -17,6 +17,8 @@ from calibrant import CalibrationSketch, ReliabilityTable
 from calibrant.cli import main
 from calibrant.measures import MEASURES, Measure
 from calibrant.measures.profiles import PROFILES
+from calibrant.render import methods
+from calibrant.render.markdown import text
 from calibrant.render.words import shown_estimates
 from calibrant.report.report import Report
 
@@ -57,59 +59,70 @@ FRACTIONS = {"weights": np.where(np.arange(N) < 3, 0.0, 0.3 + SCORES)}
     ("report", "sentence"),
     [
         (lambda: event(), f"Calibration was evaluated with calibrant {version('calibrant')} on 400 predictions."),
-        (lambda: event(), f"judged event is outcome = 1; it happened in {OUTCOMES.sum()} rows ("),
-        (lambda: event(), "The scores were passed as probabilities."),
-        (lambda: of_classes(), "on 400 predictions of 3 classes. The judged event is whether the predicted class"),
-        (lambda: of_classes(notion="classwise"), "The judged event is each class separately, by its own probability"),
-        (lambda: calibrant.evaluate(np.log(CLASSES), LABELS, logits=True, level=None), "probabilities by the softmax."),
+        (lambda: event(), f"evaluated event is outcome = 1; it was observed in {OUTCOMES.sum()} rows ("),
+        (lambda: of_classes(), "on 400 predictions of 3 classes. The evaluated event is the predicted class"),
+        (
+            lambda: of_classes(notion="classwise"),
+            "The evaluated event is each class separately, by its own probability",
+        ),
+        (
+            lambda: calibrant.evaluate(np.log(CLASSES), LABELS, logits=True, level=None),
+            "to probabilities by the softmax.",
+        ),
         (
             lambda: calibrant.evaluate(np.log(SCORES + 0.01), OUTCOMES, logits=True, level=None),
-            "The scores were passed as logits, made probabilities by the logistic function.",
+            "Logits were transformed to probabilities by the logistic function.",
         ),
-        (lambda: calibrant.evaluate(TABLE, level=None), "The predictions came as a table"),
-        (lambda: calibrant.evaluate(sketch(), level=None), "The predictions came as a sketch"),
-        (lambda: event(**DOUBLE), "Rows have weights, 800 in all: each counts as that many equal rows."),
+        (lambda: calibrant.evaluate(TABLE, level=None), "The predictions were summarised as a table"),
+        (lambda: calibrant.evaluate(sketch(), level=None), "The predictions were summarised as a sketch"),
+        (lambda: event(**DOUBLE), "Rows have weights with a total of 800; a row counts as that many equal rows."),
         (lambda: event(**FRACTIONS), "variances use sums of squared weights"),
         (lambda: event(**FRACTIONS), "3 rows of weight 0 were left out."),
         (lambda: of_classes(targets=missing(), ignore_index=-1), "5 rows without a target were left out."),
-        (lambda: event(), "Rows were taken as independent of each other."),
+        (lambda: event(), "Rows were assumed to be independent."),
         (lambda: event(clusters=np.arange(N) // 4), "The rows are in 100 clusters, the largest with 1 % of them."),
         (lambda: event(clusters=np.arange(N) // 4), "a normal multiplier for each cluster"),
-        (lambda: event(clusters=np.arange(N)), "Each row was a cluster of its own"),
+        (lambda: event(clusters=np.arange(N)), "Each cluster has one row, so rows were assumed to be independent."),
         (lambda: event(clusters=np.maximum(np.arange(N), 20)), "pooled at random into 256 buckets"),
         (lambda: event(n_bins=7), "over 7 bins of equal width, weighted by their rows (Naeini et al. 2015)."),
-        (lambda: event(n_bins=7), "over 7 bins of equal mass (Nguyen and O'Connor 2015)."),
-        (lambda: event(), "Confidence intervals are of 95 %, each for one number by itself."),
-        (lambda: event(level=0.9), "Confidence intervals are of 90 %"),
+        (lambda: event(n_bins=7), "over 7 bins of equal frequency (Nguyen and O'Connor 2015)."),
+        (lambda: event(), "Confidence intervals have a level of 95 %, each for one measure."),
+        (lambda: event(level=0.9), "Confidence intervals have a level of 90 %"),
         (lambda: event(level=None), "No confidence intervals were computed."),
-        (lambda: event(), "central limit theorem (the mean confidence, the mean gap, the Brier score"),
-        (lambda: event(measures=["kuiper"]), "There is no interval of the Kuiper error: none for a range"),
-        (lambda: event(), "from 20 samples of outcomes drawn from the scores (the ECE, the adaptive ECE"),
+        (lambda: event(), "central limit theorem (the mean prediction, the mean difference, the Brier score"),
+        (lambda: event(measures=["kuiper"]), "There is no interval for the Kuiper error: none is known for the range"),
+        (
+            lambda: event(),
+            "from 20 simulated data sets with outcomes drawn from the predicted probabilities (the ECE, the",
+        ),
         (lambda: event(n_resamples=0), "its p-value is in closed form."),
-        (lambda: event(), "its p-value is from 20 samples of outcomes drawn from the scores."),
-        (lambda: event(), "the Cauchy combination (Liu and Xie 2020) of tests of the mean, the spread and the ECE;"),
+        (lambda: event(), "its p-value is from 20 simulated data sets with outcomes drawn from the predicted"),
+        (lambda: event(), "the Cauchy combination (Liu and Xie 2020) of tests of calibration in the large, the calib"),
         (
             lambda: calibrant.evaluate([0.5] * N, OUTCOMES, n_resamples=20),
-            "the Cauchy combination (Liu and Xie 2020) of tests of the mean and the ECE;",
+            "the Cauchy combination (Liu and Xie 2020) of tests of calibration in the large and the ECE;",
         ),
-        (lambda: of_classes(notion="classwise"), "Calibration was tested by a test of the ECE over all classes;"),
-        (lambda: event(), "Random draws have the seed 0."),
-        (lambda: event(rng=7), "Random draws have the seed 7."),
-        (lambda: event(rng=np.random.default_rng(0)), "Random draws have a seed from the caller's generator."),
-        (lambda: event(tolerance=0.02), "Whether the ECE is below 0.02 was decided by its one-sided 95 % bounds."),
-        (lambda: event(), "pointwise 95 % band from 20 samples of outcomes drawn from the fit."),
+        (lambda: of_classes(notion="classwise"), "The test of calibration is a test of the ECE over all classes;"),
+        (lambda: event(), "The random seed is 0."),
+        (lambda: event(rng=7), "The random seed is 7."),
+        (lambda: event(rng=np.random.default_rng(0)), "The random seed is that of the caller's generator."),
+        (lambda: event(tolerance=0.02), "the ECE is below 0.02 was tested with its one-sided 95 % confidence bounds."),
+        (lambda: event(), "pointwise 95 % band from 20 simulated data sets with outcomes drawn from the fitted"),
         (lambda: event(bands="simultaneous"), "a simultaneous 95 % band (Dimitriadis et al. 2023)."),
         (lambda: event(n_resamples=0), "(CORP, Dimitriadis et al. 2021) has no confidence band."),
         (lambda: event(profile="clinical"), "Net benefit was computed at 99 thresholds from 0.01 to 0.99"),
         (lambda: event(profile="forecast"), "The Murphy curve is the mean elementary score at 99 thresholds"),
-        (lambda: event(groups=GROUPS), "Each of 2 groups was judged by itself. The same test was made in 2 of them"),
+        (
+            lambda: event(groups=GROUPS),
+            "Each of 2 groups was evaluated separately. The test was repeated in the 2 groups",
+        ),
         (
             lambda: event(groups=GROUPS, profile="clinical"),
             "the O:E ratio, the calibration slope and the AUROC were tested by Coch",
         ),
         (lambda: of_classes(notion="classwise"), "combined by the mean ("),
         (lambda: of_classes(notion="classwise"), "the root mean square (the RMSCE)"),
-        (lambda: of_classes(), "Each class was tested by its own ECE, with Holm's correction (1979)"),
+        (lambda: of_classes(), "The ECE of each class was tested, with Holm's (1979) correction"),
     ],
 )
 def test_each_choice_is_in_the_paragraph(report: Any, sentence: str) -> None:
@@ -175,7 +188,7 @@ def test_every_measure_has_its_sentence() -> None:
 
 def test_a_measure_without_a_value_says_why() -> None:
     text = calibrant.evaluate([0.2, 0.8], [0, 1], measures=["ece", "mce"], level=None).methods
-    assert "There is no value of the MCE: no bin holds 30 rows." in text
+    assert "There is no value for the MCE: no bin has 30 rows." in text
 
 
 def test_what_was_not_computed_is_not_mentioned() -> None:
@@ -185,22 +198,54 @@ def test_what_was_not_computed_is_not_mentioned() -> None:
 
 
 def test_the_clinical_report_shows_it_and_others_do_not() -> None:
+    """The terminal has the short paragraph; Markdown has both."""
     for profile in PROFILES:
         report = event(profile=profile)
-        flat = " ".join(str(report).split())
-        assert (report.methods in flat) == (profile == "clinical")
-        assert ("### For the methods section" in report.to_markdown()) == (profile == "clinical")
+        flat, said = " ".join(str(report).split()), report.to_markdown()
+        clinical = profile == "clinical"
+        assert (report.to_dict()["methods_brief"] in flat) == clinical
+        assert ("the full paragraph: --html or --json, or report.methods in Python" in flat) == clinical
+        assert ("### Methods" in said) == clinical
+        assert (text(report.methods) in said) == (text(report.to_dict()["methods_brief"]) in said) == clinical
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(
+    "make",
+    [
+        event,
+        lambda **options: event(**options, n_resamples=0, level=None),
+        lambda **options: event(**options, groups=GROUPS, clusters=np.arange(N) // 4, weights=1 + SCORES),
+        lambda **options: of_classes(**options, groups=GROUPS, clusters=np.arange(N) // 4, weights=1 + SCORES),
+        lambda **options: of_classes(**options, notion="classwise", groups=GROUPS, weights=np.full(N, 2)),
+    ],
+    ids=["event", "values", "event, all", "top label, all", "classwise"],
+)
+def test_the_short_paragraph_has_at_most_120_words(make: Any, profile: str) -> None:
+    summary = make(profile=profile).to_dict()
+    brief = summary["methods_brief"]
+    assert brief == methods.brief(summary)
+    assert len(brief.split()) <= 120
+    assert brief.startswith("We evaluated the calibration of 400 predictions")
+    assert version("calibrant") in brief
+    assert ("confidence intervals" in brief) == (summary["level"] is not None)
+    assert ("within 100 clusters" in brief) == (summary["clusters"] is not None)
+    assert ("repeated in 2 groups, with Holm's correction" in brief) == bool(summary["groups"])
+    assert ("reliability diagram has 15 bins" in brief) == (summary["diagram"] is not None)
+    assert not re.search(r"\bNone\b|\bnan\b|[{}]|\.\.|  ", brief)
+    assert json.loads(make(profile=profile).to_json())["methods_brief"] == brief
 
 
 def test_the_page_shows_it_as_text(tmp_path: Any) -> None:
     own = Measure(name="own", label="<b>my</b> & error", meaning="<script>", value=lambda _: 0.25)
     report = event(profile="clinical", measures=["ece", own])
     page = report.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert ">Methods<" in page
     assert escape(report.methods, quote=False) in page.replace("&#39;", "'").replace("&#34;", '"')
     assert "<b>my</b>" not in page
     assert "<b>my</b>" not in report.to_markdown()
     plain = event(level=None).to_html(tmp_path / "plain.html").read_text(encoding="utf-8")
-    assert "For the methods section" not in plain
+    assert ">Methods<" not in plain
 
 
 def test_reports_on_groups_have_theirs_and_the_dictionary_has_one() -> None:
@@ -216,8 +261,8 @@ def test_the_command_names_the_event_and_the_condition(tmp_path: Any) -> None:
     arguments = ["report", str(path), "--score", "risk", "--outcome", "died", "--profile", "clinical"]
     done = CliRunner().invoke(main, [*arguments, "--where", "part = 1", "--json", "-", "--n-resamples", "20"])
     text = json.loads(done.stdout)["methods"]
-    assert "The judged event is died = 1; it happened in" in text
-    assert "Only rows with part = 1 were read." in text
+    assert "The evaluated event is died = 1; it was observed in" in text
+    assert "Only rows with part = 1 were used." in text
     assert "on 200 predictions" in text
     shown = CliRunner().invoke(main, [*arguments, "--where", "part = 1", "--n-resamples", "20"]).stdout
-    assert "The judged event is died = 1" in " ".join(shown.split())
+    assert "(event: died = 1, observed frequency" in " ".join(shown.split())

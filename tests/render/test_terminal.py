@@ -11,7 +11,7 @@ import pytest
 import calibrant
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import STANDARD
-from calibrant.render import comparison, terminal, words
+from calibrant.render import comparison, terminal, verdict, words
 from calibrant.render.style import Style
 
 FEW = {"n_resamples": 50}
@@ -74,14 +74,17 @@ def test_no_line_is_wider_than_the_terminal(name: str, complete: bool) -> None:
 
 def test_narrow_terminals_lose_the_noise_first_then_the_p_values() -> None:
     summary = REPORTS["miscalibrated"]().to_dict()
-    heads = {w: next(line for line in lines_of(text_of(summary, w)) if "95 % interval" in line) for w in (80, 60, 48)}
-    assert [("noise" in head, re.search(r" p$", head) is not None) for head in heads.values()] == [
+    heads = {
+        w: next(line for line in lines_of(text_of(summary, w)) if line.lstrip().startswith("estimate"))
+        for w in (80, 60, 48)
+    }
+    assert [("95 % below" in head, re.search(r" p$", head) is not None) for head in heads.values()] == [
         (True, True),
         (False, True),
         (False, False),
     ]
-    assert "what perfectly calibrated scores show" in " ".join(text_of(summary, 80).split())
-    assert "what perfectly calibrated scores show" not in " ".join(text_of(summary, 60).split())
+    assert "for a perfectly calibrated model with these predictions" in " ".join(text_of(summary, 80).split())
+    assert "for a perfectly calibrated model with these predictions" not in " ".join(text_of(summary, 60).split())
 
 
 def test_the_bars_shrink_then_the_gaps_and_then_the_bars_are_left_out() -> None:
@@ -90,24 +93,27 @@ def test_the_bars_shrink_then_the_gaps_and_then_the_bars_are_left_out() -> None:
     def scale(width: int) -> tuple[int, bool]:
         head = next(line for line in lines_of(text_of(summary, width)) if line.startswith("      score"))
         bar = re.search(r"   0( +)1$", head)
-        return (0 if bar is None else len(bar[1]) + 2), "gap" in head
+        return (0 if bar is None else len(bar[1]) + 2), "diff." in head
 
-    assert [scale(width) for width in (120, 80, 72, 71, 60, 55, 54)] == [
+    assert [scale(width) for width in (120, 80, 74, 73, 60, 57, 56, 51)] == [
         (40, True),
-        (28, True),
+        (26, True),
         (20, True),
         (26, False),
-        (15, False),
+        (13, False),
         (10, False),
         (0, True),
+        (0, False),
     ]
 
 
 def test_the_legend_explains_both_directions() -> None:
     summary = REPORTS["miscalibrated"]().to_dict()
-    assert "░┃ claimed too much (gap +)  ┃█ too little (gap -)" in text_of(summary)
-    assert "█ happened  ┃ claimed\n  ░┃ claimed too much  ┃█ claimed too little" in text_of(summary, 60)
-    assert "gap: claimed too much (+), too little (-)" in text_of(summary, 54)
+    legend = "█ observed  ┃ predicted  ░┃ overestimated (+)  ┃█ underestimated (-)"
+    assert legend in text_of(summary)
+    assert legend in " ".join(text_of(summary, 60).split()).replace(" ┃", "  ┃").replace(" ░", "  ░")
+    assert "diff.: predicted - observed" in text_of(summary, 54)
+    assert "diff." not in text_of(summary, 51)
 
 
 # ---------------------------------------------------------------- which measures
@@ -126,12 +132,12 @@ def test_a_profile_shows_the_key_measures_and_says_how_many_others_there_are() -
         "ECE",
         "smooth ECE",
         "Brier score",
-        "Brier, judged event",
+        "Brier score (event)",
         "Brier skill",
         "log loss",
         "accuracy",
     ]
-    assert f"{len(of_profile(STANDARD)) - 7} more measures: --all, in Python report.to_dict()" in str(report)
+    assert f"{len(of_profile(STANDARD)) - 7} more measures: add --all, or use report.to_dict() in Python" in str(report)
     whole = text_of(report.to_dict(), complete=True)
     assert shown_labels(whole) == [measure.label for measure in of_profile(STANDARD)]
     assert "more measure" not in whole
@@ -139,16 +145,16 @@ def test_a_profile_shows_the_key_measures_and_says_how_many_others_there_are() -
 
 def test_measures_that_were_asked_for_are_shown() -> None:
     report = calibrant.evaluate(*rows(), measures=("ks", "brier_event", "mean_gap"), **FEW)
-    assert shown_labels(str(report)) == ["KS error", "Brier, judged event", "mean gap"]
+    assert shown_labels(str(report)) == ["KS error", "Brier score (event)", "mean difference"]
     assert "more measure" not in str(report)
     assert shown_labels(str(REPORTS["a tolerance"]()))[-1] == "RMSCE"  # the tolerance is about it
 
 
 def test_the_brier_score_of_the_event_is_shown_where_it_differs() -> None:
     for name, differs in (("one event", False), ("classes", True), ("each class", True)):
-        assert ("Brier, judged event" in str(REPORTS[name]())) == differs
+        assert ("Brier score (event)" in str(REPORTS[name]())) == differs
     table = calibrant.ReliabilityTable.from_scores(*rows())
-    assert "Brier, judged event" not in str(calibrant.evaluate(table, level=None))
+    assert "Brier score (event)" not in str(calibrant.evaluate(table, level=None))
 
 
 def test_a_low_end_of_0_beside_a_small_p_value_is_explained() -> None:
@@ -156,37 +162,45 @@ def test_a_low_end_of_0_beside_a_small_p_value_is_explained() -> None:
     assert report["ece"].low == 0
     assert 0.025 < report["ece"].p_value <= 0.05  # between the levels of the interval's end and of the test
     said = " ".join(str(report).split())
-    assert "ECE: the interval begins at 0 although p is small: the lower end is a conservative bound near 0" in said
-    assert "above 0 only for p ≤ 0.025" in said
-    assert "begins at 0" not in str(REPORTS["one event"]())
+    why = "because it is conservative, and above 0 only for p ≤ 0.025"
+    assert f"ECE: the lower end of the CI is 0 although p is small, {why}" in said
+    assert "the lower end of the CI is 0" not in str(REPORTS["one event"]())
 
 
 # ---------------------------------------------------------------- colours
 
 
 @pytest.mark.parametrize(
-    ("options", "tilt", "colour", "claim"),
+    ("options", "tilt", "colours", "claim"),
     [
-        ({}, 1.0, 32, "No evidence of miscalibration at this N"),
-        ({}, 2.0, 31, "Miscalibrated"),
-        ({"tolerance": 0.2}, 1.0, 32, "Below the tolerance of 0.2:"),
-        ({"tolerance": 0.01}, 2.0, 31, "Above the tolerance of 0.01:"),
-        ({"tolerance": 0.03}, 1.0, 33, "Not decided whether the ECE is below the tolerance of 0.03:"),
+        ({}, 2.0, [31], "Evidence of miscalibration (p ≤ 0.020)."),
+        ({"tolerance": 0.2}, 1.0, [32], "ECE is within the tolerance of 0.2:"),
+        ({"tolerance": 0.01}, 2.0, [31, 31], "ECE exceeds the tolerance of 0.01:"),
+        ({"tolerance": 0.03}, 1.0, [33], "Inconclusive for a tolerance of 0.03:"),
     ],
 )
-def test_the_verdict_has_a_colour(options: dict[str, float], tilt: float, colour: int, claim: str) -> None:
+def test_the_verdict_has_a_colour(options: dict[str, float], tilt: float, colours: list[int], claim: str) -> None:
     summary = calibrant.evaluate(*rows(tilt=tilt), **options, **FEW).to_dict()
     said = terminal.render(summary, style=Style(colour=True))
-    assert f"  \x1b[1;{colour}m{claim}" in said
-    assert len(re.findall(r"\x1b\[1;3\dm", said)) == 1  # later sentences explain
+    assert f"  \x1b[1;{colours[-1]}m{claim}\x1b[0m" in said
+    assert re.findall(r"\x1b\[1;(3\d)m", said) == [str(colour) for colour in colours]  # other sentences explain
     assert "\x1b" not in terminal.render(summary, style=Style())
     assert re.sub(r"\x1b\[[\d;]*m", "", said) == terminal.render(summary, style=Style())
+
+
+def test_no_evidence_has_no_colour() -> None:
+    """It is no good news without a tolerance: few rows give it, too."""
+    said = terminal.render(REPORTS["one event"]().to_dict(), style=Style(colour=True))
+    assert "\n  No evidence of miscalibration (p = " in said
+    assert not re.search(r"\x1b\[1;3\dm", said)
 
 
 def test_warnings_are_yellow() -> None:
     p = np.full(400, 0.01)
     summary = calibrant.evaluate(p, np.arange(400) < 4, **FEW).to_dict()
-    assert "\x1b[1;33mCaution:\x1b[0m 4 rows" in terminal.render(summary, style=Style(colour=True))
+    assert "\x1b[1;33mToo little data for reliable inference:\x1b[0m 4 events, fewer than 15." in terminal.render(
+        summary, style=Style(colour=True)
+    )
 
 
 # ---------------------------------------------------------------- weights, groups
@@ -197,13 +211,13 @@ def test_weights_are_not_called_rows() -> None:
     weights = np.round(np.random.default_rng(1).uniform(0.5, 3, len(p)), 1)
     report = calibrant.evaluate(p, y, weights=weights, **FEW)
     said = text_of(report.to_dict(), complete=True)
-    assert f"600 predictions, weight {weights.sum():,.1f} · judged: outcome = 1" in said
+    assert f"600 predictions, weight {weights.sum():,.1f} (event: outcome = 1)" in said
     head = next(line for line in lines_of(said) if line.startswith("      score"))
     assert "weight" in head
     assert "rows" not in head
     first = weights[p <= 1 / 15].sum()
     assert re.search(rf"0\.000 – 0\.067 +{first:,.1f} ", said)
-    assert re.search(r"MCE \(bins of 30 rows\): the worst is bin .* with weight [\d.]+\n", said)
+    assert re.search(r"MCE \(bins of 30 rows\): largest in the bin .* with weight [\d.]+\n", said)
     assert "rows" in next(line for line in lines_of(str(REPORTS["one event"]())) if line.startswith("      score"))
 
 
@@ -216,18 +230,19 @@ def test_weights_are_not_called_rows_where_every_class_is_judged(notion: Any) ->
     report = calibrant.evaluate(probs, targets, notion=notion, weights=weights, **FEW)
     for said in (str(report), report.to_markdown()):
         kind = "classes" if notion == "classwise" else "labels"
-        assert f"400 predictions of 3 {kind}, weight {weights.sum():,.1f} · judged: each" in said
-    head = next(line for line in lines_of(str(report)) if line.startswith("  class "))
+        assert f"400 predictions, 3 {kind}, weight {weights.sum():,.1f} (event: each" in said
+    column = f"  {'class' if notion == 'classwise' else 'label'} "
+    head = next(line for line in lines_of(str(report)) if line.startswith(column))
     assert "weight" in head
     assert "rows" not in head
     plain = calibrant.evaluate(probs, targets, notion=notion, weights=np.full(400, 2), **FEW)
-    assert "rows" in next(line for line in lines_of(str(plain)) if line.startswith("  class "))
+    assert "rows" in next(line for line in lines_of(str(plain)) if line.startswith(column))
     assert "weight" not in str(plain)
     if notion == "multilabel":  # some labels are not known: rows have no single weight
         labels[:9, 1] = -1
         partly = calibrant.evaluate(probs, labels, notion=notion, weights=weights, ignore_index=-1, **FEW)
-        assert str(partly).startswith("400 predictions of 3 labels · judged")
-        assert "weight" in next(line for line in lines_of(str(partly)) if line.startswith("  class "))
+        assert str(partly).startswith("400 predictions, 3 labels (event: each label")
+        assert "weight" in next(line for line in lines_of(str(partly)) if line.startswith(column))
 
 
 @pytest.mark.parametrize(("number", "shown"), [(99, 99), (100, 20), (120, 20)])
@@ -245,9 +260,9 @@ def test_of_a_hundred_groups_the_worst_twenty_are_shown(number: int, shown: int)
     evidence = sorted(report.groups, key=lambda group: (group.p_value, -group.ece.value))
     assert listed == [group.name for group in evidence[:shown]]
     assert called <= set(listed)
-    assert f"The worst 20 of {number} groups" in said
-    assert f"the other {number - 20} groups: --json or --html, in Python report.groups" in said
-    assert f"miscalibrated after Holm's correction for {number} groups: {len(called)}" in said
+    assert f"Groups, the 20 with the most evidence of {number}" in said
+    assert f"for the other {number - 20} groups, use --json, --html, or report.groups in Python" in said
+    assert f"* evidence of miscalibration after Holm correction: {len(called)} of {number} groups" in said
     assert words.worst_groups({**report.to_dict(groups=False), "groups": []}) == []
 
 
@@ -257,7 +272,7 @@ def test_groups_without_a_test_say_why_below() -> None:
     said = str(calibrant.evaluate(p, y, groups=names, **FEW))
     assert re.search(r"^  small 0 .* –$", said, re.MULTILINE)
     flat = " ".join(said.split())
-    assert "– small 2, small 3, small 1 and 2 more: fewer than 30 rows: too few to say anything" in flat
+    assert "– small 2, small 3, small 1 and 2 more: fewer than 30 rows, too few for a test" in flat
 
 
 # ---------------------------------------------------------------- comparisons
@@ -285,12 +300,13 @@ def test_a_comparison_fits_the_terminal(tilts: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize(("tilts", "every"), [((0.5, 2.0), "Both"), ((0.5, 1.7, 2.0), "All 3")])
 def test_a_comparison_says_that_all_models_are_miscalibrated(tilts: tuple[float, ...], every: str) -> None:
-    said = comparison.verdict(compared(tilts))[-1]
-    names = ", ".join(rf"model of tilt {tilt} \(p < 0\.001, mostly the (mean|spread)\)" for tilt in tilts)
-    assert re.fullmatch(rf"{every} models are miscalibrated: {names}\.", said)
+    said = comparison.verdict(compared(tilts))[-2]
+    names = ", ".join(rf"model of tilt {tilt} \(p < 0\.001\)" for tilt in tilts)
+    assert re.fullmatch(rf"{every} models show evidence of miscalibration: {names}\.", said)
     one = comparison.verdict(compared((1.0, 2.0)))
-    assert re.fullmatch(r"model of tilt 1\.0 by itself: no evidence of miscalibration \(p = 0\.\d+\)\.", one[-2])
-    assert one[-1].startswith("model of tilt 2.0 by itself: miscalibrated (p < 0.001), mostly the ")
+    assert re.fullmatch(r"model of tilt 1\.0: no evidence of miscalibration \(p = 0\.\d+\)\.", one[-3])
+    assert one[-2] == "model of tilt 2.0: evidence of miscalibration (p < 0.001)."
+    assert one[-1] == "Confidence intervals and p-values assume independent rows."
 
 
 # ---------------------------------------------------------------- rare events
@@ -302,19 +318,19 @@ def test_a_comparison_says_that_all_models_are_miscalibrated(tilts: tuple[float,
         ((0.105, 0.2), ["10.5", "20.0"]),
         ((0.5, 0.5001), ["50.0", "50.0"]),
         ((0.00012, 0.0004), ["0.012", "0.040"]),
-        ((0.0021, 0.0021), ["0.2", "0.2"]),
+        ((0.0021, 0.0021), ["0.21", "0.21"]),
         ((0.0, 0.0), ["0.0", "0.0"]),
     ],
 )
 def test_small_shares_have_two_digits(shares: tuple[float, ...], said: list[str]) -> None:
-    assert words._points(*shares) == said
+    assert verdict._percentages(*shares) == said
 
 
 def test_a_verdict_on_rare_events_rounds_nothing_to_zero() -> None:
     rng = np.random.default_rng(0)
     p = rng.beta(0.5, 500, 200_000)
     sentences = " ".join(calibrant.evaluate(p, rng.random(len(p)) < p * 1.6, n_resamples=20).verdict())
-    assert re.search(r"Too low by 0\.0\d+ to 0\.0\d+ points on average", sentences)
-    assert re.search(r"it claims 0\.10 %, the event happened in 0\.1[4-7] %", sentences)
-    assert re.search(r"from 0\.00\d+ by at most 0\.0*[1-9]\d", sentences)
-    assert not re.search(r"\b0\.0 points|\b0\.0000\b", sentences)
+    assert "mean predicted probability 0.10 %, observed frequency 0.17 %" in sentences
+    assert re.search(r"\(difference -0\.0\d{2} percentage points, 95 % CI -0\.0\d+ to -0\.0\d+\)\.", sentences)
+    assert re.search(r"from 0\.00\d+ by 0\.0*[1-9]\d", sentences)
+    assert not re.search(r"(?<![\d.])[+-]?0\.0 percentage|\b0\.0 %|\bby 0\.0+ |\bbelow 0\.0+ ", sentences)

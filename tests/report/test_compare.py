@@ -294,7 +294,7 @@ def test_holm_on_three_models() -> None:
         expected[i] = running
     assert [square.p_value for square in squares] == pytest.approx([expected[i] for i in range(3)], rel=1e-12)
     assert "raw_p_value" not in calibrant.compare(p, tilt(p, 1.6), y).pairs[0]["debiased_square"].details
-    assert comparison.verdict()[3].startswith("The p-values are adjusted for 3 pairs (Holm)")
+    assert comparison.verdict()[3].startswith("The p-values are Holm-adjusted for 3 pairs; ")
 
 
 # ---------------------------------------------------------------- laws
@@ -531,12 +531,10 @@ def test_the_noise_of_alike_models_cancels() -> None:
 
 def test_infinite_losses() -> None:
     first, second, targets = [1.0, 0.9, 0.2, 0.4], [0.8, 0.1, 0.0, 0.3], [0, 1, 1, 0]
-    lost = "outcome happened that"
+    lost = "observed outcome had predicted probability 0 in"
     both = calibrant.compare(first, second, targets)
     assert math.isnan(both.pairs[0]["nll"].value)
-    assert both.pairs[0]["nll"].method == (
-        f"not available: infinite: 1 {lost} A gave probability 0; 1 {lost} B gave probability 0"
-    )
+    assert both.pairs[0]["nll"].method == (f"not available: infinite: 1 {lost} A; 1 {lost} B")
     assert both.pairs[0]["nll"].details["infinite_rows"] == {"A": 1, "B": 1}
     for probs, sign in (((first, [0.5] * 4), 1), (([0.5] * 4, first), -1)):
         one = calibrant.compare(*probs, targets)
@@ -545,8 +543,8 @@ def test_infinite_losses() -> None:
         assert all(math.isnan(x) for x in (estimate.low, estimate.high, estimate.level))
         missing = json.loads(one.to_json())["not_finite"]
         assert missing["pairs[0].estimates.nll.value"].startswith(f"infinite: 1 {lost} ")
-        assert missing[f"models.{'AB'[sign < 0]}.nll"] == "an outcome that happened had probability 0"
-    assert f"log loss     infinite: 1 {lost} A gave" in str(both)
+        assert missing[f"models.{'AB'[sign < 0]}.nll"] == "an observed outcome had predicted probability 0"
+    assert f"log loss infinite: 1 {lost} A" in " ".join(str(both).split())
     assert math.isfinite(calibrant.compare([800.0, -3], [2.0, -800], [0, 1], logits=True).pairs[0]["nll"].value)
 
 
@@ -555,8 +553,8 @@ def test_one_row_tells_nothing_of_the_spread() -> None:
     assert comparison.pairs[0]["debiased_square"].p_value == 1
     summary = json.loads(comparison.to_json())
     assert summary["pairs"][0]["estimates"]["brier"]["low"] is None
-    assert summary["not_finite"]["pairs[0].estimates.brier.low"] == "one row tells nothing of the spread"
-    assert "no interval from a single row" in str(comparison)
+    assert summary["not_finite"]["pairs[0].estimates.brier.low"] == "the variance cannot be estimated from one row"
+    assert "no interval: it needs at least two rows" in str(comparison)
     assert comparison.verdict()[0] == "No evidence in 1 row that A or B is better calibrated (p = 1.000)."
 
 
@@ -565,10 +563,10 @@ def test_rare_outcomes_are_flagged() -> None:
     p = rng.random(100) / 10
     y = np.arange(100) < 3
     comparison = calibrant.compare(p, p / 2, y, names=("x", "y"))
-    flag = "3 rows of the rarer outcome for x: fewer than 15, intervals may be too short"
+    flag = "3 rows of the rarer outcome for x, fewer than 15, so intervals may be too short"
     assert all(comparison.pairs[0][name].details["flag"] == flag for name in MEASURES)
     assert comparison.verdict()[-1] == f"Caution: {flag}."
-    assert comparison.tests["x"].details["flag"].startswith("3 rows of the rarer outcome")
+    assert comparison.tests["x"].details["flag"].startswith("3 rows of the rarer outcome, fewer than 15")
     assert "flag" not in calibrant.compare(p, p, np.arange(100) < 20).pairs[0]["ece"].details
 
 
@@ -611,14 +609,16 @@ def test_the_text_shows_the_numbers() -> None:
     first, second, targets = sample(900, 3)
     comparison = calibrant.compare(first, second, targets, names=("old", "new"), level=0.8)
     text, pair = str(comparison), comparison.pairs[0]
-    assert text.startswith("900 rows, 2 models · judged: outcome = 1\n")
-    assert "old minus new  with 80 % intervals" in text
+    assert text.startswith("900 rows, 2 models (event: outcome = 1)\n")
+    assert "old minus new  with 80 % CI" in text
     for name, label in (("ece", "ECE"), ("brier", "Brier score"), ("nll", "log loss"), ("accuracy", "accuracy")):
         e = pair[name]
         assert re.search(rf"^  {label} +\{e.value:+.4f} +\{e.low:+.4f} to \{e.high:+.4f}", text, re.MULTILINE), name
-    for name, values in comparison.models.items():
-        shown = "".join(f"{values[key]:>12.4f}" for key in MEASURES[1:])
-        assert f"\n  {name:<5}{values['debiased_square']:>13.6f}{shown}\n" in text
+    labels = [summary["label"] for summary in comparison.to_dict()["measures"].values()]
+    for key, label in zip(MEASURES, labels, strict=True):
+        form = ">12.6f" if key == "debiased_square" else ">12.4f"
+        shown = "".join(f"{values[key]:{form}}" for values in comparison.models.values())
+        assert f"\n  {label:<19}{shown}\n" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -628,7 +628,7 @@ def test_the_terminal() -> None:
     plain = render.render(summary, title="a.csv", used="models: a, b", style=Style(unicode=False, width=60))
     assert plain.isascii()
     assert "\x1b" not in plain
-    assert plain.startswith("a.csv\n900 rows, 2 models - judged: outcome = 1\nmodels: a, b\n")
+    assert plain.startswith("a.csv\n900 rows, 2 models (event: outcome = 1)\nmodels: a, b\n")
     assert "old?[2J minus" in plain
     bold = render.render(summary, style=Style(colour=True))
     assert "\x1b[1mold?[2J minus" in bold
@@ -640,28 +640,30 @@ def test_the_verdict() -> None:
     y = rng.random(4000) < p
     bold = tilt(p, 2)
     comparison = calibrant.compare(p, bold, y, names=("honest", "bold"))
-    calibration, brier, *by_itself = comparison.verdict()
+    calibration, brier, *by_itself, assumed = comparison.verdict()
+    assert assumed == "Confidence intervals and p-values assume independent rows."
     assert by_itself == [
-        f"honest by itself: no evidence of miscalibration (p = {comparison.tests['honest'].p_value:.3f}).",
-        "bold by itself: miscalibrated (p < 0.001), mostly the spread.",
+        f"honest: no evidence of miscalibration (p = {comparison.tests['honest'].p_value:.3f}).",
+        "bold: evidence of miscalibration (p < 0.001).",
     ]
     e = comparison.pairs[0]["debiased_square"]
     assert calibration == (
         "honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by "
-        f"{-e.value:.4f} ({-e.high:.4f} to {-e.low:.4f})."
+        f"{-e.value:.4f} (95 % CI {-e.high:.4f} to {-e.low:.4f})."
     )
     e = comparison.pairs[0]["brier"]
     assert brier == (
         "By the Brier score, which also rewards discrimination, honest is better by "
-        f"{-e.value:.4f} ({-e.high:.4f} to {-e.low:.4f})."
+        f"{-e.value:.4f} (95 % CI {-e.high:.4f} to {-e.low:.4f})."
     )
     back = calibrant.compare(bold, p, y, names=("bold", "honest")).verdict()
-    assert back == [calibration, brier, *reversed(by_itself)]
-    own = f"by itself: no evidence of miscalibration (p = {comparison.tests['honest'].p_value:.3f})."
+    assert back == [calibration, brier, *reversed(by_itself), assumed]
+    own = f"no evidence of miscalibration (p = {comparison.tests['honest'].p_value:.3f})."
     assert calibrant.compare(p, p, y).verdict() == [
         "No evidence in 4,000 rows that A or B is better calibrated (p = 1.000).",
-        f"A {own}",
-        f"B {own}",
+        f"A: {own}",
+        f"B: {own}",
+        assumed,
     ]
 
 
@@ -674,15 +676,16 @@ def test_the_sentence_on_a_tolerance() -> None:
         comparison = calibrant.compare(models, y, tolerance=tolerance)
         decision = comparison.pairs[0].decision
         assert decision is not None
-        more = f" About {decision.more_rows:,} more rows would show it." if decision.more_rows else ""
-        bound = "(one-sided bound, 95 %)."
+        more = ""
+        if decision.more_rows:
+            more = f" About {decision.more_rows:,} more rows would settle it if the true difference is the estimate."
+        difference, bound = "The ECE of new minus the ECE of old", "95 % confidence bound"
         sentence = {
-            "proven": f"most {decision.high:+.4f}: below the tolerance of {tolerance:g} {bound}",
-            "disproven": f"least {decision.low:+.4f}: above the tolerance of {tolerance:g} {bound}",
-            "open": f"Not decided whether the ECE of new is larger by more than {tolerance:g} than that of old.{more}",
+            "proven": f"{difference} is within the tolerance of {tolerance:g}: upper {bound} {decision.high:+.4f}.",
+            "disproven": f"{difference} exceeds the tolerance of {tolerance:g}: lower {bound} {decision.low:+.4f}.",
+            "open": f"Inconclusive for a tolerance of {tolerance:g}: {bound}s of the difference of the ECEs "
+            f"{decision.low:+.4f} and {decision.high:+.4f}.{more}",
         }[decision.state]
-        if decision.state != "open":
-            sentence = f"The ECE of new minus that of old is at {sentence}"
         assert comparison.verdict()[0] == sentence
     assert {calibrant.compare(models, y, tolerance=t).pairs[0].decision.state for t in (0.002, 0.05, 0.3)} == {  # type: ignore[union-attr]
         "disproven",
@@ -819,7 +822,7 @@ def test_the_page_shows_what_the_command_prints(monkeypatch: pytest.MonkeyPatch)
 def test_the_command_on_a_csv(games: Path) -> None:
     status, out, err = run(games, "--scores", "old, new", "--outcome", "won")
     assert (status, err) == (0, "")
-    assert out.startswith(f"{games}\n300 rows, 2 models · judged: won = 1\nmodels: old, new, targets: won\n")
+    assert out.startswith(f"{games}\n300 rows, 2 models (event: won = 1)\nmodels: old, new, targets: won\n")
     columns = table(games)
     comparison = calibrant.compare({"old": columns["old"], "new": columns["new"]}, columns["won"])
     assert str(comparison).split("\n", 1)[1] in out
@@ -870,7 +873,7 @@ def test_three_models(games: Path) -> None:
     status, out, _ = run(games, "--scores", "old,new,times", "--where", "times < 2", "--outcome", "won")
     assert status == 0
     assert out.count(" minus ") == 3
-    assert "adjusted for 3 pairs (Holm)" in " ".join(out.split())
+    assert "Holm-adjusted for 3 pairs" in " ".join(out.split())
 
 
 def test_several_files_and_their_precision(tmp_path: Path) -> None:

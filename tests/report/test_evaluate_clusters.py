@@ -34,9 +34,9 @@ def test_copies_are_worth_their_clusters():
         assert report[name].details["effective_rows"] == pytest.approx(200, rel=4 * 2 * 0.2 / math.sqrt(200) + 0.05)
     assert report.clusters["clusters"] == report["ece"].details["clusters"] == 200
     assert report["ece"].method.endswith("; by cluster")
-    assert "in 200 clusters, worth" in str(report)
-    assert "taken as independent" not in str(report)
-    assert "taken as independent" in str(evaluate(p, y, n_resamples=20))
+    assert "allow for dependence within 200 clusters" in " ".join(str(report).split())
+    assert "assume independent rows" not in str(report)
+    assert "assume independent rows" in str(evaluate(p, y, n_resamples=20))
 
 
 @pytest.mark.parametrize("n_resamples", [0, 199])
@@ -150,7 +150,7 @@ def test_every_class_by_itself_is_judged_by_cluster(notion, n_resamples):
     assert ece.method.endswith("; by cluster")
     assert found.clusters == {"clusters": 150, "largest_cluster": pytest.approx(1 / 150), "effective_rows": None}
     assert found["ace"].method.startswith("no interval by cluster")
-    assert "in 150 clusters ·" in str(found)
+    assert "in 150 clusters, " in str(found)
     assert "independent" not in str(found)
     top = evaluate(probs, labels, clusters=clusters, n_resamples=0)["classwise_ece"]
     if n_resamples == 0:
@@ -307,7 +307,7 @@ def test_clusters_of_one_row_are_independent_rows():
         assert [one.low, one.high, one.p_value] == pytest.approx([other.low, other.high, other.p_value], nan_ok=True)
         assert one.method == f"{other.method}; clusters of one row"
     assert found.clusters == {"clusters": 300, "largest_cluster": 1 / 300, "effective_rows": 300}
-    assert "taken as independent" not in str(found)
+    assert "assume independent rows" not in str(found)
     twice = evaluate(p, y, weights=np.full(300, 2), clusters=np.arange(300), n_resamples=50)  # a row of weight 2 is two
     assert twice["mean_gap"].high - twice["mean_gap"].low == pytest.approx(
         found["mean_gap"].high - found["mean_gap"].low, rel=0.1
@@ -318,7 +318,11 @@ def test_one_image_is_flagged():
     rng = np.random.default_rng(10)
     probs = rng.dirichlet(np.ones(3), size=(1, 9, 9)).transpose(0, 3, 1, 2)
     report = evaluate(probs, rng.integers(0, 3, (1, 9, 9)), n_resamples=20)
-    assert report["ece"].details["flag"].startswith("rows of one image, taken as independent")
+    assert (
+        report["ece"]
+        .details["flag"]
+        .startswith("rows of one image are assumed to be independent, so intervals may be too short")
+    )
     rows = probs[0].reshape(3, -1).T
     assert "flag" not in evaluate(rows, rng.integers(0, 3, 81), n_resamples=20)["ece"].details
 
@@ -328,7 +332,7 @@ def test_a_group_of_one_cluster_has_values_and_a_reason():
     groups = np.where(labels == 0, "alone", "others")
     report = evaluate(p, y, clusters=labels, groups=groups, n_resamples=50)
     others, alone = report.groups  # a group without a test comes last
-    assert alone.flag == "rows of one cluster: they tell nothing of other clusters"
+    assert alone.flag == "rows of one cluster, which do not show how clusters vary"
     assert math.isnan(alone.p_value)
     assert not alone.called_out
     assert math.isnan(alone.report["ece"].high)

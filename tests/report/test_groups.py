@@ -152,7 +152,7 @@ def test_classwise_value_is_the_mean_of_the_classes_own():
         assert report[name].low <= report[name].value <= report[name].high
         assert report[name].floor.mean < report[name].floor.upper
     for name in ("smece", "rmsce", "mce", "ks", "miscalibration"):
-        assert report[name].method.startswith("no interval: none is known for this measure's mean over classes")
+        assert report[name].method.startswith("no interval: none is known for the mean of this measure over classes")
     errors = [one["ece"].value for one in own]
     assert report["ece"].details["per_class"] == near(errors)
     assert report.classwise.errors == near(errors)
@@ -317,7 +317,7 @@ def test_a_group_s_report_is_that_of_its_rows(layout, options):
         plain = alone.to_dict()["estimates"]
         assert (whole["ece"], whole["mean_gap"]) == (plain["ece"], plain["mean_gap"])
         assert (group["ece"], group["mean_gap"], group["brier"]) == (group.ece, group.mean_gap, group.report["brier"])
-        assert group.flag == ("" if alone.n >= LEAST_GROUP else "fewer than 30 rows: too few to say anything")
+        assert group.flag == ("" if alone.n >= LEAST_GROUP else "fewer than 30 rows, too few for a test")
     plain = evaluate(probs, targets, n_resamples=30, rng=3, **given)
     assert replace(report, groups=(), multicalibration=None).to_dict() == plain.to_dict()
 
@@ -368,7 +368,7 @@ def test_small_groups_are_flagged_and_not_tested():
     y[-30:] = -1
     report = evaluate(p, y, groups=groups, ignore_index=-1, n_resamples=20)
     many, few = report.groups  # those without a test come last; a group of which no row is judged is left out
-    assert (few.name, few.flag, few.called_out) == ("few", "fewer than 30 rows: too few to say anything", False)
+    assert (few.name, few.flag, few.called_out) == ("few", "fewer than 30 rows, too few for a test", False)
     assert math.isnan(few.p_value)
     assert math.isnan(few.adjusted_p_value)
     assert few.report["ece"].value == pytest.approx(0.9)
@@ -456,7 +456,7 @@ def test_sparse_groups_without_a_law_are_not_called_out():
     outcomes[:40] = 1  # the first group is far off
     weights = rng.uniform(0.5, 2, len(scores))
     report = evaluate(scores, outcomes, groups=groups, weights=weights, n_resamples=0)
-    flag = "too few outcomes expected for a test without resamples: pass n_resamples=1000"
+    flag = "too few events are expected for a test without simulated data sets: pass n_resamples=1000"
     for group in report.groups:
         assert (group.flag, group.called_out) == (flag, False)
         assert math.isnan(group.p_value)

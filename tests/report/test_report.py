@@ -42,16 +42,20 @@ def test_a_name_that_is_markup_is_text(report: calibrant.Report) -> None:
 
 def test_the_words_hedge_what_few_rows_cannot_tell() -> None:
     said = " ".join(str(calibrant.evaluate([0.5], [1], n_resamples=0)).split())
-    assert "1 prediction · judged" in said
-    assert "Neither too high nor too low on average, as far as these rows can tell (-100.0 to +100.0 points)" in said
-    assert "pread" not in said
-    assert "the outcome is the same in every row: intervals may be too short" in said
+    assert "1 prediction (event: outcome = 1)" in said
+    assert said.split(") ")[1].startswith(
+        "Too little data for reliable inference: every row has the same outcome. Treat "
+    )
+    assert "No clear over- or underestimation: mean predicted probability 50.0 %, observed frequency 100.0 %" in said
+    assert "(difference -50.0 percentage points, 95 % CI -100.0 to +100.0)." in said
+    assert "slope" not in said
     rng = np.random.default_rng(0)
     probs = rng.random(300)
     said = " ".join(str(calibrant.evaluate(probs, rng.random(300) < probs, n_resamples=0)).split())
-    assert "Rightly spread, as far as these rows can tell: the calibration slope lies between 0." in said
+    assert re.search(r" Calibration slope \d\.\d\d \(95 % CI 0\.\d\d to 1\.\d\d; ideal 1\)\. ", said)
     assert re.search(
-        r"No evidence of miscalibration at this N \(p = 0\.\d+\): the ECE is 0\.\d+, and noise alone", said
+        r"No evidence of miscalibration \(p = 0\.\d+\)\. The data are compatible with an ECE of up to 0\.\d+ \(upper",
+        said,
     )
 
 
@@ -60,7 +64,7 @@ def test_scores_of_the_other_outcome_are_asked_about() -> None:
     probs = rng.random(400)
     outcomes = rng.random(400) < probs
     caution = (
-        "the event happens less often the higher the score: are the scores, or the columns, those of another outcome?"
+        "Caution: events occur less often as the score rises. Check that the scores and the outcomes belong together."
     )
     for scores, expected in ((probs, False), (1 - probs, True), (rng.random(400), False), (np.full(400, 0.3), False)):
         assert (caution in " ".join(str(calibrant.evaluate(scores, outcomes, n_resamples=0)).split())) == expected
@@ -69,7 +73,9 @@ def test_scores_of_the_other_outcome_are_asked_about() -> None:
 def test_a_negative_debiased_square_is_explained() -> None:
     scores, outcomes = [0.25] * 40 + [0.75] * 40, ([0] * 3 + [1]) * 10 + ([1] * 3 + [0]) * 10
     said = str(calibrant.evaluate(scores, outcomes, measures=["debiased_square"], n_resamples=0))
-    assert "squared CE: below 0 by chance" in said
+    assert "debiased squared CE: the estimate is negative by chance; the true value is at least 0" in " ".join(
+        said.split()
+    )
 
 
 def test_its_repr_is_one_line(report: calibrant.Report) -> None:
@@ -88,7 +94,7 @@ def test_what_is_not_finite_is_null_with_its_reason(report: calibrant.Report) ->
     summary = json.loads(report.to_json())
     assert summary == report.to_dict()
     assert summary["estimates"]["nll"]["value"] is None
-    assert summary["not_finite"]["estimates.nll.value"] == "infinite: an outcome that happened had probability 0"
+    assert summary["not_finite"]["estimates.nll.value"] == "infinite: an observed outcome had predicted probability 0"
     assert summary["diagram"]["accuracies"][0] is None
     assert summary["not_finite"]["diagram.accuracies[0]"] == "the bin is empty"
 
@@ -98,9 +104,10 @@ def test_the_printed_report_shows_bars_and_marks_where_they_belong() -> None:
     lines = str(calibrant.evaluate([0.75] * 10, [1, 0] * 5, n_bins=2)).splitlines()
     row = next(line for line in lines if line.lstrip().startswith("0.500 – 1.000"))
     bar = row[row.index("+0.250") + len("+0.250   ") :]
-    assert bar == "█" * 14 + "░" * 7 + "┃"  # 28 characters from 0 to 1
+    assert bar == "█" * 13 + "░" * 7 + "┃"  # 26 characters from 0 to 1: round(19.5) is 20
     text = " ".join(str(calibrant.evaluate([0.75] * 10, [1, 0] * 5, n_bins=2, level=None)).split())
-    assert "Too high by 25.0 points on average: it claims 75.0 %, the event happened in 50.0 %." in text
+    assert "Overestimates the event: mean predicted probability 75.0 %, observed frequency 50.0 %" in text
+    assert "(difference +25.0 percentage points)." in text
 
 
 def scored(n: int, power: float, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -111,21 +118,23 @@ def scored(n: int, power: float, seed: int = 3) -> tuple[np.ndarray, np.ndarray]
 
 
 def test_words_for_the_spread() -> None:
-    for power, word in ((0.6, "Too extreme"), (1.7, "Not extreme enough")):
+    for power, word in ((0.6, "extreme"), (1.7, "moderate")):
         report = calibrant.evaluate(*scored(3_000, power), n_resamples=0)
         first, _, spread, *_ = report.verdict()
-        assert first.startswith("Miscalibrated (p < 0.001): mostly the spread; the ECE is 0.")
-        assert re.fullmatch(
-            word + r": the calibration slope is [01]\.\d\d \([01]\.\d\d to [01]\.\d\d\), and 1 is right\.", spread
-        )
+        assert first == "Evidence of miscalibration (p < 0.001)."
+        number = r"[01]\.\d\d"
+        slope = rf"calibration slope {number} \(95 % CI {number} to {number}; ideal 1\)"
+        assert re.fullmatch(rf"Predictions are too {word}: {slope}\.", spread)
     p, y = scored(2_000, 1.0)
     reversed_scores = calibrant.evaluate(1 - p, y, n_resamples=0).verdict()
-    falls = "Too extreme: the event does not happen more often as the scores rise (the calibration slope is -"
-    assert any(sentence.startswith(falls) for sentence in reversed_scores)
+    falls = r"Predictions are too extreme: .* slope -.*; ideal 1\); events are not more frequent at higher scores\."
+    assert any(re.fullmatch(falls, sentence) for sentence in reversed_scores)
     apart = calibrant.evaluate([0.1, 0.2, 0.8, 0.9] * 10, [0, 0, 1, 1] * 10, n_resamples=0).verdict()
-    assert "Not extreme enough: a threshold on the scores separates the outcomes." in apart
+    infinite = "so the calibration slope is not finite."
+    assert f"Predictions are too moderate: a threshold separates events from non-events, {infinite}" in apart
     backwards = calibrant.evaluate([0.1, 0.2, 0.8, 0.9] * 10, [1, 1, 0, 0] * 10, n_resamples=0).verdict()
-    assert "Too extreme: a threshold on the scores separates the outcomes, the event below it." in backwards
+    below = "a threshold separates events from non-events and events lie below it"
+    assert f"Predictions are too extreme: {below}, {infinite}" in backwards
 
 
 def test_words_where_the_ece_and_the_verdict_differ() -> None:
@@ -139,20 +148,16 @@ def test_words_where_the_ece_and_the_verdict_differ() -> None:
         ece = report["ece"]
         assert ece.floor is not None
         if report.miscalibrated == (ece.value <= ece.floor.upper):
-            found[report.miscalibrated] = report.verdict()[0]
+            found[report.miscalibrated] = " ".join(report.verdict())
         if len(found) == 2:
             break
-    ends = r"0\.\d{4} in 95 % of samples"
-    assert re.fullmatch(
-        r"Miscalibrated \(p [=<] [\d.]+\): mostly the \w+; the ECE of 0\.\d+ by itself would not show it "
-        rf"\(noise alone: up to {ends}\)\.",
-        found[True],
-    )
-    assert re.fullmatch(
-        r"No evidence of miscalibration at this N \(p = [\d.]+\): the ECE of 0\.\d+ by itself is above the 0\.\d+ that "
-        r"noise alone shows in 95 % of samples\.",
-        found[False],
-    )
+    for rejects, start in ((True, "Evidence of miscalibration (p "), (False, "No evidence of miscalibration (p = ")):
+        assert found[rejects].startswith(start)
+        said = re.search(
+            r"ECE (0\.\d+) \(95 % CI .*?\); a perfectly calibrated model would stay below (0\.\d+) in", found[rejects]
+        )
+        assert said is not None
+        assert (float(said[1]) < float(said[2])) == rejects
 
 
 def test_the_test_and_the_decision_are_in_the_dictionary() -> None:
@@ -214,7 +219,7 @@ def test_each_class_has_a_test_and_the_worst_are_marked_in_the_text() -> None:
             (line,) = (line for line in lines if re.match(rf"  {name} +\d", line))
             assert line.endswith(" *") == marked[k]
             assert f"{classes.adjusted_p_values[k]:.3f}" in line or " < 0.001" in line
-        assert f"  * miscalibrated after Holm's correction for 4 classes: {marked.sum()}" in lines
+        assert f"  * evidence of miscalibration after Holm correction: {marked.sum() or 'none'} of 4 classes" in lines
         columns = report.to_dict()["classwise"]
         assert columns["p_values"] == classes.p_values.tolist()
         assert columns["adjusted_p_values"] == classes.adjusted_p_values.tolist()
@@ -240,8 +245,8 @@ def test_a_class_that_cannot_be_tested_has_no_p_value() -> None:
 
 def test_words_for_scores_that_are_right_on_average() -> None:
     text = str(calibrant.evaluate([0.25] * 4 + [0.75] * 4, [1, 0, 0, 0, 1, 1, 1, 0], level=None))
-    assert "Neither too high nor too low on average" in text
-    assert "A monotone recalibration could not lower the Brier score of the judged event" in text
+    assert "No clear over- or underestimation: mean predicted probability 50.0 %," in text
+    assert "Isotonic recalibration would not lower the Brier score on these data." in " ".join(text.split())
 
 
 def test_the_bins_of_the_classes_are_counted_by_hand() -> None:
@@ -382,7 +387,9 @@ def test_plot_draws_the_diagram_with_the_options_of_the_figure() -> None:
     found = calibrant.evaluate(p, rng.random(500) < p, n_resamples=0)
     axes = found.plot(kind="points", number="smece")
     assert axes.texts[0].get_text().startswith("smooth ECE")
-    assert axes.get_xlabel() == plot.reliability_diagram(found, kind="points").get_xlabel() == "Mean score"
+    assert (
+        axes.get_xlabel() == plot.reliability_diagram(found, kind="points").get_xlabel() == "Mean predicted probability"
+    )
     assert found.plot(ax=axes) is axes
     compared = calibrant.compare({"a": p, "b": p**2}, rng.random(500) < p)
     assert [text.get_text()[:3] for text in compared.plot().get_legend().get_texts()[:2]] == ["a (", "b ("]
@@ -434,7 +441,7 @@ def test_a_report_on_two_columns_names_the_event_that_it_does_not_judge(
     }[surface]()
     name = "1" if names is None or surface == "comparison" else "spam"
     words = " ".join(line.replace("\xa0", " ").split())
-    assert f"not the event of class {name} (for that, pass its column alone)" in words
+    assert f"(event: the predicted class is correct; to evaluate class {name}, pass its column alone)" in words
     # The remedy: one column is the event, and its report names no other.
     event = calibrant.evaluate(both[:, 1], y, n_resamples=0)
     assert event.notion == "positive"

@@ -377,26 +377,29 @@ def test_a_report_from_a_sketch_says_how_exact_it_is():
     sketch = of(scores, (rng.random(20_000) < scores**1.5).astype(int))
     report = calibrant.evaluate(sketch, level=None, measures=["ece", "ace", "smece"])
     text = " ".join(str(report).split())
-    assert "from a sketch (standard grid), certified to be within: adaptive ECE " in text
+    assert "computed from a sketch (standard grid); largest errors: adaptive ECE " in text
     assert f"adaptive ECE {report['ace'].error_bound:.4f}" in text
     assert "smooth ECE" not in text.partition("from a sketch")[2]
     few = calibrant.evaluate(of(np.array([0.1, 0.7]), np.array([0, 1])), level=None)
-    assert "from a sketch (standard grid), every number shown is exact to the digits shown" in " ".join(
+    assert "computed from a sketch (standard grid); every number shown is exact to the digits shown" in " ".join(
         str(few).split()
     )
     assert "sketch" not in str(calibrant.evaluate([0.1, 0.7], [0, 1], level=None))
     bare = calibrant.evaluate(ReliabilityTable.from_scores([1e-9, 0.5], [1, 0], grid="standard"), level=None)
-    assert "no certified error for: log loss" in " ".join(str(bare).split())
+    assert "; no bound on the error of log loss" in " ".join(str(bare).split())
     assert json.loads(bare.to_json())["estimates"]["nll"]["error_bound"] is None
 
 
 def test_a_report_says_what_was_left_out():
     report = calibrant.evaluate([0.2, 0.8], [0, 1], level=None)
-    assert "in none of these" not in " ".join(str(report).split())
+    assert "left out of every number" not in " ".join(str(report).split())
     assert report.to_dict()["omitted"] == {}
     partial = replace(report, omitted={f"{i}.parquet": "its end is cut" for i in range(5)})
     text = " ".join(str(partial).split())
-    assert "left out, and in none of these numbers: 0.parquet (its end is cut); 1.parquet (its end is cut); " in text
+    assert (
+        "Caution: these inputs are left out of every number: 0.parquet (its end is cut); 1.parquet (its end is cut); "
+        in text
+    )
     assert "2.parquet (its end is cut); and 2 more." in text
     assert partial.to_dict()["omitted"]["4.parquet"] == "its end is cut"
 
@@ -534,7 +537,7 @@ def test_an_infinite_loss_of_a_sketch_is_named():
     certain[0] = 1 - outcomes[0]
     pair = calibrant.compare(of(honest, outcomes), of(certain, outcomes)).pairs[0]
     assert pair["nll"].value == -math.inf
-    assert pair["nll"].method == "not available: infinite: 1 outcome happened that B gave probability 0"
+    assert pair["nll"].method == "not available: infinite: 1 observed outcome had predicted probability 0 in B"
 
 
 # ---------------------------------------------------------------- storage
@@ -821,10 +824,10 @@ def test_messages_of_settings_and_arguments():
         "sketch: expected a sketch of classes, got one of a single event": lambda: calibrant.classwise_calibration(
             sketch
         ),
-        "got one that keeps only the judged event; make it with CalibrationSketch(classwise=True)": lambda: (
+        "got one that keeps only the evaluated event; make it with CalibrationSketch(classwise=True)": lambda: (
             calibrant.classwise_calibration(filled("classes"))
         ),
-        "sketch: expected a sketch of one judged event, got one of 'classwise'": lambda: (
+        "sketch: expected a sketch of one evaluated event, got one of 'classwise'": lambda: (
             calibrant.smooth_calibration_error(filled("class by class"))
         ),
         "threshold: expected 0 for a CalibrationSketch, got 0.1": lambda: calibrant.classwise_calibration_error(
@@ -841,7 +844,7 @@ def test_messages_of_settings_and_arguments():
             sketch, filled("classes")
         ),
         "probs_b: expected a sketch with at least one row": lambda: calibrant.compare(sketch, CalibrationSketch()),
-        "probs_a: expected a sketch of one judged event": lambda: calibrant.compare(
+        "probs_a: expected a sketch of one evaluated event": lambda: calibrant.compare(
             filled("class by class"), filled("class by class")
         ),
         "targets: expected an array, got None; call compare": lambda: calibrant.compare([0.5], [0.5]),

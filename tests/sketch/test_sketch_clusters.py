@@ -196,7 +196,7 @@ def test_pixels_may_have_the_label_of_their_image() -> None:
     unguessed = CalibrationSketch()
     unguessed.update(probs, targets)
     assert unguessed.buckets is None
-    assert "taken as independent" in str(evaluate(unguessed, n_resamples=0))
+    assert "assume independent rows" in str(evaluate(unguessed, n_resamples=0))
 
 
 def test_threads_add_up() -> None:

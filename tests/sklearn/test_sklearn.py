@@ -972,7 +972,7 @@ def test_displays_on_one_axes_keep_their_bands_colours_and_entries(kind, figures
     assert shown[:3] == ["a", "b", "c"]
     for name in models:
         assert names.count(name) == 1
-        assert sum(f"Calibrated scores, 95 %: {name}" == entry for entry in shown) == 1
+        assert sum(f"Calibrated (95 % band): {name}" == entry for entry in shown) == 1
     dashed = [line for line in ax.lines if line.get_alpha() is not None]
     assert [(line.get_color(), line.get_linestyle(), line.get_alpha()) for line in dashed] == [("tab:red", "--", 0.7)]
     first, other = handles[names.index("a")], handles[names.index("c")]

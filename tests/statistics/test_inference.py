@@ -233,7 +233,7 @@ def test_interval_of_the_maximum_is_its_formula(case):
     found = report_of(case)["mce"]
     if not held:
         assert math.isnan(found.value)
-        assert found.method == "not available: no bin holds 30 rows"
+        assert found.method == "not available: no bin has 30 rows"
         return
     value = max(abs(np.average((p - y)[members == b], weights=w[members == b])) for b in held)
     contact = [b for b in held if bounds(b, 0.005)[1] >= max(bounds(c, 0.005)[0] for c in held)]
@@ -869,7 +869,7 @@ def test_without_rows_the_interval_of_classes_is_the_widest_that_they_allow():
     variance = ((brier.std() + ratio * base.std()) / base.mean()) ** 2 + 2 * ratio**2 / n
     half = stats.norm.ppf(0.95) * math.sqrt(variance / (n - 1))
     assert (value - low, high - value) == pytest.approx((half, half), rel=1e-9)
-    assert "safe, and wide" in evaluate(sketch, n_resamples=5)["brier_skill"].method
+    assert "conservative" in evaluate(sketch, n_resamples=5)["brier_skill"].method
 
 
 def test_the_skill_of_labels_is_that_of_all_their_entries():
@@ -944,8 +944,8 @@ def test_where_the_skill_is_missing_the_reason_is_told():
     right = evaluate(ReliabilityTable.from_scores([0.6, 0.8] * 20, [1, 0] * 20), notion="top-label", level=None)
     missing = {
         "the sketch does not keep its classes: make it with classwise=True": evaluate(sketch, level=None),
-        "the sketch says which answers are right": evaluate(top, level=None),
-        "the table says which answers are right": right,
+        "the sketch contains which predictions are correct": evaluate(top, level=None),
+        "the table contains which predictions are correct": right,
         "all outcomes are equal": evaluate([0.2, 0.4], [0, 0], level=None),
     }
     for reason, report in missing.items():
@@ -953,7 +953,7 @@ def test_where_the_skill_is_missing_the_reason_is_told():
         assert reason in report["brier_skill"].method
     p, y = draw(56, 200, 1.0)
     by_cluster = evaluate(p, y, notion="top-label", clusters=np.arange(200) // 4, n_resamples=5)["brier_skill"]
-    assert by_cluster.method.startswith("no interval by cluster: how often each class is in each cluster is not known")
+    assert by_cluster.method.startswith("no interval by cluster: the class frequencies of each cluster are unknown")
 
 
 @pytest.mark.parametrize("clusters", [None, np.arange(700) // 2])
@@ -1241,7 +1241,7 @@ def test_errors_about_own_statistics(method):
         method(table, lambda _: math.nan)
     with bad(match="n_resamples: expected an integer from 1 to 10,000,000, got 0; pass 1000"):
         method(table, ece, n_resamples=0)
-    with bad(match="level: expected a number from 0.5 to below 1, got 95; pass a share such as 0.95, not per cent"):
+    with bad(match="level: expected a number from 0.5 to below 1, got 95; pass a share such as 0.95, not percent"):
         method(table, ece, level=95)
     with bad(match="rng: expected a non-negative integer or a numpy.random.Generator, got -1; pass a seed such as 0"):
         method(table, ece, rng=-1)

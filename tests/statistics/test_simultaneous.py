@@ -247,7 +247,7 @@ def test_data_without_the_band_are_refused():
         ((p, y), {"weights": p + 0.1}, "'pointwise' for weights that are not whole numbers"),
         ((p, y), {"clusters": np.arange(60) // 3}, "'pointwise' for rows in clusters"),
         ((p, y), {"level": None}, "'pointwise' without intervals"),
-        ((wide, y), {"notion": "classwise"}, "'pointwise' if every class is judged"),
+        ((wide, y), {"notion": "classwise"}, "'pointwise' if every class is evaluated"),
     ):
         with bad(match=f"bands: expected {message}"):
             ask(*arguments, **options)
@@ -281,7 +281,7 @@ def steps(curve):
 @pytest.mark.parametrize("draw_it", [plot.calibration_curve, plot.reliability_diagram])
 def test_figures_draw_it_as_steps_and_name_it(draw_it):
     ax = draw_it(report())
-    (drawn,) = (c for c in ax.collections if c.get_label() == "95 % band of the rate, simultaneous")
+    (drawn,) = (c for c in ax.collections if c.get_label() == "95 % confidence band, simultaneous")
     corners = steps(report().curves["isotonic"])
     path = {(round(x, 12), round(y, 12)) for x, y in drawn.get_paths()[0].vertices}
     assert path == {(round(x, 12), round(y, 12)) for x, *ends in corners for y in ends}
@@ -291,7 +291,7 @@ def test_figures_draw_it_as_steps_and_name_it(draw_it):
 def test_a_diagram_draws_the_band_that_was_asked_for():
     ax = plot.reliability_diagram(report(), bands="pointwise")
     labels = ax.get_legend_handles_labels()[1]
-    assert "Calibrated scores, 95 %" in labels
+    assert "Calibrated (95 % band)" in labels
     assert not any("simultaneous" in label for label in labels)
     plain = evaluate(*draw(7, 120), n_resamples=0)
     with bad(match="bands: expected 'simultaneous' of a report that has it, got one without"):
@@ -303,11 +303,11 @@ def test_a_diagram_draws_the_band_that_was_asked_for():
 
 def test_the_page_draws_it_as_steps_and_names_it(tmp_path):
     page = report().to_html(tmp_path / "a.html").read_text("utf-8")
-    assert "95 % interval or simultaneous band" in page
+    assert "95 % CI, or simultaneous band" in page
     assert "95 % simultaneous band" in page  # the table of the curve
-    assert "holds the true rate at all scores at once in 95 % of samples" in page
+    assert "It covers the true curve at all scores at once in 95 % of samples" in page
     plain = evaluate(*draw(7, 120), n_resamples=99).to_html(tmp_path / "b.html").read_text("utf-8")
-    assert "95 % interval or pointwise band" in plain
+    assert "95 % CI, or pointwise band" in plain
     assert "simultaneous" not in plain
 
 

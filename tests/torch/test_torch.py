@@ -1068,8 +1068,8 @@ def test_plot_of_a_report_has_intervals_and_a_band():
     for box, low, high in zip(boxes, diagram.band_lows[at], diagram.band_highs[at], strict=True):
         assert (box.get_y(), box.get_y() + box.get_height()) == pytest.approx((100 * low, 100 * high))
     words = [text.get_text() for text in axes[0].get_legend().get_texts()]
-    assert "95 % interval" in words
-    assert "Calibrated scores, 95 %" in words
+    assert "95 % CI" in words
+    assert "Calibrated (95 % band)" in words
 
 
 @pytest.mark.usefixtures("pyplot")

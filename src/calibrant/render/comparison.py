@@ -231,6 +231,8 @@ def _pair(pair: Pair, summary: Summary, style: Style) -> list[str]:
             lines.append((line + style.faint(note)).rstrip())
         else:
             indent = " " * (width + 3)
+            if len(line.rstrip()) > style.width:
+                line = f"  {label:<{width}} {value} {ends}"
             lines += [line.rstrip()] * bool(value)
             first = indent if value else line
             lines += [style.faint(part) for part in wrapped(note, style, first=first, later=indent)]

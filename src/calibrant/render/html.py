@@ -342,7 +342,7 @@ def _group_tile(group: Group) -> dict[str, Any]:
 def _tile(name: str, text: str, marked: bool, picture: dict[str, Any]) -> dict[str, Any]:
     """Return a small diagram with its words."""
     text += f"; ◆{_HARD_SPACE}evidence of miscalibration" if marked else ""
-    return {"name": name, "marked": marked, "text": text, "label": f"{name}: {text}", "picture": picture}
+    return {"name": name, "marked": marked, "text": text, "picture": picture}
 
 
 def _classes(summary: Summary, most: int, is_page: bool) -> dict[str, Any]:

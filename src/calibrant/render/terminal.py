@@ -117,13 +117,13 @@ def _numbers(summary: Summary, style: Style, complete: bool) -> list[str]:
 
 
 def _diagram(summary: Summary, style: Style) -> list[str]:
-    """Return the bins as bars. Below 72 columns the differences are left out, below 55 the bars."""
+    """Return the bins as bars. Below 74 columns the differences are left out; below 57 the bars."""
     bins = summary["diagram"]
     filled = [b for b, score in enumerate(bins["confidences"]) if score is not None]
     scores, rates, counts = ([bins[key][b] for b in filled] for key in ("confidences", "accuracies", "counts"))
     width = max(9, *(len(amount(count)) for count in counts))
     bar = style.width - 38 - width
-    with_gaps = bar >= 27 or bar < _LEAST_BAR
+    with_gaps = bar >= 27 or (bar < _LEAST_BAR and width + 43 <= style.width)
     bar = min(bar - 7 * with_gaps, _MOST_BAR) if bar >= _LEAST_BAR else 0
     columns = [
         ("  {:^13}", "score", [f"{bins['edges'][b]:.3f} – {bins['edges'][b + 1]:.3f}" for b in filled]),
@@ -137,7 +137,7 @@ def _diagram(summary: Summary, style: Style) -> list[str]:
     if bar:
         bars = [_bar(score, rate, bar) for score, rate in zip(scores, rates, strict=True)]
         columns.append(("  {}", f"0{' ' * (bar - 2)}1", bars))
-    notes = _legend(bar)
+    notes = _legend(bar, with_gaps)
     empty = len(bins["counts"]) - len(filled)
     if empty:
         notes.append(f"{empty} empty bin{'s are' if empty > 1 else ' is'} not shown")
@@ -147,10 +147,10 @@ def _diagram(summary: Summary, style: Style) -> list[str]:
     return [style.bold("Reliability diagram"), *aligned(columns), *_faint(notes, style)]
 
 
-def _legend(bar: int) -> list[str]:
+def _legend(bar: int, with_gaps: bool) -> list[str]:
     """Return what the marks of a diagram mean."""
     if not bar:
-        return ["diff.: predicted - observed"]
+        return ["diff.: predicted - observed"] * with_gaps
     return ["█ observed  ┃ predicted  ░┃ overestimated (+)  ┃█ underestimated (-)"]
 
 

@@ -78,7 +78,7 @@ def deciding(summary: Summary) -> str:
     """Return the sentence that decides: about the tolerance, or without one about the evidence."""
     findings = {finding["code"]: finding for finding in summary["findings"]}
     part = _evidence if summary["decision"] is None else _tolerance
-    return next(part(findings, summary))[0]
+    return " ".join(sentence for sentence, _ in part(findings, summary))
 
 
 def title(summary: Summary) -> tuple[str, Tone]:

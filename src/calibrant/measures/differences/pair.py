@@ -355,7 +355,7 @@ def loss_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
     first, second = lost.values()
     value = math.nan if first and second else math.inf if first else -math.inf
     sentences = [
-        f"{count:,} outcome{'s' * (count != 1)} happened that {name} gave probability 0"
+        f"{count:,} observed outcome{'s' * (count != 1)} had predicted probability 0 in {name}"
         for name, count in lost.items()
         if count
     ]
