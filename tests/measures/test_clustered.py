@@ -34,7 +34,7 @@ from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences.paired import Weighting
 from calibrant.measures.gap import mean_gap_law
-from calibrant.measures.isotonic import intervals as corp
+from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.line.intervals import line_by_cluster as log_odds_line
 from calibrant.measures.means.intervals import (
     accuracy_interval,
@@ -742,10 +742,8 @@ def test_ten_copies_of_rows_keep_the_intervals_without_bins():
     for interval in (
         lambda rows: cumulative.interval_by_cluster(rows, ks, resampling),
         lambda rows: smooth.interval(rows, 0.05, 0.9, rejected=True),
-        lambda rows: corp.miscalibration_interval(
-            corp.ClusterForecasts(rows, resampling), 0.02, 0.01, 0.9, rejected=True
-        ),
-        lambda rows: corp.discrimination_interval(corp.ClusterForecasts(rows, resampling), 0.1, 0.9),
+        lambda rows: corp.miscalibration_interval(rows, 0.02, 0.01, resampling, rejected=True),
+        lambda rows: corp.discrimination_interval(rows, 0.1, resampling),
     ):
         assert interval(copies) == pytest.approx(interval(once), abs=0.004)
     one, other = (log_odds_line(rows) for rows in (once, copies))
@@ -836,9 +834,9 @@ def test_hard_cases_have_intervals_without_bins(name):
     ends = [
         cumulative.interval_by_cluster(rows, float(law.observed.cumulative()[0]), resampling),
         smooth.interval(rows, 0.05, 0.9, rejected=True),
-        corp.miscalibration_interval(corp.ClusterForecasts(rows, resampling), 0.02, 0.01, 0.9, rejected=True),
-        corp.discrimination_interval(corp.ClusterForecasts(rows, resampling), 0.1, 0.9),
-        corp.discrimination_interval(corp.ClusterForecasts(rows, Resampling.of(0.9, 0, 0)), 0.1, 0.9),
+        corp.miscalibration_interval(rows, 0.02, 0.01, resampling, rejected=True),
+        corp.discrimination_interval(rows, 0.1, resampling),
+        corp.discrimination_interval(rows, 0.1, Resampling.of(0.9, 0, 0)),
     ]
     assert all(-math.inf < low <= high < math.inf for low, high in ends)
     slope, variance = log_odds_line(rows)

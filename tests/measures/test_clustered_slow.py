@@ -26,7 +26,7 @@ from calibrant.measures.cumulative import intervals as cumulative
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.gap import mean_gap_law
-from calibrant.measures.isotonic import intervals as corp
+from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.line.intervals import Line
 from calibrant.measures.line.intervals import line_by_cluster as log_odds_line
 from calibrant.measures.means.intervals import accuracy_interval, gap_variance
@@ -151,10 +151,10 @@ def judged(rows, resampling, *, slow):
         ]
         factors = law.refinement(resampling) * law.replicates(GapSums.miscalibrations, resampling)
         p["miscalibration"] = p_value(factors, parts[0])
-        forecasts, rejected = corp.ClusterForecasts(rows, resampling), p["miscalibration"] <= tail
+        rejected = p["miscalibration"] <= tail
         sd = float(factors.std())
-        ends["miscalibration"] = corp.miscalibration_interval(forecasts, parts[0], sd, level, rejected=rejected)
-        ends["discrimination"] = corp.discrimination_interval(forecasts, parts[1], level)
+        ends["miscalibration"] = corp.miscalibration_interval(rows, parts[0], sd, resampling, rejected=rejected)
+        ends["discrimination"] = corp.discrimination_interval(rows, parts[1], resampling)
     return p, ends
 
 

@@ -30,7 +30,7 @@ from calibrant.measures.binned.intervals import absolute_interval, maximum_inter
 from calibrant.measures.binned.sums import RowBins
 from calibrant.measures.class_inference import exact_absolute_law
 from calibrant.measures.cumulative import intervals as cumulative
-from calibrant.measures.isotonic import intervals as corp
+from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.smooth import intervals as smoothing
 from calibrant.measures.smooth.intervals import Mesh, NullSmooth, expected
 from calibrant.statistics import null

@@ -21,7 +21,7 @@ import numpy as np
 from calibrant.kernels import dispatch
 from calibrant.measures.binned.clustered import ClusterBins, coarse_bins, null_scales
 from calibrant.measures.binned.sums import BinSums
-from calibrant.measures.isotonic import intervals as corp
+from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property

@@ -102,7 +102,7 @@ def sweep_error(table: ReliabilityTable, norm: Norm) -> float:
 
 def _decreasing(table: ReliabilityTable) -> NDArray[np.intp]:
     """Return the first and the last row of each block of the isotonic fit in which rates decrease, (2, blocks)."""
-    fit = isotonic_fit(table)
+    fit = isotonic_fit(table.counts, table.positives)
     sizes = np.diff(fit.starts, append=len(table))
     differ = table.positives / table.counts < np.repeat(fit.values, sizes) - _tolerance(table)
     several = np.logical_or.reduceat(differ, fit.starts)

@@ -15,15 +15,12 @@ from calibrant.measures.binned.histograms import table_bins
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.gap import largest_gap
-from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.isotonic import isotonic
-from calibrant.measures.isotonic.intervals import ClusterForecasts
 from calibrant.measures.means.intervals import rate_rows, uncertainty_interval
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
-from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import Interval
 
 
@@ -113,7 +110,7 @@ def _refinement(inference: Inference) -> float:
 
 def _replicate(replicates: Replicates) -> Float64s:
     inference = replicates.inference
-    coarse = corp.miscalibrations(inference.cells, replicates.positives, replicates.fits)
+    coarse = isotonic.miscalibrations(inference.cells, replicates.positives, replicates.fits)
     if replicates is not inference.observed:
         return coarse * inference.of(_refinement)
     return coarse * inference.null.observed_refinement(inference.event.of(decomposition).miscalibration)
@@ -124,23 +121,14 @@ def _miscalibration_interval(inference: Inference) -> Interval:
         return Interval(math.nan, math.nan, "no interval: it needs resampling (n_resamples)")
     value, rejected = inference.event.value(MISCALIBRATION), inference.rejects(MISCALIBRATION)
     null_sd = float(inference.replicates_of(MISCALIBRATION).std())
-    forecasts = _forecasts(inference)
-    ends = corp.miscalibration_interval(forecasts, value, null_sd, inference.level, rejected=rejected)
-    return Interval(*ends, corp.METHOD)
-
-
-def _forecasts(inference: Inference) -> corp.Forecasts:
-    """Return the isotonic fits to the rows, in sample and out of fold."""
-    design = inference.design
-    if isinstance(design, Clustered):
-        return ClusterForecasts(design, inference.resampling)
-    return corp.RowForecasts(design.cells, inference.resampling.seed)
+    ends = isotonic.miscalibration_interval(inference.design, value, null_sd, inference.resampling, rejected=rejected)
+    return Interval(*ends, isotonic.METHOD)
 
 
 def _discrimination_interval(inference: Inference) -> Interval:
     value = inference.event.value(DISCRIMINATION)
-    forecasts = _forecasts(inference)
-    return Interval(*corp.discrimination_interval(forecasts, value, inference.level), corp.METHOD)
+    ends = isotonic.discrimination_interval(inference.design, value, inference.resampling)
+    return Interval(*ends, isotonic.METHOD)
 
 
 def _uncertainty_interval(inference: Inference) -> Interval:

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.isotonic.intervals import out_of_fold
+from calibrant.measures.isotonic.isotonic import out_of_fold
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
