@@ -13,7 +13,7 @@ from calibrant.clusters import BucketSums, as_clusters
 from calibrant.measures.binned import clustered as bins
 from calibrant.measures.binned.clustered import coarse_bins
 from calibrant.measures.binned.intervals import absolute_interval
-from calibrant.measures.line.intervals import line_by_cluster as log_odds_line
+from calibrant.measures.line.line import line_by_cluster as log_odds_line
 from calibrant.measures.means.intervals import gap_variance
 from calibrant.results import Code
 from calibrant.statistics import cluster_sums as sums

@@ -27,8 +27,8 @@ from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import isotonic as corp
-from calibrant.measures.line.intervals import Line
-from calibrant.measures.line.intervals import line_by_cluster as log_odds_line
+from calibrant.measures.line.line import Line
+from calibrant.measures.line.line import line_by_cluster as log_odds_line
 from calibrant.measures.means.intervals import accuracy_interval, gap_variance
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.simulated import ClusterNull, GapSums

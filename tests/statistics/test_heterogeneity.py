@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import calibrant
 from calibrant import ReliabilityTable
-from calibrant.measures.line.intervals import compare_slopes
+from calibrant.measures.line.line import compare_slopes
 from calibrant.measures.means.oe_ratio import FEW_EXPECTED, compare_ratios
 from calibrant.measures.ranking.auroc import compare_areas
 from calibrant.statistics.cells import Cells

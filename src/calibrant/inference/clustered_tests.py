@@ -13,8 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrant.measures.line.intervals import CERTAIN
-from calibrant.measures.line.line import log_odds
+from calibrant.measures.line.line import CERTAIN, log_odds
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import NOTHING, null_effect
 from calibrant.statistics.design import Clustered

@@ -13,7 +13,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.measures.isotonic.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
-from calibrant.measures.line.intervals import Line, WithoutEnds
+from calibrant.measures.line.line import Line, WithoutEnds
 from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
 from calibrant.statistics.resampling import alpha_of
 from calibrant.statistics.sample import MINORITY, ROWS, rare

@@ -15,8 +15,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.cumulative import cumulative
 from calibrant.measures.cumulative.cumulative import cumulated_range
 from calibrant.measures.cumulative.intervals import brownian_range_sf, brownian_sf
-from calibrant.measures.line.intervals import CERTAIN
-from calibrant.measures.line.line import cox_fit, in_the_large
+from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.resampling import Resampling, Rng, check_draws

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from calibrant.inference.rows import ROUNDING
 from calibrant.measures.binned.clustered import ClusterBins
-from calibrant.measures.line.intervals import CERTAIN
-from calibrant.measures.line.line import log_odds
+from calibrant.measures.line.line import CERTAIN, log_odds
 from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import NOTHING

@@ -11,7 +11,7 @@ from calibrant.inputs.notions import PER_CLASS
 from calibrant.measures.binned.clustered import LEAST_CLUSTERS
 from calibrant.measures.binned.mce import MCE
 from calibrant.measures.line.cox import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
-from calibrant.measures.line.intervals import CERTAIN
+from calibrant.measures.line.line import CERTAIN
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.measure import OverClasses
 from calibrant.measures.profiles import PROFILES

@@ -24,7 +24,7 @@ from calibrant.measures.estimates import class_bins, estimate, flagged, over_cla
 from calibrant.measures.event import Classes, Event
 from calibrant.measures.gap import MEAN_GAP, gap_p_value
 from calibrant.measures.line.cox import line_of
-from calibrant.measures.line.intervals import falls, without_ends
+from calibrant.measures.line.line import falls, without_ends
 from calibrant.measures.listed import of_profile
 from calibrant.measures.measure import Measure, OverClasses
 from calibrant.measures.profiles import STANDARD, Profile
