@@ -16,7 +16,7 @@ from calibrant.measures.binned.parts import diagram_of, quantile_sums, uniform_b
 from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
-from calibrant.measures.loess.intervals import loess_curve
+from calibrant.measures.loess.loess import loess_curve
 from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, RowSums
 from calibrant.measures.smooth.certified import smooth_error
 from calibrant.measures.verdict import Verdict, count_p_value
