@@ -28,7 +28,7 @@ from calibrant.measures.binned.binned import bin_table, debiased_square_error
 from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
 from calibrant.measures.binned.sums import RowBins
 from calibrant.measures.class_inference import ClassBins
-from calibrant.measures.cumulative import intervals as cumulative
+from calibrant.measures.cumulative import ks as cumulative
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import pair as differences

@@ -22,7 +22,7 @@ from calibrant.measures import class_inference as classwise
 from calibrant.measures.binned import intervals
 from calibrant.measures.binned.null import absolute_law
 from calibrant.measures.class_inference import ClassBins
-from calibrant.measures.cumulative import intervals as cumulative
+from calibrant.measures.cumulative import ks as cumulative
 from calibrant.measures.differences import clustered as pairs
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.gap import mean_gap_law

@@ -17,7 +17,7 @@ from calibrant import CalibrationSketch, MurphyCurve, NetBenefit, ReliabilityTab
 from calibrant.clusters import BucketSums, as_clusters
 from calibrant.errors import InputError
 from calibrant.measures import Event
-from calibrant.measures.cumulative.cumulative import kuiper_error
+from calibrant.measures.cumulative.kuiper import kuiper_error
 from calibrant.measures.decisions.decision_curve import decision_curve_of
 from calibrant.measures.decisions.decisions import Treated
 from calibrant.measures.decisions.intervals import clustered_interval as net_benefit_interval

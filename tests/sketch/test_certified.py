@@ -19,8 +19,7 @@ from calibrant import CalibrationSketch, ReliabilityTable
 from calibrant.measures import Unavailable
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ace_bound, ece_bound
-from calibrant.measures.cumulative import cumulative
-from calibrant.measures.cumulative.cumulative import ks_bound
+from calibrant.measures.cumulative.ks import ks_bound, ks_error
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.isotonic import recalibrated_bound
@@ -299,7 +298,7 @@ def test_ks_and_corp_reach_their_bounds():
         exact = ReliabilityTable.from_scores(scores, outcomes)
         known = GridCells.of(ReliabilityTable.from_scores(scores, outcomes, grid="standard"))
         assert known is not None
-        off = cumulative.ks_error(exact) - cumulative.ks_error(known.table)
+        off = ks_error(exact) - ks_error(known.table)
         assert off <= ks_bound(known) + ROUNDING
         gained = isotonic.corp(known.table, "brier").miscalibration - isotonic.corp(exact, "brier").miscalibration
         assert -recalibrated_bound(known) - ROUNDING <= gained <= ROUNDING

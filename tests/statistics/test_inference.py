@@ -29,7 +29,7 @@ from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.intervals import absolute_interval, maximum_interval, square_interval
 from calibrant.measures.binned.sums import RowBins
 from calibrant.measures.class_inference import exact_absolute_law
-from calibrant.measures.cumulative import intervals as cumulative
+from calibrant.measures.cumulative import ks as cumulative
 from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.smooth import intervals as smoothing
 from calibrant.measures.smooth.intervals import Mesh, NullSmooth, expected
@@ -737,12 +737,12 @@ def test_mean_absolute_deviation_of_a_binomial_count(n, p):
 def test_largest_value_of_a_brownian_motion():
     # Published quantiles of sup |W| on [0, 1], as twice reflected: P(sup |W| > x) is nearly 4 (1 - Phi(x)).
     for p, x in ((0.95, 2.2414), (0.9, 1.9600), (0.99, 2.8070)):
-        assert cumulative.brownian_quantile(p) == pytest.approx(x, abs=6e-5)
+        assert cumulative.LARGEST.quantile(p) == pytest.approx(x, abs=6e-5)
     for x in (0.3, 0.6, 0.99, 1.0, 1.01, 2.0, 4.0):  # both series, on either side of 1
         assert cumulative.brownian_sf(x) == pytest.approx(brownian_tail(x), abs=1e-12)
     assert cumulative.brownian_sf(1.0) == pytest.approx(1 - 0.3708, abs=5e-5)  # exit of (-1, 1) before time 1
     assert cumulative.brownian_sf(0.0) == cumulative.brownian_sf(0.05) == 1
-    assert integrate.quad(cumulative.brownian_sf, 0, 10, points=[1])[0] == pytest.approx(cumulative.BROWNIAN_MEAN)
+    assert integrate.quad(cumulative.brownian_sf, 0, 10, points=[1])[0] == pytest.approx(cumulative.LARGEST.mean)
     assert cumulative.brownian_sf(8.0) == pytest.approx(4 * stats.norm.sf(8.0), rel=1e-9)  # no cancellation
 
 

@@ -12,9 +12,8 @@ from calibrant.inference import clustered_tests
 from calibrant.inference.replicates import cumulative_p_value, resampling_of
 from calibrant.inference.rows import EventRows, degrees, null_spreads, standardised, units_of
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.cumulative import cumulative
-from calibrant.measures.cumulative.cumulative import cumulated_range
-from calibrant.measures.cumulative.intervals import brownian_range_sf, brownian_sf
+from calibrant.measures.cumulative.ks import brownian_sf, ks_error
+from calibrant.measures.cumulative.kuiper import brownian_range_sf, cumulated_range, kuiper_error
 from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import Float64s
@@ -170,7 +169,7 @@ def ks_test(
     check_draws(n_resamples)
     options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
     rows = EventRows.of(probs, targets, clusters=clusters, **options)
-    error = cumulative.ks_error(rows.table)
+    error = ks_error(rows.table)
     statistic = _cumulative_statistic(rows.table, error)
     if rows.clusters is None:
         p_value, law = brownian_sf(statistic), "law of the supremum of |Brownian motion|"
@@ -219,7 +218,7 @@ def kuiper_test(
 
 def kuiper_of(rows: EventRows, resampling: Resampling | None) -> TestResult:
     """Return Kuiper's test of these rows; only rows in clusters need the resampling."""
-    error = cumulative.kuiper_error(rows.table)
+    error = kuiper_error(rows.table)
     statistic = _cumulative_statistic(rows.table, error)
     if rows.clusters is None or resampling is None:
         p_value, law = brownian_range_sf(statistic), "law of the range of Brownian motion"

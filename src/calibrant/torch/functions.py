@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.cumulative import cumulative
+from calibrant.measures.cumulative.kuiper import kuiper_bound, kuiper_error
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.line.cox import calibration_intercept, calibration_slope
@@ -121,8 +121,8 @@ class KuiperCalibrationError(_TableFunction):
     """
 
     plot_upper_bound = 1.0
-    _function = cumulative.kuiper_error
-    _bound = cumulative.kuiper_bound
+    _function = kuiper_error
+    _bound = kuiper_bound
 
 
 class IntegratedCalibrationIndex(_TableFunction):
