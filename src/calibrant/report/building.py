@@ -28,7 +28,7 @@ from calibrant.measures.line.line import falls, without_ends
 from calibrant.measures.listed import of_profile
 from calibrant.measures.measure import Measure, OverClasses
 from calibrant.measures.profiles import STANDARD, Profile
-from calibrant.measures.ranking.ranking import roc_curve
+from calibrant.measures.ranking.auroc import roc_curve
 from calibrant.report import evaluated
 from calibrant.report.evaluated import Evaluated
 from calibrant.report.report import Report

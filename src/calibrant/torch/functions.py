@@ -18,7 +18,7 @@ from calibrant.measures.loess.loess import SPAN
 from calibrant.measures.means.log_loss_skill import LOG_LOSS_SKILL
 from calibrant.measures.means.oe_ratio import observed_expected_ratio
 from calibrant.measures.measure import Measure
-from calibrant.measures.ranking.ranking import Placements, area_bound
+from calibrant.measures.ranking.auroc import Placements, area_bound
 from calibrant.measures.smooth.kernel import truthful_square
 from calibrant.measures.smooth.lipschitz import lipschitz_error
 from calibrant.torch.base import check_notion
