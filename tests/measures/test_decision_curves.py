@@ -18,10 +18,8 @@ from calibrant.clusters import BucketSums, as_clusters
 from calibrant.errors import InputError
 from calibrant.measures import Event
 from calibrant.measures.cumulative.kuiper import kuiper_error
-from calibrant.measures.decisions.decision_curve import decision_curve_of
-from calibrant.measures.decisions.decisions import Treated
-from calibrant.measures.decisions.intervals import clustered_interval as net_benefit_interval
-from calibrant.measures.decisions.intervals import treated_of_buckets
+from calibrant.measures.decisions.decision_curve import Treated, decision_curve_of, treated_of_buckets
+from calibrant.measures.decisions.decision_curve import clustered_interval as net_benefit_interval
 from tests.builders import clustered_of
 
 #: Sums of at most 1,000 numbers of at most 99 (the odds at t = .99) in another order, divided by their number.
