@@ -3,8 +3,7 @@
 from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
 from calibrant.measures.differences.clustered import ClusterModel
 from calibrant.measures.event import Event
-from calibrant.measures.means.intervals import mean_score_influence, score_influence
-from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.means.means import PredictionMeans, mean_score_influence, score_influence
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 

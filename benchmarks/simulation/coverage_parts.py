@@ -35,8 +35,7 @@ from calibrant.measures.binned.parts import quantile_bins, uniform_bins, uniform
 from calibrant.measures.class_inference import ClassBins
 from calibrant.measures.estimates import estimate
 from calibrant.measures.event import Classes
-from calibrant.measures.means.intervals import surprises
-from calibrant.measures.means.means import PredictionMeans, heavy
+from calibrant.measures.means.means import PredictionMeans, heavy, surprises
 from calibrant.results import Estimate
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.class_rows import ClassRows
@@ -162,7 +161,7 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if len(held) else {}
     of_held["ace"] = of_bins(law, event.of(quantile_bins))
     few = bool(event.design.sample.flag or heavy_weights(rows.weights))
-    lost = bool(surprises(event))
+    lost = bool(surprises(event.design.cells))
     p_value = math.nan if part.only else inference.test.p_value
     for level in LEVELS:
         at_level = inference.at(level)

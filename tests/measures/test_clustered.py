@@ -36,15 +36,16 @@ from calibrant.measures.differences.paired import Weighting
 from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.line.line import line_by_cluster as log_odds_line
-from calibrant.measures.means.intervals import (
+from calibrant.measures.means.means import (
+    PredictionMeans,
     accuracy_interval,
     gap_variance,
     mean_score_influence,
     rate_interval,
     rate_rows,
     uncertainty_interval,
+    wilson_interval,
 )
-from calibrant.measures.means.means import PredictionMeans, wilson_interval
 from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error

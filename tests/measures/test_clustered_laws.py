@@ -14,7 +14,7 @@ from calibrant.measures.binned import clustered as bins
 from calibrant.measures.binned.clustered import coarse_bins
 from calibrant.measures.binned.intervals import absolute_interval
 from calibrant.measures.line.line import line_by_cluster as log_odds_line
-from calibrant.measures.means.intervals import gap_variance
+from calibrant.measures.means.means import gap_variance
 from calibrant.results import Code
 from calibrant.statistics import cluster_sums as sums
 from calibrant.statistics.cells import Cells

@@ -29,8 +29,7 @@ from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.line.line import Line
 from calibrant.measures.line.line import line_by_cluster as log_odds_line
-from calibrant.measures.means.intervals import accuracy_interval, gap_variance
-from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.means.means import PredictionMeans, accuracy_interval, gap_variance
 from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
-from calibrant.measures.means.intervals import gap_variance
+from calibrant.measures.means.means import gap_variance
 from calibrant.measures.smooth.intervals import DesignEffects, Mesh
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.means.intervals import gap_influence, gap_variance, mean_score_influence
+from calibrant.measures.means.means import gap_influence, gap_variance, mean_score_influence
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import Floor
 from calibrant.statistics.design import SamplingDesign

@@ -32,8 +32,7 @@ from calibrant.measures.binned.histograms import ClassHistograms, table_histogra
 from calibrant.measures.class_inference import ClassBins, ClusterClassBins, inferred, inferred_by_cluster
 from calibrant.measures.event import Classes
 from calibrant.measures.grid_cells import GridCells
-from calibrant.measures.means.base_rates import BaseRates
-from calibrant.measures.means.means import PredictionMeans, counted_rows, heavy
+from calibrant.measures.means.means import BaseRates, PredictionMeans, counted_rows, heavy
 from calibrant.results import Bands, Choices
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.statistics.class_rows import ClassRows

@@ -24,8 +24,7 @@ from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.differences.clustered import Answers, ClusterModel, ClusterPair, paired_rows, variance
 from calibrant.measures.differences.pair import Mean, ModelPair
 from calibrant.measures.event import Computable, Event
-from calibrant.measures.means.intervals import accuracy_interval, score_influence
-from calibrant.measures.means.means import PredictionMeans, heavy
+from calibrant.measures.means.means import PredictionMeans, accuracy_interval, heavy, score_influence
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.intervals import link_slope

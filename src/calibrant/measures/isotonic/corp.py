@@ -16,7 +16,7 @@ from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.isotonic import isotonic
-from calibrant.measures.means.intervals import rate_rows, uncertainty_interval
+from calibrant.measures.means.means import rate_rows, uncertainty_interval
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s

@@ -8,7 +8,7 @@ from calibrant.inputs.notions import read
 from calibrant.measures.context import Inference
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Unavailable
-from calibrant.measures.means.intervals import accuracy_influence, accuracy_interval
+from calibrant.measures.means.means import accuracy_influence, accuracy_interval
 from calibrant.measures.measure import Difference, Measure
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval

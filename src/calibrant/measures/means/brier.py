@@ -11,7 +11,7 @@ from calibrant.inputs.notions import read
 from calibrant.measures.differences import pair
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.corp import decomposition
-from calibrant.measures.means.intervals import event_brier_influence, score_influence, surprises
+from calibrant.measures.means.means import event_brier_influence, score_influence, surprises
 from calibrant.measures.measure import PROPER_SCORE, Difference, Measure, exact
 from calibrant.sketch import Arguments
 
@@ -84,7 +84,7 @@ BRIER = Measure(
     class_range=(0.0, 2.0),
     bound=exact,
     influence=lambda event: score_influence(event.design, "brier", event.predictions),
-    caution=surprises,
+    caution=lambda event: surprises(event.design.cells),
     null=PROPER_SCORE,
     difference=Difference(
         value=lambda model: model.means.brier,
@@ -106,6 +106,6 @@ EVENT_BRIER = Measure(
     scale="score",
     bound=exact,
     influence=lambda event: event_brier_influence(event.design),
-    caution=surprises,
+    caution=lambda event: surprises(event.design.cells),
     null=PROPER_SCORE,
 )

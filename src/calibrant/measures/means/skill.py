@@ -13,9 +13,7 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.means.base_rates import BaseRates
-from calibrant.measures.means.intervals import surprises
-from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.means.means import BaseRates, PredictionMeans, surprises
 from calibrant.measures.measure import Measure, exact
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
@@ -163,7 +161,7 @@ BRIER_SKILL = Measure(
     details=_details,
     bound=exact,
     interval=_interval,
-    caution=surprises,
+    caution=lambda event: surprises(event.design.cells),
     null=Unavailable("no noise floor: it is not an error"),
     functions=(brier_skill_score,),
 )
