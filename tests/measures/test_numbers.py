@@ -20,7 +20,7 @@ from scipy.special import beta, expit, ndtri
 
 import calibrant
 from calibrant.errors import InputError
-from calibrant.measures.smooth import cosines
+from calibrant.measures.smooth import smooth as cosines
 from calibrant.measures.smooth.mesh import mesh_smooth_error
 from calibrant.statistics.roots import root
 

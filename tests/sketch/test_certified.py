@@ -25,7 +25,7 @@ from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.isotonic import recalibrated_bound
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.smooth import smooth
-from calibrant.measures.smooth.certified import certified_error, certified_integral, kernel_bound
+from calibrant.measures.smooth.smooth import certified_error, kernel_bound
 from calibrant.table import grid
 from tests.examples_of import at_most
 
@@ -257,8 +257,8 @@ def test_a_bandwidth_of_ones_own_is_bounded_too():
     known = GridCells.of(sketch_of(scores, outcomes).table)
     assert known is not None
     for bandwidth in (1.0, 0.05, 2e-3, 2e-4):
-        exact = smooth.smooth_error_at(scores, outcomes - scores, len(scores), bandwidth)
-        found = certified_integral(known, bandwidth)
+        exact = smooth.smooth_error(scores, outcomes - scores, len(scores), bandwidth)
+        found = certified_error(known, bandwidth)
         assert abs(found.value - exact.value) <= found.error_bound + exact.error_bound
 
 

@@ -18,7 +18,7 @@ from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.measures.loess.loess import loess_curve
 from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, RowSums
-from calibrant.measures.smooth.certified import smooth_error
+from calibrant.measures.smooth.smooth import event_error
 from calibrant.measures.verdict import Verdict, count_p_value
 from calibrant.results import (
     CalibrationCurve,
@@ -357,7 +357,7 @@ class Inference(Memo):
     def curves(self, kinds: Sequence[CurveKind]) -> Mapping[str, CalibrationCurve]:
         """Return these curves with their bands, computed when they are looked at."""
         design, resampling = self.design, self.resampling
-        bandwidth = self.event.of(smooth_error).value  # without the table
+        bandwidth = self.event.of(event_error).value  # without the table
         drawn = self.draws[_CURVE].replicates if resampling.n_resamples else None
         makers: Mapping[CurveKind, Callable[[], CalibrationCurve]] = {
             "isotonic": lambda: isotonic_curve(design, None if drawn is None else resampling.band(drawn), resampling),

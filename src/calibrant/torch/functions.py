@@ -19,8 +19,8 @@ from calibrant.measures.means.log_loss_skill import LOG_LOSS_SKILL
 from calibrant.measures.means.oe_ratio import observed_expected_ratio
 from calibrant.measures.measure import Measure
 from calibrant.measures.ranking.auroc import Placements, area_bound
-from calibrant.measures.smooth.kernel import truthful_square
 from calibrant.measures.smooth.lipschitz import lipschitz_error
+from calibrant.measures.smooth.truthful import truthful_square
 from calibrant.torch.base import check_notion
 from calibrant.torch.tables import State, TableMetric
 

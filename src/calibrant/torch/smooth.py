@@ -9,8 +9,9 @@ from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
+from calibrant.measures.event import Event
 from calibrant.measures.smooth import mesh
-from calibrant.measures.smooth.certified import error_of_table
+from calibrant.measures.smooth.smooth import event_error
 from calibrant.torch.base import check_notion
 from calibrant.torch.tables import State, TableMetric
 
@@ -159,7 +160,7 @@ class SmoothCalibrationError(TableMetric):
             )
             self.final_bandwidth = estimate.bandwidth
             return self._scalar(estimate.value)
-        exact = error_of_table(table, None if isinstance(self.bandwidth, str) else float(self.bandwidth))
+        exact = event_error(Event(table=table), None if isinstance(self.bandwidth, str) else float(self.bandwidth))
         # The search finds the bandwidth that equals the error.
         self.final_bandwidth = exact.value if isinstance(self.bandwidth, str) else float(self.bandwidth)
         self.error_bound = exact.error_bound

@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from calibrant.measures.smooth import cosines
+from calibrant.measures.smooth.smooth import fast_length, series_at_middles, spectrum_of
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
@@ -88,7 +88,7 @@ class Mesh:
     def fine_enough(cls, cells: Cells, bandwidth: float, steps: float = _STEPS_PER_SD) -> Mesh:
         """Return a mesh for bandwidths from this one upwards."""
         wanted = max(steps / max(bandwidth, 1e-12), _LEAST_MESH)
-        return cls(cells, min(cosines.fast_length(wanted), _MOST_MESH))
+        return cls(cells, min(fast_length(wanted), _MOST_MESH))
 
     @property
     def nodes(self) -> Float64s:
@@ -126,7 +126,7 @@ class Mesh:
         terms = self._terms(bandwidth)
         if self._direct:
             return _product(masses, _node_waves(self.size)[:terms].T)
-        return cosines.spectrum_of(masses, terms)
+        return spectrum_of(masses, terms)
 
     def _damped(self, spectrum: Float64s, bandwidth: float) -> Float64s:
         kept = min(spectrum.shape[-1], self._terms(bandwidth))
@@ -137,7 +137,7 @@ class Mesh:
         damped = self._damped(spectrum, bandwidth)
         if self._direct:
             return _product(_doubled(damped), _node_waves(self.size)[: damped.shape[-1]])
-        return cosines.series_at_middles(damped, self.size)
+        return series_at_middles(damped, self.size)
 
     def _at_cells(self, spectrum: Float64s, bandwidth: float) -> Float64s:
         """Return the density at the cells."""
@@ -220,12 +220,9 @@ class DesignEffects:
     def of(cls, design: SamplingDesign, bandwidth: float) -> DesignEffects:
         """Return the design effects at a bandwidth."""
         s, mesh = max(bandwidth, _NARROWEST), Mesh(design.cells, _NODES)
-
-        def smoothed(sums: Float64s) -> Float64s:
-            return mesh.smoothed(sums, s)
-
+        smoothed, variance = partial(mesh.smoothed, bandwidth=s), partial(mesh.variance, bandwidth=s)
         clusters = design.units_near(smoothed)
-        return cls(design.effects(smoothed, lambda squares: mesh.variance(squares, s), clusters), clusters)
+        return cls(design.effects(smoothed, variance, clusters), clusters)
 
     def at(self, scores: Float64s) -> tuple[Float64s | float, Float64s | float]:
         """Return both at these scores."""
@@ -262,8 +259,8 @@ def _ends(design: SamplingDesign, effects: DesignEffects, s: float, level: float
     g, slope = thinned(density / deviation)
 
     def variance(direction: Float64s) -> Variance:
-        found = design.linear(mesh.convolved_at_cells(direction, s), v)
-        return found._replace(value=found.value / n**2)
+        of_sum = design.linear(mesh.convolved_at_cells(direction, s), v)
+        return of_sum._replace(value=of_sum.value / n**2)
 
     thin, sign, *common = map(variance, (slope, np.sign(density), *design.common(mesh.nodes)))
     middle, roots = float(mesh.integral(deviation * g)), float(mesh.integral(deviation))

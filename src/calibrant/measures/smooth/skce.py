@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels.blocks import in_order
 from calibrant.measures.arguments import class_predictions
-from calibrant.measures.smooth.class_kernel import pair_terms
 from calibrant.sketch import Arguments
 
 _ENTRIES: Final = 1 << 16  # of the rows that are read at a time
@@ -167,6 +167,28 @@ def _block_values(predictions: Predictions, rows: NDArray[np.intp], width: float
         return np.array([pair_terms(probs[at], classes[at], width).mean() for at in taken])
 
     return np.concatenate(list(in_order(work, -(-n_blocks // together))))
+
+
+def pair_terms(probs: NDArray[np.float64], classes: NDArray[np.int64], width: float) -> NDArray[np.float64]:
+    """Return k(p_i, p_j) <e_i - p_i, e_j - p_j> of all pairs i < j of rows, (n (n - 1) / 2,).
+
+    e_i is 1 at the true class of row i and 0 elsewhere. k is exp(-d / width), d the total variation distance, half the
+    sum of absolute differences.
+    """
+    from scipy.spatial.distance import pdist
+
+    residuals = -probs
+    residuals[np.arange(len(probs)), classes] += 1
+    products = residuals @ residuals.T
+    kernel = np.exp(pdist(probs, "cityblock") * (-0.5 / width))
+    return np.asarray(kernel * products.ravel()[_pairs(len(probs))])
+
+
+@lru_cache(maxsize=2)  # blocks have two sizes
+def _pairs(n: int) -> NDArray[np.intp]:
+    """Return the places of the pairs i < j in a matrix (n, n), row by row."""
+    first, second = np.triu_indices(n, 1)
+    return first * n + second
 
 
 def _inferred(values: NDArray[np.float64], n: int) -> SquaredKernelError:
