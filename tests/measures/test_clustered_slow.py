@@ -141,7 +141,7 @@ def judged(rows, resampling, *, slow):
         value = smooth_error(table.scores, table.residuals, table.total).value
         null = law.null_smooth(value)
         at_value = law.replicates(lambda draws: null(draws.cell_gaps)[1], resampling)
-        p["smece"] = p_value(at_value, null.threshold)
+        p["smece"] = p_value(at_value, null(rows.cells.gap_sums[None])[1][0])
         ends["smece"] = smooth.interval(rows, value, level, rejected=p["smece"] <= tail)
         fit, base = corp.in_sample(rows.fine)
         parts = [

@@ -171,8 +171,8 @@ def _row_squares(rows: Clustered) -> tuple[Float64s, Float64s]:
     mean = np.cumsum(cells.gap_sums) / rows.total
     squares, null = np.cumsum(cells.squared_residuals), np.cumsum(cells.null_variances)
     centre = mean * (2 * np.cumsum(cells.squared_gaps) - mean * total)
-    seen = np.where(squares - centre > _ROUNDING * squares, squares - centre, 0.0)
-    return seen, np.maximum((k * squares + PRIOR_ROWS * null) / (k + PRIOR_ROWS) - centre, 0.0)
+    observed = np.where(squares - centre > _ROUNDING * squares, squares - centre, 0.0)
+    return observed, np.maximum((k * squares + PRIOR_ROWS * null) / (k + PRIOR_ROWS) - centre, 0.0)
 
 
 def _low(around: Float64s, sums: Float64s, value: float, resampling: Resampling) -> float:

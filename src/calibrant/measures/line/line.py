@@ -363,10 +363,15 @@ def compare_slopes(groups: Sequence[Cells]) -> Deviations:
     rates, around, converged = _common_slope(x, counts, positives, over, sizes)
     influences = around * np.stack([-rates, 1 - rates])
     variances = over(squares.sum(axis=0) * around**2 * rates * (1 - rates))
-    seen, information = over(np.sum(squares * influences**2, axis=0)), over(counts * around**2 * rates * (1 - rates))
+    observed, information = (
+        over(np.sum(squares * influences**2, axis=0)),
+        over(counts * around**2 * rates * (1 - rates)),
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         misfit = steadied(
-            seen / variances, float(seen.sum() / variances.sum()), np.array([rarer_rows(cells) for cells in groups])
+            observed / variances,
+            float(observed.sum() / variances.sum()),
+            np.array([rarer_rows(cells) for cells in groups]),
         )
     return Deviations(
         scores=over(around * (positives - counts * rates)),

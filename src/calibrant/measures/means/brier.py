@@ -11,7 +11,7 @@ from calibrant.inputs.notions import read
 from calibrant.measures.differences import pair
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.corp import decomposition
-from calibrant.measures.means.means import event_brier_influence, score_influence, surprises
+from calibrant.measures.means.means import event_brier_influence, score_influence, score_means, surprises
 from calibrant.measures.measure import PROPER_SCORE, Difference, Measure, exact
 from calibrant.sketch import Arguments
 
@@ -41,8 +41,7 @@ def brier_score(
     0.05
     """
     arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
-    totals = arguments.totals()
-    return (read(*arguments.predictions()) if totals is None else totals).means.brier
+    return score_means(arguments).brier
 
 
 def top_label_brier_score(

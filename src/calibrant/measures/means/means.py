@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inputs.notions import ScoreMeans, scores_of_rows
+from calibrant.inputs.notions import ScoreMeans, read, scores_of_rows
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import Score, mean_score, mean_square
 from calibrant.inputs.weights import integer_weights, share_rows
@@ -27,7 +27,7 @@ from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic import isotonic
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Late
-from calibrant.sketch import CalibrationSketch
+from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import around_mean
 from calibrant.statistics.design import Clustered, Influence, SamplingDesign
@@ -87,8 +87,7 @@ class BaseRates:
         parts = []
         for table in each:
             masses = np.array([(table.counts - table.positives).sum(), table.positives.sum()], dtype=np.float64)
-            squares = table.own_weights.sum(axis=1)
-            parts.append(cls.of_classes(masses, squares, single=True))
+            parts.append(cls.of_classes(masses, table.own_weights.sum(axis=1), single=True))
 
         def brier() -> Float64s:
             scores = [table.scores.astype(np.float64) for table in each]
@@ -143,12 +142,12 @@ class BaseRates:
 
         Where b is not known by kind, it is the largest that any covariance allows (Cauchy and Schwarz).
         """
-        own = self.own_variance
+        of_rates = self.own_variance
         if self.brier is None:
-            return (math.sqrt(variance) + abs(ratio) * math.sqrt(own)) ** 2
+            return (math.sqrt(variance) + abs(ratio) * math.sqrt(of_rates)) ** 2
         around = self.losses - self.score
         shared = float((self.brier.value - mean * self.squares) @ around) / float(self.squares.sum())
-        return max(variance - 2 * ratio * shared + ratio**2 * own, 0.0)
+        return max(variance - 2 * ratio * shared + ratio**2 * of_rates, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +274,12 @@ class PredictionMeans:
         )
 
 
+def score_means(arguments: Arguments) -> ScoreMeans:
+    """Return the mean scores of whole predictions, or those that a sketch keeps."""
+    totals = arguments.totals()
+    return (read(*arguments.predictions()) if totals is None else totals).means
+
+
 def _rates_of_sketch(sketch: CalibrationSketch) -> tuple[BaseRates | None, str]:
     """Return the base rates, or why the sketch does not have them."""
     if sketch.layout == "binary":
@@ -370,17 +375,17 @@ def gap_influence(design: SamplingDesign) -> Influence:
     The blend is (K Q + 5 V0) / (K + 5), K the effective number of rows, or of clusters.
     """
     cells, fine, total = design.cells, design.fine, design.cells.total
-    seen = cells.squared_residuals
-    steadied = blend(np.full(len(cells), design.units), seen, cells.null_variances)
+    observed = cells.squared_residuals
+    steadied = blend(np.full(len(cells), design.units), observed, cells.null_variances)
     mean, squared_gaps = float(cells.gap_sums.sum()) / total, float(cells.squared_gaps.sum())
     centre = mean * (2 * squared_gaps - mean * float(cells.square_weights.sum()))
-    square, blended = (max(float(squares.sum()) - centre, 0.0) / total**2 for squares in (seen, steadied))
+    square, blended = (max(float(squares.sum()) - centre, 0.0) / total**2 for squares in (observed, steadied))
     return Influence(
         square=square,
         by_bucket=lambda clusters: clusters.gaps.sum(axis=1) / total,
         n=cells.effective_n,
         steadied=blended,
-        rounding=_ROUNDING * float(seen.sum()) / total**2,
+        rounding=_ROUNDING * float(observed.sum()) / total**2,
         cells=fine,
         values=np.stack([fine.scores, fine.scores - 1]) / total,
     )
@@ -433,8 +438,8 @@ def score_influence(
         squares = cells.square_weights
         by_scores = float(np.sum(squares * (square - mean * (2 * expected - mean)))) / float(squares.sum())
         if min(variance, by_scores) < _CANCELS * mean**2:
-            seen, by_scores = _around(cells, score, mean)
-            variance = seen if cells.table.grid is None else max(variance, seen)
+            of_cells, by_scores = _around(cells, score, mean)
+            variance = of_cells if cells.table.grid is None else max(variance, of_cells)
         steadied = float(blend(np.array([n]), np.array([variance]), np.array([by_scores]))[0]) / n
     return Influence(
         square=variance / n,
@@ -483,9 +488,9 @@ def _around(cells: Cells, score: Score, mean: float) -> tuple[float, float]:
     else:
         missed, hit = -np.log(np.where(q > 0, q, 1.0)), -np.log(np.where(p > 0, p, 1.0))
     squares, (missed, hit) = cells.table.own_weights, ((missed - mean) ** 2, (hit - mean) ** 2)
-    seen = float(squares[0] @ missed + squares[1] @ hit)
+    observed = float(squares[0] @ missed + squares[1] @ hit)
     implied_sum = float(cells.square_weights @ (q * missed + p * hit))
-    return seen / float(squares.sum()), implied_sum / float(squares.sum())
+    return observed / float(squares.sum()), implied_sum / float(squares.sum())
 
 
 def surprises(cells: Cells) -> dict[str, str]:

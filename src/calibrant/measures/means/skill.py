@@ -63,27 +63,22 @@ def brier_skill_score(
         means = PredictionMeans.of_sketch(sketch)
         if means.base_rates is None:
             raise InputError("probs", "a sketch that knows how often each class is", means.no_base_rates, _REMEDY)
-        brier, rates = means.brier, means.base_rates
-    else:
-        predictions, notion = arguments.predictions()
-        reading = read(predictions, notion)
-        tables = [ReliabilityTable.pool(reading.events)] if notion == "positive" else []
-        brier, rates = reading.means.brier, BaseRates.of_predictions(predictions, notion, tables)
+        return _skill(means.brier, means.base_rates)
+    predictions, notion = arguments.predictions()
+    reading = read(predictions, notion)
+    tables = [ReliabilityTable.pool(reading.events)] if notion == "positive" else []
+    return _skill(reading.means.brier, BaseRates.of_predictions(predictions, notion, tables))
+
+
+def _skill(brier: float, rates: BaseRates) -> float:
+    """Return 1 - B / U; NaN if all outcomes are equal."""
     return 1 - brier / rates.score if rates.score > 0 else math.nan
 
 
 def _value(event: Event) -> float:
-    r"""Return 1 - B / U, or NaN with a reason in `_details`.
-
-    B is the mean Brier score, and U that of always predicting the base rates: :math:`\bar y (1 - \bar y)` for one
-    event, :math:`\sum_k \bar y_k (1 - \bar y_k)` for classes, the mean over labels for multilabel predictions. It is at
-    most 1, 0 for the base rates themselves, and below 0 for what is worse. Source: Brier (1950), Monthly Weather
-    Review 78; called the index of prediction accuracy by Kattan and Gerds (2018), doi 10.1186/s41512-018-0029-2.
-    """
+    """Return the skill, or NaN with a reason in `_details`. U is the mean over labels for multilabel predictions."""
     means = event.predictions
-    if means.base_rates is None or means.base_rates.score == 0:
-        return math.nan
-    return 1 - means.brier / means.base_rates.score
+    return math.nan if means.base_rates is None else _skill(means.brier, means.base_rates)
 
 
 def _details(event: Event) -> Mapping[str, Any]:
@@ -108,8 +103,8 @@ def _interval(inference: Inference) -> Interval:
     else:
         method, variance = NORMAL, _variance_by_cluster(design, means, rates, rates.buckets, rates.places)
     half = variance.half_width(inference.level)
-    value = 1 - means.brier / rates.score
-    return Interval(value - half, value + half, method)
+    skill = _skill(means.brier, rates)
+    return Interval(skill - half, skill + half, method)
 
 
 def _square(means: PredictionMeans, rates: BaseRates) -> float:
@@ -129,8 +124,8 @@ def _variance_by_cluster(
 
     The error of the base rates adds what it does for independent rows, with the design effect of u.
     """
-    ratio, own_places = means.brier / rates.score, places[rows.held]
-    pooled = [np.bincount(own_places, x, len(buckets)) for x in (rows.scalar("brier"), rows.weights)]
+    ratio, held_places = means.brier / rates.score, places[rows.held]
+    pooled = [np.bincount(held_places, x, len(buckets)) for x in (rows.scalar("brier"), rows.weights)]
     brier, weights = (x.astype(np.float64, copy=False) for x in pooled)
     losses, filled = buckets @ rates.losses, weights > 0
 

@@ -49,7 +49,6 @@ _NOTHING = 1e-9  # of the largest deviation: where less is smoothed to, only rou
 _NODES: Final = 1024  # steps of the mesh of design effects
 _NARROWEST: Final = 8 / _NODES  # the smallest bandwidth that this mesh shows
 _TINY: Final = float(np.finfo(float).tiny)
-_TIE = 1e-9  # relative: replicates that equal the data but for rounding count as at least as large
 
 
 @lru_cache(16)
@@ -319,11 +318,6 @@ class NullSmooth:
         roots = np.exp(logs[right[:, 0] - 1] + share * step)
         roots = np.where(errors[..., 0] > 0, np.minimum(roots, 1.0), 0.0)  # nothing varies, or nothing deviates
         return roots, at_value
-
-    @property
-    def threshold(self) -> float:
-        """S of the data at the data's error, as the mesh has it."""
-        return float(self(self.mesh.cells.gap_sums[None])[1][0]) * (1 - _TIE)
 
 
 def expected(cells: Cells) -> float:
