@@ -730,8 +730,8 @@ def test_intervals_without_bins_are_those_of_the_research_program(record, monkey
     # That program searches its ends to .002 of their logarithms.
     assert smooth.interval(rows, smece[0], 0.9, rejected=True) == pytest.approx(smece[1:], rel=0.003)
     assert smooth.interval(rows, smece[0], 0.9, rejected=False)[0] == 0
-    fit, _ = corp.in_sample(rows.cells)
-    found = corp.difference_by_cluster(rows, rows.cells.scores, fit)
+    masses, fit, _ = corp.in_sample(rows)
+    found = corp.difference(rows, masses, rows.cells.scores, fit)
     assert (found.value, found.error) == pytest.approx(part, rel=1e-6)
 
 
@@ -759,7 +759,7 @@ def test_no_fit_that_judges_a_bucket_knows_its_outcomes():
     moved = np.flatnonzero((rows.y != changed.y).any(axis=1))
     assert len(moved) == 1
     for before, after in zip(
-        corp.out_of_fold_by_cluster(rows, seed), corp.out_of_fold_by_cluster(changed, seed), strict=True
+        corp.out_of_fold_by_cluster(rows, seed)[1:], corp.out_of_fold_by_cluster(changed, seed)[1:], strict=True
     ):
         np.testing.assert_array_equal(before[moved], after[moved])
     folds = corp.fold_of(rows, seed)
@@ -770,10 +770,11 @@ def test_no_fit_that_judges_a_bucket_knows_its_outcomes():
 def test_the_part_of_singletons_is_that_of_independent_rows():
     p, y = distinct(seed=7)
     rows = clustered(p, y, np.arange(240))
-    fit, base = corp.in_sample(rows.cells)
+    masses, fit, base = corp.in_sample(rows)
+    independent = Independent(rows.cells)
     for first in (rows.cells.scores, base):
-        found = corp.difference_by_cluster(rows, first, fit)
-        plain = corp.difference(rows.cells, rows.cells.counts, rows.cells.positives, first, fit)
+        found = corp.difference(rows, masses, first, fit)
+        plain = corp.difference(independent, corp.in_sample(independent).masses, first, fit)
         assert found.df == pytest.approx(239, rel=EXACT)
         assert found.value == pytest.approx(plain.value, abs=EXACT)
         assert found.error == pytest.approx(plain.error * math.sqrt(240 / 239), rel=CLOSE)
@@ -1216,8 +1217,8 @@ def test_design_effects_along_the_scores_are_those_of_the_kernel():
 def test_the_parts_of_ten_copies_are_those_of_the_rows():
     p, y = distinct(seed=10)
     once, copies = clustered(p, y, np.arange(240)), clustered(*(np.repeat(x, 10) for x in (p, y, np.arange(240))))
-    fit, _ = corp.in_sample(once.cells)
-    parts = [corp.difference_by_cluster(rows, rows.cells.scores, fit) for rows in (once, copies)]
+    fit = corp.in_sample(once).fit
+    parts = [corp.difference(rows, corp.in_sample(rows).masses, rows.cells.scores, fit) for rows in (once, copies)]
     for name in ("value", "error", "growth", "rest"):
         one, other = (getattr(part, name) for part in parts)
         assert other == pytest.approx(one, rel=0.02), name  # N / (N - 1) of 240 and of 2,400 rows

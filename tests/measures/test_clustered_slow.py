@@ -35,7 +35,7 @@ from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered
+from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
@@ -143,11 +143,9 @@ def judged(rows, resampling, *, slow):
         at_value = law.replicates(lambda draws: null(draws.cell_gaps)[1], resampling)
         p["smece"] = p_value(at_value, null(rows.cells.gap_sums[None])[1][0])
         ends["smece"] = smooth.interval(rows, value, level, rejected=p["smece"] <= tail)
-        fit, base = corp.in_sample(rows.fine)
-        parts = [
-            corp.difference(rows.fine, rows.fine.counts, rows.fine.positives, first, fit).value
-            for first in (rows.fine.scores, base)
-        ]
+        fine = Independent(rows.fine)
+        masses, fit, base = corp.in_sample(fine)
+        parts = [corp.difference(fine, masses, first, fit).value for first in (rows.fine.scores, base)]
         factors = law.refinement(resampling) * law.replicates(GapSums.miscalibrations, resampling)
         p["miscalibration"] = p_value(factors, parts[0])
         rejected = p["miscalibration"] <= tail

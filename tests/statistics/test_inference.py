@@ -371,7 +371,7 @@ def test_corp_intervals_are_their_formulas(monkeypatch, slope):
     monkeypatch.setattr(Inference, "replicates_of", spy(Inference.replicates_of, replicates))
     report = evaluate(p, y, level=LEVEL, n_resamples=199)
 
-    rows, hits = folds[0][:2]  # of each fold, which row is in it
+    rows, hits = folds[0].masses.sum(axis=0), folds[0].masses[1]  # of each fold, which row is in it
     assert rows.sum(axis=0).tolist() == [1] * N
     assert (rows * y).tolist() == hits.tolist()
     assert rows.sum(axis=1).min() > N / 5 - 5 * math.sqrt(N * 0.16)
@@ -415,8 +415,8 @@ def test_discrimination_of_scores_that_tell_nothing():
     cells = [cells_of(p, rng.uniform(size=n) < 0.5) for _ in range(runs)]
     gains = []
     for one in cells:
-        fit, base = corp.in_sample(one)
-        gains.append(corp.difference(one, one.counts, one.positives, base, fit).value)
+        masses, fit, base = corp.in_sample(Independent(one))
+        gains.append(corp.difference(Independent(one), masses, base, fit).value)
     # The variance of a chi-bar-square, whose kurtosis is about 10: its estimate from R runs is off by sqrt(9 / R) of
     # itself, its root by half of that. The central limit theorem of the blocks takes another tenth.
     sd = np.mean([corp.null_discrimination_sd(one) for one in cells])

@@ -9,10 +9,8 @@ D = f - x, x the isotonic fit and f the score or the base rate; its variance is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +22,16 @@ from calibrant.measures.grid_cells import GridCells
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import around_mean, variance_of
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import Clustered, Independent, Influence, SamplingDesign
 from calibrant.statistics.intervals import score_end
 from calibrant.statistics.resampling import Resampling, Stream, generator, in_blocks, t_quantile
+from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
+
+FOLDS: Final = 5
+METHOD: Final = "in-sample and 5-fold isotonic fits"
+
+_ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -112,13 +115,9 @@ def recalibrated_bound(cells: GridCells) -> float:
     return max(scores[0] - scores[1], 0.0) + cells.rounding
 
 
-FOLDS: Final = 5
-METHOD: Final = "in-sample and 5-fold isotonic fits"
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An estimate of a part of the decomposition, the mean of D^2 for D the gap of two forecasts, with its spread.
+    """An estimate of a part of the decomposition, the mean of D^2 for D the gap of two forecasts, with its error.
 
     ``error`` is its standard error, with ``df`` degrees of freedom. Its square is about 4 r D^2 + s: ``growth`` is r,
     ``rest`` is s.
@@ -131,42 +130,21 @@ class Part:
     df: float = math.inf
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
-class Forecasts:
-    """The forecasts of some rows that are compared, and how the differences of their Brier scores vary.
+class Forecasts(NamedTuple):
+    """The isotonic fit and the base rate as forecasts of some rows: in sample, or out of fold.
 
     Attributes
     ----------
-    scores, fit, base : (K,) array
-        In sample: the score, the isotonic fit to all rows, and the base rate, at each cell.
-    fits, bases : (F, K) and (F, K) or (F, 1) array
-        Out of fold: the fits and the base rates without the rows that they evaluate, of each fold of independent rows,
-        or of each bucket of clusters.
-    inside, outside : callable
-        The mean of (first - y)^2 - (second - y)^2 over rows, from two forecasts: in sample, and out of fold.
+    masses : (2, F, K) array
+        The weight of the rows without and with the event, of each fold or bucket of clusters, at each cell. In sample
+        independent rows are one fold.
+    fit, base : (K,) array, or of each fold or bucket
+        The fit and the base rate at each cell; out of fold without the rows that they evaluate.
     """
 
-    scores: Float64s
+    masses: Float64s
     fit: Float64s
     base: Float64s
-    fits: Float64s
-    bases: Float64s
-    inside: Callable[[Float64s, Float64s], Part]
-    outside: Callable[[Float64s, Float64s], Part]
-
-    @classmethod
-    def of(cls, design: Independent | Clustered, seed: np.random.SeedSequence) -> Forecasts:
-        """Return the forecasts of rows that fall into the folds at random, clusters as a whole."""
-        cells = design.cells
-        fit, base = in_sample(cells)
-        if isinstance(design, Clustered):
-            fits, bases = out_of_fold_by_cluster(design, seed)
-            inside = outside = partial(difference_by_cluster, design)
-        else:
-            counts, positives, fits, bases = out_of_fold(cells, seed)
-            inside = partial(difference, cells, cells.counts, cells.positives)
-            outside = partial(difference, cells, counts, positives)
-        return cls(scores=cells.scores, fit=fit, base=base, fits=fits, bases=bases, inside=inside, outside=outside)
 
 
 def miscalibrations(cells: Cells, positives: Float64s, fits: Float64s) -> Float64s:
@@ -176,14 +154,23 @@ def miscalibrations(cells: Cells, positives: Float64s, fits: Float64s) -> Float6
     return np.asarray((of_scores - of_fits) / cells.total)
 
 
-def in_sample(cells: Cells) -> tuple[Float64s, Float64s]:
-    """Return the fit to all cells, and the base rate at each of them."""
+def in_sample(design: Independent | Clustered) -> Forecasts:
+    """Return the forecasts of rows by the fit to all of them."""
+    cells = design.cells
     fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
-    return fit, np.full(len(cells), cells.positives.sum() / cells.total)
+    base = np.full(len(cells), cells.positives.sum() / cells.total)
+    return Forecasts(_masses_of(design), fit, base)
 
 
-def out_of_fold(cells: Cells, seed: np.random.SeedSequence) -> tuple[Float64s, Float64s, Float64s, Float64s]:
-    """Return weights, outcomes and forecasts of (5, K) folds, each fitted without its own rows, and their base rates.
+def _masses_of(design: Independent | Clustered) -> Float64s:
+    """Return the weight of the rows without and with the event, (2, F, K); independent rows are one fold."""
+    if isinstance(design, Clustered):
+        return np.stack([design.n - design.y, design.y])
+    return np.stack([design.cells.counts - design.cells.positives, design.cells.positives])[:, np.newaxis]
+
+
+def out_of_fold(cells: Cells, seed: np.random.SeedSequence) -> Forecasts:
+    """Return the forecasts of the rows of 5 folds, each by the fit to the others.
 
     The rows of each cell and outcome fall into the folds at random.
     """
@@ -203,31 +190,89 @@ def out_of_fold(cells: Cells, seed: np.random.SeedSequence) -> tuple[Float64s, F
             n, k = counts.sum(axis=0), positives.sum(axis=0)
         fits[fold] = dispatch.isotonic_fits(n, k[None])[0]
         bases[fold] = k.sum() / n.sum()
-    return counts, positives, fits, bases
+    return Forecasts(np.stack([negatives, positives]), fits, bases)
 
 
-def difference(cells: Cells, counts: Float64s, positives: Float64s, first: Float64s, second: Float64s) -> Part:
-    """Return the mean of (first - y)^2 - (second - y)^2 over rows, with its standard error."""
-    missed, hit = first**2 - second**2, (1 - first) ** 2 - (1 - second) ** 2
-    negatives = counts - positives
-    mean = float(np.sum(negatives * missed + positives * hit)) / cells.total
-    each = cells.squares_per_weight
-    square = float(np.sum(each[0] * negatives * (missed - mean) ** 2 + each[1] * positives * (hit - mean) ** 2))
-    d2, weights = (first - second) ** 2, each[0] * negatives + each[1] * positives
-    within = weights * second * (1 - second)
-    mean_d2 = float(np.sum(counts * d2)) / cells.total
+def out_of_fold_by_cluster(rows: Clustered, seed: np.random.SeedSequence) -> Forecasts:
+    """Return the forecasts of each bucket, (H, K) and (H, 1), by the fit to the other folds.
+
+    Where the other folds have no rows the fit is that of the nearest lower cell.
+    """
+    folds, cells = fold_of(rows, seed), np.arange(len(rows.cells))
+    fits, bases = np.empty_like(rows.n), np.empty((len(rows.sizes), 1))
+    for fold in np.unique(folds):
+        inside = folds == fold
+        others = ~inside if not inside.all() else inside
+        n, y = rows.n[others].sum(axis=0), rows.y[others].sum(axis=0)
+        held = np.flatnonzero(n > 0)
+        fit = dispatch.isotonic_fits(n[held], y[held][None])[0]
+        fits[inside] = fit[np.clip(np.searchsorted(held, cells, side="right") - 1, 0, None)]
+        bases[inside] = y.sum() / n.sum()
+    return Forecasts(_masses_of(rows), fits, bases)
+
+
+def fold_of(rows: Clustered, seed: np.random.SeedSequence) -> NDArray[np.intp]:
+    """Return the fold of each bucket, (H,): sorted by size, buckets are dealt in fives at random."""
+    rng, buckets = generator(seed, Stream.FOLDS), len(rows.sizes)
+    order = rng.permutation(buckets)
+    order = order[np.argsort(-rows.sizes[order], kind="stable")]
+    folds = np.empty(buckets, np.intp)
+    for start in range(0, buckets, FOLDS):
+        dealt = order[start : start + FOLDS]
+        folds[dealt] = rng.permutation(FOLDS)[: len(dealt)]
+    return folds
+
+
+def _in_sample_and_out(design: Independent | Clustered, seed: np.random.SeedSequence) -> tuple[Forecasts, Forecasts]:
+    outside = out_of_fold_by_cluster(design, seed) if isinstance(design, Clustered) else out_of_fold(design.cells, seed)
+    return in_sample(design), outside
+
+
+def difference(design: SamplingDesign, masses: Float64s, first: Float64s, second: Float64s) -> Part:
+    """Return the mean of (first - y)^2 - (second - y)^2 over rows, with its standard error.
+
+    ``first`` and ``second`` are forecasts as in `Forecasts`. The error's square is about 4 r D^2 + s: r and s are those
+    of independent rows, each times the design effect of its own sums, 2 D (x - y) and D^2.
+    """
+    cells = design.cells
+    f, x = (np.broadcast_to(forecasts, masses.shape[1:]) for forecasts in (first, second))
+    weights = cells.squares_per_weight[:, np.newaxis] * masses
+
+    def mean_of(values: Float64s) -> float:
+        return float(np.sum((masses * values).sum(axis=0))) / cells.total
+
+    def variance(values: Float64s) -> Variance:
+        """Return the variance of a sum over rows, from what a row without and with the event adds, (2, F, K)."""
+        mean = mean_of(values)
+        influence = Influence(
+            square=float(np.sum((weights * (values - mean) ** 2).sum(axis=0))),
+            by_bucket=lambda rows: (masses * values).sum(axis=(0, 2)) - mean * rows.weights,
+            rounding=_ROUNDING * float(np.sum(weights * values**2)),
+        )
+        return design.variance(influence)
+
+    gains = np.stack([f**2 - x**2, (1 - f) ** 2 - (1 - x) ** 2])
+    d2, slopes = (f - x) ** 2, 2 * (f - x) * np.stack([x, x - 1])
+    of_gains, of_d2 = variance(gains), variance(np.stack([d2, d2]))
+    within, mean_d2 = weights.sum(axis=0) * x * (1 - x), mean_of(d2)
     growth = float(np.sum(within * d2)) / mean_d2 if mean_d2 > 0 else float(within.sum())
-    rest = float(np.sum(weights * (d2 - mean_d2) ** 2)) / cells.total**2
-    return Part(mean, math.sqrt(square) / cells.total, growth / cells.total**2, rest)
+    return Part(
+        value=mean_of(gains),
+        error=of_gains.error / cells.total,
+        growth=growth * variance(slopes).deff / cells.total**2,
+        rest=of_d2.value / cells.total**2,
+        df=of_gains.df,
+    )
 
 
 def miscalibration_interval(
     design: Independent | Clustered, value: float, null_sd: float, resampling: Resampling, *, rejected: bool
 ) -> tuple[float, float]:
     """Return the interval of the miscalibration; ``null_sd`` is its standard deviation under calibration."""
-    forecasts = Forecasts.of(design, resampling.seed)
-    inside = forecasts.inside(forecasts.scores, forecasts.fit)
-    outside = forecasts.outside(forecasts.scores, forecasts.fits)
+    inside, outside = (
+        difference(design, forecasts.masses, design.cells.scores, forecasts.fit)
+        for forecasts in _in_sample_and_out(design, resampling.seed)
+    )
     low, high = part_interval(inside, outside, null_sd, resampling.level, shown=rejected)
     return min(low, value), max(high, value)
 
@@ -236,9 +281,10 @@ def discrimination_interval(
     design: Independent | Clustered, value: float, resampling: Resampling
 ) -> tuple[float, float]:
     """Return the interval of the discrimination; its lower end is 0 unless the rank sum shows that there is one."""
-    forecasts = Forecasts.of(design, resampling.seed)
-    inside = forecasts.inside(forecasts.base, forecasts.fit)
-    outside = forecasts.outside(forecasts.bases, forecasts.fits)
+    inside, outside = (
+        difference(design, forecasts.masses, forecasts.base, forecasts.fit)
+        for forecasts in _in_sample_and_out(design, resampling.seed)
+    )
     if isinstance(design, Clustered):
         null_sd, chance = null_discrimination_sd_by_cluster(design, resampling), rank_p_value_by_cluster(design)
     else:
@@ -289,79 +335,6 @@ def rank_p_value(cells: Cells) -> float:
     return float(ndtr(-centred / math.sqrt(variance))) if variance > 0 else 1.0
 
 
-_ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
-
-
-def fold_of(rows: Clustered, seed: np.random.SeedSequence) -> NDArray[np.intp]:
-    """Return the fold of each bucket, (H,): sorted by size, buckets are dealt in fives at random."""
-    rng, buckets = generator(seed, Stream.FOLDS), len(rows.sizes)
-    order = rng.permutation(buckets)
-    order = order[np.argsort(-rows.sizes[order], kind="stable")]
-    folds = np.empty(buckets, np.intp)
-    for start in range(0, buckets, FOLDS):
-        dealt = order[start : start + FOLDS]
-        folds[dealt] = rng.permutation(FOLDS)[: len(dealt)]
-    return folds
-
-
-def out_of_fold_by_cluster(rows: Clustered, seed: np.random.SeedSequence) -> tuple[Float64s, Float64s]:
-    """Return the fit at each coarse cell without the bucket's own fold, (H, K), and the base rate of that fit, (H, 1).
-
-    Where the other folds have no rows the fit is that of the nearest lower cell.
-    """
-    folds, cells = fold_of(rows, seed), np.arange(len(rows.cells))
-    fits, bases = np.empty_like(rows.n), np.empty((len(rows.sizes), 1))
-    for fold in np.unique(folds):
-        inside = folds == fold
-        others = ~inside if not inside.all() else inside
-        n, y = rows.n[others].sum(axis=0), rows.y[others].sum(axis=0)
-        held = np.flatnonzero(n > 0)
-        fit = dispatch.isotonic_fits(n[held], y[held][None])[0]
-        fits[inside] = fit[np.clip(np.searchsorted(held, cells, side="right") - 1, 0, None)]
-        bases[inside] = y.sum() / n.sum()
-    return fits, bases
-
-
-def difference_by_cluster(rows: Clustered, first: Float64s, second: Float64s) -> Part:
-    """Return the mean of (first - y)^2 - (second - y)^2 over rows, with its standard error.
-
-    ``first`` and ``second`` are forecasts of each coarse cell, (K,), or of each bucket and cell, (H, K). The error's
-    square is about 4 r D^2 + s: r and s are those of independent rows, each times the design effect of its own sums,
-    2 D (x - y) and D^2.
-    """
-    f, x = (np.broadcast_to(forecasts, rows.n.shape) for forecasts in (first, second))
-    masses = np.stack([rows.n - rows.y, rows.y])
-    each = rows.cells.squares_per_weight[:, np.newaxis]
-    values = np.stack([f**2 - x**2, (1 - f) ** 2 - (1 - x) ** 2])
-    mean = float(np.sum(masses * values)) / rows.total
-    _, deviation, df = _spread(rows, masses, each, values)
-    d2, slopes = (f - x) ** 2, 2 * (f - x) * np.stack([x, x - 1])
-    within = (each * masses).sum(axis=0) * x * (1 - x)
-    mean_d2 = float(np.sum(rows.n * d2)) / rows.total
-    copies = float(np.sum(rows.sizes**2)) / rows.effective_n
-    if mean_d2 > 0:
-        growth = float(np.sum(within * d2)) / mean_d2 * _spread(rows, masses, each, slopes)[0]
-    else:
-        growth = float(within.sum()) * copies
-    _, rest, _ = _spread(rows, masses, each, np.stack([d2, d2]))
-    return Part(mean, deviation / rows.total, growth / rows.total**2, rest**2 / rows.total**2, df)
-
-
-def _spread(rows: Clustered, masses: Float64s, each: Float64s, values: Float64s) -> tuple[float, float, float]:
-    """Return the design effect, the standard deviation and the degrees of freedom of a sum over rows.
-
-    ``values`` are those of a row of each outcome, bucket and cell, (2, H, K); ``masses`` is their weight, ``each`` the
-    mean squared weight of a unit of weight.
-    """
-    sums = (masses * values).sum(axis=(0, 2))
-    mean, weights = float(sums.sum()) / rows.total, each * masses
-    square = around_mean(
-        float(np.sum(weights * values**2)), mean, float(np.sum(weights * values)), float(np.sum(weights))
-    )
-    variance = variance_of(sums - mean * rows.weights, square, rows.sizes)
-    return variance.deff, variance.error, variance.df
-
-
 def null_discrimination_sd_by_cluster(rows: Clustered, resampling: Resampling) -> float:
     """Return the standard deviation of the discrimination where scores tell nothing of the outcomes.
 
@@ -372,7 +345,7 @@ def null_discrimination_sd_by_cluster(rows: Clustered, resampling: Resampling) -
     cells = rows.cells
     if not resampling.n_resamples:
         return null_discrimination_sd(cells) * rows.effective_n / rows.kish
-    fit, base = in_sample(cells)
+    _, fit, base = in_sample(rows)
     weights = cells.table.own_weights
     square = float(np.sum(weights[0] * fit**2 + weights[1] * (1 - fit) ** 2))
     variance = float(np.sum(weights * base * (1 - base)))

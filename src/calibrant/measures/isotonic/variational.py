@@ -173,7 +173,8 @@ class SignedGaps:
 
 def cross_fitted_gaps(cells: Cells, seed: np.random.SeedSequence) -> SignedGaps:
     """Return the signed gaps by isotonic fits of five folds, each without its own rows."""
-    counts, positives, fits, _ = out_of_fold(cells, seed)
+    forecasts = out_of_fold(cells, seed)
+    counts = forecasts.masses.sum(axis=0)
     alone = counts.sum(axis=1) == counts.sum()  # all rows are in this fold: no others show a direction
-    fits[alone] = np.nan
-    return SignedGaps.of(cells, counts, positives, fits)
+    fits = np.where(alone[:, np.newaxis], np.nan, forecasts.fit)
+    return SignedGaps.of(cells, counts, forecasts.masses[1], fits)
