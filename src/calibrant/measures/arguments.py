@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from calibrant.errors import InputError
@@ -41,6 +43,11 @@ def class_predictions(arguments: Arguments, measure: str) -> Predictions:
         got = f"a {type(arguments.probs).__name__}"
         raise InputError("probs", f"rows of predictions for {measure}", got, "pass the predictions themselves")
     return arguments.predictions()[0]
+
+
+def is_number(value: Any) -> bool:
+    """Return whether an option is a number, and not True or False."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def bins_with_rows(arguments: Arguments, n_bins: int, binning: Binning, closed: Closed, measure: str) -> Bins:

@@ -116,7 +116,7 @@ def net_benefit(
     arguments = Arguments(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
-    return _net_benefit(event_table(arguments, "net benefit"), places, level, None)
+    return decision_curve_of(Event(table=event_table(arguments, "net benefit")), level, places)
 
 
 def murphy_curve(
@@ -176,7 +176,7 @@ def murphy_curve(
     arguments = Arguments(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
-    return _murphy_curve(event_table(arguments, "a Murphy curve"), places)
+    return murphy_curve_of(Event(table=event_table(arguments, "a Murphy curve")), places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,16 +326,12 @@ def treated_of_buckets(rows: Clustered, treated: Treated) -> tuple[Float64s, Flo
     return sums[0], sums[1]
 
 
-def murphy_curve_of(event: Event) -> MurphyCurve:
-    """Return the Murphy curve of a judged event at the usual thresholds."""
-    return _murphy_curve(event.table, _thresholds(None))
-
-
-def _murphy_curve(table: ReliabilityTable, places: Float64s) -> MurphyCurve:
-    """Return the Murphy curve of a table."""
-    treated = Treated.of(table, places, closed=False)
+def murphy_curve_of(event: Event, thresholds: Float64s | None = None) -> MurphyCurve:
+    """Return the Murphy curve of a judged event, by default at the usual thresholds."""
+    table = event.table
+    treated = Treated.of(table, _thresholds(None) if thresholds is None else thresholds, closed=False)
     return MurphyCurve(
-        thresholds=places,
+        thresholds=treated.thresholds,
         scores=treated.elementary_scores,
         area=table.sums.square_residuals / table.total / 2,
         error_bounds=treated.elementary_bounds,
@@ -343,27 +339,21 @@ def _murphy_curve(table: ReliabilityTable, places: Float64s) -> MurphyCurve:
     )
 
 
-def decision_curve_of(event: Event, level: float | None) -> NetBenefit:
-    """Return the decision curve of a judged event at the usual thresholds."""
-    return _net_benefit(event.table, _thresholds(None), level, event.clusters)
-
-
-def _net_benefit(
-    table: ReliabilityTable, thresholds: Float64s, level: float | None, clusters: Clustered | None
-) -> NetBenefit:
-    """Return the net benefit of a table, with intervals if there is a level."""
-    treated = Treated.of(table, thresholds, closed=True)
-    lows = highs = np.full(len(thresholds), np.nan)
+def decision_curve_of(event: Event, level: float | None, thresholds: Float64s | None = None) -> NetBenefit:
+    """Return the net benefit of a judged event, by default at the usual thresholds; with a level, with intervals."""
+    table = event.table
+    treated = Treated.of(table, _thresholds(None) if thresholds is None else thresholds, closed=True)
+    lows = highs = np.full(len(treated.thresholds), np.nan)
     parts = [NOT_ASKED]
-    if level is not None and clusters is not None:
-        lows, highs = clustered_interval(clusters, treated, level)
-        parts = [_METHOD_OF_CLUSTERS + BY_CLUSTER, clusters.sample.flag]
+    if level is not None and event.clusters is not None:
+        lows, highs = clustered_interval(event.clusters, treated, level)
+        parts = [_METHOD_OF_CLUSTERS + BY_CLUSTER, event.clusters.sample.flag]
     elif level is not None:
         lows, highs = net_benefit_interval(treated, level)
         masses = np.array([table.total - table.sums.positives, table.sums.positives])
         parts = [_METHOD, rare(rarer_of(masses, table.own_weights.sum(axis=1)))]
     return NetBenefit(
-        thresholds=thresholds,
+        thresholds=treated.thresholds,
         net_benefit=treated.net_benefit,
         lows=np.maximum(lows, -treated.odds),
         highs=np.minimum(highs, 1.0),

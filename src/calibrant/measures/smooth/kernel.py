@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_table
+from calibrant.measures.arguments import event_table, is_number
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.table import ReliabilityTable
@@ -90,8 +90,7 @@ def kernel_calibration_error(
     -0.02943
     """
     check_choice("kernel", kernel, KERNELS)
-    number = isinstance(width, (int, float, np.integer, np.floating)) and not isinstance(width, bool)
-    if not number or not _WIDTHS[0] <= width <= _WIDTHS[1]:
+    if not is_number(width) or not _WIDTHS[0] <= width <= _WIDTHS[1]:
         raise InputError("width", "a number from 0.001 to 1,000", repr(width), "pass a number such as 0.4")
     if not isinstance(unbiased, (bool, np.bool_)):
         raise InputError("unbiased", "True or False", repr(unbiased), "pass False to count a row with itself too")

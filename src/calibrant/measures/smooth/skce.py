@@ -16,7 +16,7 @@ from calibrant.inputs.notions import class_rows
 from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels.blocks import in_order
-from calibrant.measures.arguments import class_predictions
+from calibrant.measures.arguments import class_predictions, is_number
 from calibrant.sketch import Arguments
 
 _ENTRIES: Final = 1 << 16  # of the rows that are read at a time
@@ -123,7 +123,7 @@ def squared_kernel_calibration_error(
     >>> round(result.value, 6)  # -2 / e
     -0.735759
     """
-    if not _is_number(width) or not 0 < width < math.inf:
+    if not is_number(width) or not 0 < width < math.inf:
         raise InputError("width", "a positive number", repr(width), "pass a number such as 0.4")
     if isinstance(block, bool) or not isinstance(block, (int, np.integer)) or block < 2:
         raise InputError("block", "an integer from 2", repr(block), "pass a number of rows such as 50")
@@ -134,10 +134,6 @@ def squared_kernel_calibration_error(
         raise InputError("probs", "two rows or more for pairs of rows", "one row", "pass more rows")
     values = _block_values(predictions, rows, float(width), int(block))
     return _inferred(values, len(rows))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def _rows(predictions: Predictions) -> NDArray[np.intp]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-import numpy as np
-
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.kernels import dispatch
-from calibrant.measures.arguments import judged_event
+from calibrant.measures.arguments import is_number, judged_event
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.event import Event
 from calibrant.measures.gap import largest_gap
@@ -138,8 +136,8 @@ def _check_exact(kernel: str, bandwidth: Any) -> None:
     """Reject a kernel and bandwidths that the exact method does not have."""
     if kernel == "logit":
         raise InputError("method", "'mesh' for the logit kernel", "'exact'", "leave method out, or use 'reflected'")
-    number = isinstance(bandwidth, (int, float, np.integer, np.floating)) and not isinstance(bandwidth, bool)
-    if not (isinstance(bandwidth, str) and bandwidth == "auto") and not (number and 1e-9 <= bandwidth < math.inf):
+    searched = isinstance(bandwidth, str) and bandwidth == "auto"
+    if not searched and not (is_number(bandwidth) and 1e-9 <= bandwidth < math.inf):
         raise InputError(
             "bandwidth", "'auto' or a positive number from 1e-9", repr(bandwidth), "pass a number such as 0.05"
         )
