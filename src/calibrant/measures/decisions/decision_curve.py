@@ -288,7 +288,7 @@ def treated_rows(treated: Treated) -> Float64s:
     return effective_n(weight, np.where(square > 0, square, 1.0))
 
 
-def clustered_interval(rows: Clustered, treated: Treated, level: float) -> tuple[Float64s, Float64s]:
+def net_benefit_interval_by_cluster(rows: Clustered, treated: Treated, level: float) -> tuple[Float64s, Float64s]:
     """Return the ends at each threshold, (T,) each.
 
     They are NaN where fewer than 30 rows are treated, or rows of fewer than 10 clusters (Kish).
@@ -346,7 +346,7 @@ def decision_curve_of(event: Event, level: float | None, thresholds: Float64s | 
     lows = highs = np.full(len(treated.thresholds), np.nan)
     parts = [NOT_ASKED]
     if level is not None and event.clusters is not None:
-        lows, highs = clustered_interval(event.clusters, treated, level)
+        lows, highs = net_benefit_interval_by_cluster(event.clusters, treated, level)
         parts = [_METHOD_OF_CLUSTERS + BY_CLUSTER, event.clusters.sample.flag]
     elif level is not None:
         lows, highs = net_benefit_interval(treated, level)
