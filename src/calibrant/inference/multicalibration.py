@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from calibrant.clusters import BucketSums, ClusterLabels, labels_of
 from calibrant.errors import InputError
 from calibrant.inference.hypotheses import kuiper_of
-from calibrant.inference.replicates import resampling_of
-from calibrant.inference.rows import EventRows, null_spreads, units_of
+from calibrant.inference.rows import UNUSED_LEVEL, EventRows, null_spreads, units_of
 from calibrant.inputs.arrays import as_array
 from calibrant.inputs.groups import as_groups
 from calibrant.inputs.notions import PER_CLASS
@@ -220,7 +219,7 @@ def multicalibration_error(
     [(None, 0.0), ('0', 0.424), ('1', 0.424)]
     """
     check_draws(n_resamples)
-    resampling = resampling_of(n_resamples, rng)
+    resampling = Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1)
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
     options = {"targets": targets, "weights": weights, "ignore_index": ignore_index, "logits": logits}

@@ -8,14 +8,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 from calibrant.errors import InputError, nearest
 from calibrant.measures.binned.ace import ACE
-from calibrant.measures.binned.classwise import CLASSWISE_ECE
-from calibrant.measures.binned.ece import ECE
-from calibrant.measures.binned.gaussian_debiased import gaussian_debiased_calibration_error
+from calibrant.measures.binned.classwise import CLASSWISE_ECE, thresholded_adaptive_calibration_error
+from calibrant.measures.binned.ece import ECE, gaussian_debiased_calibration_error
 from calibrant.measures.binned.mce import MCE
-from calibrant.measures.binned.murphy import MURPHY_RELIABILITY, MURPHY_RESOLUTION
-from calibrant.measures.binned.rmsce import DEBIASED_SQUARE, RMSCE
+from calibrant.measures.binned.rmsce import DEBIASED_SQUARE, MURPHY_RELIABILITY, MURPHY_RESOLUTION, RMSCE
 from calibrant.measures.binned.sweep import monotone_sweep_calibration_error
-from calibrant.measures.binned.thresholded import thresholded_adaptive_calibration_error
 from calibrant.measures.binned.top_k import top_k_calibration_error, top_r_calibration_error
 from calibrant.measures.cumulative.ks import KS
 from calibrant.measures.cumulative.kuiper import KUIPER

@@ -20,7 +20,7 @@ from calibrant.results import Description, Estimate, Floor, Scale
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.design import Influence
-from calibrant.statistics.heterogeneity import Compare
+from calibrant.statistics.groups import Compare
 from calibrant.statistics.intervals import Link
 from calibrant.statistics.null import Interval, Law
 

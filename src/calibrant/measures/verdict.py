@@ -20,11 +20,9 @@ from calibrant.measures.simulated import RowNull, Sums
 from calibrant.results import Estimate, TestResult
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Independent, SamplingDesign
-from calibrant.statistics.gamma import GammaMoments
-from calibrant.statistics.null import p_value
+from calibrant.statistics.design import UNKNOWN, Clustered, Independent, Sample, SamplingDesign
+from calibrant.statistics.null import GammaMoments, p_value
 from calibrant.statistics.resampling import normal_quantile
-from calibrant.statistics.sample import UNKNOWN, Sample
 from calibrant.table import ReliabilityTable
 
 #: The parts of the verdict.

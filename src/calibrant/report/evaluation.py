@@ -30,11 +30,9 @@ from calibrant.results.values import Forest
 from calibrant.runtime.cached import Late, LazyMapping
 from calibrant.runtime.progress import counted
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered
-from calibrant.statistics.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, holm
-from calibrant.statistics.heterogeneity import GroupRows, heterogeneity
+from calibrant.statistics.design import MINORITY, Clustered, rare, rarer_rows
+from calibrant.statistics.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, GroupRows, heterogeneity, holm
 from calibrant.statistics.resampling import Resampling, Rng
-from calibrant.statistics.sample import MINORITY, rare, rarer_rows
 
 _FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
 _FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the rarer outcome"

@@ -18,12 +18,12 @@ from calibrant.inputs.notions import Events, read, scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.inputs.scores import RowScores
 from calibrant.measures.binned.binned import check_bins
+from calibrant.measures.binned.clustered import uniform_sums
+from calibrant.measures.binned.diagram import bin_diagram
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.binned.intervals import bin_diagram
 from calibrant.measures.context import Inference
-from calibrant.measures.differences.clustered import Answers
 from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolute_difference
-from calibrant.measures.differences.paired import Model, RowPair, Weighting
+from calibrant.measures.differences.paired import Answers, Model, RowPair, Weighting
 from calibrant.measures.differences.unpaired import ClusterSummed, Summed, SummedPair, pair_of
 from calibrant.measures.event import Event
 from calibrant.measures.listed import compared_by
@@ -244,7 +244,9 @@ def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]
     if not isinstance(model, ClusterSummed):
         table, n_bins = model.event.table, model.event.n_bins
         integers = table.whole
-        return table_test(table, n_bins), bin_diagram(n_bins, model.uniform.moments, level, integer_weights=integers)
+        return table_test(table, n_bins), bin_diagram(
+            n_bins, model.event.of(uniform_sums).moments, level, integer_weights=integers
+        )
     inference = Inference(event=model.event, resampling=Resampling.of(level, 0, 0))
     return inference.test, inference.diagram()
 

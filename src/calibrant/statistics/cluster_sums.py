@@ -17,7 +17,7 @@ from calibrant.clusters import BucketSums
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.variance import Variance
+from calibrant.statistics.intervals import Variance
 from calibrant.table import ReliabilityTable
 
 #: Sums of squares below this part of those of independent rows are rounding: the sums of clusters do not vary.

@@ -1,22 +1,25 @@
 """How sums over rows vary: the sampling design, in the sense of survey statistics.
 
 Independent rows are clusters of one row. What needs to know how its sums vary asks a `SamplingDesign`, and is written
-once.
+once. Its `Sample` says how much the rows tell: how many rows, or clusters, have the rarer outcome, with a caution where
+they are few.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
+from calibrant.inputs.weights import effective_n
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
@@ -31,10 +34,59 @@ from calibrant.statistics.cluster_sums import (
     null_effect,
     variance_of,
 )
-from calibrant.statistics.intervals import PRIOR_ROWS
+from calibrant.statistics.intervals import PRIOR_ROWS, Variance
 from calibrant.statistics.resampling import normal_quantile, t_quantile
-from calibrant.statistics.sample import CLUSTERS, ROWS, Sample, rare, rarer_rows
-from calibrant.statistics.variance import Variance
+
+#: Rows, or clusters, with the rarer outcome below which every interval is flagged.
+MINORITY: Final = 15
+
+#: What is counted of the rarer outcome: rows, or the clusters that hold it.
+ROWS: Final = "row"
+CLUSTERS: Final = "cluster"
+
+
+class Sample(NamedTuple):
+    """What a result says about the rows behind it.
+
+    ``rarer`` is how many rows have the rarer outcome, as equal ones, or how many clusters hold it; ``unit`` says which.
+    ``flag`` is a warning where intervals are not to be trusted, or nothing. ``suffix`` ends the method of each number,
+    and ``facts`` are added to its details.
+    """
+
+    rarer: float
+    unit: str
+    flag: str
+    suffix: str = ""
+    facts: Mapping[str, Any] = MappingProxyType({})
+
+
+#: Nothing is said.
+UNKNOWN: Final = Sample(math.inf, ROWS, "")
+
+
+def rarer_rows(cells: Cells) -> float:
+    """Return the effective sample size of the rarer outcome."""
+    kinds = np.stack([cells.counts - cells.positives, cells.positives])
+    return rarer_of(kinds.sum(axis=1), cells.table.own_weights.sum(axis=1))
+
+
+def rarer_of(weights: Float64s, squares: Float64s) -> float:
+    """Return the same from the sums of weights and of squared weights by outcome, (2,) each.
+
+    An outcome without squared weights has no rows: what differences of weights leave of it is rounding.
+    """
+    return min(effective_n(float(w), float(q)) if q > 0 else 0.0 for w, q in zip(weights, squares, strict=True))
+
+
+def rare(number: float, of: str = "", unit: str = ROWS) -> str:
+    """Return a warning where too few rows, or clusters, have the rarer outcome, or nothing."""
+    if number >= MINORITY * (1 - 1e-9):
+        return ""
+    if number == 0:
+        return f"the outcome is the same in every row{of}: intervals may be too short"
+    many = f"{number:.4g} {unit}{'s' * (number != 1)} {'of' if unit == ROWS else 'with'} the rarer outcome{of}"
+    return f"{many}: fewer than {MINORITY}, intervals may be too short"
+
 
 #: From sums over cells, (..., K), to sums over places, (..., M), linearly: a kernel, or local lines.
 Transform = Callable[[Float64s], Float64s]

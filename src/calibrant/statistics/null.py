@@ -1,12 +1,13 @@
-"""What calibration shows by chance: noise floors and p-values from replicates, and what an interval is.
+"""What calibration shows by chance: noise floors and p-values from simulated data sets, and what an interval is.
 
 Outcomes of each cell are drawn from the binomial law that its score claims, and a measure is computed on each
 replicate. Their mean and a quantile are the noise floor; the p-value is (1 + #{T* >= T}) / (B + 1) (Bröcker and Smith
-2007; Vaicenavicius et al. 2019).
+2007; Vaicenavicius et al. 2019). Without resampling a sum of absolute normals has nearly a gamma distribution.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -73,3 +74,43 @@ def _reaching(replicates: Float64s, value: float) -> NDArray[np.intp]:
 def floor_of(replicates: Float64s, level: float) -> Floor:
     """Return the mean and the quantile of replicates."""
     return Floor(float(replicates.mean()), float(np.quantile(replicates, level, method="higher")))
+
+
+_FOLDED_SKEWNESS: Final = math.sqrt(2) * (4 - math.pi) / (math.pi - 2) ** 1.5  # of |Z|, Z standard normal
+
+
+class GammaMoments(NamedTuple):
+    """The mean, the standard deviation and the skewness of a shifted gamma distribution (Pearson's type III)."""
+
+    mean: float
+    sd: float
+    skewness: float
+
+    def tail(self, values: Float64s) -> Float64s:
+        """Return the probability of more than each value."""
+        from scipy.special import gammaincc
+
+        shape = 4 / self.skewness**2
+        places = shape + math.sqrt(shape) * (values - self.mean) / self.sd
+        return np.asarray(gammaincc(shape, np.maximum(places, 0.0)))
+
+    def quantile(self, share: float) -> float:
+        """Return the value that is exceeded with probability 1 - share."""
+        from scipy.special import gammaincinv
+
+        shape = 4 / self.skewness**2
+        return self.mean + self.sd * (float(gammaincinv(shape, share)) - shape) / math.sqrt(shape)
+
+
+def absolute_moments(variances: Float64s) -> GammaMoments:
+    """Return the moments of sum |S| of independent normal S with these variances, not all 0.
+
+    Its mean is sqrt(2 / pi) sum sqrt(V), its variance (1 - 2 / pi) sum V, its skewness that of a folded normal times
+    sum V^(3/2) / (sum V)^(3/2).
+    """
+    whole = float(variances.sum())
+    return GammaMoments(
+        mean=math.sqrt(2 / math.pi) * float(np.sqrt(variances).sum()),
+        sd=math.sqrt((1 - 2 / math.pi) * whole),
+        skewness=_FOLDED_SKEWNESS * float(np.sum((variances / whole) ** 1.5)),
+    )

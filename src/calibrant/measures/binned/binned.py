@@ -30,6 +30,9 @@ SIDES: Final = ("right", "left")
 #: The maximum in a report is over bins with at least so many rows.
 LEAST_ROWS: Final = 30
 
+#: The fewest effective clusters of a bin that takes part in the maximum.
+LEAST_CLUSTERS: Final = 10
+
 _ROUNDING: Final = 1e-9  # relative rounding error of the effective sample size of a bin
 _MOST_BINS = 1_000_000  # with more, neighbouring edges are equal in single precision
 

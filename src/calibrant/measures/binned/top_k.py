@@ -12,10 +12,9 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import Events, class_rows
 from calibrant.inputs.predictions import Predictions
 from calibrant.kernels.blocks import in_order
-from calibrant.measures.arguments import class_predictions
+from calibrant.measures.arguments import class_predictions, event_bins
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
-from calibrant.measures.binned.histograms import event_bins
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 

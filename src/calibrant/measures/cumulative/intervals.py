@@ -12,10 +12,9 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import variance_of
 from calibrant.statistics.design import Clustered
-from calibrant.statistics.intervals import PRIOR_ROWS
+from calibrant.statistics.intervals import PRIOR_ROWS, root
 from calibrant.statistics.null import Law
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks, t_quantile
-from calibrant.statistics.roots import root
 
 
 def brownian_sf(x: float) -> float:

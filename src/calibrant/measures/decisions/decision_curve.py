@@ -10,8 +10,7 @@ from calibrant.errors import InputError
 from calibrant.inputs.arrays import as_array, as_numbers
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.binned.binned import LEAST_ROWS
-from calibrant.measures.binned.clustered import LEAST_CLUSTERS
+from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS
 from calibrant.measures.decisions.decisions import Treated
 from calibrant.measures.decisions.intervals import clustered_interval as by_cluster
 from calibrant.measures.decisions.intervals import net_benefit_interval
@@ -20,10 +19,9 @@ from calibrant.measures.measure import NOT_ASKED
 from calibrant.results.values import MurphyCurve, NetBenefit
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
-from calibrant.statistics.design import BY_CLUSTER, Clustered
+from calibrant.statistics.design import BY_CLUSTER, Clustered, rare, rarer_of
 from calibrant.statistics.intervals import NORMAL
 from calibrant.statistics.resampling import check_level
-from calibrant.statistics.sample import rare, rarer_of
 from calibrant.table import ReliabilityTable
 
 #: .01, .02, ..., .99

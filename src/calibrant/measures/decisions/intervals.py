@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.inputs.weights import effective_n
-from calibrant.measures.binned.binned import LEAST_ROWS, enough_rows
-from calibrant.measures.binned.clustered import LEAST_CLUSTERS
+from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS, enough_rows
 from calibrant.measures.decisions.decisions import Treated
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import coarse_places, variance_of

@@ -13,10 +13,9 @@ from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.measures.line.line import cox_fit, in_the_large, log_odds
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Influence
-from calibrant.statistics.heterogeneity import Deviations, steadied
-from calibrant.statistics.sample import rarer_rows
-from calibrant.statistics.variance import Variance
+from calibrant.statistics.design import Clustered, Influence, rarer_rows
+from calibrant.statistics.groups import Deviations, steadied
+from calibrant.statistics.intervals import Variance
 from calibrant.table import ReliabilityTable
 
 #: Scores are moved in from 0 and 1 by this, because their log-odds are infinite.

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.roots import root
+from calibrant.statistics.intervals import root
 from calibrant.table import ReliabilityTable
 
 _MOST_STEPS: Final = 200  # ordinary tables need 6; the worst of 12,000 contrived tables, with slopes of 1e15, needed 61

@@ -13,9 +13,8 @@ from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
-from calibrant.statistics.intervals import blend, thinned
+from calibrant.statistics.intervals import blend, thinned, widest
 from calibrant.statistics.resampling import t_quantile
-from calibrant.statistics.variance import widest
 
 _TINY: Final = float(np.finfo(float).tiny)
 

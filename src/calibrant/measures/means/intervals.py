@@ -15,11 +15,9 @@ from calibrant.measures.means.means import PredictionMeans, wilson_interval
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import around_mean
-from calibrant.statistics.design import Clustered, Influence, SamplingDesign
-from calibrant.statistics.intervals import blend, clopper_pearson
+from calibrant.statistics.design import MINORITY, Clustered, Influence, SamplingDesign
+from calibrant.statistics.intervals import Variance, blend, clopper_pearson
 from calibrant.statistics.resampling import alpha_of, normal_quantile
-from calibrant.statistics.sample import MINORITY
-from calibrant.statistics.variance import Variance
 
 _CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares that is smaller has lost half its digits
 _ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding

@@ -11,9 +11,10 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.kernels import dispatch
 from calibrant.measures.arguments import judged_event
-from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.context import Inference, Null, Replicates, null_of
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure
+from calibrant.measures.simulated import null_smooth
 from calibrant.measures.smooth import mesh, smooth
 from calibrant.measures.smooth.certified import error_of_table, smooth_error
 from calibrant.measures.smooth.intervals import NullSmooth, interval
@@ -153,7 +154,7 @@ def _interval(inference: Inference) -> Interval:
 def _null_smooth(inference: Inference) -> NullSmooth:
     """Return what gives the smooth errors of replicates."""
     given = inference.smooth_bandwidth
-    return inference.null.null_smooth(inference.event.of(smooth_error).value if given is None else given)
+    return null_smooth(inference.event.of(null_of), inference.event.of(smooth_error).value if given is None else given)
 
 
 def _replicate(replicates: Replicates) -> tuple[Float64s, Float64s]:
