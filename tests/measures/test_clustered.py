@@ -208,7 +208,7 @@ def test_standard_errors_of_means_are_those_of_statsmodels(labels, gap, brier, a
         (rows.scalar("brier"), brier),
         (rows.scalar("right"), accuracy),
     ):
-        centred = rows.centred(own)
+        centred = sums.centred(own, rows.weights)
         variance = sums.variance_of(centred, 1.0, rows.sizes).value
         square = float(np.sum(centred**2))
         assert math.sqrt(square * 4 / 3) / 12 == pytest.approx(published, abs=1e-10)
@@ -221,8 +221,10 @@ def test_standard_errors_of_means_are_those_of_statsmodels(labels, gap, brier, a
 )
 def test_share_freedom_and_design_effect_of_the_twelve_rows(labels, share, freedom, raw):
     rows = clustered(P, Y, list(labels))
-    found = sums.variance_of(rows.centred(rows.gaps.sum(axis=1)), rows.row_square(np.ones(len(rows.cells))), rows.sizes)
-    square = float(np.sum(rows.centred(rows.gaps.sum(axis=1)) ** 2))
+    found = sums.variance_of(
+        sums.centred(rows.gaps.sum(axis=1), rows.weights), rows.row_square(np.ones(len(rows.cells))), rows.sizes
+    )
+    square = float(np.sum(sums.centred(rows.gaps.sum(axis=1), rows.weights) ** 2))
     independent = rows.row_square(np.ones(len(rows.cells))) * 12 / 11
     assert (square / found.value, found.df) == pytest.approx((share, freedom), abs=5e-7)
     assert square * 4 / 3 / independent == pytest.approx(raw, abs=5e-8)

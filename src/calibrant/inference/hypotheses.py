@@ -1,7 +1,7 @@
 """Tests of the hypothesis that scores are calibrated: each outcome happens with the probability that its score says.
 
-For rows in clusters Spiegelhalter's test and Cox's have a closed form. Under calibration the S of bins are nearly normal
-with covariance Sigma0 = c (sum_h S_h S_h') c, c = sqrt(V0 / Q). A sum psi r over rows has the variance
+For rows in clusters Spiegelhalter's test and Cox's have a closed form. Under calibration the S of bins are nearly
+normal with covariance Sigma0 = c (sum_h S_h S_h') c, c = sqrt(V0 / Q). A sum psi r over rows has the variance
 (sum psi^2 V0) A / (sum psi^2 Q), A = sum_h (sum psi r)^2: that of independent rows times the design effect
 A / sum psi^2 Q. Where A is below 1e-10 of that of independent rows the scores of each cluster add up to its outcomes:
 nothing can deviate, and p is 1.

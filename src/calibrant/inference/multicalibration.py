@@ -26,7 +26,7 @@ from calibrant.sketch import Arguments, CalibrationSketch, check_alone
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.groups import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
 from calibrant.statistics.null import least_of, sequential_p_value
-from calibrant.statistics.resampling import Resampling, Rng, Stream, check_draws, generator
+from calibrant.statistics.resampling import Resampling, Rng, Stream, alpha_of, check_draws, generator
 from calibrant.table import ReliabilityTable
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
     cells = GridCells.of(table)
     test = kuiper_of(EventRows(table) if flag else rows, resampling)
     p_value = test.p_value
-    needed = draws_needed(family, resampling.alpha)
+    needed = draws_needed(family, alpha_of(resampling.level))
     if flag:
         p_value = math.nan
     elif rows.clusters is not None:

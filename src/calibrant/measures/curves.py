@@ -101,11 +101,10 @@ def smooth_curve(design: SamplingDesign, bandwidth: float, level: float) -> Cali
     shown = cells.of(shown_cells)
     mesh = Mesh.fine_enough(cells, s)
 
-    def smoothed(sums: Float64s) -> Float64s:
-        return mesh.smoothed_at_cells(sums, s)
-
-    mass = np.maximum(smoothed(cells.counts), np.finfo(float).tiny)
-    rate, mean_score = (np.clip(smoothed(sums) / mass, 0.0, 1.0) for sums in (cells.positives, cells.score_sums))
+    columns = (cells.counts, cells.positives, cells.score_sums)
+    mass, events, claims = (mesh.smoothed_at_cells(column, s) for column in columns)
+    mass = np.maximum(mass, np.finfo(float).tiny)
+    rate, mean_score = (np.clip(sums / mass, 0.0, 1.0) for sums in (events, claims))
     t, deff = t_quantile(level, gap_variance(design).df), DesignEffects.of(design, s).at(cells.scores)[0]
 
     def around(middle: Float64s, variances: Float64s) -> tuple[Float64s, Float64s]:

@@ -92,11 +92,6 @@ def _reduced(measure: Measure) -> Any:
     return measure.__reduce_ex__(2)
 
 
-def by_name(name: str) -> Measure:
-    """Return the measure of calibrant with this name; another version may lack it."""
-    return _one(name)
-
-
 copyreg.pickle(Measure, _reduced)
 
 
@@ -180,7 +175,7 @@ def _listed(measures: Any) -> tuple[Measure, ...]:
     if not isinstance(measures, Sequence) or not measures:
         remedy = "pass a profile such as 'standard', or a list such as ['ece', 'ks']"
         raise InputError("measures", "a profile or a list of measures", repr(measures), remedy)
-    listed = [_one(entry) for entry in measures]
+    listed = [by_name(entry) for entry in measures]
     for measure in listed:
         if BY_NAME.get(measure.name, measure) is not measure:
             remedy = f"give your measure another name than {measure.name!r}"
@@ -192,7 +187,8 @@ def _listed(measures: Any) -> tuple[Measure, ...]:
     return tuple(listed)
 
 
-def _one(entry: Any) -> Measure:
+def by_name(entry: Any) -> Measure:
+    """Return the measure of calibrant with this name, which another version may lack; or the measure itself."""
     if isinstance(entry, Measure):
         return entry
     if not isinstance(entry, str):

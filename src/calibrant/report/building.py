@@ -28,7 +28,7 @@ from calibrant.measures.line.cox import line_of
 from calibrant.measures.line.intervals import falls, without_ends
 from calibrant.measures.listed import of_profile
 from calibrant.measures.means.intervals import gap_variance
-from calibrant.measures.measure import Measure, OverClasses
+from calibrant.measures.measure import Measure, OverClasses, descriptions_of
 from calibrant.measures.profiles import STANDARD, Profile
 from calibrant.measures.ranking.ranking import roc_curve
 from calibrant.report import evaluated
@@ -337,7 +337,7 @@ def _report(
     resampling = settings.resampling
     report = Report(
         estimates={measure.name: estimates[measure] for measure in settings.measures if measure in estimates},
-        descriptions={measure.name: measure.description for measure in settings.measures},
+        descriptions=descriptions_of(settings.measures),
         profile=settings.profile.name,
         listed=settings.listed,
         findings=() if settings.tests_alone else evidence.findings(),

@@ -28,10 +28,10 @@ from calibrant.measures.differences.unpaired import ClusterSummed, Summed, Summe
 from calibrant.measures.event import Event
 from calibrant.measures.listed import compared_by
 from calibrant.measures.means.means import PredictionMeans
-from calibrant.measures.measure import Difference, Measure
+from calibrant.measures.measure import Difference, Measure, descriptions_of
 from calibrant.measures.verdict import table_test
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
-from calibrant.results import Decision, Description, ReliabilityDiagram, TestResult
+from calibrant.results import Decision, ReliabilityDiagram, TestResult
 from calibrant.runtime.progress import counted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import LONE, Clustered
@@ -55,11 +55,6 @@ class Settings(NamedTuple):
         check_level(level)
         check_tolerance(tolerance)
         return cls(n_bins, float(level), tolerance, compared_by(measures))
-
-    @property
-    def descriptions(self) -> dict[str, Description]:
-        """What each measure is."""
-        return {measure.name: measure.description for measure in self.measures}
 
     @property
     def differences(self) -> dict[Measure, Difference]:
@@ -141,7 +136,7 @@ def _by_independent_rows(
         names=tuple(model.name for model in rows),
         n_bins=settings.n_bins,
         level=settings.level,
-        descriptions=settings.descriptions,
+        descriptions=descriptions_of(settings.measures),
         models={
             model.name: {measure.name: each.value(model) for measure, each in settings.differences.items()}
             for model in rows
@@ -228,7 +223,7 @@ def by_sums(
         names=tuple(model.name for model in models),
         n_bins=settings.n_bins,
         level=settings.level,
-        descriptions=settings.descriptions,
+        descriptions=descriptions_of(settings.measures),
         models={model.name: model.values for model in models},
         tests={name: test for name, (test, _) in alone.items()},
         pairs=_pairs([_summed_pair(a, b, settings, flag, paired) for a, b in itertools.combinations(models, 2)]),

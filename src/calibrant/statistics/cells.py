@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,6 +167,18 @@ def pooled(table: ReliabilityTable) -> ReliabilityTable:
     return table if few else table.on_grid("standard")
 
 
+class ResidualSums(NamedTuple):
+    """Sums over the predictions of each cell, (K,); the squares are in units of squared weight.
+
+    They are of p, of p - y, of (p - y)^2 and of p (1 - p), p the score and y the outcome.
+    """
+
+    score_sums: Float64s
+    squared_gaps: Float64s
+    squared_residuals: Float64s
+    null_variances: Float64s
+
+
 @dataclass(frozen=True, eq=False)
 class Cells(Memo):
     """A table of few rows, and what its resampling needs.
@@ -194,8 +206,24 @@ class Cells(Memo):
         return self.table.positives.astype(np.float64)
 
     @cached_property
+    def sums(self) -> ResidualSums:
+        """The sums over the predictions of each cell that depend on their single scores."""
+        score_sums = np.asarray(self.positives - self.table.residuals)
+        scores = np.clip(score_sums / self.counts, 0.0, 1.0)
+        if self.table.whole:
+            squared_gaps = score_sums - self.positives
+        else:
+            squared_gaps = np.asarray(scores * self.square_weights - self.table.own_weights[1])
+        if self.table.square_scores is None:
+            null_variances = self.square_weights * scores * (1 - scores)
+        else:
+            null_variances = self.units * np.maximum(score_sums - self.table.square_scores, 0.0)
+        return ResidualSums(score_sums, squared_gaps, self.table.own_products, null_variances)
+
+    @property
     def score_sums(self) -> Float64s:
-        return np.asarray(self.positives - self.table.residuals)
+        """The sum of the scores."""
+        return self.sums.score_sums
 
     @cached_property
     def scores(self) -> Float64s:
@@ -227,25 +255,20 @@ class Cells(Memo):
         """The effective sample size of each cell: the count, with whole weights."""
         return effective_n(self.counts, self.square_weights)
 
-    @cached_property
+    @property
     def squared_gaps(self) -> Float64s:
         """The sum of score - outcome, in units of squared weight: `gap_sums`, with whole weights."""
-        if self.table.whole:
-            return self.gap_sums
-        return np.asarray(self.scores * self.square_weights - self.table.own_weights[1])
+        return self.sums.squared_gaps
 
-    @cached_property
+    @property
     def squared_residuals(self) -> Float64s:
         """Q, the sum of (score - outcome)^2, in units of squared weight."""
-        return self.table.own_products
+        return self.sums.squared_residuals
 
-    @cached_property
+    @property
     def null_variances(self) -> Float64s:
         """V0, the sum of p (1 - p): the variance of S if the scores are right."""
-        if self.table.square_scores is not None:
-            spreads = np.maximum(self.score_sums - self.table.square_scores, 0.0)
-            return self.units * spreads
-        return self.square_weights * self.scores * (1 - self.scores)
+        return self.sums.null_variances
 
     @property
     def total(self) -> float:

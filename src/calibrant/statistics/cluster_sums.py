@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calibrant.clusters import BucketSums
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
-from calibrant.statistics.cells import Cells
+from calibrant.statistics.cells import Cells, ResidualSums
 from calibrant.statistics.intervals import Variance
 from calibrant.table import ReliabilityTable
 
@@ -33,7 +33,7 @@ _LEAST_SHARE: Final = 1e-150  # of the variance of the buckets that is left arou
 
 @dataclass(frozen=True, eq=False)
 class CoarseSums(Cells):
-    """The coarse cells that hold rows, each with the sums over its cells: also those that a table cannot derive.
+    """The coarse cells that hold rows, each with the sums over its cells, which a table of them cannot derive.
 
     ``fine`` are the cells, ``first`` is the first of each coarse cell.
     """
@@ -51,25 +51,9 @@ class CoarseSums(Cells):
         means = np.clip(np.add.reduceat(fine.score_sums, first) / counts, 0.0, 1.0)
         return cls(ReliabilityTable(means, counts, positives, table.n, square_weights=squares), fine, first)
 
-    def pool(self, values: Float64s) -> Float64s:
-        """Return the sums over each coarse cell, (..., K), of values of the cells."""
-        return np.add.reduceat(values, self.first, axis=-1)
-
     @cached_property
-    def score_sums(self) -> Float64s:
-        return self.pool(self.fine.score_sums)
-
-    @cached_property
-    def squared_gaps(self) -> Float64s:
-        return self.pool(self.fine.squared_gaps)
-
-    @cached_property
-    def squared_residuals(self) -> Float64s:
-        return self.pool(self.fine.squared_residuals)
-
-    @cached_property
-    def null_variances(self) -> Float64s:
-        return self.pool(self.fine.null_variances)
+    def sums(self) -> ResidualSums:
+        return ResidualSums(*(np.add.reduceat(column, self.first) for column in self.fine.sums))
 
     @cached_property
     def middle(self) -> NDArray[np.intp]:
@@ -103,11 +87,6 @@ def coarse_places(cells: Cells, buckets: BucketSums) -> NDArray[np.uint16]:
         return buckets.cells.of_grid(table.grid)[table.cells]
     scores = table.scores.astype(np.float32) if table.scores.dtype == np.float16 else table.scores
     return buckets.cells.of_scores(scores)
-
-
-def effective_buckets(weights: Float64s) -> float:
-    """Return (sum w)^2 / sum w^2, the number of equal buckets that vary as much as these."""
-    return float(weights.sum() ** 2 / np.sum(weights**2))
 
 
 def around_mean(square: float, mean: float, linear: float, total: float) -> float:

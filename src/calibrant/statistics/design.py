@@ -30,7 +30,6 @@ from calibrant.statistics.cluster_sums import (
     centred,
     coarse_places,
     common_signs,
-    effective_buckets,
     null_effect,
     variance_of,
 )
@@ -337,11 +336,6 @@ class Clustered:
         """The rows of each bucket as equal ones, (H,): their sum is the effective sample size."""
         return self.weights / self.unit
 
-    @cached_property
-    def kish(self) -> float:
-        """The effective number of clusters (Kish), N^2 / sum N_h^2."""
-        return effective_buckets(self.weights)
-
     @property
     def effective_n(self) -> float:
         """The effective sample size of the rows as if they were independent; their number, with whole weights."""
@@ -360,10 +354,6 @@ class Clustered:
     def scalar(self, name: str) -> Float64s:
         """Return a sum of each bucket over all its rows, (H,), by its name in `BucketSums.scalars`."""
         return self.buckets.scalar(name)[self.held]
-
-    def centred(self, sums: Float64s) -> Float64s:
-        """Return the sums of buckets, (H, ...), less the shares of the total that their weights suggest."""
-        return centred(sums, self.weights)
 
     def row_square(self, slopes: Float64s, squares: Float64s | None = None) -> float:
         """Return sum w^2 (f r - m)^2 over rows, m the mean of f r, f a slope of each coarse cell.
@@ -416,7 +406,7 @@ class Clustered:
         """Return the variance of the sums over buckets; steadied, that of independent rows times the design effect."""
         square = influence.square if influence.square > influence.rounding else 0.0
         sums = influence.by_bucket(self)
-        found = variance_of(sums if influence.n is None else self.centred(sums), square, self.sizes)
+        found = variance_of(sums if influence.n is None else centred(sums, self.weights), square, self.sizes)
         if influence.steadied is None or influence.n is None:
             return found
         return Variance(unbiased(influence.steadied, influence.n) * found.deff, found.deff, found.df)
@@ -427,18 +417,18 @@ class Clustered:
         Where all rows are alike it is the effective number of clusters.
         """
         if not varied:
-            return self.kish
+            return self.units
         t = t_quantile(level, variance.df)
         return n / max(variance.deff, _LEAST_DEFF) * (normal_quantile(level) / t) ** 2
 
-    @property
+    @cached_property
     def units(self) -> float:
-        """The effective number of clusters."""
-        return self.kish
+        """The effective number of clusters (Kish), N^2 / sum N_h^2."""
+        return effective_n(float(self.weights.sum()), float(np.sum(self.weights**2)))
 
     def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
         """Return the variance for independent rows times the design effect of the sums over buckets."""
-        found = variance_of(self.centred(self.gaps @ slopes), self.row_square(slopes), self.sizes)
+        found = variance_of(centred(self.gaps @ slopes, self.weights), self.row_square(slopes), self.sizes)
         return Variance(max(self.row_square(slopes, variances), 0.0) * found.deff, found.deff, found.df)
 
     def null_variance(self, slopes: Float64s) -> float:
@@ -461,7 +451,7 @@ class Clustered:
     def effects(self, transform: Transform, of_squares: Transform, units: Float64s | float) -> Float64s:
         """Return the design effects that the buckets show, steadied by five clusters of that over all places."""
         buckets = len(self.sizes)
-        own = np.sum(self.centred(transform(self.gaps)) ** 2, axis=0) * buckets / (buckets - 1)
+        own = np.sum(centred(transform(self.gaps), self.weights) ** 2, axis=0) * buckets / (buckets - 1)
         independent = np.maximum(of_squares(self.cells.squared_residuals), _TINY)
         overall = float(own.sum() / independent.sum())
         several = independent > _LITTLE * independent.max()

@@ -14,7 +14,7 @@ import numpy as np
 
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.null import Interval
-from calibrant.statistics.resampling import t_quantile, two_sided
+from calibrant.statistics.resampling import t_quantile
 
 
 class Variance(NamedTuple):
@@ -49,8 +49,13 @@ class Variance(NamedTuple):
         return t_quantile(level, self.df) * self.error
 
     def p_value(self, deviation: float) -> float:
-        """Return the two-sided p-value of a deviation of the sum."""
-        return two_sided(deviation, self.error, self.df)
+        """Return the two-sided p-value of a deviation of the sum; 1 where nothing deviates and nothing varies."""
+        from scipy.special import ndtr, stdtr
+
+        if self.error == 0:
+            return float(deviation == 0)
+        z = -abs(deviation) / self.error
+        return float(2 * (ndtr(z) if math.isinf(self.df) else stdtr(self.df, z)))
 
 
 def widest(variances: Iterable[Variance], level: float) -> float:
@@ -171,8 +176,8 @@ _EPS: Final = 2.0**-52
 def root(function: Callable[[float], float], low: float, high: float, *, xtol: float) -> float:
     """Return a root of a continuous function between two points where it has opposite signs, to ``xtol``.
 
-    The import of `scipy.optimize` would be felt at each start. This is Chandrupatla's method (Advances in Engineering Software 28, 1997): inverse quadratic interpolation where it is
-    safe, else bisection. So it ends for every function.
+    Chandrupatla's method (Advances in Engineering Software 28, 1997): inverse quadratic interpolation where it is
+    safe, else bisection. So it ends for every function. The import of `scipy.optimize` would be felt at each start.
     """
     a, b = high, low
     at_a, at_b = function(a), function(b)

@@ -181,11 +181,6 @@ class ClusterBins(BinSums):
         return np.asarray(np.sum(self.n**2, axis=0) / self.moments.square_weights - 1)
 
     @cached_property
-    def around(self) -> Float64s:
-        """u, the sums S_h less the share of S that the weight of the bucket suggests, (H, M)."""
-        return centred(self.gaps, self.weights)
-
-    @cached_property
     def within(self) -> Float64s:
         """u', the sums S_h around the gap of their bin, (H, M)."""
         return np.asarray(self.gaps - self.n * (self.moments.gap_sums / self.moments.counts))
@@ -194,13 +189,14 @@ class ClusterBins(BinSums):
     def _raw(self) -> Float64s:
         """The design effect that the buckets show: H / (H - 1) sum u^2 over its mean for independent rows.
 
-        NaN in bins whose rows do not vary around their share of S.
+        The sums u are S_h less the share of S that the weight of the bucket suggests. NaN in bins whose rows do not
+        vary around their share of S.
         """
         bins, buckets = self.moments, len(self.sizes)
         share = bins.gap_sums / bins.weight
         square_total = bins.weight**2 / bins.effective_n
         squares = bins.squared_residuals - share * (2 * bins.squared_gaps - share * square_total)
-        own = np.sum(self.around**2, axis=0) * buckets / (buckets - 1)
+        own = np.sum(centred(self.gaps, self.weights) ** 2, axis=0) * buckets / (buckets - 1)
         varied = squares > _ROUNDING * bins.squared_residuals
         return np.asarray(np.divide(own, squares, out=np.full_like(own, np.nan), where=varied))
 
@@ -256,7 +252,7 @@ class ClusterBins(BinSums):
     @cached_property
     def correlations(self) -> Directions:
         """The correlations of the buckets' sums."""
-        return Directions.of(self.around)
+        return Directions.of(centred(self.gaps, self.weights))
 
     @cached_property
     def gap_correlations(self) -> Directions:

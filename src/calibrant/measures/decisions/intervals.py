@@ -8,7 +8,7 @@ from calibrant.inputs.weights import effective_n
 from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS, enough_rows
 from calibrant.measures.decisions.decisions import Treated
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.cluster_sums import coarse_places, variance_of
+from calibrant.statistics.cluster_sums import centred, coarse_places, variance_of
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import normal_quantile
 
@@ -44,7 +44,7 @@ def clustered_interval(rows: Clustered, treated: Treated, level: float) -> tuple
     They are NaN where fewer than 30 rows are treated, or rows of fewer than 10 clusters (Kish).
     """
     positives, negatives = treated_of_buckets(rows, treated)
-    sums = rows.centred(positives - negatives * treated.odds)
+    sums = centred(positives - negatives * treated.odds, rows.weights)
     weights = positives + negatives
     squares = np.sum(weights**2, axis=0)
     clusters = weights.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0)

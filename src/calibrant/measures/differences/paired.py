@@ -31,7 +31,7 @@ from calibrant.measures.means.means import PredictionMeans, heavy
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import degrees_of_freedom, variance_of
+from calibrant.statistics.cluster_sums import centred, degrees_of_freedom, variance_of
 from calibrant.statistics.design import BY_CLUSTER, Clustered, Influence, rare, rarer_of
 from calibrant.statistics.intervals import Variance
 from calibrant.statistics.null import Interval
@@ -287,13 +287,13 @@ class ClusterModel(UnitModel):
 
     def part(self, sums: Float64s) -> Float64s:
         """Return what buckets add to a mean over rows, (H,): their sums around their share of the total, over N."""
-        return self.rows.centred(sums) / self.rows.total
+        return centred(sums, self.rows.weights) / self.rows.total
 
     def scores(self, mean: Mean) -> Float64s:
         return self.part(self.rows.scalar("right" if mean == "accuracy" else mean))
 
     def added(self, influence: Influence) -> Float64s:
-        return self.rows.centred(influence.by_bucket(self.rows))
+        return centred(influence.by_bucket(self.rows), self.rows.weights)
 
     def influence(self, gaps: Float64s) -> Float64s:
         return self.part(self.bins.influence_sums(gaps))

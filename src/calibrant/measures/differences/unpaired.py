@@ -88,7 +88,9 @@ class Summed:
     def half_width(self, score: Score, level: float) -> float:
         """Return half the width of the interval of the mean Brier score or log loss."""
         influence = score_influence(self.design, score, self.means)
-        return self.design.variance(replace(influence, steadied=None)).half_width(level)
+        if isinstance(self.design, Independent):
+            influence = replace(influence, steadied=None)
+        return self.design.variance(influence).half_width(level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +182,6 @@ class ClusterSummed(Summed):
         model = self.paired(self.design)
         plain, steady = (variance(model.influence(gaps), model.rows.sizes) for gaps in (model.gaps, model.steady))
         return larger(plain, steady, model.bins.pair_noise)
-
-    def half_width(self, score: Score, level: float) -> float:
-        return self.design.variance(score_influence(self.design, score, self.means)).half_width(level)
 
 
 def pair_of(first: ClusterSummed, second: ClusterSummed) -> ClusterPair:

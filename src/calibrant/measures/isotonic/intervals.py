@@ -353,13 +353,13 @@ def null_discrimination_sd_by_cluster(rows: Clustered, resampling: Resampling) -
     """
     cells = rows.cells
     if not resampling.n_resamples:
-        return null_discrimination_sd(cells) * rows.effective_n / rows.kish
+        return null_discrimination_sd(cells) * rows.effective_n / rows.units
     fit, base = in_sample(cells)
     weights = cells.table.own_weights
     square = float(np.sum(weights[0] * fit**2 + weights[1] * (1 - fit) ** 2))
     variance = float(np.sum(weights * base * (1 - base)))
     if square <= _ROUNDING * float(weights.sum()):
-        return null_discrimination_sd(cells) * rows.effective_n / rows.kish
+        return null_discrimination_sd(cells) * rows.effective_n / rows.units
     around = (rows.y - rows.n * fit) * math.sqrt(variance / square)
 
     def block(rng: np.random.Generator, size: int) -> Float64s:
