@@ -59,7 +59,7 @@ from calibrant.statistics import design
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Independent, details_of
 from calibrant.statistics.intervals import score_end
-from calibrant.statistics.resampling import Resampling, t_quantile
+from calibrant.statistics.resampling import Resampling, normal_quantile, t_quantile
 from calibrant.table import ReliabilityTable
 from tests.builders import cluster_model, mean_interval, mean_score_ends, score_ends
 from tests.builders import uniform_sums as uniform
@@ -600,7 +600,7 @@ def test_negative_dependence_gives_shorter_intervals():
     p = rng.random(600)
     rows = clustered(p, (u < p).astype(int), np.repeat(np.arange(60), 10))
     low, high = intervals(rows)["gap"]
-    assert high - low < 2 * gap_error(rows) * Resampling.of(0.9, 0, 0).z
+    assert high - low < 2 * gap_error(rows) * normal_quantile(0.9)
 
 
 def test_copies_count_once():
@@ -1198,7 +1198,7 @@ def test_parts_of_the_verdict_have_uniform_p_values_on_replicates():
 def test_a_share_of_rows_that_are_all_alike_counts_clusters():
     rows = clustered(*HARD["all right"])
     found = accuracy_interval(rows, PredictionMeans.of_table(rows.fine.table, right=False), 0.9)
-    assert found == pytest.approx(wilson_interval(1.0, 8, Resampling.of(0.9, 0, 0).z), rel=EXACT)
+    assert found == pytest.approx(wilson_interval(1.0, 8, normal_quantile(0.9)), rel=EXACT)
     low, _ = rate_interval(1.0, rate_rows(rows, 0.9), 0.9)
     assert low == pytest.approx(0.05 ** (1 / 8), rel=EXACT)  # Clopper and Pearson's, exact
 
