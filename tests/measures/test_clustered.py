@@ -1221,7 +1221,7 @@ def test_design_effects_along_the_scores_are_those_of_the_kernel():
     clusters, overall = near.sum(axis=0) ** 2 / np.sum(near**2, axis=0), own.sum() / independent.sum()
     found = smooth.DesignEffects.of(rows, s)
     # The mesh widens the kernel by less than one part in 300 squared.
-    np.testing.assert_allclose(found.units, clusters, rtol=1e-3)
+    np.testing.assert_allclose(found.clusters, clusters, rtol=1e-3)
     np.testing.assert_allclose(found.deff, (clusters * own / independent + 5 * overall) / (clusters + 5), rtol=1e-3)
 
 

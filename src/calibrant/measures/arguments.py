@@ -111,15 +111,13 @@ def histograms_of(
     binning: Binning,
     closed: Closed,
     threshold: float = 0.0,
-    least_rows: int = 1,
     default: Notion | None = None,
 ) -> ClassHistograms:
     """Return the bins of every class of predictions, or of the sketch that was passed."""
     tables = arguments.class_tables()
     if tables is None:
         predictions, notion = arguments.predictions(default)
-        options = {"binning": binning, "closed": closed, "threshold": threshold, "least_rows": least_rows}
-        return read_histograms(predictions, notion, n_bins, **options)  # type: ignore[arg-type]
+        return read_histograms(predictions, notion, n_bins, binning=binning, closed=closed, threshold=threshold)
     if threshold > 0:
         remedy = "leave it out: a sketch does not know which scores of a cell are below it"
         raise InputError("threshold", "0 for a CalibrationSketch", repr(threshold), remedy)
