@@ -347,24 +347,9 @@ class Cells(Memo):
     def with_positives(self, positives: NDArray[Any]) -> ReliabilityTable:
         """Return the table of the same scores with other outcomes."""
         table = self.table
-        if table.grid is None:
-            return ReliabilityTable(
-                table.scores, table.counts, positives, table.n, square_weights=self._squares(positives)
-            )
-        return ReliabilityTable(
-            scores=table.scores,
-            counts=table.counts,
+        return replace(
+            table,
             positives=positives,
-            n=table.n,
-            grid=table.grid,
-            cells=table.cells,
-            score_sums=table.score_sums,
-            positive_scores=positives * self.scores,
-            square_scores=table.square_scores,
-            square_weights=self._squares(positives),
+            positive_scores=None if table.grid is None else positives * self.scores,
+            square_weights=None if table.whole else self.units * np.stack([self.counts - positives, positives]),
         )
-
-    def _squares(self, positives: NDArray[Any]) -> Float64s | None:
-        if self.table.whole:
-            return None
-        return np.asarray(self.units * np.stack([self.counts - positives, positives]))

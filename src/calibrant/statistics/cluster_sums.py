@@ -23,9 +23,6 @@ from calibrant.table import ReliabilityTable
 #: Sums of squares below this part of those of independent rows are rounding: the sums of clusters do not vary.
 NOTHING: Final = 1e-10
 
-_TINY: Final = float(np.finfo(float).tiny)
-_SMALLEST: Final = 1e-9  # weight at a place
-_LITTLE: Final = 1e-9  # of the largest variance: where less is left, only rounding is
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 _DIGITS: Final = 9  # of a sum of a bucket, as a share of the largest
 _LEAST_SHARE: Final = 1e-150  # of the variance of the buckets that is left around their common mean

@@ -8,11 +8,12 @@ they are few.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,27 +152,35 @@ class Influence:
         return cls(square=square, by_bucket=by_bucket, n=cells.effective_n, cells=cells, values=values)
 
 
-class SamplingDesign(Protocol):
+@dataclass(frozen=True, eq=False)
+class SamplingDesign(ABC):
     """How sums over the rows of some cells vary; r = p - y is the residual of a row.
 
-    `Independent` and `Clustered` are the designs.
+    `Independent` and `Clustered` are the designs. What is no abstract method here is that of independent rows.
+
+    Attributes
+    ----------
+    cells : Cells
+        The cells of the rows, (K,); coarse ones for clusters.
     """
 
-    @property
-    def cells(self) -> Cells:
-        """The cells of the rows, (K,); coarse ones for clusters."""
+    cells: Cells
 
     @property
     def fine(self) -> Cells:
         """The cells that were pooled to coarse ones; `cells` themselves for independent rows."""
+        return self.cells
 
     def coarse(self, fine: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the place among `cells` of each of these places among `fine`."""
+        return fine
 
     @property
+    @abstractmethod
     def sample(self) -> Sample:
         """What a result says about the rows."""
 
+    @abstractmethod
     def variance(self, influence: Influence) -> Variance:
         """Return the variance of a sum of influences."""
 
@@ -180,44 +189,43 @@ class SamplingDesign(Protocol):
 
         ``varied`` says that not all rows are alike.
         """
+        del variance, level, varied
+        return n
 
     @property
+    @abstractmethod
     def units(self) -> float:
         """The effective number of what is independent of each other: rows, or clusters."""
 
+    @abstractmethod
     def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
         """Return the variance of sum f r, f slopes of the cells, of these sums over cells of w^2 r^2, maybe blended."""
 
+    @abstractmethod
     def null_variance(self, slopes: Float64s) -> float:
         """Return the variance of sum f r under calibration, f slopes of the cells."""
 
     def common(self, places: Float64s) -> Sequence[Float64s]:
         """Return the signs at these scores of gaps that something moves together; none for independent rows."""
+        del places
+        return ()
 
     def units_near(self, transform: Transform) -> Float64s | float:
         """Return how many clusters are behind each place, (M,); infinite for independent rows."""
+        del transform
+        return math.inf
 
     def effects(self, transform: Transform, of_squares: Transform, units: Float64s | float) -> Float64s | float:
         """Return the design effect of the transformed sums of residuals at each place, (M,); 1 for independent rows.
 
         ``of_squares`` maps sums of r^2 to their variances for independent rows, ``units`` are the clusters behind each.
         """
+        del transform, of_squares, units
+        return 1.0
 
 
-@dataclass(frozen=True, eq=False)
-class Independent:
+class Independent(SamplingDesign):
     """Rows that are independent of each other."""
-
-    cells: Cells
-
-    @property
-    def fine(self) -> Cells:
-        """The cells."""
-        return self.cells
-
-    def coarse(self, fine: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the same places."""
-        return fine
 
     @cached_property
     def sample(self) -> Sample:
@@ -229,11 +237,6 @@ class Independent:
         """Return the sum of squares."""
         square = influence.square if influence.steadied is None else influence.steadied
         return Variance(square if influence.n is None else unbiased(square, influence.n))
-
-    def trials(self, n: float, variance: Variance, level: float, *, varied: bool) -> float:
-        """Return n."""
-        del variance, level, varied
-        return n
 
     @property
     def units(self) -> float:
@@ -248,24 +251,9 @@ class Independent:
         """Return sum f^2 V0."""
         return float(np.sum(slopes**2 * self.cells.null_variances))
 
-    def common(self, places: Float64s) -> Sequence[Float64s]:
-        """Return nothing: each row moves its own place."""
-        del places
-        return ()
-
-    def units_near(self, transform: Transform) -> float:
-        """Return infinity: the rows alone decide."""
-        del transform
-        return math.inf
-
-    def effects(self, transform: Transform, of_squares: Transform, units: Float64s | float) -> float:
-        """Return 1."""
-        del transform, of_squares, units
-        return 1.0
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Clustered:
+class Clustered(SamplingDesign):
     """Judged rows in clusters: what inference needs of them.
 
     The sums of buckets are weighted, so N_h and N are weights. Q and V0 are in squared weight, as in
