@@ -403,8 +403,8 @@ def cox_by_cluster(rows: Clustered, eps: float = CERTAIN) -> tuple[float, int, f
         _power(axes.T @ (design * v) @ design.T @ axes, power)
         for v, power in ((cells.null_variances, -0.5), (cells.squared_residuals, -0.5))
     )
-    own = inverse @ (axes.T @ (sums.T @ sums) @ axes) @ inverse
-    effects, turned = np.linalg.eigh((own + own.T) / 2)
+    scaled = inverse @ (axes.T @ (sums.T @ sums) @ axes) @ inverse
+    effects, turned = np.linalg.eigh((scaled + scaled.T) / 2)
     kept = effects > NOTHING
     parts = (turned.T @ root @ axes.T @ sums.sum(axis=0))[kept]
     statistic, free = float(np.sum(parts**2 / effects[kept])), int(np.count_nonzero(kept))

@@ -246,11 +246,11 @@ def _of_rows(
     lone: list[str] = []
     parts: dict[str, EventRows] = {}
     for name, places in _segments(groups, predictions):
-        own = None if labels is None or everything.alone else labels.take(places)
-        if own is not None and len(own.numbered()[1]) < 2:
+        of_group = None if labels is None or everything.alone else labels.take(places)
+        if of_group is not None and len(of_group.numbered()[1]) < 2:
             lone.append(name)
-            own = None
-        parts[name] = EventRows.of_predictions(predictions.take(places), judged, own)
+            of_group = None
+        parts[name] = EventRows.of_predictions(predictions.take(places), judged, of_group)
     return multicalibration_of(everything, parts, lone, resampling)
 
 
@@ -294,11 +294,11 @@ def multicalibration_of(
     named: list[tuple[str | None, EventRows]] = [(None, everything), *groups.items()]
     flags = [_flag(name, rows, lone, resampling) for name, rows in named]
     family = sum(not flag for flag in flags)
-    found = [_of_group(name, rows, flag, resampling, family) for (name, rows), flag in zip(named, flags, strict=True)]
+    results = [_of_group(name, rows, flag, resampling, family) for (name, rows), flag in zip(named, flags, strict=True)]
     tested = [i for i, flag in enumerate(flags) if not flag]
-    for i, p in zip(tested, holm([found[i].p_value for i in tested]), strict=True):
-        found[i] = replace(found[i], adjusted_p_value=p)
-    judged = [group for group in found if group.flag in ("", _NO_LAW)]
+    for i, p in zip(tested, holm([results[i].p_value for i in tested]), strict=True):
+        results[i] = replace(results[i], adjusted_p_value=p)
+    judged = [group for group in results if group.flag in ("", _NO_LAW)]
     worst = max(judged, key=lambda group: group.standardised)  # the first of equal ones
     table = everything.table
     absolute, rate = worst.standardised * _deviation(table) / table.total, table.sums.positives / table.total
@@ -308,9 +308,9 @@ def multicalibration_of(
         value=worst.standardised,
         absolute=absolute,
         relative=absolute / rarer if rarer > 0 else math.nan,
-        p_value=min((found[i].adjusted_p_value for i in tested), default=math.nan),
+        p_value=min((results[i].adjusted_p_value for i in tested), default=math.nan),
         group=worst.name,
-        groups=tuple(found),
+        groups=tuple(results),
         n=table.n,
         method=everything.method(f"{law}, Holm's correction for {family:,} groups with all rows; {_NO_INTERVAL}"),
         error_bound=max(group.standardised + group.error_bound for group in judged) - worst.standardised,
@@ -387,14 +387,14 @@ def _segments(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
         return as_groups(groups, predictions)
     if not groups:
         raise InputError("groups", _EXPECTED, "an empty mapping", "name one group or more")
-    found: list[tuple[str, NDArray[np.intp]]] = []
+    segments: list[tuple[str, NDArray[np.intp]]] = []
     for column, labels in groups.items():
         parts = as_groups(labels, predictions)
         if as_array("groups", labels).dtype == np.bool_:
-            found += [(str(column), rows) for name, rows in parts if name == "True"]
+            segments += [(str(column), rows) for name, rows in parts if name == "True"]
         else:
-            found += [(f"{column}: {name}", rows) for name, rows in parts]
-    names = [name for name, _ in found]
+            segments += [(f"{column}: {name}", rows) for name, rows in parts]
+    names = [name for name, _ in segments]
     if len(set(names)) < len(names):
         raise InputError("groups", "distinct names", "several that are written alike", "rename one of them")
-    return found
+    return segments

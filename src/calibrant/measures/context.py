@@ -169,8 +169,8 @@ class Inference(Memo):
         layout = self.event.predictions.layout if measure.judges == "predictions" else "binary"
         low, high = measure.in_range(value, low, high, layout)
         if not (math.isfinite(low) and math.isfinite(high)):
-            known = method.startswith(("no interval", "not available"))
-            return Interval(math.nan, math.nan, method if known else _NOT_FINITE)
+            explained = method.startswith(("no interval", "not available"))
+            return Interval(math.nan, math.nan, method if explained else _NOT_FINITE)
         implied = -math.inf if measure.implied is None else measure.implied(self)
         if implied > high + _ROUNDING * abs(high):
             high, method = measure.in_range(value, low, implied, layout)[1], f"{method}; {_RAISED}"
@@ -300,8 +300,9 @@ class Inference(Memo):
             return variance.effective_rows(n)
         if measure not in self._independent:  # also of measures that do not fall with the root of the rows
             return None
-        own, plain = float(self.draws[measure].replicates.mean()), float(self._independent[measure].replicates.mean())
-        return n * (plain / own) ** 2 if own > 0 else math.inf
+        draws = (self.draws[measure], self._independent[measure])
+        mean, mean_of_independent = (float(each.replicates.mean()) for each in draws)
+        return n * (mean_of_independent / mean) ** 2 if mean > 0 else math.inf
 
     # ------------------------------------------------------------ diagram and curves
 

@@ -192,8 +192,8 @@ def _rising(counts: Float64s, positives: Float64s, alpha: float) -> Float64s:
         run, hit = run[some], hit[some]
         higher = betainc(hit, run - hit + 1, largest) < alpha
         if higher.any():
-            found = betaincinv(hit[higher], run[higher] - hit[higher] + 1, alpha)
-            largest = max(largest, float(found.max()))
+            bounds = betaincinv(hit[higher], run[higher] - hit[higher] + 1, alpha)
+            largest = max(largest, float(bounds.max()))
         lows[stop - 1] = largest
     return lows
 

@@ -122,12 +122,12 @@ def class_bins(
     """
     tables = [EMPTY if event is None else event.table for event in events]
     n_bins = next(event.n_bins for event in events if event is not None)
-    found = table_histograms(tables, n_bins, binning=rule.binning or "uniform")
+    histograms = table_histograms(tables, n_bins, binning=rule.binning or "uniform")
     dependence = float(len(events)) if dependent else DEPENDENCE
-    known: dict[str, Any] = {"histograms": found.sums, "squares": found.squares, "effective_n": effective_n}
+    fields: dict[str, Any] = {"histograms": histograms.sums, "squares": histograms.squares, "effective_n": effective_n}
     if isinstance(rows, ClusterSums):
-        return ClusterClassBins(**known, buckets=rows.classes)
-    return ClassBins(**known, dependence=dependence, rows=rows if rule.binning == "uniform" else None)
+        return ClusterClassBins(**fields, buckets=rows.classes)
+    return ClassBins(**fields, dependence=dependence, rows=rows if rule.binning == "uniform" else None)
 
 
 def flagged(estimate: Estimate, details: dict[str, Any]) -> Estimate:
@@ -188,7 +188,7 @@ class ClassSums(RowBins):
         every[:, bins.index] = slopes
         unseen = np.maximum(self.variances - bins.squared_residuals, 0.0)
         seen = rows.variances(every).tolist()
-        return [Variance(own + float(np.sum(f**2 * unseen))) for own, f in zip(seen, slopes, strict=True)]
+        return [Variance(variance + float(np.sum(f**2 * unseen))) for variance, f in zip(seen, slopes, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -223,8 +223,9 @@ class ClassBins:
     def interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Interval:
         """Return the interval of the mean of the classes' errors."""
         ends = absolute_interval(self.sums, value, resampling.level, rejected=rejected)
-        known = self.rows is not None or isinstance(self.sums, ClusterBins)  # how classes depend on each other
-        multiplied = "" if known else f", variances times {self.dependence:g}"
+        # Rows and clusters tell how classes depend on each other.
+        dependence_known = self.rows is not None or isinstance(self.sums, ClusterBins)
+        multiplied = "" if dependence_known else f", variances times {self.dependence:g}"
         return Interval(*ends, f"Gaussian thinning over classes and bins{multiplied}")
 
     @cached_property
@@ -358,9 +359,9 @@ def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
         remedy = f"choose one that does, such as {max(k for k in range(1, 21) if n_parts % k == 0)}"
         raise InputError("n_bins", f"a number that divides {n_parts}, with clusters and classes", f"{n_bins}", remedy)
     sums = np.moveaxis(part.cell_sums, 2, 0)
-    whole = sums[:, :, 1:].reshape(3, part.n_buckets, n_bins, -1).sum(axis=3)
-    whole[:, :, 0] += sums[:, :, 0]
-    return np.asarray(whole)
+    bin_sums = sums[:, :, 1:].reshape(3, part.n_buckets, n_bins, -1).sum(axis=3)
+    bin_sums[:, :, 0] += sums[:, :, 0]
+    return np.asarray(bin_sums)
 
 
 def _drawn_law(drawn: Float64s, value: float, resampling: Resampling, closed_form: Law) -> Law:
@@ -430,8 +431,8 @@ def inferred(
 
 def with_tests(result: ClasswiseCalibration, p_values: Float64s) -> ClasswiseCalibration:
     """Return the same with the p-value of each class, and these after Holm's correction; NaN is no test."""
-    known, adjusted = ~np.isnan(p_values), np.full(len(p_values), math.nan)
-    adjusted[known] = holm(p_values[known].tolist())
+    tested, adjusted = ~np.isnan(p_values), np.full(len(p_values), math.nan)
+    adjusted[tested] = holm(p_values[tested].tolist())
     return replace(result, p_values=p_values, adjusted_p_values=adjusted)
 
 

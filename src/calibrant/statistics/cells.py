@@ -118,19 +118,19 @@ class Aliases:
         """Fill the columns of (K, M) laws, all K at once: what a low column lacks comes from a high one."""
         n_laws, width = laws.shape
         starts = width * np.arange(n_laws)  # of each law among all columns
-        own, others = (laws * width).ravel(), np.tile(np.arange(width, dtype=np.uint8), n_laws)
-        order = (np.argsort(own.reshape(laws.shape), axis=1) + starts[:, None]).ravel()
+        chances, others = (laws * width).ravel(), np.tile(np.arange(width, dtype=np.uint8), n_laws)
+        order = (np.argsort(chances.reshape(laws.shape), axis=1) + starts[:, None]).ravel()
         lowest, highest = starts.copy(), starts + width - 1
         low, high = order[lowest], order[highest]
         for _ in range(width - 1):
             others[low] = high - starts
-            left = own[high] - (1 - own[low])
-            own[high] = left
+            left = chances[high] - (1 - chances[low])
+            chances[high] = left
             used = left < 1  # the high column has become a low one
             highest, lowest = highest - used, lowest + ~used
             low = np.where(used, high, order[np.minimum(lowest, starts + width - 1)])
             high = order[np.maximum(highest, starts)]
-        return cls(own.reshape(laws.shape), others.reshape(laws.shape))
+        return cls(chances.reshape(laws.shape), others.reshape(laws.shape))
 
     @cached_property
     def _both(self) -> Float64s:

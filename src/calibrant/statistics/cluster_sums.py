@@ -63,8 +63,8 @@ class CoarseSums(Cells):
 
 def null_effect(sums: Float64s, square: float) -> float:
     """Return the design effect A / sum psi^2 Q of a sum psi r, from its parts in the buckets; 0 if A is rounding."""
-    own = float(np.sum(sums**2))
-    return own / square if own > NOTHING * square else 0.0
+    sum_of_squares = float(np.sum(sums**2))
+    return sum_of_squares / square if sum_of_squares > NOTHING * square else 0.0
 
 
 def by_content(sums: Float64s) -> NDArray[np.intp]:
@@ -127,12 +127,17 @@ def degrees_of_freedom(sizes: Float64s, rho: float) -> tuple[float, float]:
     rest = np.delete(sizes, heaviest) / sizes.sum()  # f of the other buckets
     first, others = float(v[heaviest]), np.delete(v, heaviest)
     missing, small = float(rest.sum()), float(np.sum(rest**2))  # 1 - f of the heaviest, and s without it
-    s, whole, moved = small + (1 - missing) ** 2, float(others.sum()), float(np.sum(rest * others))
-    own = first * (missing**2 + small)
-    mean = own + float(np.sum(others * (1 - 2 * rest + s)))
-    within = own**2 + float(np.sum(others**2 * (1 - 4 * rest + 2 * s)))
+    s, total_of_others, moved = small + (1 - missing) ** 2, float(others.sum()), float(np.sum(rest * others))
+    of_heaviest = first * (missing**2 + small)
+    mean = of_heaviest + float(np.sum(others * (1 - 2 * rest + s)))
+    within = of_heaviest**2 + float(np.sum(others**2 * (1 - 4 * rest + 2 * s)))
     between = 2 * first * float(np.sum(others * (small - (1 - missing) * missing - rest) ** 2))
-    between += 2 * float(np.sum(rest**2 * others)) * whole + 2 * moved**2 + (s * whole) ** 2 - 4 * s * moved * whole
+    between += (
+        2 * float(np.sum(rest**2 * others)) * total_of_others
+        + 2 * moved**2
+        + (s * total_of_others) ** 2
+        - 4 * s * moved * total_of_others
+    )
     square = within + between
     return (max(mean**2 / square, 1.0), mean) if square > 0 else (1.0, _LEAST_SHARE)
 
@@ -144,13 +149,13 @@ def variance_of(sums: Float64s, square: float, sizes: Float64s) -> Variance:
     the share of `freedom` at the correlation of rows that the sums show; the design effect divides it by the variance
     for independent rows, square N / (N - 1). Where rows do not vary at all, those of a cluster count as copies.
     """
-    own, n, buckets = float(np.sum(sums**2)), float(sizes.sum()), len(sums)
+    sum_of_squares, n, buckets = float(np.sum(sums**2)), float(sizes.sum()), len(sums)
     if square <= 0:
         df, share = degrees_of_freedom(sizes, 1.0)
-        return Variance(own / share, float(np.sum(sizes**2)) / n, df)
+        return Variance(sum_of_squares / share, float(np.sum(sizes**2)) / n, df)
     independent = square * n / max(n - 1, _ROUNDING)
-    df, share = degrees_of_freedom(sizes, correlation(own * buckets / (buckets - 1) / independent, sizes))
-    return Variance(own / share, own / share / independent, df)
+    df, share = degrees_of_freedom(sizes, correlation(sum_of_squares * buckets / (buckets - 1) / independent, sizes))
+    return Variance(sum_of_squares / share, sum_of_squares / share / independent, df)
 
 
 def upper_quantile(tail: float, df: Float64s) -> Float64s:

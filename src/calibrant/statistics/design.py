@@ -394,10 +394,10 @@ class Clustered(SamplingDesign):
         """Return the variance of the sums over buckets; steadied, that of independent rows times the design effect."""
         square = influence.square if influence.square > influence.rounding else 0.0
         sums = influence.by_bucket(self)
-        found = variance_of(sums if influence.n is None else centred(sums, self.weights), square, self.sizes)
+        by_bucket = variance_of(sums if influence.n is None else centred(sums, self.weights), square, self.sizes)
         if influence.steadied is None or influence.n is None:
-            return found
-        return Variance(unbiased(influence.steadied, influence.n) * found.deff, found.deff, found.df)
+            return by_bucket
+        return Variance(unbiased(influence.steadied, influence.n) * by_bucket.deff, by_bucket.deff, by_bucket.df)
 
     def trials(self, n: float, variance: Variance, level: float, *, varied: bool) -> float:
         """Return n / deff (z / t)^2 (Korn and Graubard 1998), the design effect at least .01.
@@ -416,8 +416,8 @@ class Clustered(SamplingDesign):
 
     def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
         """Return the variance for independent rows times the design effect of the sums over buckets."""
-        found = variance_of(centred(self.gaps @ slopes, self.weights), self.row_square(slopes), self.sizes)
-        return Variance(max(self.row_square(slopes, variances), 0.0) * found.deff, found.deff, found.df)
+        by_bucket = variance_of(centred(self.gaps @ slopes, self.weights), self.row_square(slopes), self.sizes)
+        return Variance(max(self.row_square(slopes, variances), 0.0) * by_bucket.deff, by_bucket.deff, by_bucket.df)
 
     def null_variance(self, slopes: Float64s) -> float:
         """Return the variance for independent rows times the design effect under calibration."""
@@ -439,11 +439,11 @@ class Clustered(SamplingDesign):
     def effects(self, transform: Transform, of_squares: Transform, units: Float64s | float) -> Float64s:
         """Return the design effects that the buckets show, steadied by five clusters of that over all places."""
         buckets = len(self.sizes)
-        own = np.sum(centred(transform(self.gaps), self.weights) ** 2, axis=0) * buckets / (buckets - 1)
+        by_bucket = np.sum(centred(transform(self.gaps), self.weights) ** 2, axis=0) * buckets / (buckets - 1)
         independent = np.maximum(of_squares(self.cells.squared_residuals), _TINY)
-        overall = float(own.sum() / independent.sum())
+        overall = float(by_bucket.sum() / independent.sum())
         several = independent > _LITTLE * independent.max()
-        shown = np.divide(own, independent, out=np.full_like(own, overall), where=several)
+        shown = np.divide(by_bucket, independent, out=np.full_like(by_bucket, overall), where=several)
         return np.asarray((units * shown + PRIOR_ROWS * overall) / (units + PRIOR_ROWS))
 
 

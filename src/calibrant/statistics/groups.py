@@ -63,16 +63,16 @@ class GroupTest:
         B resamples know no p-value below 1 / (B + 1), which a correction for many groups would make large. Where they
         are at this limit the closed form decides, or in sparse groups, where it is false, more resamples.
         """
-        found, least = self.test.p_value, float(self.test.details.get("least_p_value", 0.0))
+        p_value, least = self.test.p_value, float(self.test.details.get("least_p_value", 0.0))
         sparse = self.variance < LEAST_VARIANCE
         if least == 0:  # no resamples
-            return self.exact() if sparse else found
-        if found > least * (1 + 1e-9):
-            return found
+            return self.exact() if sparse else p_value
+        if p_value > least * (1 + 1e-9):
+            return p_value
         if not sparse:
-            return min(found, float(self.test.details["closed_form_p_value"]))
+            return min(p_value, float(self.test.details["closed_form_p_value"]))
         needed = draws_needed(family, alpha)
-        return found if needed <= 1 / least else self.redrawn(needed)
+        return p_value if needed <= 1 / least else self.redrawn(needed)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -169,40 +169,40 @@ def heterogeneity(groups: Sequence[GroupRows], compare: Compare) -> Heterogeneit
     """
     from scipy.special import chdtrc
 
-    found = compare([group.cells for group in groups])
+    deviating = compare([group.cells for group in groups])
     sums = [
-        None if group.buckets is None else np.einsum("ohk,ok->h", group.buckets, own)
-        for group, own in zip(groups, found.influences, strict=True)
+        None if group.buckets is None else np.einsum("ohk,ok->h", group.buckets, influence)
+        for group, influence in zip(groups, deviating.influences, strict=True)
     ]
     effects = np.ones(len(groups))
-    for g, (group, own, sum_of) in enumerate(zip(groups, found.influences, sums, strict=True)):
+    for g, (group, influence, sum_of) in enumerate(zip(groups, deviating.influences, sums, strict=True)):
         if sum_of is not None:
-            rows = float(np.sum(group.cells.table.own_weights * own**2))
+            rows = float(np.sum(group.cells.table.own_weights * influence**2))
             effects[g] = float(sum_of @ sum_of) / rows if rows > 0 else math.nan
-    variances = found.variances * effects
+    variances = deviating.variances * effects
     with np.errstate(invalid="ignore"):
-        held = np.isfinite(found.scores) & np.isfinite(variances) & (variances > 0)
-    held &= True if found.enough is None else found.enough
+        held = np.isfinite(deviating.scores) & np.isfinite(variances) & (variances > 0)
+    held &= True if deviating.enough is None else deviating.enough
     if np.count_nonzero(held) < 2:
-        return Heterogeneity(math.nan, math.nan, held, found.reason)
+        return Heterogeneity(math.nan, math.nan, held, deviating.reason)
     deviations = np.sqrt(variances[held])
-    scaled, direction = found.scores[held] / deviations, found.sensitivities[held] / deviations
+    scaled, direction = deviating.scores[held] / deviations, deviating.sensitivities[held] / deviations
     direction = direction / np.abs(direction).max()  # whatever the unit of the value
     direction = direction / math.sqrt(float(direction @ direction))
     q = max(float(scaled @ scaled) - float(direction @ scaled) ** 2, 0.0)
-    mean, square = _moments([own for own, kept in zip(sums, held, strict=True) if kept], direction)
+    mean, square = _moments([influence for influence, kept in zip(sums, held, strict=True) if kept], direction)
     if mean <= _ROUNDING:  # the same clusters in every group: their differences do not vary
-        return Heterogeneity(0.0, 1.0, held, found.reason)
+        return Heterogeneity(0.0, 1.0, held, deviating.reason)
     share = max(0.0, 1 - mean / q) if q > 0 else 0.0
-    return Heterogeneity(share, float(chdtrc(mean**2 / square, q * mean / square)), held, found.reason)
+    return Heterogeneity(share, float(chdtrc(mean**2 / square, q * mean / square)), held, deviating.reason)
 
 
 def _moments(sums: Sequence[Float64s | None], direction: Float64s) -> tuple[float, float]:
     """Return tr M and tr M^2, M = P R P, from what buckets add to the score of each group."""
-    clustered = [g for g, own in enumerate(sums) if own is not None]
+    clustered = [g for g, by_bucket in enumerate(sums) if by_bucket is not None]
     if not clustered:
         return float(len(sums) - 1), float(len(sums) - 1)
-    rows = np.stack([own for own in sums if own is not None])
+    rows = np.stack([by_bucket for by_bucket in sums if by_bucket is not None])
     rows = rows / np.sqrt(np.sum(rows**2, axis=1, keepdims=True))
     correlations = np.eye(len(sums))
     correlations[np.ix_(clustered, clustered)] = rows @ rows.T

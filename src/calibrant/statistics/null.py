@@ -53,13 +53,13 @@ def sequential_p_value(blocks: Iterable[Float64s], value: float) -> float:
     It is h / l if replicate l is the h-th one with T* >= T, and as `p_value` if there are fewer than h in all: valid at
     any level (Besag and Clifford 1991, doi 10.1093/biomet/78.2.301). h is `_ENOUGH`.
     """
-    n, found = 0, 0
+    n, n_reaching = 0, 0
     for block in blocks:
         reaching = _reaching(block, value)
-        if found + len(reaching) >= _ENOUGH:
-            return _ENOUGH / (n + 1 + int(reaching[_ENOUGH - found - 1]))
-        n, found = n + len(block), found + len(reaching)
-    return (1 + found) / (n + 1)
+        if n_reaching + len(reaching) >= _ENOUGH:
+            return _ENOUGH / (n + 1 + int(reaching[_ENOUGH - n_reaching - 1]))
+        n, n_reaching = n + len(block), n_reaching + len(reaching)
+    return (1 + n_reaching) / (n + 1)
 
 
 def least_of(value: float) -> float:
@@ -108,9 +108,9 @@ def absolute_moments(variances: Float64s) -> GammaMoments:
     Its mean is sqrt(2 / pi) sum sqrt(V), its variance (1 - 2 / pi) sum V, its skewness that of a folded normal times
     sum V^(3/2) / (sum V)^(3/2).
     """
-    whole = float(variances.sum())
+    total = float(variances.sum())
     return GammaMoments(
         mean=math.sqrt(2 / math.pi) * float(np.sqrt(variances).sum()),
-        sd=math.sqrt((1 - 2 / math.pi) * whole),
-        skewness=_FOLDED_SKEWNESS * float(np.sum((variances / whole) ** 1.5)),
+        sd=math.sqrt((1 - 2 / math.pi) * total),
+        skewness=_FOLDED_SKEWNESS * float(np.sum((variances / total) ** 1.5)),
     )

@@ -117,11 +117,11 @@ def resolution_bound(cells: GridCells, n_bins: int) -> float:
     inner = binned.uniform_edges(n_bins)[1:-1]
     first = np.searchsorted(inner, cells.sums.low[split], side="right")
     last = np.searchsorted(inner, cells.sums.high[split], side="left")
-    own, fall = rates[bins[split]], np.zeros((2, int(split.sum())))
+    before, fall = rates[bins[split]], np.zeros((2, int(split.sum())))
     for step in range(int((last - first).max()) + 1):  # the bins that a cell may reach, one at a time
-        other = rates[np.minimum(first + step, last)]
+        after = rates[np.minimum(first + step, last)]
         for y in (0, 1):
-            np.minimum(fall[y], 2 * y * (other - own) - (other**2 - own**2), out=fall[y])
+            np.minimum(fall[y], 2 * y * (after - before) - (after**2 - before**2), out=fall[y])
     least = value + float((counts - positives)[split] @ fall[0] + positives[split] @ fall[1])
     return max(most - value, value - least) / table.total
 

@@ -196,18 +196,18 @@ class ClusterBins(BinSums):
         share = bins.gap_sums / bins.weight
         square_total = bins.weight**2 / bins.effective_n
         squares = bins.squared_residuals - share * (2 * bins.squared_gaps - share * square_total)
-        own = np.sum(centred(self.gaps, self.weights) ** 2, axis=0) * buckets / (buckets - 1)
+        by_bucket = np.sum(centred(self.gaps, self.weights) ** 2, axis=0) * buckets / (buckets - 1)
         varied = squares > _ROUNDING * bins.squared_residuals
-        return np.asarray(np.divide(own, squares, out=np.full_like(own, np.nan), where=varied))
+        return np.asarray(np.divide(by_bucket, squares, out=np.full_like(by_bucket, np.nan), where=varied))
 
     @cached_property
     def rho(self) -> float:
         """The correlation of two rows of a bin and a cluster, over all bins; 1 where no rows vary, as for copies."""
         bins = self.moments
         varied = ~np.isnan(self._raw) & (self.pairs > _PAIRS)
-        whole = float(np.sum((self.pairs * bins.null_variances)[varied]))
+        expected = float(np.sum((self.pairs * bins.null_variances)[varied]))
         excess = float(np.sum(((self._raw - 1) * bins.null_variances)[varied]))
-        return min(max(excess / whole, _CORRELATION[0]), _CORRELATION[1]) if whole > 0 else 1.0
+        return min(max(excess / expected, _CORRELATION[0]), _CORRELATION[1]) if expected > 0 else 1.0
 
     @cached_property
     def prior(self) -> Float64s:
@@ -272,15 +272,15 @@ class ClusterBins(BinSums):
         linear, total = float(np.sum(slopes * bins.squared_gaps)), bins.weight**2 / bins.effective_n
         seen = around_mean(float(np.sum(slopes**2 * bins.squared_residuals)), mean, linear, total)
         blended = blend(self.units, bins.squared_residuals, bins.null_variances)
-        found = variance_of(centred(sums, self.weights), seen, self.sizes)
+        by_bucket = variance_of(centred(sums, self.weights), seen, self.sizes)
         variance = around_mean(float(np.sum(slopes**2 * blended)), mean, linear, total)
-        return Variance(max(variance, 0.0) * found.deff, found.deff, found.df)
+        return Variance(max(variance, 0.0) * by_bucket.deff, by_bucket.deff, by_bucket.df)
 
     def _of_shared(self, slopes: Float64s) -> Variance:
         df, share = degrees_of_freedom(self.sizes, max(self.rho, 0.0))
         unseen = np.maximum(self.variances - self.moments.squared_residuals * self.deff, 0.0)
-        own = centred(self.gaps @ slopes, self.weights)
-        return Variance(float(np.sum(own**2)) / share + float(np.sum(slopes**2 * unseen)), math.nan, df)
+        around = centred(self.gaps @ slopes, self.weights)
+        return Variance(float(np.sum(around**2)) / share + float(np.sum(slopes**2 * unseen)), math.nan, df)
 
     # ------------------------------------------------------------ around the gaps of the bins
 
@@ -302,9 +302,9 @@ class ClusterBins(BinSums):
         mean = float(np.sum(moments.counts * squares)) / moments.total
         seen = 4 * float(np.sum(squares * moments.within)) + between
         blended = 4 * float(np.sum(squares * blend(self.units, moments.within, moments.null_variances))) + between
-        found = variance_of(self.influence_sums(gaps) - mean * self.weights, seen, self.sizes)
-        df = found.df if seen > 0 else degrees_of_freedom(self.sizes, 0.0)[0]
-        return Variance(blended * found.deff, found.deff, df)
+        by_bucket = variance_of(self.influence_sums(gaps) - mean * self.weights, seen, self.sizes)
+        df = by_bucket.df if seen > 0 else degrees_of_freedom(self.sizes, 0.0)[0]
+        return Variance(blended * by_bucket.deff, by_bucket.deff, df)
 
     def between(self, squares: Float64s) -> float:
         """Return the sum over buckets of (sum n_h (D^2 - m))^2, m the mean of D^2."""
@@ -316,9 +316,9 @@ class ClusterBins(BinSums):
 
     def outcomes(self, slopes: Float64s, rate: float) -> Variance:
         """Return the variance of sum f (y - r) by its sums over buckets."""
-        own = (self.score_sums - self.gaps - rate * self.n) @ slopes
+        bucket_sums = (self.score_sums - self.gaps - rate * self.n) @ slopes
         square = float(np.sum(self.moments.square_weights * slopes**2)) * rate * (1 - rate)
-        return variance_of(centred(own, self.weights), square, self.sizes)
+        return variance_of(centred(bucket_sums, self.weights), square, self.sizes)
 
     def rate_rows(self, tail: float) -> Float64s:
         """Return in how many independent rows each rate would be as uncertain, for a bound at ``tail``.
@@ -334,9 +334,9 @@ class ClusterBins(BinSums):
     def mean_variances(self) -> Float64s:
         """The variance of each mean score: by its buckets, but not below that of independent rows."""
         moments, k = self.moments, self.units
-        own = self.score_sums - self.n * (moments.score_sums / moments.counts)
+        around = self.score_sums - self.n * (moments.score_sums / moments.counts)
         several = k > _FEW
-        by_bucket = np.where(several, k / np.where(several, k - 1, 1.0), 0.0) * np.sum(own**2, axis=0)
+        by_bucket = np.where(several, k / np.where(several, k - 1, 1.0), 0.0) * np.sum(around**2, axis=0)
         return np.asarray(np.maximum(moments.mean_variances, by_bucket / moments.counts**2))
 
     def mean_score_margins(self, tail: float) -> Float64s:
@@ -379,12 +379,12 @@ def _folded_variance(s: Float64s, columns: Float64s) -> float:
     """
     if len(s) > _MOST:
         return (1 - 2 / math.pi) * Directions.of(columns).squares(s)
-    whole = 0.0
+    variance = 0.0
     for start in range(0, len(s), _ROWS):
         part = slice(start, start + _ROWS)
         r = np.clip(columns[:, part].T @ columns, -1.0, 1.0)
-        whole += float(s[part] @ (np.sqrt(1 - r**2) + r * np.arcsin(r) - 1) @ s)
-    return whole * 2 / math.pi
+        variance += float(s[part] @ (np.sqrt(1 - r**2) + r * np.arcsin(r) - 1) @ s)
+    return variance * 2 / math.pi
 
 
 # ------------------------------------------------------------ the bins of an event, computed once: ``event.of(part)``

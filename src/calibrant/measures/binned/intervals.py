@@ -68,7 +68,7 @@ def _cauchy_schwarz(sums: BinSums, t: float) -> float:
     if not uncertain.any():
         return rest
     w = np.where(uncertain, np.sqrt(moments.null_variances), 1.0)
-    own, s = moments.squared_residuals * sums.deff, moments.gap_sums
+    expected, s = moments.squared_residuals * sums.deff, moments.gap_sums
 
     def over(values: Float64s) -> float:
         return float(np.sum(values[uncertain]))
@@ -79,11 +79,11 @@ def _cauchy_schwarz(sums: BinSums, t: float) -> float:
     with np.errstate(over="ignore", invalid="ignore"):  # where a bin's scores are nearly certain
         largest = np.maximum(v, w**2 * sums.deff)
         noise = 2 * sums.correlations.squares(np.where(uncertain, largest / w, 0.0))
-        signs, h = np.where(s >= 0, 1.0, -1.0), np.where(uncertain, np.maximum(s**2 - own, 0.0), 0.0)
+        signs, h = np.where(s >= 0, 1.0, -1.0), np.where(uncertain, np.maximum(s**2 - expected, 0.0), 0.0)
         rho = max(over(v), *map(quadratic, (signs, *sums.common))) / over(w)
         if h.any():
             rho = max(rho, max(quadratic(signs * np.sqrt(h) / w), over(h * v / w**2)) / over(h / w))
-        excess = over((s**2 - own) / w)
+        excess = over((s**2 - expected) / w)
     if not math.isfinite(excess + noise + rho):
         return math.inf  # it bounds nothing
     return math.sqrt(over(w) * max(0.0, score_end(excess, rho, noise, t))) + rest
@@ -115,9 +115,9 @@ def square_interval(sums: BinSums, value: float, level: float, *, rejected: bool
     that value allows.
     """
     gaps, total, noise = SteadyGaps.of(sums), sums.moments.total, sums.pair_noise
-    found = sums.influence(gaps.values)
-    t = t_quantile(level, found.df)
-    low = value - t * math.sqrt(found.value / total**2 + noise)
+    variance = sums.influence(gaps.values)
+    t = t_quantile(level, variance.df)
+    low = value - t * math.sqrt(variance.value / total**2 + noise)
     rest = noise + sums.between(gaps.values**2) / total**2
     high = score_end(max(value, 0.0), _growth(sums, gaps), rest, t)
     return (max(low, 0.0) if rejected else 0.0), max(high, value)
@@ -173,9 +173,9 @@ def rate_band(sums: BinSums, level: float) -> tuple[Float64s, Float64s]:
     They are of as many rows as n divided by the design effect under calibration.
     """
     moments = sums.moments
-    means, own, independent = moments.score_sums / moments.counts, sums.null_variances, moments.null_variances
-    varied = (own > 0) & (independent > 0)
-    rows = moments.rows * np.where(varied, independent / np.where(varied, own, 1.0), 1.0)
+    means, variances, independent = moments.score_sums / moments.counts, sums.null_variances, moments.null_variances
+    varied = (variances > 0) & (independent > 0)
+    rows = moments.rows * np.where(varied, independent / np.where(varied, variances, 1.0), 1.0)
     low, high = consistency_band(np.where(varied, means, 0.5), rows, alpha_of(level) / 2)
     return np.where(varied, low, means), np.where(varied, high, means)
 

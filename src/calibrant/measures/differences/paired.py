@@ -377,10 +377,10 @@ class ClusterPair(UnitPair[ClusterModel]):
             if float(np.sum(changes**2)) > _ROUNDING * size:
                 return self.mean_interval("accuracy", value, level)
             only = OnlyRight(max(value, 0.0), max(-value, 0.0), rows.total)
-        n, found = rows.effective_n, Variance(math.nan)
+        n, spread = rows.effective_n, Variance(math.nan)
         if only.variance > _ROUNDING:
-            found = variance_of(changes * n, only.variance * n, self.sizes)
-        trials = rows.trials(n, found, level, varied=only.variance > _ROUNDING)
+            spread = variance_of(changes * n, only.variance * n, self.sizes)
+        trials = rows.trials(n, spread, level, varied=only.variance > _ROUNDING)
         return Interval(*only.interval(value, trials, normal_quantile(level)), f"Bonett and Price{BY_CLUSTER}")
 
 

@@ -135,11 +135,11 @@ class SummedPair(ModelPair[Summed]):
             variances.append(variance._replace(value=variance.value / slope**2))
         return self._combined(variances)
 
-    def _combined(self, own: Sequence[Variance]) -> Variance:
+    def _combined(self, variances: Sequence[Variance]) -> Variance:
         """Return the errors of both together, of independent rows with the df of Welch and Satterthwaite."""
-        error, df = self._together([each.error for each in own]), min(each.df for each in own)
+        error, df = self._together([each.error for each in variances]), min(each.df for each in variances)
         if self.independent and error > 0:
-            df = error**4 / max(sum(each.error**4 / each.df for each in own), _LEAST)
+            df = error**4 / max(sum(each.error**4 / each.df for each in variances), _LEAST)
         return Variance(error**2, df=df)
 
     def absolute_interval(self, level: float) -> Interval:
