@@ -261,7 +261,9 @@ class Inference(Memo):
     @cached_property
     def test(self) -> TestResult:
         """The test of calibration that decides: of the mean, the spread and the ECE together."""
-        drawn = self.draws[VERDICT].replicates if self.resampling.n_resamples else None
+        if not self.resampling.n_resamples:
+            return self.event.of(closed_form_test)
+        drawn = self.draws[VERDICT].replicates
         return self.event.of(verdict_of).result(self.event.of(null_of).observed, drawn, self.design.sample)
 
     def tested(self) -> GroupTest:
@@ -394,6 +396,11 @@ def _rates(replicates: Replicates) -> Float64s:
 def verdict_of(event: Event) -> Verdict:
     """Return the verdict: ``event.of(verdict_of)``."""
     return Verdict.of(event.design, event.of(uniform_sums))
+
+
+def closed_form_test(event: Event) -> TestResult:
+    """Return the test of calibration by the verdict, without resampling: ``event.of(closed_form_test)``."""
+    return event.of(verdict_of).result(event.of(null_of).observed, None, event.design.sample)
 
 
 def null_of(event: Event) -> RowNull | ClusterNull:

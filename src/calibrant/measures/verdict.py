@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.sums import BinSums, RowBins
+from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.line.line import log_odds
 from calibrant.measures.simulated import RowNull, Sums
 from calibrant.results import Estimate, TestResult
@@ -23,7 +22,6 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import UNKNOWN, Clustered, Independent, Sample, SamplingDesign
 from calibrant.statistics.null import GammaMoments, p_value
 from calibrant.statistics.resampling import normal_quantile
-from calibrant.table import ReliabilityTable
 
 #: The parts of the verdict.
 PARTS: Final = ("mean", "spread", "ece")
@@ -130,12 +128,6 @@ class Verdict:
         names = {"mean": "mean", "spread": "spread", "ece": "ECE"}
         method = f"Cauchy combination of {', '.join(names[name] for name in parts)}; {source}{sample.suffix}"
         return TestResult(statistic, p, method, self.cells.table.n, details)
-
-
-def table_test(table: ReliabilityTable, n_bins: int) -> TestResult:
-    """Return the verdict on a table, in closed form."""
-    cells = Cells.from_table(table)
-    return closed_form(cells, RowBins.of(cells, uniform_bin_of(cells.table, n_bins)))
 
 
 def closed_form(cells: Cells, bins: BinSums) -> TestResult:

@@ -21,7 +21,7 @@ from calibrant.measures.binned.binned import check_bins
 from calibrant.measures.binned.clustered import uniform_sums
 from calibrant.measures.binned.diagram import bin_diagram
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.context import Inference
+from calibrant.measures.context import Inference, closed_form_test
 from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolute_difference
 from calibrant.measures.differences.paired import Answers, Model, RowPair, Weighting
 from calibrant.measures.differences.unpaired import ClusterSummed, Summed, SummedPair, pair_of
@@ -29,7 +29,6 @@ from calibrant.measures.event import Event
 from calibrant.measures.listed import compared_by
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Difference, Measure, descriptions_of
-from calibrant.measures.verdict import table_test
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
 from calibrant.results import Decision, ReliabilityDiagram, TestResult
 from calibrant.runtime.progress import counted
@@ -130,7 +129,7 @@ def _by_independent_rows(
     """Compare models on the same independent rows; ``lone`` says that clusters of one row each were given."""
     suffix, n = LONE if lone else "", models[0].n
     rows = [model.in_rows(settings.n_bins) for model in models]
-    tests = {model.name: table_test(model.event.table, settings.n_bins) for model in rows}
+    tests = {model.name: model.event.of(closed_form_test) for model in rows}
     return Comparison(
         **facts,
         names=tuple(model.name for model in rows),
@@ -236,14 +235,13 @@ def by_sums(
 
 def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]:
     """Return the test of a model's own calibration, in closed form, and its diagram."""
-    if not isinstance(model, ClusterSummed):
-        table, n_bins = model.event.table, model.event.n_bins
-        integers = table.whole
-        return table_test(table, n_bins), bin_diagram(
-            n_bins, model.event.of(uniform_sums).moments, level, integer_weights=integers
-        )
-    inference = Inference(event=model.event, resampling=Resampling.of(level, 0, 0))
-    return inference.test, inference.diagram()
+    event = model.event
+    if isinstance(model, ClusterSummed):
+        diagram = Inference(event=event, resampling=Resampling.of(level, 0, 0)).diagram()
+    else:
+        moments = event.of(uniform_sums).moments
+        diagram = bin_diagram(event.n_bins, moments, level, integer_weights=event.table.whole)
+    return event.of(closed_form_test), diagram
 
 
 def _pair(
