@@ -28,15 +28,14 @@ from calibrant.measures import Inference
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.intervals import absolute_interval, maximum_interval, square_interval
 from calibrant.measures.binned.sums import RowBins
-from calibrant.measures.class_inference import exact_absolute_law
 from calibrant.measures.cumulative import ks as cumulative
+from calibrant.measures.estimates import exact_absolute_law
 from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.smooth import intervals as smoothing
 from calibrant.measures.smooth.intervals import Mesh, NullSmooth, expected
 from calibrant.statistics import null
-from calibrant.statistics.cells import Cells
+from calibrant.statistics.cells import Aliases, Cells, binomial_laws
 from calibrant.statistics.design import Independent
-from calibrant.statistics.outcomes import Aliases, binomial_laws
 from calibrant.statistics.resampling import draw_rows
 
 CLOSE = 1e-10

@@ -26,7 +26,7 @@ from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
     from calibrant.files import FileRead, FileSketch
-    from calibrant.render.terminal import Style
+    from calibrant.render.style import Style
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
 

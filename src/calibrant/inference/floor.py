@@ -21,9 +21,9 @@ from calibrant.measures.listed import MEASURES
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import MINORITY
 from calibrant.statistics.null import floor_of
 from calibrant.statistics.resampling import Resampling, Rng, Stream, in_blocks
-from calibrant.statistics.sample import MINORITY
 from calibrant.table import ReliabilityTable
 
 #: Laws of scores to choose from: parameters of a beta law, and what such scores are like.

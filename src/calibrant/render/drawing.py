@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from calibrant.measures.binned.binned import LEAST_ROWS
-from calibrant.measures.binned.clustered import LEAST_CLUSTERS
+from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS
 from calibrant.measures.listed import BY_NAME
 from calibrant.render.style import Facts, Summary, is_clustered, number, percent, shown
 from calibrant.render.tables import (

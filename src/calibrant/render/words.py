@@ -14,8 +14,8 @@ from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
 from calibrant.render.style import Estimate, Facts, Group, Summary, Tone, evaluated_event, number, percent, short
 from calibrant.results import Code
+from calibrant.statistics.design import ROWS, rare
 from calibrant.statistics.resampling import alpha_of
-from calibrant.statistics.sample import ROWS, rare
 
 _NAMED: Final = 3  # files left out that are named
 #: With fewer groups all are shown; otherwise so many of them.

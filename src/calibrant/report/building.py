@@ -14,19 +14,21 @@ from calibrant.inference.decision import decide, one_sided
 from calibrant.inference.findings import DECIDING, Evidence
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.kernels.loading import of_input
+from calibrant.measures.arguments import table_histograms
 from calibrant.measures.binned.classwise import worst_class
+from calibrant.measures.binned.clustered import uniform_sums
+from calibrant.measures.binned.diagram import diagram_of
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.binned.histograms import table_histograms
-from calibrant.measures.binned.parts import diagram_of
 from calibrant.measures.context import Inference
 from calibrant.measures.decisions.decision_curve import decision_curve_of, murphy_curve_of
 from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
 from calibrant.measures.event import Classes, Event
-from calibrant.measures.gap import MEAN_GAP, gap_p_value
+from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.line.cox import line_of
 from calibrant.measures.line.line import falls, without_ends
 from calibrant.measures.listed import of_profile
-from calibrant.measures.measure import Measure, OverClasses
+from calibrant.measures.means.means import gap_variance
+from calibrant.measures.measure import Measure, OverClasses, descriptions_of
 from calibrant.measures.profiles import STANDARD, Profile
 from calibrant.measures.ranking.auroc import roc_curve
 from calibrant.report import evaluated
@@ -199,7 +201,7 @@ def _inferred(
         level=inference.level,
         test=tested.test,
         decision=decision,
-        gap_p_value=gap_p_value(inference, mean_gap),
+        gap_p_value=gap_variance(event.design).p_value(mean_gap),
         rarer=sample.rarer,
         unit=sample.unit,
     )
@@ -207,7 +209,7 @@ def _inferred(
         return evidence
     line = inference.of(line_of)
     ends = without_ends(event.design.fine, line, inference.level)
-    return replace(evidence, line=line, falls=falls(inference.uniform), ends=ends)
+    return replace(evidence, line=line, falls=falls(event.of(uniform_sums)), ends=ends)
 
 
 def _deciding(estimates: Mapping[Measure, Estimate]) -> dict[str, Estimate]:
@@ -335,7 +337,7 @@ def _report(
     resampling = settings.resampling
     report = Report(
         estimates={measure.name: estimates[measure] for measure in settings.measures if measure in estimates},
-        descriptions={measure.name: measure.description for measure in settings.measures},
+        descriptions=descriptions_of(settings.measures),
         profile=settings.profile.name,
         listed=settings.listed,
         findings=() if settings.tests_alone else evidence.findings(),

@@ -26,10 +26,10 @@ from calibrant.inputs.weights import (
     may_be_sampling,
 )
 from calibrant.kernels.loading import of_input
+from calibrant.measures.arguments import ClassHistograms, table_histograms
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ece_bound
-from calibrant.measures.binned.histograms import ClassHistograms, table_histograms
-from calibrant.measures.class_inference import ClassBins, ClusterClassBins, inferred, inferred_by_cluster
+from calibrant.measures.estimates import ClassBins, ClusterClassBins, inferred, inferred_by_cluster
 from calibrant.measures.event import Classes
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.means.means import BaseRates, PredictionMeans, counted_rows, heavy

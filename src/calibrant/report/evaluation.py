@@ -30,11 +30,9 @@ from calibrant.results.values import Forest
 from calibrant.runtime.cached import Late, LazyMapping
 from calibrant.runtime.progress import counted
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered
-from calibrant.statistics.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, holm
-from calibrant.statistics.heterogeneity import GroupRows, heterogeneity
-from calibrant.statistics.resampling import Resampling, Rng
-from calibrant.statistics.sample import MINORITY, rare, rarer_rows
+from calibrant.statistics.design import MINORITY, Clustered, rare, rarer_rows
+from calibrant.statistics.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, GroupRows, heterogeneity, holm
+from calibrant.statistics.resampling import Resampling, Rng, alpha_of
 
 _FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
 _FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the rarer outcome"
@@ -229,7 +227,7 @@ def _tested(groups: Mapping[str, Evaluated], settings: Settings) -> tuple[GroupR
     flags = dict.fromkeys(lone, ONE_CLUSTER)
     flags |= {name: SMALL_GROUP for name, (report, _, _) in reported.items() if report.n < LEAST_GROUP}
     tests = {name: tested for name, (_, _, tested) in reported.items() if tested is not None and name not in flags}
-    alpha = 0.0 if settings.resampling is None else settings.resampling.alpha
+    alpha = 0.0 if settings.resampling is None else alpha_of(settings.resampling.level)
     compared = counted("comparing groups", list(tests.items()))
     p_values = {name: tested.p_value(len(tests), alpha) for name, tested in compared}
     flags |= {name: _NO_LAW for name, p in p_values.items() if math.isnan(p)}

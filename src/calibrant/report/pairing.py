@@ -18,20 +18,19 @@ from calibrant.inputs.notions import Events, read, scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.inputs.scores import RowScores
 from calibrant.measures.binned.binned import check_bins
+from calibrant.measures.binned.clustered import uniform_sums
+from calibrant.measures.binned.diagram import bin_diagram
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.binned.intervals import bin_diagram
-from calibrant.measures.context import Inference
-from calibrant.measures.differences.clustered import Answers
+from calibrant.measures.context import Inference, closed_form_test
 from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolute_difference
-from calibrant.measures.differences.paired import Model, RowPair, Weighting
+from calibrant.measures.differences.paired import Answers, Model, RowPair, Weighting
 from calibrant.measures.differences.unpaired import ClusterSummed, Summed, SummedPair, pair_of
 from calibrant.measures.event import Event
 from calibrant.measures.listed import compared_by
 from calibrant.measures.means.means import PredictionMeans
-from calibrant.measures.measure import Difference, Measure
-from calibrant.measures.verdict import table_test
+from calibrant.measures.measure import Difference, Measure, descriptions_of
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
-from calibrant.results import Decision, Description, ReliabilityDiagram, TestResult
+from calibrant.results import Decision, ReliabilityDiagram, TestResult
 from calibrant.runtime.progress import counted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import LONE, Clustered
@@ -55,11 +54,6 @@ class Settings(NamedTuple):
         check_level(level)
         check_tolerance(tolerance)
         return cls(n_bins, float(level), tolerance, compared_by(measures))
-
-    @property
-    def descriptions(self) -> dict[str, Description]:
-        """What each measure is."""
-        return {measure.name: measure.description for measure in self.measures}
 
     @property
     def differences(self) -> dict[Measure, Difference]:
@@ -135,13 +129,13 @@ def _by_independent_rows(
     """Compare models on the same independent rows; ``lone`` says that clusters of one row each were given."""
     suffix, n = LONE if lone else "", models[0].n
     rows = [model.in_rows(settings.n_bins) for model in models]
-    tests = {model.name: table_test(model.event.table, settings.n_bins) for model in rows}
+    tests = {model.name: model.event.of(closed_form_test) for model in rows}
     return Comparison(
         **facts,
         names=tuple(model.name for model in rows),
         n_bins=settings.n_bins,
         level=settings.level,
-        descriptions=settings.descriptions,
+        descriptions=descriptions_of(settings.measures),
         models={
             model.name: {measure.name: each.value(model) for measure, each in settings.differences.items()}
             for model in rows
@@ -228,7 +222,7 @@ def by_sums(
         names=tuple(model.name for model in models),
         n_bins=settings.n_bins,
         level=settings.level,
-        descriptions=settings.descriptions,
+        descriptions=descriptions_of(settings.measures),
         models={model.name: model.values for model in models},
         tests={name: test for name, (test, _) in alone.items()},
         pairs=_pairs([_summed_pair(a, b, settings, flag, paired) for a, b in itertools.combinations(models, 2)]),
@@ -241,12 +235,13 @@ def by_sums(
 
 def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]:
     """Return the test of a model's own calibration, in closed form, and its diagram."""
-    if not isinstance(model, ClusterSummed):
-        table, n_bins = model.event.table, model.event.n_bins
-        integers = table.whole
-        return table_test(table, n_bins), bin_diagram(n_bins, model.uniform.moments, level, integer_weights=integers)
-    inference = Inference(event=model.event, resampling=Resampling.of(level, 0, 0))
-    return inference.test, inference.diagram()
+    event = model.event
+    if isinstance(model, ClusterSummed):
+        diagram = Inference(event=event, resampling=Resampling.of(level, 0, 0)).diagram()
+    else:
+        moments = event.of(uniform_sums).moments
+        diagram = bin_diagram(event.n_bins, moments, level, integer_weights=event.table.whole)
+    return event.of(closed_form_test), diagram
 
 
 def _pair(

@@ -75,19 +75,6 @@ def t_quantile(level: float, df: float) -> float:
     return normal_quantile(level) if math.isinf(df) else float(stdtrit(df, 1 - alpha_of(level) / 2))
 
 
-def two_sided(value: float, error: float, df: float = math.inf) -> float:
-    """Return the probability of a deviation at least as large; 1 where nothing differs and nothing varies.
-
-    The law is Student's; for infinite degrees of freedom the normal one.
-    """
-    from scipy.special import ndtr, stdtr
-
-    if error == 0:
-        return float(value == 0)
-    z = -abs(value) / error
-    return float(2 * (ndtr(z) if math.isinf(df) else stdtr(df, z)))
-
-
 def seed_of(rng: Rng) -> np.random.SeedSequence:
     """Return the seed of all draws; a Generator is asked for one, so that it moves on."""
     if isinstance(rng, np.random.SeedSequence):
@@ -132,19 +119,9 @@ class Resampling:
         return entropy if isinstance(entropy, int) and not self.seed.spawn_key else None
 
     @property
-    def alpha(self) -> float:
-        """The probability of a false alarm: 1 - level."""
-        return alpha_of(self.level)
-
-    @property
     def tail(self) -> float:
         """The probability beyond each end of an interval."""
-        return self.alpha / 2
-
-    @property
-    def z(self) -> float:
-        """The normal quantile of the ends of an interval."""
-        return normal_quantile(self.level)
+        return alpha_of(self.level) / 2
 
     def limits(self, closed_form_p_value: float) -> dict[str, float]:
         """Return the closed form of a p-value, and the least p-value that the resamples resolve.

@@ -16,10 +16,10 @@ from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import Reading
+from calibrant.measures.arguments import read_histograms
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Bins, Closed, Norm
 from calibrant.measures.binned.certified import sized_bound
-from calibrant.measures.binned.histograms import read_histograms
 from calibrant.measures.grid_cells import GridCells
 from calibrant.plot import diagrams
 from calibrant.table import ReliabilityTable

@@ -16,12 +16,11 @@ from calibrant.measures.measure import Measure
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import variance_of
+from calibrant.statistics.cluster_sums import centred, variance_of
 from calibrant.statistics.design import Clustered
-from calibrant.statistics.intervals import PRIOR_ROWS
+from calibrant.statistics.intervals import PRIOR_ROWS, root
 from calibrant.statistics.null import Interval, Law
-from calibrant.statistics.resampling import Resampling, Stream, in_blocks, t_quantile
-from calibrant.statistics.roots import root
+from calibrant.statistics.resampling import Resampling, Stream, in_blocks, normal_quantile, t_quantile
 from calibrant.table import ReliabilityTable
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
@@ -147,7 +146,7 @@ def interval_by_cluster(rows: Clustered, value: float, resampling: Resampling) -
     t / z sqrt(H / (H - 1)). Without resampling low is 0.
     """
     upto = np.cumsum(rows.gaps, axis=1)
-    sums, around, buckets = upto.sum(axis=0), rows.centred(upto), len(rows.sizes)
+    sums, around, buckets = upto.sum(axis=0), centred(upto, rows.weights), len(rows.sizes)
     independent, blended = _row_squares(rows)
     largest = int(np.argmax(np.abs(sums)))
     of_largest = variance_of(around[:, largest], float(independent[largest]), rows.sizes)
@@ -158,7 +157,7 @@ def interval_by_cluster(rows: Clustered, value: float, resampling: Resampling) -
     high = max(float(np.max(np.abs(sums) + t * np.sqrt(variances))) / rows.total, value)
     if not resampling.n_resamples:
         return 0.0, high
-    factor = t / resampling.z * math.sqrt(buckets / (buckets - 1)) / rows.total
+    factor = t / normal_quantile(resampling.level) * math.sqrt(buckets / (buckets - 1)) / rows.total
     return _low(around * factor, sums / rows.total, value, resampling), high
 
 
@@ -167,7 +166,7 @@ def _row_squares(rows: Clustered) -> tuple[Float64s, Float64s]:
 
     The first is 0 where only rounding is left.
     """
-    cells, k, total = rows.cells, rows.kish, rows.unit * rows.total
+    cells, k, total = rows.cells, rows.units, rows.unit * rows.total
     mean = np.cumsum(cells.gap_sums) / rows.total
     squares, null = np.cumsum(cells.squared_residuals), np.cumsum(cells.null_variances)
     centre = mean * (2 * np.cumsum(cells.squared_gaps) - mean * total)

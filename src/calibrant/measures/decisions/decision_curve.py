@@ -18,18 +18,16 @@ from calibrant.inputs.arrays import as_array, as_numbers
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import effective_n
 from calibrant.measures.arguments import event_table
-from calibrant.measures.binned.binned import LEAST_ROWS, enough_rows
-from calibrant.measures.binned.clustered import LEAST_CLUSTERS
+from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS, enough_rows
 from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED
 from calibrant.results.values import MurphyCurve, NetBenefit
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
-from calibrant.statistics.cluster_sums import coarse_places, variance_of
-from calibrant.statistics.design import BY_CLUSTER, Clustered
+from calibrant.statistics.cluster_sums import centred, coarse_places, variance_of
+from calibrant.statistics.design import BY_CLUSTER, Clustered, rare, rarer_of
 from calibrant.statistics.intervals import NORMAL
 from calibrant.statistics.resampling import check_level, normal_quantile
-from calibrant.statistics.sample import rare, rarer_of
 from calibrant.table import ReliabilityTable
 
 _SINGLE: Final = 2.0**-23  # between neighbouring float32, relative: scores of float32 are counted by rounded edges
@@ -294,7 +292,7 @@ def net_benefit_interval_by_cluster(rows: Clustered, treated: Treated, level: fl
     They are NaN where fewer than 30 rows are treated, or rows of fewer than 10 clusters (Kish).
     """
     positives, negatives = treated_of_buckets(rows, treated)
-    sums = rows.centred(positives - negatives * treated.odds)
+    sums = centred(positives - negatives * treated.odds, rows.weights)
     weights = positives + negatives
     squares = np.sum(weights**2, axis=0)
     clusters = weights.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0)

@@ -8,11 +8,10 @@ from typing import Any, Literal
 from calibrant.errors import check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.scores import SCORES, Score
-from calibrant.measures.arguments import event_table
+from calibrant.measures.arguments import event_table, table_bins
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed
-from calibrant.measures.binned.histograms import table_bins
-from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.context import Inference, Null, Replicates, null_of
 from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.isotonic import isotonic
@@ -105,7 +104,7 @@ _bound = certified(lambda cells, _: isotonic.recalibrated_bound(cells))
 
 def _refinement(inference: Inference) -> float:
     """Return by how much the miscalibration of replicates is larger on all cells, which the fit follows."""
-    return inference.null.refinement(inference.resampling)
+    return inference.event.of(null_of).refinement(inference.resampling)
 
 
 def _replicate(replicates: Replicates) -> Float64s:
@@ -113,7 +112,7 @@ def _replicate(replicates: Replicates) -> Float64s:
     coarse = isotonic.miscalibrations(inference.cells, replicates.positives, replicates.fits)
     if replicates is not inference.observed:
         return coarse * inference.of(_refinement)
-    return coarse * inference.null.observed_refinement(inference.event.of(decomposition).miscalibration)
+    return coarse * inference.event.of(null_of).observed_refinement(inference.event.of(decomposition).miscalibration)
 
 
 def _miscalibration_interval(inference: Inference) -> Interval:

@@ -23,9 +23,8 @@ from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Independent, Influence, SamplingDesign
-from calibrant.statistics.intervals import score_end
+from calibrant.statistics.intervals import Variance, score_end
 from calibrant.statistics.resampling import Resampling, Stream, generator, in_blocks, t_quantile
-from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 FOLDS: Final = 5
@@ -344,13 +343,13 @@ def null_discrimination_sd_by_cluster(rows: Clustered, resampling: Resampling) -
     """
     cells = rows.cells
     if not resampling.n_resamples:
-        return null_discrimination_sd(cells) * rows.effective_n / rows.kish
+        return null_discrimination_sd(cells) * rows.effective_n / rows.units
     _, fit, base = in_sample(rows)
     weights = cells.table.own_weights
     square = float(np.sum(weights[0] * fit**2 + weights[1] * (1 - fit) ** 2))
     variance = float(np.sum(weights * base * (1 - base)))
     if square <= _ROUNDING * float(weights.sum()):
-        return null_discrimination_sd(cells) * rows.effective_n / rows.kish
+        return null_discrimination_sd(cells) * rows.effective_n / rows.units
     around = (rows.y - rows.n * fit) * math.sqrt(variance / square)
 
     def block(rng: np.random.Generator, size: int) -> Float64s:

@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Influence
-from calibrant.statistics.heterogeneity import Deviations, steadied
-from calibrant.statistics.roots import root
-from calibrant.statistics.sample import rarer_rows
-from calibrant.statistics.variance import Variance
+from calibrant.statistics.design import Clustered, Influence, rarer_rows
+from calibrant.statistics.groups import Deviations, steadied
+from calibrant.statistics.intervals import Variance, root
 from calibrant.table import ReliabilityTable
 
 _MOST_STEPS: Final = 200  # ordinary tables need 6; the worst of 12,000 contrived tables, with slopes of 1e15, needed 61

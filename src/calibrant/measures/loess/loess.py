@@ -17,9 +17,8 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
-from calibrant.statistics.intervals import blend, thinned
+from calibrant.statistics.intervals import blend, thinned, widest
 from calibrant.statistics.resampling import t_quantile
-from calibrant.statistics.variance import widest
 
 #: The share of the rows that each line is fitted to.
 SPAN: Final = 0.75

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ BRIER = Measure(
     null=PROPER_SCORE,
     difference=Difference(
         value=lambda model: model.means.brier,
-        estimate=pair.brier_difference,
+        estimate=partial(pair.mean_difference, mean="brier"),
     ),
     functions=(brier_score, top_label_brier_score),
 )

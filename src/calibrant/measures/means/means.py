@@ -30,11 +30,9 @@ from calibrant.runtime.cached import Late
 from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import around_mean
-from calibrant.statistics.design import Clustered, Influence, SamplingDesign
-from calibrant.statistics.intervals import blend, clopper_pearson
+from calibrant.statistics.design import MINORITY, Clustered, Influence, SamplingDesign
+from calibrant.statistics.intervals import Variance, blend, clopper_pearson
 from calibrant.statistics.resampling import alpha_of, normal_quantile
-from calibrant.statistics.sample import MINORITY
-from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 DECIDING: Final = 30  # rows whose weights decide a variance, below which every interval is flagged

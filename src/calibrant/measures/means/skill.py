@@ -19,9 +19,8 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cluster_sums import centred, variance_of
 from calibrant.statistics.design import Clustered, unbiased
-from calibrant.statistics.intervals import NORMAL
+from calibrant.statistics.intervals import NORMAL, Variance
 from calibrant.statistics.null import Interval
-from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 _REMEDY: Final = "pass the predictions, or make the sketch with classwise=True"

@@ -21,7 +21,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Influence
-from calibrant.statistics.heterogeneity import Deviations, steadied
+from calibrant.statistics.groups import Deviations, steadied
 from calibrant.statistics.intervals import link_slope
 from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable

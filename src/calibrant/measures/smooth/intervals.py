@@ -23,9 +23,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
-from calibrant.statistics.intervals import FEWEST, blend, thinned, unbiased_end
-from calibrant.statistics.roots import root
-from calibrant.statistics.variance import Variance, widest
+from calibrant.statistics.intervals import FEWEST, Variance, blend, root, thinned, unbiased_end, widest
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -9,10 +9,11 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.kernels import dispatch
 from calibrant.measures.arguments import is_number, judged_event
-from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.context import Inference, Null, Replicates, null_of
 from calibrant.measures.event import Event
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure
+from calibrant.measures.simulated import null_smooth
 from calibrant.measures.smooth import mesh
 from calibrant.measures.smooth.intervals import NullSmooth, interval
 from calibrant.measures.smooth.smooth import event_error, smooth_error
@@ -155,7 +156,8 @@ def _interval(inference: Inference) -> Interval:
 def _null_smooth(inference: Inference) -> NullSmooth:
     """Return what gives the smooth errors of replicates."""
     bandwidth = inference.smooth_bandwidth
-    return inference.null.null_smooth(inference.event.of(event_error).value if bandwidth is None else bandwidth)
+    value = inference.event.of(event_error).value if bandwidth is None else bandwidth
+    return null_smooth(inference.event.of(null_of), value)
 
 
 def _replicate(replicates: Replicates) -> tuple[Float64s, Float64s]:
