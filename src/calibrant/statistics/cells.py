@@ -21,7 +21,7 @@ from calibrant.runtime.cached import Memo, cached_property
 from calibrant.statistics.outcomes import Outcomes
 from calibrant.table import ReliabilityTable
 from calibrant.table import grid as grids
-from calibrant.table.arrow import COLUMNS, GRID_COLUMNS
+from calibrant.table.reliability_table import COLUMNS, GRID_COLUMNS
 
 
 def spread_of(
