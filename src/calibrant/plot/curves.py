@@ -10,9 +10,9 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
+from calibrant.plot.canvas import PlottableReport
 from calibrant.render.style import percent
 from calibrant.results import CalibrationCurve, CurveKind
-from calibrant.results.plottable import PlottableReport
 from calibrant.results.values import MurphyCurve, NetBenefit, RocCurve
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.plot import canvas
+from calibrant.plot.canvas import PlottableReport
 from calibrant.render.drawing import stepped
 from calibrant.render.style import percent
 from calibrant.results import CalibrationCurve, ReliabilityDiagram
-from calibrant.results.plottable import PlottableReport
 
 _AREA: Final = (16.0, 110.0)  # square points: the smallest and the largest mark
 _DIAMOND: Final = 34.0  # square points: the mark of a bar outside the band
