@@ -339,7 +339,7 @@ def class_rows(
     InputError
         At the first judged row with a NaN, a value outside [0, 1] or a sum that is not 1.
     """
-    judged = predictions.judged_between(start, stop)
+    judged = predictions.judged[start:stop]
     values = np.concatenate([part.astype(np.float64) for _, part in predictions.rows.blocks(start, stop)])[judged]
     classes = predictions.labels[start:stop][judged].astype(np.int64, copy=False)
     weights = None if predictions.weights is None else predictions.weights[start:stop][judged]

@@ -98,15 +98,11 @@ class Predictions:
         """The labels in the width that most kernels take."""
         return self.labels.astype(np.int64, copy=False)
 
-    @property
+    @cached_property
     def judged(self) -> NDArray[np.bool_]:
         """Which rows are judged: those with a target (for at least one label) and a weight above 0."""
-        return self.judged_between(0, self.n)
-
-    def judged_between(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return which of the rows from ``start`` to ``stop`` are judged."""
-        has_target = (self.labels[start:stop] >= 0).reshape(stop - start, -1).any(axis=1)
-        return np.asarray(has_target if self.weights is None else has_target & (self.weights[start:stop] > 0))
+        has_target = (self.labels >= 0).reshape(self.n, -1).any(axis=1)
+        return np.asarray(has_target if self.weights is None else has_target & (self.weights > 0))
 
     def take(self, places: NDArray[np.intp]) -> Predictions:
         """Return a copy of these rows."""

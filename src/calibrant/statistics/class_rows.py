@@ -106,7 +106,7 @@ class ClassRows:
         for first, block in predictions.rows.blocks(start, stop):
             rows = slice(first, first + len(block))
             p, y, q = block, predictions.targets[rows], self._squares(rows)
-            keep = predictions.judged_between(rows.start, rows.stop)
+            keep = predictions.judged[rows]
             if not keep.all():
                 p, y, q = p[keep], y[keep], q[keep]
             if predictions.logits:

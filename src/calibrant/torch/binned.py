@@ -203,12 +203,12 @@ class CalibrationError(TableMetric):
     def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
         if self.adaptive:
             return super()._read_host_batch(predictions, notion)
-        return bins_of_host(predictions, notion, self.num_bins, self.closed)
+        return bins_of_host(self, predictions, notion)
 
     def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
         if self.adaptive:
             return super()._read_device_batch(reading, layout, notion)
-        return bins_of_device(reading, layout, notion, self.num_bins, self.closed)
+        return bins_of_device(self, reading, layout, notion)
 
     def _value(self) -> Tensor:
         self._bins = None
@@ -477,12 +477,12 @@ _NAMED: Final = {
 # ---------------------------------------------------------------- uniform bins in the states of metrics
 
 
-def bins_of_host(predictions: Predictions, notion: Notion, num_bins: int, closed: Closed) -> Increments:
-    """Count a batch into uniform bins, for the evaluated event or for each class."""
+def bins_of_host(metric: Any, predictions: Predictions, notion: Notion) -> Increments:
+    """Count a batch into the uniform bins of a metric, for the evaluated event or for each class."""
     if notion in ("classwise", "multilabel"):
-        counts, score_sums, positives = read_histograms(predictions, notion, num_bins, closed=closed).sums
+        counts, score_sums, positives = read_histograms(predictions, notion, metric.num_bins, closed=metric.closed).sums
     else:
-        bins = binned.bin_events(read(predictions, notion, scoring=False).events, num_bins, closed)
+        bins = binned.bin_events(read(predictions, notion, scoring=False).events, metric.num_bins, metric.closed)
         counts, score_sums, positives = bins.counts, bins.score_sums, bins.positives
     return increments_of(counts, score_sums, positives)
 
@@ -509,14 +509,14 @@ def uppers(num_bins: int, closed: Closed, dtype: np.dtype[Any]) -> NDArray[Any]:
     return binned.largest_members(binned.uniform_edges(num_bins), closed, dtype)
 
 
-def bins_of_device(reading: Reading, layout: Layout, notion: Notion, num_bins: int, closed: Closed) -> Increments:
-    """Count a batch into uniform bins, on its device."""
+def bins_of_device(metric: Any, reading: Reading, layout: Layout, notion: Notion) -> Increments:
+    """Count a batch into the uniform bins of a metric, on its device."""
     if notion in ("classwise", "multilabel"):
         scores, outcomes, evaluated = tensors.each_class(reading, layout=layout)
     else:
         scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
         evaluated = reading.judged
-    largest = uppers_on(num_bins, closed, scores.dtype, scores.device)
+    largest = uppers_on(metric.num_bins, metric.closed, scores.dtype, scores.device)
     counts, positives, sums = tensors.bin_rows(scores, outcomes, evaluated, largest)
     return {"counts": counts, "positives": positives, "score_sums": sums}
 
@@ -585,6 +585,9 @@ class ClasswiseCalibrationError(ProbabilityMetric):
     positives: Tensor
     score_sums: Tensor
 
+    _read_host_batch = bins_of_host
+    _read_device_batch = bins_of_device
+
     def __init__(
         self,
         num_classes: int,
@@ -621,12 +624,6 @@ class ClasswiseCalibrationError(ProbabilityMetric):
         self._add_counts("counts", num_bins, num_classes)
         self._add_counts("positives", num_bins, num_classes)
         self._add_sums("score_sums", num_bins, num_classes)
-
-    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
-        return bins_of_host(predictions, notion, self.num_bins, self.closed)
-
-    def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        return bins_of_device(reading, layout, notion, self.num_bins, self.closed)
 
     def _value(self) -> Tensor:
         errors = binned.classwise_errors(histograms_of(self), 1.0, self.norm).errors

@@ -161,7 +161,7 @@ def _block_values(predictions: Predictions, rows: NDArray[np.intp], width: float
         ends = bounds[part * together : (part + 1) * together + 1]
         start, stop = int(rows[ends[0]]), int(rows[ends[-1] - 1]) + 1
         probs, classes, _ = class_rows(predictions, start, stop)
-        places = (np.cumsum(predictions.judged_between(start, stop)) - 1)[rows[ends[0] : ends[-1]] - start]
+        places = (np.cumsum(predictions.judged[start:stop]) - 1)[rows[ends[0] : ends[-1]] - start]
         cuts = ends - ends[0]
         taken = [places[a:b] for a, b in pairwise(cuts)]
         return np.array([pair_terms(probs[at], classes[at], width).mean() for at in taken])
