@@ -4,12 +4,15 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import calibrant
 from calibrant.runtime.dataclass import dataclass
 
 Decorator = Callable[..., Any]
@@ -141,3 +144,10 @@ def test_a_class_that_is_not_frozen_is_left_to_the_standard_library():
     counter = Counter()
     counter.n += 1
     assert counter.n == 1
+
+
+def test_every_module_takes_the_faster_one():
+    top = Path(calibrant.__file__).parent
+    texts = {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in top.rglob("*.py")}
+    taken = re.compile(r"^from dataclasses import .*\bdataclass\b", re.MULTILINE)
+    assert [name for name, text in texts.items() if taken.search(text)] == []

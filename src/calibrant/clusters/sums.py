@@ -8,7 +8,7 @@ The scores are in coarse cells: few enough that each bucket keeps its own sums i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, astuple, dataclass, field, replace
+from dataclasses import KW_ONLY, astuple, field, replace
 from functools import cache
 from typing import Any, Final, get_args
 
@@ -22,6 +22,7 @@ from calibrant.inputs.predictions import Notion, Predictions, check_index
 from calibrant.inputs.scores import RowScores, event_row_scores
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import Float64s, UInt16s, UInt64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import grid as grids
 
 #: The columns of ``BucketSums.scalars``.
@@ -32,7 +33,7 @@ _KINDS: Final = {"number": "whole numbers", "text": "text"}
 _RANGE: Final = 2**18  # rows whose products are in memory together
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CoarseCells:
     """Coarse cells of the scores, and how many buckets have sums in them.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -23,6 +23,7 @@ from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bou
 from calibrant.measures.grid_cells import GridCells
 from calibrant.results.plain import plain
 from calibrant.results.values import frame_of
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch, check_alone
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.groups import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
@@ -44,7 +45,7 @@ _NO_INTERVAL: Final = "no interval: the group was chosen for its value"
 _EXPECTED: Final = "the name of each row's group, or a mapping from names to such arrays or masks"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupKuiper:
     """The Kuiper error of one group.
 
@@ -76,7 +77,7 @@ class GroupKuiper:
     error_bound: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class MulticalibrationError:
     """The largest standardised Kuiper error over groups, and whether it is more than chance.
 

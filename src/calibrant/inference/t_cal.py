@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import p_value
@@ -133,7 +133,7 @@ def _in_deviations(errors: Float64s, deviations: Float64s) -> Float64s:
     return np.divide(errors, deviations, out=certain, where=deviations > 0)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Scales:
     """The bins of every scale: first cells, weights and deviations.
 
@@ -195,7 +195,7 @@ class _Scales:
         return self.statistics(self.cells.calibrated.draw(rng, size))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _ClusterScales:
     """The bins of every scale for rows in clusters: T_m = sum_b (S_b^2 - sum_h S_hb^2) / (N n_b), S_h of a bucket.
 

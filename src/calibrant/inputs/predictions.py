@@ -8,7 +8,7 @@ pass stopped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -39,6 +39,7 @@ from calibrant.inputs.weights import (
 )
 from calibrant.kernels.blocks import ROUNDING, Rows
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 
 Layout = Literal["binary", "multiclass", "multilabel"]
 Notion = Literal["positive", "top-label", "classwise", "multilabel"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +35,7 @@ from calibrant.report.report import Report
 from calibrant.results import CalibrationCurve, ClasswiseCalibration, Decision, Estimate
 from calibrant.results.values import Panel
 from calibrant.runtime.cached import LazyMapping
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered, details_of
 from calibrant.statistics.groups import GroupTest

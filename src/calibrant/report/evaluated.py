@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -35,6 +35,7 @@ from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.means.base_rates import BaseRates
 from calibrant.measures.means.means import PredictionMeans, counted_rows, heavy
 from calibrant.results import Bands, Choices
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.statistics.resampling import Resampling

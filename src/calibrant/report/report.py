@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +29,7 @@ from calibrant.results import (
 from calibrant.results.plain import plain, plain_classes, plain_curve, plain_estimate, plain_panel, plain_parts
 from calibrant.results.values import Forest, Panel, columns_of, frame_of
 from calibrant.runtime.cached import Late
+from calibrant.runtime.dataclass import dataclass
 from calibrant.runtime.progress import counted
 from calibrant.statistics.resampling import alpha_of
 

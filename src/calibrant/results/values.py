@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,7 @@ Bands: TypeAlias = Literal["pointwise", "simultaneous"]
 BANDS: Final = ("pointwise", "simultaneous")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Floor:
     """The noise floor of a measure: its values at this number of rows if the scores were calibrated.
 
@@ -42,7 +43,7 @@ class Floor:
     upper: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Description:
     """What a report says about a measure.
 
@@ -70,7 +71,7 @@ class Description:
     binning: Literal["uniform", "quantile"] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Estimate:
     """One number of a report, with its interval and its noise floor.
 
@@ -113,7 +114,7 @@ class Estimate:
         return self.value
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Choices:
     """What a report was made from, as far as its numbers do not show it.
 
@@ -163,7 +164,7 @@ class Code(StrEnum):
     WHOLE_WEIGHTS = "whole-weights"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Finding:
     """Something that a report found, as facts; `Report.verdict` puts it into words.
 
@@ -179,7 +180,7 @@ class Finding:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TestResult:
     """A test of the hypothesis that the scores are calibrated.
 
@@ -206,7 +207,7 @@ class TestResult:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Decision:
     """Whether an error is below a tolerance, beyond doubt.
 
@@ -237,7 +238,7 @@ class Decision:
     more_rows: int | None = None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class ReliabilityDiagram:
     """The bins of a reliability diagram.
 
@@ -273,7 +274,7 @@ class ReliabilityDiagram:
     level: float = math.nan
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class CalibrationCurve:
     """The outcome rate as a function of the score, with two bands.
 
@@ -311,7 +312,7 @@ class CalibrationCurve:
     bands: Bands = "pointwise"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScoreDecomposition:
     """A mean proper score of the judged event and its parts, ``score = miscalibration - discrimination + uncertainty``.
 
@@ -336,7 +337,7 @@ class ScoreDecomposition:
     within_bins: float = 0.0
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ClasswiseCalibration:
     """The calibration error of each class, and the bins of its reliability diagram.
 
@@ -395,7 +396,7 @@ class ClasswiseCalibration:
         )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NetBenefit:
     """The net benefit of acting on scores, at each threshold: a decision curve.
 
@@ -436,7 +437,7 @@ class NetBenefit:
     n: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class MurphyCurve:
     """The mean elementary score at each threshold.
 
@@ -461,7 +462,7 @@ class MurphyCurve:
     n: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RocCurve:
     """The share of hits against the share of false alarms, for each threshold of the score.
 
@@ -480,7 +481,7 @@ class RocCurve:
     false_alarms: Float64s
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Forest:
     """One measure of every group, and how much it differs between groups.
 

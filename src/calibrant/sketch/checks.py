@@ -13,7 +13,7 @@ to float32.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from calibrant.inputs.predictions import Layout, Notion
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT
 from calibrant.runtime.arrays import Float64s, Int64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.content import VERSIONS, Columns, Content, Foreign, cell_names, cluster_name
 from calibrant.sketch.sums import SCORES, SQUARED, Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import grid as grids

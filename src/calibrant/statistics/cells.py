@@ -9,7 +9,7 @@ first: of variances that leaves out what scores vary within a cell, w^2 / 12 of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from calibrant.inputs.weights import effective_n
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.outcomes import Outcomes
 from calibrant.table import ReliabilityTable
 from calibrant.table import grid as grids

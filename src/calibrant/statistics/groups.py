@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from calibrant.results import TestResult
+from calibrant.runtime.dataclass import dataclass
 
 #: Rows below which a group is too small to say anything.
 LEAST_GROUP: Final = 30

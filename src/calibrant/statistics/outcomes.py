@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 
 _MOST_LISTED: Final = 63  # trials: every number of outcomes 1 is listed with its probability
 

@@ -10,13 +10,13 @@ the smallest upper bound at each score (Dimitriadis, Dümbgen, Henzi, Puke and Z
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.resampling import alpha_of
 from calibrant.table import ReliabilityTable
 

@@ -7,7 +7,7 @@ per occupied cell. Tables of one kind add up to the table of all their rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from calibrant.inputs.predictions import Notion, as_predictions
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT, integer_weights, unit_of
 from calibrant.kernels import dispatch
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import grid as grids
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ T.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from calibrant.measures.binned.binned import uniform_edges
 from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.results import ReliabilityDiagram
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.intervals import FEWEST, clopper_pearson, consistency_band, score_end, thinned, unbiased_end
 from calibrant.statistics.resampling import alpha_of, t_quantile
 from calibrant.statistics.variance import Variance, widest

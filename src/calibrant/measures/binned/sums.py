@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from calibrant.measures.binned.binned import (
 )
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, spread_of
 from calibrant.statistics.gamma import GammaMoments, absolute_moments
 from calibrant.statistics.intervals import blend
@@ -32,7 +32,7 @@ from calibrant.statistics.variance import Variance
 _TINY = float(np.finfo(float).tiny)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class BinMoments:
     """Sums over the filled bins, each (M,).
 

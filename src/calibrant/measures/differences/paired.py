@@ -7,7 +7,6 @@ o = n / N and the variance u of one residual.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +22,7 @@ from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, heavy
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Influence
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import normal_quantile

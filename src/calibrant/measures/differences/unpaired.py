@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from calibrant.inputs.scores import Score
@@ -27,6 +27,7 @@ from calibrant.measures.event import Computable, Event
 from calibrant.measures.means.intervals import accuracy_interval, score_influence
 from calibrant.measures.means.means import PredictionMeans, heavy
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.intervals import link_slope
 from calibrant.statistics.null import Interval

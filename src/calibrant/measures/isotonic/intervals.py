@@ -8,7 +8,6 @@ its variance is that of its sums over buckets.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import around_mean, variance_of
 from calibrant.statistics.design import Clustered
@@ -27,7 +27,7 @@ FOLDS: Final = 5
 METHOD: Final = "in-sample and 5-fold isotonic fits"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Part:
     """An estimate of a part of the decomposition, the mean of D^2 for D the gap of two forecasts, with its spread.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ from calibrant.kernels import dispatch
 from calibrant.measures.binned.binned import Bins
 from calibrant.measures.grid_cells import GridCells
 from calibrant.results import ScoreDecomposition
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class IsotonicFit:
     """The nondecreasing fit of outcomes to scores, as blocks of equal value.
 

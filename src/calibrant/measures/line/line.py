@@ -7,13 +7,13 @@ scores are too extreme, with b > 1 not extreme enough.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
 
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.roots import root
 from calibrant.table import ReliabilityTable
 
@@ -26,7 +26,7 @@ _ROUNDING: Final = 2.0**-52
 _TINY: Final = 2.0**-1022
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class CoxFit:
     """The fit of a + b logit(p) to the log-odds of the outcomes.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,6 +20,7 @@ from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.inputs.weights import integer_weights
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Late
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable
 
 _READ_AGAIN: Final = 2**26  # scores that are read once more, for how Brier scores differ between classes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from calibrant.inputs.weights import share_rows
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.means.base_rates import BaseRates
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.table import ReliabilityTable
@@ -25,7 +26,7 @@ DECIDING: Final = 30  # rows whose weights decide a variance, below which every 
 ONLY_RIGHT: Final = "the {} says which answers are right, not how often each class is"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PredictionMeans:
     """Means over whole predictions, not over a judged event: accuracy, Brier score, log loss and their spread.
 

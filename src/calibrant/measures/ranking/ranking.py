@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -10,13 +9,14 @@ import numpy as np
 from calibrant.measures.grid_cells import GridCells
 from calibrant.results.values import RocCurve
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable
 
 #: The most points of a curve.
 MOST_POINTS: Final = 1_001
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Placements:
     """Where the scores of either outcome lie among those of the other one (DeLong).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from calibrant.inputs.weights import integer_weights
 from calibrant.kernels.blocks import in_order
 from calibrant.measures.arguments import class_predictions
 from calibrant.measures.smooth.class_kernel import pair_terms
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 
 _ENTRIES: Final = 1 << 16  # of the rows that are read at a time
@@ -26,7 +26,7 @@ _ALL_EQUAL: Final = "no p-value: all blocks have the same value"
 _METHOD: Final = "Student's law of the mean over blocks, one-sided"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SquaredKernelError:
     """An unbiased estimate of the squared kernel calibration error of classes.
 

@@ -24,7 +24,6 @@ same amount.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from calibrant.kernels import dispatch
 from calibrant.measures.smooth import cosines
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 
 _STEPS_PER_SD = 32  # mesh widths in one s: (1/32)^4 sqrt(24) / 384 = 1.2e-8
 _CELLS_PER_SD = 6.25  # cells in one s: (0.08)^6 / sqrt(720) = 9.8e-9
@@ -54,7 +54,7 @@ _PARTS = 64  # parts of a mesh cell if the interpolant changes sign in it and is
 _STRAIGHT = 0.05  # of the rise: a cell whose slopes deviate from it by no more is nearly straight
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SmoothError:
     """The smooth calibration error, and a bound on how far the true root can be from it."""
 
