@@ -86,12 +86,12 @@ class Predictions:
             return False
         slack = rounding("bfloat16" if self.rows.bfloat16 else values.dtype.name)
         low, high = (values < 0) & (values >= -slack), (values > 1) & (values <= 1 + slack)
-        found = (low | high).transpose(0, 2, 1).reshape(self.n, self.n_classes)
-        if not found.any():
+        changed = (low | high).transpose(0, 2, 1).reshape(self.n, self.n_classes)
+        if not changed.any():
             return False
         rounded = np.where(low, values.dtype.type(0), np.where(high, values.dtype.type(1), values))
         object.__setattr__(self, "rows", Rows(rounded))
-        object.__setattr__(self, "n_rounded", self.n_rounded + int(np.count_nonzero(found[self.judged])))
+        object.__setattr__(self, "n_rounded", self.n_rounded + int(np.count_nonzero(changed[self.judged])))
         return True
 
     @cached_property
@@ -189,10 +189,10 @@ def index_of(column: Any) -> Any:
 
 def check_index(name: str, column: Any, index: Any) -> Any:
     """Reject a column of pandas whose index differs from that of the columns before it; return the index."""
-    own = index_of(column)
-    if index is None or own is None:
-        return own if index is None else index
-    if len(own) == len(index) and not own.equals(index):
+    index_of_column = index_of(column)
+    if index is None or index_of_column is None:
+        return index_of_column if index is None else index
+    if len(index_of_column) == len(index) and not index_of_column.equals(index):
         remedy = "align them, or pass .to_numpy() to pair the rows by their positions"
         raise InputError(name, "the index of the columns before it", "a Series with another index", remedy)
     return index

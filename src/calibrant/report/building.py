@@ -85,8 +85,8 @@ class Settings:
         """Return the curves. Those of many groups keep the data alone, and draw again when they are looked at."""
         if not self.of_group:
             return inference.curves(self.profile.curves)
-        whole = replace(self, of_group=False)
-        return LazyMapping(lambda: report_on(data, whole).report.curves)
+        of_all = replace(self, of_group=False)
+        return LazyMapping(lambda: report_on(data, of_all).report.curves)
 
     @property
     def computed(self) -> list[Measure]:

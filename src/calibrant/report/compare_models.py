@@ -216,17 +216,18 @@ def _compare_rows(
     labels = evaluated.cluster_labels(clusters, models[0].predictions)
     first = models[0].predictions
     flags = evaluated.single_image(clusters, first), evaluated.counted_flag(first, others["weights_are"])
-    whole = by_rows(models, labels, settings, "; ".join(filter(None, flags)))
+    comparison = by_rows(models, labels, settings, "; ".join(filter(None, flags)))
     if groups is None:
-        return whole
+        return comparison
 
     def of_rows(places: NDArray[np.intp]) -> Comparison:
-        own = None if labels is None else labels.take(places)
-        return by_rows([model.take(places) for model in models], own, settings)
+        labels_of_rows = None if labels is None else labels.take(places)
+        return by_rows([model.take(places) for model in models], labels_of_rows, settings)
 
     parts = as_groups(groups, models[0].predictions)
     return replace(
-        whole, groups=of_groups({name: partial(of_rows, places) for name, places in parts}, ordered=has_order(groups))
+        comparison,
+        groups=of_groups({name: partial(of_rows, places) for name, places in parts}, ordered=has_order(groups)),
     )
 
 
@@ -247,14 +248,14 @@ def _compare_sketches(
     flag = ""
     for sketch in sketches.values():
         flag = flag or evaluated.counted_flag(sketch, weights_are)
-    whole = compare_sketches(sketches, flag=flag)
+    comparison = compare_sketches(sketches, flag=flag)
     common = [name for name in first.groups if all(name in sketch.groups for sketch in sketches.values())]
     if not common:
-        return whole
+        return comparison
     parts = {name: {model: sketch.groups[name] for model, sketch in sketches.items()} for name in common}
     groups = of_groups({name: partial(compare_sketches, part) for name, part in parts.items()})
     others_of = {name for sketch in sketches.values() for name in sketch.groups if name not in parts}
-    return replace(whole, groups=groups, lone_groups=tuple(sorted(others_of)))
+    return replace(comparison, groups=groups, lone_groups=tuple(sorted(others_of)))
 
 
 def _check_sketches(
@@ -480,10 +481,10 @@ def of_groups(
     comparisons: Mapping[str, Callable[[], Comparison]], *, ordered: bool = False
 ) -> tuple[GroupComparison, ...]:
     """Return the comparison of each group, its p-values adjusted for the number of groups and pairs (Holm)."""
-    found = {name: compute() for name, compute in counted("comparing groups", list(comparisons.items()))}
+    compared = {name: compute() for name, compute in counted("comparing groups", list(comparisons.items()))}
     raw = {
         (name, place): float(pair.raw_p_value)
-        for name, comparison in found.items()
+        for name, comparison in compared.items()
         for place, pair in enumerate(comparison.pairs)
         if comparison.n >= LEAST_GROUP and not math.isnan(pair.raw_p_value)
     }
@@ -495,7 +496,7 @@ def of_groups(
             adjusted_p_values=tuple(adjusted.get((name, place), math.nan) for place in range(len(comparison.pairs))),
             flag=f"fewer than {LEAST_GROUP} rows: too few to say anything" if comparison.n < LEAST_GROUP else "",
         )
-        for name, comparison in found.items()
+        for name, comparison in compared.items()
     )
     return (
         groups

@@ -255,8 +255,8 @@ def of_predictions(
     parts = [] if groups is None else as_groups(groups, predictions, complete=True)
     data_of_groups = {}
     for name, places in parts:
-        own = None if labels is None else labels.take(places)
-        data_of_groups[name] = _of_rows(predictions.take(places), notion, own, n_bins, classwise=classwise)
+        labels_of_group = None if labels is None else labels.take(places)
+        data_of_groups[name] = _of_rows(predictions.take(places), notion, labels_of_group, n_bins, classwise=classwise)
     return everything, data_of_groups
 
 
@@ -331,9 +331,9 @@ def _in_clusters(
     _, weights = _independent_rows(predictions, reading)
     if labels.take(np.flatnonzero(predictions.judged)).alone(weights):
         return replace(data, alone=True)
-    found = ClusterSums.of(predictions, reading.events, labels, classes=several, count=True)
+    sums = ClusterSums.of(predictions, reading.events, labels, classes=several, count=True)
     class_tables = [_class_table(events) for events, _ in class_events(predictions)] if several else ()
-    return _by_cluster(replace(data, clusters=found, class_tables=class_tables), predictions.layout)
+    return _by_cluster(replace(data, clusters=sums, class_tables=class_tables), predictions.layout)
 
 
 def _choices(predictions: Predictions, n: int) -> Choices:
@@ -465,7 +465,7 @@ def _power(weights: Any, power: int) -> float:
 
 def _class_table(events: Events) -> ReliabilityTable:
     """Return the judged rows of one class on the standard grid."""
-    sums, whole = cell_sums(events, "standard"), integer_weights(events.weights)
+    sums, whole_weights = cell_sums(events, "standard"), integer_weights(events.weights)
     counts = sums[:, :2].astype(np.int64) if events.weights is None else sums[:, :2]
-    squares = None if whole else sums[:, 5:]
+    squares = None if whole_weights else sums[:, 5:]
     return ReliabilityTable.of_cells(counts, sums[:, 2:5], squares, n=len(events.scores), grid="standard")

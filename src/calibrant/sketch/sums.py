@@ -165,11 +165,11 @@ class Totals:
 
     def add(self, other: Totals) -> None:
         """Add the sums of more rows."""
-        known = [part.quartic_weight for part in (self, other) if part.n]
+        quartic_weights = [part.quartic_weight for part in (self, other) if part.n]
         for entry in fields(self):
             mine, added = getattr(self, entry.name), getattr(other, entry.name)
             setattr(self, entry.name, mine and added if entry.name == "whole" else mine + added)
-        self.quartic_weight = sum(known) if all(known) else 0.0
+        self.quartic_weight = sum(quartic_weights) if all(quartic_weights) else 0.0
         if self.weight > MOST_WHOLE and self.square_weight > self.weight:
             self.whole = False  # as `integer_weights` has it; without weights any number of rows is whole
 
