@@ -21,8 +21,7 @@ from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bound
 from calibrant.measures.grid_cells import GridCells
-from calibrant.results.plain import plain
-from calibrant.results.values import frame_of
+from calibrant.results.values import frame_of, plain
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch, check_alone
 from calibrant.statistics.cells import Cells

@@ -18,8 +18,7 @@ from calibrant.results import (
     ReliabilityDiagram,
     TestResult,
 )
-from calibrant.results.plain import plain, plain_diagram, plain_estimate, plain_test
-from calibrant.results.values import columns_of, frame_of
+from calibrant.results.values import columns_of, frame_of, plain, plain_diagram, plain_estimate, plain_test
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.resampling import alpha_of
 

@@ -26,8 +26,18 @@ from calibrant.results import (
     ReliabilityDiagram,
     TestResult,
 )
-from calibrant.results.plain import plain, plain_classes, plain_curve, plain_estimate, plain_panel, plain_parts
-from calibrant.results.values import Forest, Panel, columns_of, frame_of
+from calibrant.results.values import (
+    Forest,
+    Panel,
+    columns_of,
+    frame_of,
+    plain,
+    plain_classes,
+    plain_curve,
+    plain_estimate,
+    plain_panel,
+    plain_parts,
+)
 from calibrant.runtime.cached import Late
 from calibrant.runtime.dataclass import dataclass
 from calibrant.runtime.progress import counted
