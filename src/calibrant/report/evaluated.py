@@ -138,9 +138,8 @@ def warn_of_logits(predictions: Predictions) -> None:
 
 def flagged(ready: Ready, warning: str) -> Ready:
     """Return the same with a warning about all rows, if there is one."""
-    if not warning:
-        return ready
-    return replace(ready[0], flag="; ".join(filter(None, (ready[0].flag, warning)))), ready[1]
+    data, groups = ready
+    return replace(data, flag="; ".join(filter(None, (data.flag, warning)))), groups
 
 
 def said(ready: Ready, weights_are: WeightsAre, *, sketch: bool) -> Ready:

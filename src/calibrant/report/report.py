@@ -453,13 +453,14 @@ class GroupReport:
 
         Unless ``whole``, the report has the rows, the test and the diagram alone.
         """
-        tested, missing = not math.isnan(self.p_value), {}  # type: bool, dict[str, str]
+        tested = not math.isnan(self.p_value)
+        missing: dict[str, str] = {}
         if whole:
             report = self.report.to_dict(curves=False)
             del report["measures"], report["methods"]  # the report on all rows has them
         else:
-            own: dict[str, str] = {}
-            report = {"n": self.n, **plain_parts(self, own), "not_finite": own}
+            missing_of_parts: dict[str, str] = {}
+            report = {"n": self.n, **plain_parts(self, missing_of_parts), "not_finite": missing_of_parts}
         return {
             "name": self.name,
             "ece": plain_estimate(self.ece, "ece", missing),
