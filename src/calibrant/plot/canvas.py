@@ -416,8 +416,7 @@ class PlottableComparison(Protocol):
     def diagrams(self) -> Mapping[str, ReliabilityDiagram]: ...
 
 
-def check_comparison(comparison: Any) -> None:
-    """Reject what is no comparison."""
-    if not isinstance(comparison, PlottableComparison):
-        remedy = "pass what calibrant.compare returned"
-        raise InputError("comparison", "a Comparison", type(comparison).__name__, remedy)
+def check_type(argument: str, value: object, kind: type, expected: str, source: str) -> None:
+    """Reject a result of another type; ``source`` returns the expected one."""
+    if not isinstance(value, kind):
+        raise InputError(argument, expected, type(value).__name__, f"pass {source}")

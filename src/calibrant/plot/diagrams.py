@@ -378,9 +378,8 @@ def _classes_of(report: Any) -> tuple[ClasswiseCalibration, tuple[str, ...]]:
     """Return the results of the classes, and their names."""
     if isinstance(report, ClasswiseCalibration):
         return report, tuple(f"class {k}" for k in range(len(report.errors)))
-    if not isinstance(report, PlottableReport):
-        remedy = "pass what calibrant.evaluate or calibrant.classwise_calibration returned"
-        raise InputError("report", "a Report or a ClasswiseCalibration", type(report).__name__, remedy)
+    source = "what calibrant.evaluate or calibrant.classwise_calibration returned"
+    canvas.check_type("report", report, PlottableReport, "a Report or a ClasswiseCalibration", source)
     if report.classwise is None:
         got = "one on one event" if report.n_classes is None else "one with classwise=False"
         remedy = "evaluate probabilities of shape (N, C), with classwise=True"
@@ -512,7 +511,7 @@ def compare(
     >>> [text.get_text() for text in ax.get_legend().get_texts()][:2]
     ['old (ECE 0.225)', 'new (ECE 0.200)']
     """
-    canvas.check_comparison(comparison)
+    canvas.check_type("comparison", comparison, PlottableComparison, "a Comparison", "what calibrant.compare returned")
     axes = canvas.axes_for(ax, canvas.SQUARE)
     first = canvas.place_of(axes)
     rate = marks.words_of(comparison.notion == "top-label")[0]

@@ -154,9 +154,7 @@ def _values(ax: Any, shown: list[PlottableGroup], estimates: list[Estimate], lab
 
 def _estimates_of(report: Any, measure: str) -> dict[str, Estimate]:
     """Return the measure of every group by its name."""
-    if not isinstance(report, PlottableReport):
-        remedy = "pass what calibrant.evaluate returned"
-        raise InputError("report", "a Report with groups", type(report).__name__, remedy)
+    canvas.check_type("report", report, PlottableReport, "a Report with groups", "what calibrant.evaluate returned")
     if not report.groups:
         raise InputError(
             "report", "a report with groups", "one without", "evaluate with groups=..., a name for each row"
@@ -233,7 +231,7 @@ def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any
     >>> panels[-1].get_xlabel()
     'old − new'
     """
-    canvas.check_comparison(comparison)
+    canvas.check_type("comparison", comparison, PlottableComparison, "a Comparison", "what calibrant.compare returned")
     pairs, measures = comparison.pairs, comparison.descriptions
     alone = len(pairs) == 1
     panels, figure = canvas.panels_for(ax, len(measures), 1, (5.6, 0.5 + 0.22 * len(pairs)), shared=False)

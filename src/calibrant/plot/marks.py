@@ -30,9 +30,8 @@ def diagram_of(result: Any) -> tuple[ReliabilityDiagram, bool]:
     """Return the diagram of a report, or ``result`` itself, and whether its outcomes are right predictions."""
     if isinstance(result, ReliabilityDiagram):
         return result, False
-    if not isinstance(result, PlottableReport):
-        remedy = "pass what calibrant.evaluate or calibrant.reliability_diagram returned"
-        raise InputError("result", "a Report or a ReliabilityDiagram", type(result).__name__, remedy)
+    source = "what calibrant.evaluate or calibrant.reliability_diagram returned"
+    canvas.check_type("result", result, PlottableReport, "a Report or a ReliabilityDiagram", source)
     if result.diagram is None:
         remedy = "draw calibrant.plot.classwise(report), or evaluate with notion='top-label'"
         raise InputError("result", "a report on one judged event", f"one on notion={result.notion!r}", remedy)
