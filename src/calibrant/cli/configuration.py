@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from click.core import ParameterSource
 
 from calibrant.errors import nearest, quoted
 from calibrant.render.style import short
+from calibrant.runtime.dataclass import dataclass
 
 NAME: Final = "calibrant.toml"
 _PROJECT: Final = "pyproject.toml"

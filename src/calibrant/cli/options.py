@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ from calibrant.cli.conditions import Condition
 from calibrant.cli.usage import Wanted
 from calibrant.errors import quoted
 from calibrant.files.columns import Options
+from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -11,7 +11,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from calibrant.errors import FileError, quoted
 from calibrant.files.local import original, reading
 from calibrant.files.paths import LONGEST_OBJECT, bounded_lines, open_text
 from calibrant.inputs.memory import max_memory
+from calibrant.runtime.dataclass import dataclass
 
 #: The columns of lists, a probability for each choice, and how they follow from the log-likelihoods.
 NORMALISATIONS: Final = {

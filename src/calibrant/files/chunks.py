@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar, cast
 
 import numpy as np
@@ -29,6 +29,7 @@ from calibrant.files.values import Column, Piece, Values, Words, join, rows_of
 from calibrant.inputs.groups import group_name
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table.grid import Grid
 
 Item = TypeVar("Item")

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +24,7 @@ from calibrant.files.sql import literal, sql_name
 from calibrant.files.suggestions import best_pair
 from calibrant.files.values import fraction, is_missing, is_signed, shown
 from calibrant.kernels.blocks import ROUNDING
+from calibrant.runtime.dataclass import dataclass
 
 #: So many different values are counted at most.
 MOST = 10_000

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, Final
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from calibrant.errors import CalibrantError
 from calibrant.files.engine import Table
 from calibrant.files.values import is_missing
+from calibrant.runtime.dataclass import dataclass
 
 # ---------------------------------------------------------------- names
 

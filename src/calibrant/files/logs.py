@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import Final
 
@@ -30,6 +30,7 @@ from calibrant.files.columns import Options, Selection, listed
 from calibrant.files.inspect_log import InspectLog, is_inspect
 from calibrant.files.local import conversion_error, new_copy, original, point, stand_in
 from calibrant.files.paths import kind_of
+from calibrant.runtime.dataclass import dataclass
 
 #: How many tasks, models and other facts of logs are listed.
 _LISTED: Final = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, quoted
 from calibrant.errors.faults import Fault, ModelFacts
 from calibrant.errors.wording import reword
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch
 
 _LISTED = 20  # names of classes that an error lists

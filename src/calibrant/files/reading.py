@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -57,6 +57,7 @@ from calibrant.files.values import (
 from calibrant.inputs.memory import is_set as memory_is_limited
 from calibrant.inputs.memory import max_memory
 from calibrant.inputs.predictions import SURE, as_predictions, check_logits, in_unit_interval
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch
 
 #: The most rows and probabilities that are kept; more become a sketch. A report then stays below a gigabyte.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
 from calibrant.files.suggestions import ask, is_doubtful, proposed
 from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.files.values import Piece
+from calibrant.runtime.dataclass import dataclass
 
 _NO_OPTIONS = Options()
 

@@ -11,7 +11,6 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import islice
 from typing import IO, Any, Final
 
@@ -24,6 +23,7 @@ from calibrant.files.local import load, located, reading
 from calibrant.files.paths import utf8_path
 from calibrant.files.sql import engine_path, identifier, literal, period, with_paths
 from calibrant.inputs.memory import max_memory
+from calibrant.runtime.dataclass import dataclass
 
 BATCH = 32_000_000  # bytes
 _CELLS_OF_NUMBERS = 1 << 21  # in a batch where all have a fixed width: fewer batches are read faster

@@ -6,7 +6,6 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from calibrant.clusters import SEPARATOR, ClusterLabels, as_clusters, escaped, l
 from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.columns import Cuts, Selection, listed
 from calibrant.inputs.groups import group_name
+from calibrant.runtime.dataclass import dataclass
 
 PERCENT_REMEDY = "pass --percent if the numbers are per cent"
 

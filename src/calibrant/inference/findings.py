@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.measures.isotonic.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
 from calibrant.measures.line.line import Line, WithoutEnds
 from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import MINORITY, ROWS, rare
 from calibrant.statistics.resampling import alpha_of
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -23,6 +22,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import quantile_bin_of, sample_quantile_bin_of, uniform_bin_of
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.resampling import Resampling, Rng, check_draws
 from calibrant.table import ReliabilityTable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -20,8 +20,8 @@ from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.measures.cumulative.kuiper import cumulated_range, kuiper_bound
 from calibrant.measures.grid_cells import GridCells
-from calibrant.results.plain import plain
-from calibrant.results.values import frame_of
+from calibrant.results.values import frame_of, plain
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch, check_alone
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.groups import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
@@ -43,7 +43,7 @@ _NO_INTERVAL: Final = "no interval: the group was chosen for its value"
 _EXPECTED: Final = "the name of each row's group, or a mapping from names to such arrays or masks"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupKuiper:
     """The Kuiper error of one group.
 
@@ -75,7 +75,7 @@ class GroupKuiper:
     error_bound: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class MulticalibrationError:
     """The largest standardised Kuiper error over groups, and whether it is more than chance.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ from calibrant.measures.line.line import CERTAIN, log_odds
 from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch, table_of
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import NOTHING

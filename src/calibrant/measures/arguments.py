@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,12 @@ from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Bins, Closed, Norm
 from calibrant.results import ClasswiseCalibration
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.table import ReliabilityTable
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ClassHistograms:
     """The bins of every class.
 

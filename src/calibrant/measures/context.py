@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -29,6 +29,7 @@ from calibrant.results import (
 )
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import LazyMapping, Memo, cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.groups import GroupTest
@@ -37,7 +38,7 @@ from calibrant.statistics.null import Interval, Law, floor_of, least_of, p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Null:
     """How the law of a measure under calibration is drawn.
 
@@ -57,7 +58,7 @@ class Null:
     closed_form: Callable[[Inference], Law | None] | None = None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class OwnLaw:
     """A law that does not come from the shared replicates. ``law`` returns None if these data have none."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from calibrant.measures.means.means import gap_variance
 from calibrant.measures.smooth.intervals import DesignEffects, Mesh
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, Outcomes
 from calibrant.statistics.design import Clustered, Independent, SamplingDesign
 from calibrant.statistics.resampling import Resampling, Stream, alpha_of, in_blocks, t_quantile

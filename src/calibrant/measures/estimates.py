@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,6 +32,7 @@ from calibrant.measures.verdict import Verdict, closed_form, count_p_value, of_c
 from calibrant.results import ClasswiseCalibration, Estimate, Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, Outcomes
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.statistics.cluster_sums import by_content

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
@@ -18,6 +18,7 @@ from calibrant.measures.differences.pair import ComparedModel, ModelPair, influe
 from calibrant.measures.event import Event, Unavailable
 from calibrant.results import Description, Estimate, Floor, Scale
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Influence
 from calibrant.statistics.groups import Compare
 from calibrant.statistics.intervals import Link
@@ -38,7 +39,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OverClasses:
     """How a measure of single classes combines to one number.
 
@@ -54,7 +55,7 @@ class OverClasses:
     binning: Binning | None = None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Difference:
     """How two models are compared by a measure.
 

@@ -13,7 +13,7 @@ cluster the variance is exactly V0, and with rare events V0 times the design eff
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks

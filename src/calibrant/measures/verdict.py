@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from calibrant.measures.line.line import log_odds
 from calibrant.measures.simulated import RowNull, Sums
 from calibrant.results import Estimate, TestResult
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import UNKNOWN, Clustered, Independent, Sample, SamplingDesign
 from calibrant.statistics.null import GammaMoments, p_value

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS
@@ -26,6 +25,7 @@ from calibrant.render.tables import (
     steps,
 )
 from calibrant.render.words import amount, chance, counted, gathered, worst_groups
+from calibrant.runtime.dataclass import dataclass
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -53,7 +53,7 @@ AXES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Axis:
     """Values from ``low`` to ``high`` on a line from ``start`` to ``end``."""
 
@@ -76,7 +76,7 @@ class Axis:
         return [(self.at(k * step), f"{k * step:{written}}") for k in range(first, last + 1)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogitAxis(Axis):
     """Shares by their log-odds, for rare events; shares outside ``low`` to ``high`` stand at the ends."""
 
@@ -361,7 +361,7 @@ def tile(
 # ---------------------------------------------------------------- estimates with their floors
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
     """One row of a chart: a value, and its interval and floor (mean, upper) if it has them.
 
@@ -445,7 +445,7 @@ def chart(rows: Sequence[Row], *, signed: bool = False, origin: float = 0.0) -> 
 # ---------------------------------------------------------------- the pictures of a profile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Picture:
     """A picture of a panel: its heading, chart, caption and numbers; ``brief`` is the table of the terminal, if any."""
 

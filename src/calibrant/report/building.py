@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -37,6 +37,7 @@ from calibrant.report.report import Report
 from calibrant.results import CalibrationCurve, ClasswiseCalibration, Decision, Estimate
 from calibrant.results.values import Panel
 from calibrant.runtime.cached import LazyMapping
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered, details_of
 from calibrant.statistics.groups import GroupTest
@@ -86,8 +87,8 @@ class Settings:
         """Return the curves. Those of many groups keep the data alone, and draw again when they are looked at."""
         if not self.of_group:
             return inference.curves(self.profile.curves)
-        whole = replace(self, of_group=False)
-        return LazyMapping(lambda: report_on(data, whole).report.curves)
+        of_all = replace(self, of_group=False)
+        return LazyMapping(lambda: report_on(data, of_all).report.curves)
 
     @property
     def computed(self) -> list[Measure]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from calibrant.inputs.weights import effective_n
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable
 from calibrant.table import grid as grids
-from calibrant.table.arrow import COLUMNS, GRID_COLUMNS
+from calibrant.table.reliability_table import COLUMNS, GRID_COLUMNS
 
 _MOST_LISTED: Final = 63  # trials: every number of outcomes 1 is listed with its probability
 

@@ -7,7 +7,6 @@ p' the scores of the rows in both bins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from calibrant.kernels.blocks import in_order
 from calibrant.kernels.loading import kernels_for
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 
 Floats = NDArray[np.floating[Any]]
 
@@ -106,7 +106,7 @@ class ClassRows:
         for first, block in predictions.rows.blocks(start, stop):
             rows = slice(first, first + len(block))
             p, y, q = block, predictions.targets[rows], self._squares(rows)
-            keep = predictions.judged_between(rows.start, rows.stop)
+            keep = predictions.judged[rows]
             if not keep.all():
                 p, y, q = p[keep], y[keep], q[keep]
             if predictions.logits:

@@ -7,7 +7,6 @@ N_h the weight of bucket h, N that of all rows, K the number of coarse cells wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from calibrant.clusters import BucketSums
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, ResidualSums
 from calibrant.statistics.intervals import Variance
 from calibrant.table import ReliabilityTable

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 
 CLOSED_FORM: Final = "closed form"
 
@@ -24,7 +25,7 @@ _TIE: Final = 1e-9  # relative: a replicate that equals the data but for roundin
 _ENOUGH: Final = 10  # replicates at least as large: a p-value from so many is off by a third
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Law:
     """The noise floor of a measure and its p-value under calibration; ``source`` says what they are from."""
 

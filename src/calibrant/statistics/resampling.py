@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.results import Bands
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 
 Rng: TypeAlias = int | np.integer[Any] | np.random.Generator | np.random.SeedSequence
@@ -87,7 +87,7 @@ def seed_of(rng: Rng) -> np.random.SeedSequence:
     raise InputError("rng", "a non-negative integer or a numpy.random.Generator", repr(rng), remedy)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Resampling:
     """How intervals, noise floors and bands are made: the confidence, the number of replicates, the seed of all draws.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from calibrant.kernels import dispatch
 from calibrant.results import ClasswiseCalibration, ReliabilityDiagram
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable
 
 Binning = Literal["uniform", "quantile"]

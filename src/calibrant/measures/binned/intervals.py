@@ -13,7 +13,6 @@ maximum that of folded normals.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from calibrant.measures.binned.binned import largest_gap, root_square_error
 from calibrant.measures.binned.sums import BinSums
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.intervals import (
     FEWEST,
     Variance,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -24,6 +23,7 @@ from calibrant.measures.binned.binned import (
 )
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, spread_of
 from calibrant.statistics.intervals import Variance, blend
 from calibrant.statistics.null import GammaMoments, absolute_moments
@@ -31,7 +31,7 @@ from calibrant.statistics.null import GammaMoments, absolute_moments
 _TINY: Final = float(np.finfo(float).tiny)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class BinMoments:
     """Sums over the filled bins, each (M,).
 

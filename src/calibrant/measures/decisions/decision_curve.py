@@ -7,7 +7,6 @@ of prefix sums. Thresholds are rounded to the type of the scores, as edges of bi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +22,7 @@ from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED
 from calibrant.results.values import MurphyCurve, NetBenefit
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 from calibrant.statistics.cluster_sums import centred, coarse_places, variance_of
 from calibrant.statistics.design import BY_CLUSTER, Clustered, rare, rarer_of

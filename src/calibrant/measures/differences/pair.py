@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Influence
 from calibrant.statistics.intervals import FEWEST, Variance, link_slope, thinned, unbiased_end
 from calibrant.statistics.null import Interval

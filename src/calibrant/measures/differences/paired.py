@@ -12,7 +12,6 @@ known, so the degrees of freedom assume a correlation of rows of .2: they matter
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, heavy
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import centred, degrees_of_freedom, variance_of
 from calibrant.statistics.design import BY_CLUSTER, Clustered, Influence, rare, rarer_of

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from calibrant.inputs.scores import Score
@@ -24,6 +24,7 @@ from calibrant.measures.differences.pair import Mean, ModelPair
 from calibrant.measures.differences.paired import Answers, ClusterModel, ClusterPair, paired_rows, variance
 from calibrant.measures.event import Computable, Event
 from calibrant.measures.means.means import PredictionMeans, accuracy_interval, heavy, score_influence
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Clustered, Independent, rare
 from calibrant.statistics.intervals import Variance, link_slope
 from calibrant.statistics.null import Interval

@@ -9,7 +9,6 @@ D = f - x, x the isotonic fit and f the score or the base rate; its variance is 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from calibrant.measures.binned.binned import Bins
 from calibrant.measures.grid_cells import GridCells
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Independent, Influence, SamplingDesign
 from calibrant.statistics.intervals import Variance, score_end
@@ -33,7 +33,7 @@ METHOD: Final = "in-sample and 5-fold isotonic fits"
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class IsotonicFit:
     """The nondecreasing fit of outcomes to scores, as blocks of equal value.
 
@@ -114,7 +114,7 @@ def recalibrated_bound(cells: GridCells) -> float:
     return max(scores[0] - scores[1], 0.0) + cells.rounding
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Part:
     """An estimate of a part of the decomposition, the mean of D^2 for D the gap of two forecasts, with its error.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Influence, rarer_rows
 from calibrant.statistics.groups import Deviations, steadied
@@ -41,7 +41,7 @@ CERTAIN: Final = 1e-6
 FALLING: Final = 4.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class CoxFit:
     """The fit of a + b logit(p) to the log-odds of the outcomes.
 

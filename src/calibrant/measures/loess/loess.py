@@ -5,7 +5,6 @@ The gaps between it and the scores, the interval of the integrated calibration i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from calibrant.measures.means.means import gap_variance
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.intervals import blend, thinned, widest

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +27,7 @@ from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic import isotonic
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Late
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import around_mean
@@ -148,7 +149,7 @@ class BaseRates:
         return max(variance - 2 * ratio * shared + ratio**2 * of_rates, 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PredictionMeans:
     """Means over whole predictions, not over a judged event: accuracy, Brier score, log loss and their spread.
 

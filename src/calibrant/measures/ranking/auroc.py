@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.measure import Measure
 from calibrant.results.values import RocCurve
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Influence
@@ -67,7 +67,7 @@ def auroc(
     return Placements.of(event_table(arguments, "the AUROC")).area
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Placements:
     """Where the scores of either outcome lie among those of the other one (DeLong).
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ import numpy as np
 from calibrant.measures.smooth.smooth import fast_length, series_at_middles, spectrum_of
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.intervals import FEWEST, Variance, blend, root, thinned, unbiased_end, widest

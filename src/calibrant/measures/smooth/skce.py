@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
@@ -17,6 +16,7 @@ from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels.blocks import in_order
 from calibrant.measures.arguments import class_predictions, is_number
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 
 _ENTRIES: Final = 1 << 16  # of the rows that are read at a time
@@ -26,7 +26,7 @@ _ALL_EQUAL: Final = "no p-value: all blocks have the same value"
 _METHOD: Final = "Student's law of the mean over blocks, one-sided"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SquaredKernelError:
     """An unbiased estimate of the squared kernel calibration error of classes.
 
@@ -157,7 +157,7 @@ def _block_values(predictions: Predictions, rows: NDArray[np.intp], width: float
         ends = bounds[part * together : (part + 1) * together + 1]
         start, stop = int(rows[ends[0]]), int(rows[ends[-1] - 1]) + 1
         probs, classes, _ = class_rows(predictions, start, stop)
-        places = (np.cumsum(predictions.judged_between(start, stop)) - 1)[rows[ends[0] : ends[-1]] - start]
+        places = (np.cumsum(predictions.judged[start:stop]) - 1)[rows[ends[0] : ends[-1]] - start]
         cuts = ends - ends[0]
         taken = [places[a:b] for a, b in pairwise(cuts)]
         return np.array([pair_terms(probs[at], classes[at], width).mean() for at in taken])

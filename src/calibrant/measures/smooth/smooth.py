@@ -24,7 +24,6 @@ same amount.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -36,6 +35,7 @@ from calibrant.measures.event import Event
 from calibrant.measures.grid_cells import GridCells
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 
 _STEPS_PER_SD = 32  # mesh widths in one s: (1/32)^4 sqrt(24) / 384 = 1.2e-8
 _CELLS_PER_SD = 6.25  # cells in one s: (0.08)^6 / sqrt(720) = 9.8e-9
@@ -59,7 +59,7 @@ _FIRST: Final = math.sqrt(2 / math.pi)  # the integral of |phi'|
 _SINGLE: Final = 2.0**-24  # half a unit in the last place of a float32, relative
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SmoothError:
     """The smooth calibration error, and a bound on how far the true root can be from it."""
 
