@@ -15,14 +15,14 @@ except ModuleNotFoundError:
     sys.exit(f"calibrant: the command needs the extra 'report'; run: {install_command('report')}")
 
 from calibrant import __version__
-from calibrant.cli import checks, conditions, console, loading, output
+from calibrant.cli import checks, conditions, console, output
 from calibrant.cli import options as shared
 from calibrant.cli.options import ENGINES, CommandOptions, option
 from calibrant.cli.usage import Commands, Count, Wanted
 from calibrant.errors import CalibrantError
 
 if TYPE_CHECKING:
-    from calibrant.files import FileRows
+    from calibrant.files.predictions import FileRows
 
 #: The exit status of bad data.
 BAD_DATA: Final = 1
@@ -163,6 +163,8 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     """  # noqa: D301
     options = CommandOptions(**params)
     checks.check(ctx, checks.of_report(ctx, options))
+    from calibrant.cli import loading
+
     _run(ctx, options, loading.load, loading.evaluate, conditions.report_status)
 
 
@@ -245,6 +247,8 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     """  # noqa: D301
     options = CommandOptions(scores=scores, models=shared.split(scores or ""), **params)
     checks.check(ctx, checks.of_compare(ctx, options))
+    from calibrant.cli import loading
+
     _run(ctx, options, loading.load_models, loading.compare, conditions.comparison_status)
 
 
