@@ -71,31 +71,26 @@ def configure(ctx: click.Context, typed: Mapping[str, Any]) -> str | None:
     click.UsageError
         For a file that cannot be read, for an unknown option, and for a value of another type.
     """
+    path = typed.get("config")
     if typed.get("no_config"):
-        if typed.get("config"):
+        if path:
             raise click.UsageError("--config names a file of options, --no-config wants none; pass one of the two", ctx)
         return None
-    path, table = typed.get("config"), None
-    if path is not None:
-        table = _table(ctx, path)
-        if table is None:
-            msg = f"{path}: has no table [tool.calibrant]; add it, or name another file"
-            raise click.UsageError(msg, ctx)
+    for file in (_File(ctx, name) for name in (_candidates() if path is None else [path])):
+        table = file.table()
+        if table is not None:
+            break
+        if path is not None:
+            raise file.error("has no table [tool.calibrant]; add it, or name another file")
     else:
-        for path in _candidates():
-            table = _table(ctx, path)
-            if table is not None:
-                break
-    if path is None or table is None:
         return None
-    values = _values(ctx, path, table)
+    values = file.values(table)
     expressions = {name: name for name in _COLUMN_OR_SQL if re.search(r"\W", str(values.get(name, "")))}
     for name, option in (_SQL | expressions).items():
         if name in values and name not in typed and typed.get("engine") == "spark":
-            msg = f"{path}: {option}: Spark runs SQL without locks; type this option, or pass --no-config"
-            raise click.UsageError(msg, ctx)
+            raise file.error(option, "Spark runs SQL without locks; type this option, or pass --no-config")
     ctx.default_map = values
-    return path
+    return file.path
 
 
 def configured(ctx: click.Context, path: str | None) -> Configured | None:
@@ -126,102 +121,103 @@ def _candidates() -> list[str]:
     return [path for path in paths if os.path.isfile(path)]
 
 
-def _table(ctx: click.Context, path: str) -> _Table | None:
-    """Return the table of options in a file; None if it is a project's file without one."""
-    try:
-        with open(path, "rb") as stream:
-            data = stream.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            msg = f"{path}: expected at most {_LARGEST:,} bytes of options, got more; name another file"
-            raise click.UsageError(msg, ctx)
-        if os.path.basename(path) == _PROJECT and b"calibrant" not in data:
-            return None
-        import tomllib
+@dataclass(frozen=True)
+class _File:
+    """A file that may hold options, read for the command of a context."""
 
-        table: _Table = tomllib.loads(data.decode())
-    except OSError as error:
-        msg = f"{path}: cannot be read ({error.strerror or error}); check the path, or pass --no-config"
-        raise click.UsageError(msg, ctx) from None
-    except (ValueError, RecursionError) as error:
-        msg = f"{path}: expected TOML, got what is not ({short(str(error), 200)}); correct it, or pass --no-config"
-        raise click.UsageError(msg, ctx) from None
-    if os.path.basename(path) == _PROJECT:
+    ctx: click.Context
+    path: str
+
+    def error(self, *parts: str) -> click.UsageError:
+        """Return an error: the key of an option, if it is about one, what is wrong, and the remedy."""
+        return click.UsageError(": ".join((self.path, *parts)), self.ctx)
+
+    def table(self) -> _Table | None:
+        """Return the table of options; None if it is a project's file without one."""
+        is_project = os.path.basename(self.path) == _PROJECT
+        try:
+            with open(self.path, "rb") as stream:
+                data = stream.read(_LARGEST + 1)
+            if len(data) > _LARGEST:
+                problem = f"expected at most {_LARGEST:,} bytes of options, got more; name another file"
+                raise self.error(problem)
+            if is_project and b"calibrant" not in data:
+                return None
+            import tomllib
+
+            table: _Table = tomllib.loads(data.decode())
+        except OSError as error:
+            problem = f"cannot be read ({error.strerror or error}); check the path, or pass --no-config"
+            raise self.error(problem) from None
+        except (ValueError, RecursionError) as error:
+            problem = f"expected TOML, got what is not ({short(str(error), 200)}); correct it, or pass --no-config"
+            raise self.error(problem) from None
+        if not is_project:
+            return table
         tool = table.get("tool")
         part = tool.get("calibrant") if isinstance(tool, dict) else None
         if not isinstance(part, dict | None):
-            msg = f"{path}: tool.calibrant: expected a table, got {short(repr(part))}; correct it"
-            raise click.UsageError(msg, ctx)
+            raise self.error("tool.calibrant", f"expected a table, got {short(repr(part))}; correct it")
         return part
-    return table
 
+    def values(self, table: _Table) -> dict[str, Any]:
+        """Return the values of a command's options by click's names; the whole file is checked."""
+        ctx = self.ctx
+        group = ctx.parent.command if ctx.parent is not None else None
+        commands = group.commands if isinstance(group, click.Group) else {str(ctx.command.name): ctx.command}
+        options = {name: _options(command) for name, command in commands.items() if "config" in _options(command)}
+        shared: dict[str, Any] = {}
+        of_command: dict[str, Any] = {}
+        for key, value in table.items():
+            if key in options and isinstance(value, dict):
+                for inner, part in value.items():
+                    name, checked = self._checked(f"{key}.{inner}", part, [options[key]])
+                    if key == ctx.command.name:
+                        self._set(of_command, name, checked)
+                continue
+            if isinstance(value, dict) and key.replace("_", "-") not in _options(ctx.command):
+                problem = f"expected the name of a command, got another; {nearest(key, options)}"
+                raise self.error("[" + short(key) + "]", problem)
+            owners = [options[str(ctx.command.name)], *options.values()]
+            name, checked = self._checked(key, value, owners)
+            if name in {option.name for option in owners[0].values()}:
+                self._set(shared, name, checked)
+        return {**shared, **of_command}
 
-# ---------------------------------------------------------------- its options
+    def _set(self, values: dict[str, Any], name: str, value: Any) -> None:
+        if name in values:
+            problem = "expected one value, got two; remove one, also if it has another spelling"
+            raise self.error(name.replace("_", "-"), problem)
+        values[name] = value
 
+    def _checked(self, key: str, value: Any, owners: list[dict[str, click.Option]]) -> tuple[str, Any]:
+        """Return click's name of an option of a file, and its value, checked."""
+        option = self._option_of(key, owners)
+        types, words = _TYPES.get(option.type.name, _TEXT)
+        parts = value if isinstance(value, list) and (option.multiple or option.name in _LISTS) else [value]
+        if option.multiple:
+            words = f"{words}, or an array of them"
+        elif option.name in _LISTS:
+            words = f"{words}, or an array of them without commas"
+        commas = parts is value and not option.multiple and any("," in str(part) for part in parts)
+        if commas or any(type(part) not in types for part in parts):
+            raise self.error(key, f"expected {words}, got {short(repr(value))}; correct it, or pass --no-config")
+        if option.name in _LISTS:
+            return str(option.name), ",".join(parts)
+        return str(option.name), parts if option.multiple else value
 
-def _values(ctx: click.Context, path: str, table: _Table) -> dict[str, Any]:
-    """Return the values of a command's options by click's names; the whole file is checked."""
-    group = ctx.parent.command if ctx.parent is not None else None
-    commands = group.commands if isinstance(group, click.Group) else {str(ctx.command.name): ctx.command}
-    options = {name: _options(command) for name, command in commands.items() if "config" in _options(command)}
-    shared: dict[str, Any] = {}
-    of_command: dict[str, Any] = {}
-    for key, value in table.items():
-        if key in options and isinstance(value, dict):
-            for inner, part in value.items():
-                name, checked = _checked(ctx, path, f"{key}.{inner}", part, [options[key]])
-                if key == ctx.command.name:
-                    _set(ctx, path, of_command, name, checked)
-            continue
-        if isinstance(value, dict) and key.replace("_", "-") not in _options(ctx.command):
-            msg = f"{path}: [{short(key)}]: expected the name of a command, got another; {nearest(key, options)}"
-            raise click.UsageError(msg, ctx)
-        owners = [options[str(ctx.command.name)], *options.values()]
-        name, checked = _checked(ctx, path, key, value, owners)
-        if name in {option.name for option in owners[0].values()}:
-            _set(ctx, path, shared, name, checked)
-    return {**shared, **of_command}
-
-
-def _set(ctx: click.Context, path: str, values: dict[str, Any], name: str, value: Any) -> None:
-    if name in values:
-        option = name.replace("_", "-")
-        msg = f"{path}: {option}: expected one value, got two; remove one, also if it has another spelling"
-        raise click.UsageError(msg, ctx)
-    values[name] = value
-
-
-def _checked(
-    ctx: click.Context, path: str, key: str, value: Any, owners: list[dict[str, click.Option]]
-) -> tuple[str, Any]:
-    """Return click's name of an option of a file, and its value, checked."""
-    option = _option_of(ctx, path, key, owners)
-    types, words = _TYPES.get(option.type.name, _TEXT)
-    parts = value if isinstance(value, list) and (option.multiple or option.name in _LISTS) else [value]
-    if option.multiple:
-        words = f"{words}, or an array of them"
-    elif option.name in _LISTS:
-        words = f"{words}, or an array of them without commas"
-    commas = parts is value and not option.multiple and any("," in str(part) for part in parts)
-    if commas or any(type(part) not in types for part in parts):
-        msg = f"{path}: {key}: expected {words}, got {short(repr(value))}; correct it, or pass --no-config"
-        raise click.UsageError(msg, ctx)
-    if option.name in _LISTS:
-        return str(option.name), ",".join(parts)
-    return str(option.name), parts if option.multiple else value
-
-
-def _option_of(ctx: click.Context, path: str, key: str, owners: list[dict[str, click.Option]]) -> click.Option:
-    """Return the option that a key of a file names, if a file may name it."""
-    written = key.rpartition(".")[2].replace("_", "-")
-    option = next((options[written] for options in owners if written in options), None)
-    if option is None:
-        names = dict.fromkeys(name for options in owners for name, option in options.items() if _may_stand(option))
-        msg = f"{path}: {key}: expected the name of an option, got {quoted(short(written))}; {nearest(written, names)}"
-        raise click.UsageError(msg, ctx)
-    if not _may_stand(option):
-        msg = f"{path}: {key}: only the command line names files, hosts and engines, and opens pages; remove it here"
-        raise click.UsageError(msg, ctx)
-    return option
+    def _option_of(self, key: str, owners: list[dict[str, click.Option]]) -> click.Option:
+        """Return the option that a key of a file names, if a file may name it."""
+        written = key.rpartition(".")[2].replace("_", "-")
+        option = next((options[written] for options in owners if written in options), None)
+        if option is None:
+            names = dict.fromkeys(name for options in owners for name, option in options.items() if _may_stand(option))
+            problem = f"expected the name of an option, got {quoted(short(written))}; {nearest(written, names)}"
+            raise self.error(key, problem)
+        if not _may_stand(option):
+            problem = "only the command line names files, hosts and engines, and opens pages; remove it here"
+            raise self.error(key, problem)
+        return option
 
 
 def _may_stand(option: click.Option) -> bool:
