@@ -147,7 +147,7 @@ LAZY = {
     "pandas": lambda: values.frame_of([], "bin"),
     "jinja2": lambda: html._environment.__wrapped__(),
     "pyarrow": arrays.import_pyarrow,
-    "pyarrow of zstd": lambda: inspect_log._zstd(b""),
+    "pyarrow of zstd": lambda: inspect_log.Archive._decompressed(None, None),
     "matplotlib": canvas.matplotlib,
     "pyspark": lambda: spark._session(None).__enter__(),
     "duckdb": lambda: engine.load("duckdb", "to read files"),

@@ -12,8 +12,8 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -30,7 +30,6 @@ _IN_ALL: Final = 16
 _ZSTD: Final = 93
 _STORED_OR_DEFLATED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _HEADER: Final = 30  # bytes of a local header, before the name
-_STEP: Final = 1 << 20
 _DAMAGED: Final = "copy the log again: it is damaged or was cut off"
 
 
@@ -75,22 +74,22 @@ class Archive:
             raise FileError(self.path, f"{name} is encrypted", "write the log without a password")
         with reading(self.path, _DAMAGED, f"{name} cannot be read"):
             if info.compress_type in _STORED_OR_DEFLATED:
-                with self._archive.open(info) as member:
-                    return self._checked(info, member.read)
+                return self._archive.read(info)  # no more than it promises, with the checksum of the archive
             if info.compress_type == _ZSTD:
-                with open(original(self.path), "rb") as stream:
-                    return self._checked(info, _zstd(_compressed(stream, info)).read)
+                return self._decompressed(info)
         problem = f"{name} is compressed by method {info.compress_type}"
         raise FileError(self.path, problem, "compress the log with deflate or zstd")
 
-    def _checked(self, info: zipfile.ZipInfo, read: Callable[[int], bytes]) -> bytes:
-        """Return what a member holds: no more than it promises, with the checksum of the archive."""
-        parts, length = [], 0
-        while length <= info.file_size and (data := read(_STEP)):
-            parts.append(data)
-            length += len(data)
-        content = b"".join(parts)
-        if length != info.file_size or zlib.crc32(content) != info.CRC:
+    def _decompressed(self, info: zipfile.ZipInfo) -> bytes:
+        """Return what a member holds that is compressed by zstd, which Python reads from version 3.14 on."""
+        pa = load("pyarrow", "to read zstd")
+        with open(original(self.path), "rb") as stream:
+            stream.seek(info.header_offset)
+            lengths: tuple[int, int] = struct.unpack("<HH", stream.read(_HEADER)[26:])
+            stream.seek(sum(lengths), 1)
+            compressed = stream.read(info.compress_size)
+        content: bytes = pa.CompressedInputStream(pa.BufferReader(compressed), "zstd").read(info.file_size + 1)
+        if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
             problem = f"{info.filename} differs from its length or checksum in the archive"
             raise FileError(self.path, problem, _DAMAGED)
         return content
@@ -98,21 +97,6 @@ class Archive:
     def _too_large(self, what: str, size: int) -> FileError:
         problem = f"{what} takes {size / 1e9:,.1f} GB when it is decompressed"
         return FileError(self.path, problem, "set CALIBRANT_MAX_MEMORY to more, if you trust the file")
-
-
-def _compressed(stream: IO[bytes], info: zipfile.ZipInfo) -> bytes:
-    """Return the compressed bytes of a member."""
-    stream.seek(info.header_offset)
-    header = stream.read(_HEADER)
-    lengths: tuple[int, int] = struct.unpack("<HH", header[26:])
-    stream.seek(sum(lengths), 1)
-    return stream.read(info.compress_size)
-
-
-def _zstd(data: bytes) -> Any:
-    """Return a stream that decompresses; Python reads zstd from version 3.14 on, PyArrow in all versions."""
-    pa = load("pyarrow", "to read zstd")
-    return pa.CompressedInputStream(pa.BufferReader(data), "zstd")
 
 
 NAME: Final = "inspect"
