@@ -171,11 +171,6 @@ def original(path: str) -> str:
     return path if os.path.exists(path) else located(path)
 
 
-def point(path: str, copy: str) -> None:
-    """Have a copy stand for a file."""
-    _copies[path] = copy
-
-
 def stand_in(path: str, source: str, make: Callable[[], str | None]) -> None:
     """Have the copy that ``make`` writes stand for a file; None: the file stands for itself.
 
@@ -194,7 +189,7 @@ def stand_in(path: str, source: str, make: Callable[[], str | None]) -> None:
         _converted[path] = version, error
     else:
         if copy is not None:
-            point(path, copy)
+            _copies[path] = copy
 
 
 # ---------------------------------------------------------------- workbooks

@@ -7,10 +7,12 @@ import glob
 import gzip
 import os
 import secrets
+import shutil
 import stat
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -22,6 +24,7 @@ from calibrant.files.local import (
     first_line,
     is_remote,
     located,
+    new_copy,
     spool,
     temporary_folder,
 )
@@ -173,13 +176,18 @@ def open_bytes(path: str) -> Any:
     return gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb")
 
 
-def starts_with_mark(path: str) -> bool:
-    """Return whether a text begins with a byte-order mark; a file that cannot be read has none."""
-    try:
-        with open_bytes(path) as stream:
-            return bool(stream.read(3) == codecs.BOM_UTF8)
-    except (OSError, EOFError, zlib.error):
-        return False
+def without_mark(path: str) -> str | None:
+    """Return a copy of JSON without its byte-order mark, which DuckDB refuses; None where there is none.
+
+    What cannot be read has no copy: its reader says what is wrong.
+    """
+    with suppress(OSError, EOFError, zlib.error), open_bytes(path) as stream:
+        if stream.read(3) == codecs.BOM_UTF8:
+            copy = new_copy(".json" if located(path).lower().endswith((".json", ".json.gz")) else ".jsonl")
+            with open(copy, "xb") as target:
+                shutil.copyfileobj(stream, target, 1 << 20)
+            return copy
+    return None
 
 
 def bounded_lines(stream: Any) -> Iterator[str]:

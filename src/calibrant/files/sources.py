@@ -142,7 +142,7 @@ def open_sources(
     if kind == "npy":
         return _open_arrays(paths, options, targets_file, keep_going)
     if kind == "json":
-        read_logs(paths, engines.check)
+        engines.lengths = read_logs(paths, engines.check)
         options = with_defaults(paths, options)
     sources: list[Source] = []
     errors: list[FileError] = []
