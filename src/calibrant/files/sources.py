@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, quoted
-from calibrant.files import arrays, cells
 from calibrant.files.arrays import (
     StoredArray,
     array_names,
+    array_pieces,
     first_rows,
     open_npy,
     open_npz,
+    table_pieces,
 )
 from calibrant.files.choices import first_keys
 from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
@@ -73,7 +74,7 @@ def _from_table(table: Table, selection: Selection) -> Source:
         path=table.path,
         selection=selection,
         dtype=np.result_type(*(wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes)),
-        pieces=lambda asked: cells.pieces(table, replace(asked, percent=False) if fractions else asked),
+        pieces=lambda asked: table_pieces(table, replace(asked, percent=False) if fractions else asked),
         rows=table.rows,
         row_of=table.row_of,
     )
@@ -89,7 +90,7 @@ def _from_arrays(path: str, selection: Selection, stored: Mapping[str, StoredArr
         path=path,
         selection=selection,
         dtype=np.result_type(*dtypes),
-        pieces=lambda asked: arrays.pieces(path, stored, asked, firsts, n),
+        pieces=lambda asked: array_pieces(path, stored, asked, firsts, n),
         rows=n,
     )
 
