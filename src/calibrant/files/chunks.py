@@ -17,10 +17,10 @@ from typing import Any, Final, Generic, TypeVar, cast
 import numpy as np
 
 from calibrant.errors import FileError, quoted
-from calibrant.files.choices import QUESTION
 from calibrant.files.columns import Options, Selection
 from calibrant.files.engine import Engines
 from calibrant.files.local import located
+from calibrant.files.log_rows import QUESTION
 from calibrant.files.logs import name_questions
 from calibrant.files.sketches import MOST_CURVES
 from calibrant.files.sources import Opened, Source

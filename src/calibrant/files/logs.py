@@ -13,9 +13,12 @@ from itertools import chain
 from typing import Final
 
 from calibrant.errors import FileError, FileFault, quoted
-from calibrant.files.choices import (
+from calibrant.files.columns import Options, Selection, listed
+from calibrant.files.local import conversion_error, new_copy, original, stand_in
+from calibrant.files.log_rows import (
     NORMALISATIONS,
     QUESTION,
+    InspectLog,
     Protocol,
     Row,
     choices_rows,
@@ -25,10 +28,8 @@ from calibrant.files.choices import (
     harness_rows,
     is_choices,
     is_harness,
+    is_inspect,
 )
-from calibrant.files.columns import Options, Selection, listed
-from calibrant.files.inspect_log import InspectLog, is_inspect
-from calibrant.files.local import conversion_error, new_copy, original, stand_in
 from calibrant.files.paths import kind_of, without_mark
 
 #: How many tasks, models and other facts of logs are listed.

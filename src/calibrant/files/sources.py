@@ -20,11 +20,11 @@ from calibrant.files.arrays import (
     open_npz,
     table_pieces,
 )
-from calibrant.files.choices import first_keys
 from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.likely import FEW, ROWS, cluster_hint, look, look_at, parts_of_ids
-from calibrant.files.local import are_fractions, convert, is_workbook, located
+from calibrant.files.local import are_fractions, convert, located
+from calibrant.files.log_rows import dotted, first_object
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of
 from calibrant.files.predictions import Omitted
@@ -69,7 +69,7 @@ def _from_table(table: Table, selection: Selection) -> Source:
     wide = np.dtype(np.float64)
     dtypes = [table.dtype_of(name) for name in selection.probs]
     stored = [name for name in selection.probs if name in table.columns]
-    fractions = selection.percent and is_workbook(table.path) and are_fractions(table.path, table.columns, stored)
+    fractions = selection.percent and are_fractions(table.path, table.columns, stored)
     return Source(
         path=table.path,
         selection=selection,
@@ -318,8 +318,7 @@ def column_names(path: str) -> tuple[str, ...]:
         Whatever the reader of a damaged file raises.
     """
     kind = kind_of(path)
-    if is_workbook(path):
-        convert(path)
+    convert(path)
     if kind in ("parquet", "arrow"):
         return table_of(path, kind, None).columns
     if kind == "npz":
@@ -328,7 +327,7 @@ def column_names(path: str) -> tuple[str, ...]:
         return header(path)
     if kind != "json":
         return ()
-    return log_columns(path) or first_keys(path)
+    return log_columns(path) or tuple(dotted(first_object(path)))
 
 
 def _repeated_columns(path: str, taken: Collection[str | None]) -> tuple[tuple[str, ...], ...]:
