@@ -296,8 +296,8 @@ def with_years(opened: Opened, engines: Engines) -> Opened:
         if pooled is not None:
             together = f"{min(map(min, years.values()))} to {max(map(max, years.values()))} together"
             caution = f"--by {quoted(name)} puts {together}; add --by {quoted(year)} for groups of each year"
-            described = {**opened.described, "groups": f"{first.sources()['groups']} ({together})"}
-            return replace(opened, described=described, cautions=(caution,))
+            notes = {**opened.notes, "groups": f"{first.sources()['groups']} ({together})"}
+            return replace(opened, notes=notes, cautions=(caution,))
     return opened
 
 
@@ -327,10 +327,7 @@ def with_questions(opened: Opened, options: Options, check: Callable[[], None], 
             for words in _column(source, QUESTION, check):
                 names.update(words.names.tolist())
                 rows += len(words)
-    if len(names) >= rows:
-        return opened
-    first = replace(opened.first, clusters=(QUESTION,))
-    return replace(opened, first=first, described={**opened.described, "clusters": QUESTION})
+    return opened if len(names) >= rows else replace(opened, first=replace(opened.first, clusters=(QUESTION,)))
 
 
 def with_cuts(opened: Opened, options: Options, check: Callable[[], None], keep_going: bool) -> Opened:
@@ -351,10 +348,7 @@ def with_cuts(opened: Opened, options: Options, check: Callable[[], None], keep_
                     if not values.numbers:
                         break
     cuts = {name: cut for name, values in columns.items() if (cut := values.cuts()) is not None}
-    if not cuts:
-        return opened
-    first = replace(first, cuts=cuts)
-    return replace(opened, first=first, described={**opened.described, "groups": first.sources()["groups"]})
+    return replace(opened, first=replace(first, cuts=cuts))
 
 
 def _column(source: Source, name: str, check: Callable[[], None]) -> Iterator[Words]:

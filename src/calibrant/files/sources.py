@@ -103,7 +103,7 @@ class Opened:
     """Files of one kind with the same columns, and those that were left out.
 
     ``paths`` are all files, ``sources`` those that are read, in the order of their rows; ``first`` is what is read of
-    each of them, with the classes in the order of the first file's columns; ``described`` says it for people, and
+    each of them, with the classes in the order of the first file's columns; ``notes`` say more of it, by argument, and
     ``cautions`` what in it may be a mistake. ``repeated`` are columns of the first one that name things with several
     rows each, alone or together.
     """
@@ -111,11 +111,16 @@ class Opened:
     paths: list[str]
     sources: list[Source]
     first: Selection
-    described: dict[str, str]
+    notes: Mapping[str, str]
     omitted: list[Omitted]
     where: str | None = None
     cautions: tuple[str, ...] = ()
     repeated: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def described(self) -> dict[str, str]:
+        """What is read as what, in words."""
+        return {**self.first.sources(), **self.notes}
 
     @property
     def rows(self) -> int | None:
@@ -166,14 +171,12 @@ def open_sources(
         raise errors[0]
     omitted = [Omitted(error.path, error.problem) for error in errors]
     first = sources[0].selection
-    described = first.sources()
-    if made := protocol([source.path for source in sources], first):
-        described["protocol"] = made
+    made = protocol([source.path for source in sources], first)
     return Opened(
         paths=paths,
         sources=sources,
         first=first,
-        described=described,
+        notes={"protocol": made} if made else {},
         omitted=omitted,
         where=options.where,
         repeated=_repeated_columns(sources[0].path, {*first.probs, *first.targets, *first.keys, first.weights}),
@@ -243,8 +246,8 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     if first != len(targets):
         problem = f"has {len(targets):,} rows, the probabilities {first:,}"
         raise FileError(targets_path, problem, "give the targets of just these rows")
-    described = {"probs": ", ".join(paths) + " in per cent" * options.percent, "targets": targets_path}
-    return Opened(paths=paths, sources=sources, first=selection, described=described, omitted=[])
+    notes = {"probs": ", ".join(paths) + " in per cent" * options.percent, "targets": targets_path}
+    return Opened(paths=paths, sources=sources, first=selection, notes=notes, omitted=[])
 
 
 def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
