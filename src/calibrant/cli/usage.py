@@ -320,6 +320,6 @@ def _value_of(name: str, typed: Sequence[str]) -> str:
 
 
 def _looks_like_file(name: str) -> bool:
-    from calibrant.files.paths import KINDS
+    from calibrant.files.paths import ending_of
 
-    return os.path.exists(name) or glob.has_magic(name) or name.lower().endswith(tuple(KINDS))
+    return os.path.exists(name) or glob.has_magic(name) or bool(ending_of(name))

@@ -15,7 +15,7 @@ from calibrant.clusters import SEPARATOR
 from calibrant.errors import FileError, InputError, quoted
 from calibrant.errors.faults import Fault, ModelFacts
 from calibrant.errors.wording import reword
-from calibrant.files.paths import KINDS
+from calibrant.files.paths import ending_of
 from calibrant.inputs.groups import group_name
 from calibrant.sketch import CalibrationSketch
 
@@ -289,8 +289,7 @@ def model_names(models: Sequence[str]) -> list[str]:
     names = []
     for path in models:
         name = os.path.basename(path)
-        ending = max((ending for ending in KINDS if name.lower().endswith(ending)), key=len, default="")
-        names.append(name[: len(name) - len(ending)] or path)
+        names.append(name[: len(name) - len(ending_of(name))] or path)
     return names if len(set(names)) == len(names) else list(models)
 
 
