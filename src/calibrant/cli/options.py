@@ -17,14 +17,13 @@ from click.core import ParameterSource
 
 from calibrant.cli import console
 from calibrant.cli.conditions import Condition
-from calibrant.cli.usage import FAULTS, Wanted
+from calibrant.cli.usage import FAULTS, Configured, Wanted
 from calibrant.errors import nearest, quoted
 from calibrant.files.columns import Options
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from calibrant.cli.configuration import Configured
     from calibrant.inputs.predictions import Notion
     from calibrant.results import Bands
 
