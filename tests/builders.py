@@ -1,10 +1,10 @@
 """What tests of several files make of rows."""
 
-from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
-from calibrant.measures.differences.clustered import ClusterModel
+from calibrant.measures.binned.binned import uniform_bin_of
+from calibrant.measures.binned.clustered import ClusterBins
+from calibrant.measures.differences.paired import ClusterModel
 from calibrant.measures.event import Event
-from calibrant.measures.means.intervals import mean_score_influence, score_influence
-from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.means.means import PredictionMeans, mean_score_influence, score_influence
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 
@@ -16,7 +16,7 @@ def clustered_of(table, buckets):
 
 def uniform_sums(rows, n_bins=15):
     """The equal-width bins of rows in clusters."""
-    return ClusterBins.of(rows, coarse_bins(rows, n_bins))
+    return ClusterBins.of(rows, uniform_bin_of(rows.fine.table, n_bins))
 
 
 def mean_interval(value, variance, total, level):

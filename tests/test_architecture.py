@@ -101,7 +101,11 @@ def test_modules_import_in_no_circle() -> None:
         (("inputs", "scores"), "def f():\n    from calibrant import results", "inputs.scores imports results, which"),
         (("report", "report"), "import calibrant", "from the package itself"),
         (("report", "report"), "def f():\n    from calibrant.plot import groups", None),
-        (("results", "plain"), "def f():\n    from calibrant.plot import groups", "results.plain imports plot, which"),
+        (
+            ("results", "values"),
+            "def f():\n    from calibrant.plot import groups",
+            "results.values imports plot, which",
+        ),
         (("cli", "commands"), "from calibrant import __version__", None),
         (("cli", "commands"), "from calibrant import evaluate", "from the package itself"),
         (("table", "grid"), "from .. import report", "table.grid imports report, which is not in a layer below"),

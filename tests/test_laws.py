@@ -609,7 +609,7 @@ def min_max_fit(rates, weights):
 
 def fitted(table):
     """The public decomposition knows only sums of the fit; the blocks themselves are the estimator's."""
-    fit = isotonic_fit(table)
+    fit = isotonic_fit(table.counts, table.positives)
     ends = np.append(fit.starts[1:], len(table))
     return np.repeat(fit.values, ends - fit.starts), fit
 

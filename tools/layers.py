@@ -20,13 +20,13 @@ import shown  # noqa: E402
 
 #: The packages of each layer, the lowest layer first, and what they hold. A package imports only from layers below.
 LAYERS = (
-    {"runtime": "values computed once, names imported at their first use, the process and its streams, progress"},
+    {"runtime": "frozen dataclasses, values computed once, names imported late, the process and its streams, progress"},
     {"errors": "the one family of errors: faults and facts as values, the likely mistakes, the sentences for them"},
     {"kernels": "loops over rows and tables: readable in NumPy, compiled for large inputs, as torch operations"},
     {"inputs": "the boundary: arrays, predictions, weights, groups, the evaluated event, memory limits"},
     {
         "table": "`ReliabilityTable`: sorted, free of ties, additive; its Arrow form, its units, the grid",
-        "results": "the frozen values that functions return, as JSON and in files; what a picture needs of a report",
+        "results": "the frozen values that functions return, as JSON and in files",
     },
     {"clusters": "cluster labels as hashes, additive sums over buckets of clusters"},
     {

@@ -269,10 +269,9 @@ def _of_table(p: Float64s, q: Float64s) -> dict[str, float]:
     """Return the intercept at slope 1 and the slope of the log-odds line, AUROC and ICI, with the rates as outcomes."""
     from calibrant import ReliabilityTable
     from calibrant.measures.event import Event
-    from calibrant.measures.line.intervals import CERTAIN
-    from calibrant.measures.line.line import cox_fit, in_the_large
+    from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large
     from calibrant.measures.loess.ici import ICI
-    from calibrant.measures.ranking.ranking import Placements
+    from calibrant.measures.ranking.auroc import Placements
 
     distinct, first = np.unique(p, return_index=True)
     counts, positives = np.diff(np.append(first, len(p))).astype(float), np.add.reduceat(q, first)

@@ -28,15 +28,14 @@ from calibrant.inputs.predictions import as_predictions
 from calibrant.inputs.scores import event_row_scores
 from calibrant.inputs.weights import deciding_rows
 from calibrant.measures import MEASURES, Event, Inference, Unavailable
+from calibrant.measures.arguments import ClassHistograms
 from calibrant.measures.binned import binned
+from calibrant.measures.binned.binned import quantile_bins
 from calibrant.measures.binned.classwise import CLASSWISE_ECE
-from calibrant.measures.binned.histograms import ClassHistograms
-from calibrant.measures.binned.parts import quantile_bins, uniform_bins, uniform_sums
-from calibrant.measures.class_inference import ClassBins
-from calibrant.measures.estimates import estimate
+from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
+from calibrant.measures.estimates import ClassBins, estimate
 from calibrant.measures.event import Classes
-from calibrant.measures.means.intervals import surprises
-from calibrant.measures.means.means import PredictionMeans, heavy
+from calibrant.measures.means.means import PredictionMeans, heavy, surprises
 from calibrant.results import Estimate
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.class_rows import ClassRows
@@ -160,9 +159,9 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
         else event.of(uniform_sums).moments.index[event.of(uniform_sums).held]
     )
     of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if len(held) else {}
-    of_held["ace"] = of_bins(law, event.of(quantile_bins))
+    of_held["ace"] = of_bins(law, quantile_bins(event.table, event.n_bins))
     few = bool(event.design.sample.flag or heavy_weights(rows.weights))
-    lost = bool(surprises(event))
+    lost = bool(surprises(event.design.cells))
     p_value = math.nan if part.only else inference.test.p_value
     for level in LEVELS:
         at_level = inference.at(level)

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from calibrant.cli import spark
 from calibrant.errors import MissingDependencyError, exceptions
 from calibrant.errors.exceptions import install_command
-from calibrant.files import engine, inspect_log
+from calibrant.files import engine, log_rows
 from calibrant.inputs import arrays
 from calibrant.plot import canvas
 from calibrant.render import html
@@ -147,7 +147,7 @@ LAZY = {
     "pandas": lambda: values.frame_of([], "bin"),
     "jinja2": lambda: html._environment.__wrapped__(),
     "pyarrow": arrays.import_pyarrow,
-    "pyarrow of zstd": lambda: inspect_log._zstd(b""),
+    "pyarrow of zstd": lambda: log_rows.Archive._decompressed(None, None),
     "matplotlib": canvas.matplotlib,
     "pyspark": lambda: spark._session(None).__enter__(),
     "duckdb": lambda: engine.load("duckdb", "to read files"),

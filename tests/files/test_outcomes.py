@@ -20,6 +20,7 @@ import pytest
 import calibrant
 from calibrant import files
 from calibrant.errors import FileError, InputError
+from calibrant.files.hints import unusable_values
 from calibrant.frames import sketch
 from tests.cli.test_cli_usage import FAST, run
 from tests.files.test_files import TABULAR, write
@@ -452,7 +453,7 @@ def test_values_of_a_damaged_archive_are_not_counted(tmp_path):
     content[2_000_000] ^= 1
     path.write_bytes(content)
     with pytest.raises(FileError, match="Bad CRC"):
-        files.unusable_values([str(path)], asked({"score": "p", "outcome": "y"}), logits=False)
+        unusable_values([str(path)], asked({"score": "p", "outcome": "y"}), logits=False)
 
 
 def test_logits_and_per_cents_have_limits_of_their_own(tmp_path):

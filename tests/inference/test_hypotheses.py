@@ -19,8 +19,9 @@ from scipy import integrate, optimize, stats
 from calibrant import ReliabilityTable
 from calibrant.errors import InputError
 from calibrant.inference.hosmer_lemeshow import hosmer_lemeshow_test
-from calibrant.inference.hypotheses import brownian_range_sf, cox_test, ks_test, kuiper_test, spiegelhalter_test
+from calibrant.inference.hypotheses import cox_test, ks_test, kuiper_test, spiegelhalter_test
 from calibrant.inference.t_cal import t_cal_test
+from calibrant.measures.cumulative.kuiper import brownian_range_sf
 from calibrant.measures.line.line import cox_fit, log_odds
 
 CLOSE = 1e-11

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable
-from calibrant.measures.cumulative.intervals import RANGE_MEAN, brownian_range_quantile, brownian_range_sf
+from calibrant.measures.cumulative.kuiper import RANGE, brownian_range_sf
 from tests.examples_of import at_most
 
 CLOSE = 1e-12
@@ -101,11 +101,11 @@ def test_kuipers_law_is_that_of_the_range_of_brownian_motion() -> None:
     assert estimate.details["standardised"] == pytest.approx(estimate.value / deviation)
     assert estimate.p_value == pytest.approx(brownian_range_sf(estimate.value / deviation))
     assert estimate.floor is not None
-    assert estimate.floor.mean == pytest.approx(RANGE_MEAN * deviation)
-    assert brownian_range_sf(brownian_range_quantile(0.95)) == pytest.approx(0.05, abs=1e-8)
+    assert estimate.floor.mean == pytest.approx(RANGE.mean * deviation)
+    assert brownian_range_sf(RANGE.quantile(0.95)) == pytest.approx(0.05, abs=1e-8)
     x = np.linspace(0, 12, 12_001)
     tail = [brownian_range_sf(float(value)) for value in x]
-    assert np.trapezoid(tail, x) == pytest.approx(RANGE_MEAN, rel=1e-4)  # the mean is the integral of the tail
+    assert np.trapezoid(tail, x) == pytest.approx(RANGE.mean, rel=1e-4)  # the mean is the integral of the tail
 
 
 @pytest.mark.slow

@@ -11,10 +11,10 @@ from scipy.stats import binom
 import calibrant
 from calibrant.clusters import BucketSums, as_clusters
 from calibrant.measures.binned import clustered as bins
-from calibrant.measures.binned.clustered import coarse_bins
+from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.intervals import absolute_interval
-from calibrant.measures.line.intervals import line_by_cluster as log_odds_line
-from calibrant.measures.means.intervals import gap_variance
+from calibrant.measures.line.line import line_by_cluster as log_odds_line
+from calibrant.measures.means.means import gap_variance
 from calibrant.results import Code
 from calibrant.statistics import cluster_sums as sums
 from calibrant.statistics.cells import Cells
@@ -337,7 +337,7 @@ def test_few_false_proofs_where_the_tolerance_is_the_true_ece(clusters):
     wrong, rng = 0, np.random.default_rng(2)
     for _ in range(n):
         rows = in_buckets(*intercepts(rng, np.full(clusters, 40), shift))
-        found = bins.ClusterBins.of(rows, coarse_bins(rows, 15))
+        found = bins.ClusterBins.of(rows, uniform_bin_of(rows.fine.table, 15))
         value, gap = (float(np.sum(x)) / rows.total for x in (abs(found.moments.gap_sums), found.moments.gap_sums))
         _, high = absolute_interval(found, value, level, rejected=True)
         low_gap, high_gap = mean_interval(gap, gap_variance(rows), 1.0, level)

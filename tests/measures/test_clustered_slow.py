@@ -16,27 +16,26 @@ from scipy.special import expit, logit
 from scipy.stats import binom
 
 from calibrant.clusters import CLASS_CELLS, BucketSums, as_clusters
-from calibrant.inference import clustered_tests
+from calibrant.inference.hypotheses import cox_by_cluster, spiegelhalter_by_cluster
 from calibrant.inputs.scores import event_row_scores
-from calibrant.measures import class_inference as classwise
 from calibrant.measures.binned import intervals
-from calibrant.measures.binned.null import absolute_law
-from calibrant.measures.class_inference import ClassBins
-from calibrant.measures.cumulative import intervals as cumulative
-from calibrant.measures.differences import clustered as pairs
+from calibrant.measures.binned.binned import absolute_error, root_square_error
+from calibrant.measures.binned.intervals import absolute_law
+from calibrant.measures.cumulative import ks as cumulative
 from calibrant.measures.differences import pair as differences
+from calibrant.measures.differences import paired as pairs
+from calibrant.measures.estimates import ClusterClassBins
 from calibrant.measures.gap import mean_gap_law
-from calibrant.measures.isotonic import intervals as corp
-from calibrant.measures.line.intervals import Line
-from calibrant.measures.line.intervals import line_by_cluster as log_odds_line
-from calibrant.measures.means.intervals import accuracy_interval, gap_variance
-from calibrant.measures.means.means import PredictionMeans
-from calibrant.measures.simulated import ClusterNull, GapSums
+from calibrant.measures.isotonic import isotonic as corp
+from calibrant.measures.line.line import Line
+from calibrant.measures.line.line import line_by_cluster as log_odds_line
+from calibrant.measures.means.means import PredictionMeans, accuracy_interval, gap_variance
+from calibrant.measures.simulated import ClusterNull, GapSums, null_smooth
 from calibrant.measures.smooth import intervals as smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered
+from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
@@ -108,8 +107,8 @@ def judged(rows, resampling, *, slow):
     def statistics(draws):
         return np.stack(
             [
-                found.absolute(draws.uniform_gaps),
-                found.root_square(draws.uniform_gaps),
+                absolute_error(draws.uniform_gaps, rows.total),
+                root_square_error(draws.uniform_gaps, found.moments.counts, rows.total),
                 draws.cumulative(),
                 verdict.statistic(draws),
             ],
@@ -123,8 +122,8 @@ def judged(rows, resampling, *, slow):
         "gap": mean_gap_law(rows, gap, level).p_value,
         "ece, closed form": absolute_law(found, level, observed[0]).p_value,
         "verdict, closed form": verdict.result(law.observed, None).p_value,
-        "cox": clustered_tests.cox_test(rows)[2],
-        "spiegelhalter": clustered_tests.spiegelhalter(rows)[1],
+        "cox": cox_by_cluster(rows)[2],
+        "spiegelhalter": spiegelhalter_by_cluster(rows)[1],
     }
     means_of, line = PredictionMeans.of_table(rows.fine.table, right=False), Line.of(*log_odds_line(rows), level)
     tail = resampling.tail
@@ -140,21 +139,19 @@ def judged(rows, resampling, *, slow):
     if slow:
         table = rows.fine.table
         value = smooth_error(table.scores, table.residuals, table.total).value
-        null = law.null_smooth(value)
+        null = null_smooth(law, value)
         at_value = law.replicates(lambda draws: null(draws.cell_gaps)[1], resampling)
-        p["smece"] = p_value(at_value, null.threshold)
+        p["smece"] = p_value(at_value, null(rows.cells.gap_sums[None])[1][0])
         ends["smece"] = smooth.interval(rows, value, level, rejected=p["smece"] <= tail)
-        fit, base = corp.in_sample(rows.fine)
-        parts = [
-            corp.difference(rows.fine, rows.fine.counts, rows.fine.positives, first, fit).value
-            for first in (rows.fine.scores, base)
-        ]
+        fine = Independent(rows.fine)
+        masses, fit, base = corp.in_sample(fine)
+        parts = [corp.difference(fine, masses, first, fit).value for first in (rows.fine.scores, base)]
         factors = law.refinement(resampling) * law.replicates(GapSums.miscalibrations, resampling)
         p["miscalibration"] = p_value(factors, parts[0])
-        forecasts, rejected = corp.ClusterForecasts(rows, resampling), p["miscalibration"] <= tail
+        rejected = p["miscalibration"] <= tail
         sd = float(factors.std())
-        ends["miscalibration"] = corp.miscalibration_interval(forecasts, parts[0], sd, level, rejected=rejected)
-        ends["discrimination"] = corp.discrimination_interval(forecasts, parts[1], level)
+        ends["miscalibration"] = corp.miscalibration_interval(rows, parts[0], sd, resampling, rejected=rejected)
+        ends["discrimination"] = corp.discrimination_interval(rows, parts[1], resampling)
     return p, ends
 
 
@@ -250,7 +247,7 @@ def compared():
             found = {
                 "square": differences.square_difference(both, LEVEL),
                 "ece": differences.absolute_difference(both, LEVEL),
-                "brier": differences.brier_difference(both, LEVEL),
+                "brier": differences.mean_difference(both, LEVEL, mean="brier"),
                 "accuracy": differences.accuracy_difference(both, LEVEL),
             }
             for name, one in found.items():
@@ -295,11 +292,11 @@ def test_the_classwise_error_is_covered_and_its_test_keeps_its_size(scale):
             BucketSums.of(as_clusters(labels, len(y)), p, (y == k).astype(np.uint8), cells=CLASS_CELLS)
             for k, p in enumerate(np.ascontiguousarray(probs.T))
         ]
-        found = classwise.class_bins(ClassBins(histograms=sums, effective_n=len(y)), parts)
+        found = ClusterClassBins(histograms=sums, effective_n=len(y), buckets=parts)
         value, resampling = float(np.abs(sums[1] - sums[2]).sum()) / probs.size, Resampling.of(LEVEL, DRAWS, i)
-        p = classwise.law(found, value, resampling).p_value
+        p = found.law(value, resampling).p_value
         rejected += p <= 0.05
-        low, high, _ = classwise.interval(found, value, resampling, rejected=p <= resampling.tail)
+        low, high, _ = found.interval(value, resampling, rejected=p <= resampling.tail)
         covered += low <= truth <= high
     assert covered >= binom.ppf(CHANCE, 150, 0.95)
     if scale == 1:

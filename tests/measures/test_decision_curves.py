@@ -17,11 +17,13 @@ from calibrant import CalibrationSketch, MurphyCurve, NetBenefit, ReliabilityTab
 from calibrant.clusters import BucketSums, as_clusters
 from calibrant.errors import InputError
 from calibrant.measures import Event
-from calibrant.measures.cumulative.cumulative import kuiper_error
-from calibrant.measures.decisions.decision_curve import decision_curve_of
-from calibrant.measures.decisions.decisions import Treated
-from calibrant.measures.decisions.intervals import clustered_interval as net_benefit_interval
-from calibrant.measures.decisions.intervals import treated_of_buckets
+from calibrant.measures.cumulative.kuiper import kuiper_error
+from calibrant.measures.decisions.decision_curve import (
+    Treated,
+    decision_curve_of,
+    net_benefit_interval_by_cluster,
+    treated_of_buckets,
+)
 from tests.builders import clustered_of
 
 #: Sums of at most 1,000 numbers of at most 99 (the odds at t = .99) in another order, divided by their number.
@@ -380,7 +382,7 @@ def test_coverage_by_cluster(n_clusters: int, size: int, spread: float) -> None:
         table = ReliabilityTable.from_scores(scores, outcomes.astype(int))
         buckets = BucketSums.of(as_clusters(labels, len(labels)), scores, outcomes)
         treated = Treated.of(table, places, closed=True)
-        lows, highs = net_benefit_interval(clustered_of(table, buckets), treated, 0.95)
+        lows, highs = net_benefit_interval_by_cluster(clustered_of(table, buckets), treated, 0.95)
         held += np.isfinite(lows)
         hits += (lows <= truth) & (truth <= highs)
     often = held >= 225

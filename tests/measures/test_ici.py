@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import calibrant
 from calibrant import ReliabilityTable
 from calibrant.errors import InputError
-from calibrant.measures.loess.intervals import loess
 from calibrant.measures.loess.loess import Loess, Quantiles
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.intervals import thinned
@@ -96,7 +95,7 @@ def test_lines_fitted_one_by_one(rows, span):
     p = p / 20
     table = ReliabilityTable.from_scores(p, y, weights=w)
     cells = Cells.from_table(table)
-    found = Loess.of(table, span)
+    found = Loess.of(Cells(table), span)
     at, curve = by_lines(p, y, w, span)
     _, first = np.unique(at, return_index=True)
     gaps = found.at_scores(found.gaps(cells.gap_sums))
@@ -158,7 +157,7 @@ def test_more_scores_than_cells_are_fitted_in_cells():
         "fitted_cells": len(Cells.from_table(report_table(p, y))),
     }
     table = report_table(p, y)
-    full = Loess.of(table)
+    full = Loess.of(Cells(table))
     gaps = full.absolute_gaps(table.scores * table.counts - table.positives)
     # A cell is at most 1 / 1,304 wide and the mean score stands for its rows: the lines move by less than 1e-5.
     assert report["ici"].value == pytest.approx(gaps.mean(), abs=1e-5)
@@ -189,8 +188,8 @@ def test_the_floor_is_the_closed_mean():
     p, y = drawn(6, 500, 2)
     estimate = calibrant.evaluate(p, y, measures=["ici"], n_resamples=2_000)["ici"]
     cells = Cells.from_table(report_table(p, y))
-    deviations = np.sqrt(cells.of(loess).squares @ cells.null_variances)
-    closed = math.sqrt(2 / math.pi) * float(cells.of(loess).shares @ deviations)
+    deviations = np.sqrt(cells.of(Loess.of).squares @ cells.null_variances)
+    closed = math.sqrt(2 / math.pi) * float(cells.of(Loess.of).shares @ deviations)
     assert estimate.floor.mean == pytest.approx(closed, rel=0.05)  # 4 standard errors of 2,000 draws of this spread
 
 
@@ -198,7 +197,7 @@ def test_the_interval_written_out():
     p, y = drawn(7, 400, 2)
     estimate = calibrant.evaluate(p, y, measures=["ici"], n_resamples=200)["ici"]
     cells, z, n = Cells.from_table(report_table(p, y)), normal_quantile(0.95), len(p)
-    S = cells.of(loess).weights * cells.counts  # the curve from the rates
+    S = cells.of(Loess.of).weights * cells.counts  # the curve from the rates
     rates, scores, share = cells.positives / cells.counts, cells.scores, cells.counts / n
     G = S @ (scores - rates)
     residuals = cells.gap_sums
@@ -215,7 +214,7 @@ def test_the_interval_written_out():
 
     value = float(share @ np.abs(G))
     low = float(share @ (tau * g)) - z * sd(slope)
-    assert len(cells.of(loess).anchors) == len(cells)
+    assert len(cells.of(Loess.of).anchors) == len(cells)
     assert estimate.value == pytest.approx(value, abs=EXACT)
     assert estimate.p_value <= 0.025
     assert estimate.low == pytest.approx(low, abs=EXACT)
@@ -270,7 +269,7 @@ def test_the_curve_and_its_bands():
     p, y = drawn(11, 400, 2)
     curve = calibrant.evaluate(p, y, profile="clinical", n_resamples=50).curves["loess"]
     cells, z = Cells.from_table(report_table(p, y)), normal_quantile(0.95)
-    weights = cells.of(loess).weights
+    weights = cells.of(Loess.of).weights
     rates = weights @ cells.positives
     places = np.searchsorted(cells.scores, curve.scores)
     inside = np.clip(rates, 0, 1)

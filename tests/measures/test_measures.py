@@ -20,6 +20,7 @@ from calibrant import CalibrationSketch, ReliabilityTable, evaluate
 from calibrant.errors import InputError
 from calibrant.measures import MEASURES, Event, Inference, Interval, Measure, Null, Unavailable
 from calibrant.measures.listed import BY_NAME, compared, of_profile, selected
+from calibrant.measures.measure import descriptions_of
 from calibrant.measures.profiles import ALL, CLINICAL, PROFILES, STANDARD
 from calibrant.results import Description, Estimate
 
@@ -148,7 +149,7 @@ def test_it_describes_itself(measure: Measure) -> None:
     assert measure.label
     assert measure.meaning.endswith(".")
     assert measure.profiles <= set(PROFILES)
-    assert isinstance(measure.description, Description)
+    assert isinstance(descriptions_of([measure])[measure.name], Description)
     for part in (measure.bound, measure.interval, measure.null, measure.over_classes, measure.difference):
         assert not isinstance(part, Unavailable) or part.reason
 

@@ -20,9 +20,9 @@ from scipy.special import beta, expit, ndtri
 
 import calibrant
 from calibrant.errors import InputError
-from calibrant.measures.smooth import cosines
+from calibrant.measures.smooth import smooth as cosines
 from calibrant.measures.smooth.mesh import mesh_smooth_error
-from calibrant.statistics.roots import root
+from calibrant.statistics.intervals import root
 
 #: Values alone: intervals and noise floors have tests of their own.
 evaluate = functools.partial(calibrant.evaluate, level=None)

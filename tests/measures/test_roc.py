@@ -17,9 +17,8 @@ import calibrant
 from calibrant.errors import InputError
 from calibrant.measures.ranking.auroc import area_influence
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.intervals import linked_interval
+from calibrant.statistics.intervals import Variance, linked_interval
 from calibrant.statistics.resampling import normal_quantile
-from calibrant.statistics.variance import Variance
 
 EXACT = 1e-12
 

@@ -219,7 +219,7 @@ def test_every_path_is_within_its_bound(path, how, monkeypatch):
         monkeypatch.setattr(smooth, name, value)
     p, residuals, total = rows(60, 8, how)
     for s in (2e-3, 0.02, 0.1):  # the local path reflects once, which up to s = .14 is all that comes back
-        found = smooth.smooth_error_at(p, residuals, total, s)
+        found = smooth.smooth_error(p, residuals, total, s)
         assert found.error_bound < CERTIFIED
         assert abs(found.value - oracle(p, residuals, total, s)) <= found.error_bound + ORACLE
     certify(p, residuals, total)
@@ -234,7 +234,7 @@ def test_moments_are_taken_to_the_fifth(cells, monkeypatch):
         monkeypatch.setattr(smooth, name, value)
     s = 6.26 / cells
     p, residuals = (np.array([0.999, 17.001]) + cells // 3) / cells, np.array([1.0, -1.0])
-    found = smooth.smooth_error_at(p, residuals, 2.0, s)
+    found = smooth.smooth_error(p, residuals, 2.0, s)
     assert abs(found.value - oracle(p, residuals, 2.0, s)) <= min(1e-8, found.error_bound)
 
 
@@ -245,7 +245,7 @@ def test_the_paths_are_taken():
     distinct, place = np.unique(p, return_inverse=True)
     pooled = np.bincount(place, residuals)
     for s in (0.01, 0.05):
-        found = smooth.smooth_error_at(p, residuals, total, s)
+        found = smooth.smooth_error(p, residuals, total, s)
         assert abs(found.value - oracle(distinct, pooled, total, s)) <= found.error_bound + ORACLE
 
 
@@ -253,7 +253,7 @@ def test_the_paths_are_taken():
 def test_any_bandwidth_against_the_oracle(bandwidth):
     for how in KINDS:
         p, residuals, total = rows(12, 10, how)
-        found = smooth.smooth_error_at(p, residuals, total, bandwidth)
+        found = smooth.smooth_error(p, residuals, total, bandwidth)
         truth = oracle(p, residuals, total, bandwidth)
         assert abs(found.value - truth) <= found.error_bound + ORACLE
         y = np.rint(residuals + p).astype(int)
@@ -267,7 +267,7 @@ def test_one_row_has_its_residual_at_any_bandwidth(bandwidth):
 
 def test_it_falls_with_the_bandwidth():
     p, residuals, total = rows(100, 11)
-    at = [smooth.smooth_error_at(p, residuals, total, s) for s in np.geomspace(1e-4, 2, 40)]
+    at = [smooth.smooth_error(p, residuals, total, s) for s in np.geomspace(1e-4, 2, 40)]
     for wide, narrow in zip(at[1:], at[:-1], strict=True):
         assert wide.value <= narrow.value + 2 * wide.error_bound
 

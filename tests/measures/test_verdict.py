@@ -18,8 +18,9 @@ from calibrant import ReliabilityTable, evaluate
 from calibrant.measures import verdict
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.sums import RowBins
+from calibrant.measures.context import closed_form_test
+from calibrant.measures.event import Event
 from calibrant.measures.simulated import RowSums
-from calibrant.measures.verdict import table_test
 from calibrant.results import Code
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Independent
@@ -252,7 +253,7 @@ def test_the_closed_form_is_uniform_under_calibration(law: str, n_sets: int) -> 
     for _ in range(n_sets):
         p = LAWS[law](rng, n)
         table = ReliabilityTable.from_scores(p, rng.random(n) < p)
-        p_values.append(table_test(table, 15).p_value)
+        p_values.append(closed_form_test(Event(table=table, n_bins=15)).p_value)
     small = np.array(p_values) <= 0.05
     assert small.mean() == pytest.approx(0.05, abs=0.005 + 4 * math.sqrt(0.05 * 0.95 / n_sets))
     # Above .5 the combination is not uniform: parts above .95 count as .95.

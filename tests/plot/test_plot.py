@@ -819,7 +819,7 @@ def test_an_infinite_difference_is_said_in_a_word() -> None:
 
 
 def test_a_difference_without_an_interval_is_said_in_its_number() -> None:
-    from calibrant.plot.models import _without_interval
+    from calibrant.plot.forest import _without_interval
 
     assert _without_interval(-0.25) == "-0.25, no interval"
 

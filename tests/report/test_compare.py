@@ -27,7 +27,7 @@ from calibrant.measures.differences import paired
 from calibrant.measures.differences.paired import Model
 from calibrant.render import comparison as render
 from calibrant.render.style import Style
-from calibrant.report.pairing import Read
+from calibrant.report.compare_models import Read
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "comparing.md"

@@ -13,7 +13,7 @@ import calibrant
 from calibrant import ReliabilityTable
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import PROFILES
-from calibrant.measures.ranking.ranking import MOST_POINTS, roc_curve
+from calibrant.measures.ranking.auroc import MOST_POINTS, roc_curve
 
 FEW: Any = {"n_resamples": 50}
 

@@ -19,14 +19,13 @@ from calibrant import CalibrationSketch, ReliabilityTable
 from calibrant.measures import Unavailable
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ace_bound, ece_bound
-from calibrant.measures.cumulative import cumulative
-from calibrant.measures.cumulative.cumulative import ks_bound
+from calibrant.measures.cumulative.ks import ks_bound, ks_error
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.isotonic import recalibrated_bound
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.smooth import smooth
-from calibrant.measures.smooth.certified import certified_error, certified_integral, kernel_bound
+from calibrant.measures.smooth.smooth import certified_error, kernel_bound
 from calibrant.table import grid
 from tests.examples_of import at_most
 
@@ -258,8 +257,8 @@ def test_a_bandwidth_of_ones_own_is_bounded_too():
     known = GridCells.of(sketch_of(scores, outcomes).table)
     assert known is not None
     for bandwidth in (1.0, 0.05, 2e-3, 2e-4):
-        exact = smooth.smooth_error_at(scores, outcomes - scores, len(scores), bandwidth)
-        found = certified_integral(known, bandwidth)
+        exact = smooth.smooth_error(scores, outcomes - scores, len(scores), bandwidth)
+        found = certified_error(known, bandwidth)
         assert abs(found.value - exact.value) <= found.error_bound + exact.error_bound
 
 
@@ -299,7 +298,7 @@ def test_ks_and_corp_reach_their_bounds():
         exact = ReliabilityTable.from_scores(scores, outcomes)
         known = GridCells.of(ReliabilityTable.from_scores(scores, outcomes, grid="standard"))
         assert known is not None
-        off = cumulative.ks_error(exact) - cumulative.ks_error(known.table)
+        off = ks_error(exact) - ks_error(known.table)
         assert off <= ks_bound(known) + ROUNDING
         gained = isotonic.corp(known.table, "brier").miscalibration - isotonic.corp(exact, "brier").miscalibration
         assert -recalibrated_bound(known) - ROUNDING <= gained <= ROUNDING

@@ -28,15 +28,14 @@ from calibrant.measures import Inference
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.intervals import absolute_interval, maximum_interval, square_interval
 from calibrant.measures.binned.sums import RowBins
-from calibrant.measures.class_inference import exact_absolute_law
-from calibrant.measures.cumulative import intervals as cumulative
-from calibrant.measures.isotonic import intervals as corp
+from calibrant.measures.cumulative import ks as cumulative
+from calibrant.measures.estimates import exact_absolute_law
+from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.smooth import intervals as smoothing
 from calibrant.measures.smooth.intervals import Mesh, NullSmooth, expected
 from calibrant.statistics import null
-from calibrant.statistics.cells import Cells
+from calibrant.statistics.cells import Aliases, Cells, binomial_laws
 from calibrant.statistics.design import Independent
-from calibrant.statistics.outcomes import Aliases, binomial_laws
 from calibrant.statistics.resampling import draw_rows
 
 CLOSE = 1e-10
@@ -371,7 +370,7 @@ def test_corp_intervals_are_their_formulas(monkeypatch, slope):
     monkeypatch.setattr(Inference, "replicates_of", spy(Inference.replicates_of, replicates))
     report = evaluate(p, y, level=LEVEL, n_resamples=199)
 
-    rows, hits = folds[0][:2]  # of each fold, which row is in it
+    rows, hits = folds[0].masses.sum(axis=0), folds[0].masses[1]  # of each fold, which row is in it
     assert rows.sum(axis=0).tolist() == [1] * N
     assert (rows * y).tolist() == hits.tolist()
     assert rows.sum(axis=1).min() > N / 5 - 5 * math.sqrt(N * 0.16)
@@ -415,8 +414,8 @@ def test_discrimination_of_scores_that_tell_nothing():
     cells = [cells_of(p, rng.uniform(size=n) < 0.5) for _ in range(runs)]
     gains = []
     for one in cells:
-        fit, base = corp.in_sample(one)
-        gains.append(corp.difference(one, one.counts, one.positives, base, fit).value)
+        masses, fit, base = corp.in_sample(Independent(one))
+        gains.append(corp.difference(Independent(one), masses, base, fit).value)
     # The variance of a chi-bar-square, whose kurtosis is about 10: its estimate from R runs is off by sqrt(9 / R) of
     # itself, its root by half of that. The central limit theorem of the blocks takes another tenth.
     sd = np.mean([corp.null_discrimination_sd(one) for one in cells])
@@ -737,12 +736,12 @@ def test_mean_absolute_deviation_of_a_binomial_count(n, p):
 def test_largest_value_of_a_brownian_motion():
     # Published quantiles of sup |W| on [0, 1], as twice reflected: P(sup |W| > x) is nearly 4 (1 - Phi(x)).
     for p, x in ((0.95, 2.2414), (0.9, 1.9600), (0.99, 2.8070)):
-        assert cumulative.brownian_quantile(p) == pytest.approx(x, abs=6e-5)
+        assert cumulative.LARGEST.quantile(p) == pytest.approx(x, abs=6e-5)
     for x in (0.3, 0.6, 0.99, 1.0, 1.01, 2.0, 4.0):  # both series, on either side of 1
         assert cumulative.brownian_sf(x) == pytest.approx(brownian_tail(x), abs=1e-12)
     assert cumulative.brownian_sf(1.0) == pytest.approx(1 - 0.3708, abs=5e-5)  # exit of (-1, 1) before time 1
     assert cumulative.brownian_sf(0.0) == cumulative.brownian_sf(0.05) == 1
-    assert integrate.quad(cumulative.brownian_sf, 0, 10, points=[1])[0] == pytest.approx(cumulative.BROWNIAN_MEAN)
+    assert integrate.quad(cumulative.brownian_sf, 0, 10, points=[1])[0] == pytest.approx(cumulative.LARGEST.mean)
     assert cumulative.brownian_sf(8.0) == pytest.approx(4 * stats.norm.sf(8.0), rel=1e-9)  # no cancellation
 
 
@@ -791,7 +790,8 @@ def test_floor_of_the_smooth_error():
     assert np.mean(roots / exact) == pytest.approx(1, abs=0.01)
     # T* >= T exactly when S*(T) >= T, save within what a mesh of 8 steps a bandwidth can tell.
     apart = np.abs(exact / value - 1) > 4e-3
-    assert np.array_equal((at_value >= null.threshold)[apart], (exact >= value)[apart])
+    observed = null(cells.gap_sums[None])[1][0]
+    assert np.array_equal((at_value >= observed)[apart], (exact >= value)[apart])
     assert 0 < np.count_nonzero(exact >= value) < len(exact)
 
 

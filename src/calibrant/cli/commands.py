@@ -15,14 +15,14 @@ except ModuleNotFoundError:
     sys.exit(f"calibrant: the command needs the extra 'report'; run: {install_command('report')}")
 
 from calibrant import __version__
-from calibrant.cli import checks, conditions, console, loading, output
+from calibrant.cli import conditions, console, output
 from calibrant.cli import options as shared
 from calibrant.cli.options import ENGINES, CommandOptions, option
 from calibrant.cli.usage import Commands, Count, Wanted
 from calibrant.errors import CalibrantError
 
 if TYPE_CHECKING:
-    from calibrant.files import FileRows
+    from calibrant.files.predictions import FileRows
 
 #: The exit status of bad data.
 BAD_DATA: Final = 1
@@ -162,7 +162,9 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     holds; 4 for a gate that cannot decide about its tolerance.
     """  # noqa: D301
     options = CommandOptions(**params)
-    checks.check(ctx, checks.of_report(ctx, options))
+    shared.check(ctx, shared.problems_of_report(ctx, options))
+    from calibrant.cli import loading
+
     _run(ctx, options, loading.load, loading.evaluate, conditions.report_status)
 
 
@@ -244,7 +246,9 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     condition that holds; 4 for a gate that cannot decide about its tolerance.
     """  # noqa: D301
     options = CommandOptions(scores=scores, models=shared.split(scores or ""), **params)
-    checks.check(ctx, checks.of_compare(ctx, options))
+    shared.check(ctx, shared.problems_of_compare(ctx, options))
+    from calibrant.cli import loading
+
     _run(ctx, options, loading.load_models, loading.compare, conditions.comparison_status)
 
 
@@ -305,7 +309,7 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
 
     Exit status: 0; 1 for data that cannot be used; 2 for wrong usage.
     """  # noqa: D301
-    checks.check(ctx, checks.of_sketch(sketch_path))
+    shared.check(ctx, shared.problems_of_sketch(sketch_path))
     with _failing(ctx, CommandOptions()):
         from calibrant.files import read_sketches, write_sketch
 
@@ -335,7 +339,7 @@ def floor(ctx: click.Context, /, **params: Any) -> None:
     calibrant floor --n 500 --bins 15
     calibrant floor --prove 0.02
     """  # noqa: D301
-    checks.check(ctx, checks.of_floor(ctx, params))
+    shared.check(ctx, shared.problems_of_floor(ctx, params))
     with _failing(ctx, CommandOptions()):
         from calibrant.render import terminal
 
@@ -376,7 +380,7 @@ def complete(ctx: click.Context, shell: str) -> None:
     eval "$(calibrant completion zsh)"     a line for ~/.zshrc, after compinit
     calibrant completion fish | source     a line for ~/.config/fish/config.fish
     """  # noqa: D301
-    checks.check(ctx, ())
+    shared.check(ctx, ())
     from calibrant.cli.completion import script
 
     console.put(script(shell, main))

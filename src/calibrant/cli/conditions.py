@@ -6,13 +6,13 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from calibrant.cli import console
 from calibrant.errors import CalibrantError, nearest, quoted
+from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
     from calibrant.report.comparison import Comparison
@@ -56,7 +56,7 @@ _OF_CHANGES: Final = "'ece > 0.01', 'brier.low > 0' or 'groups.any(ece.low > 0)'
 _LISTED: Final = 3  # groups that a message names
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Condition:
     """A condition on a number of a report, such as ``ece > 0.05`` or ``groups.any(ece.low > 0.05)``.
 

@@ -17,23 +17,16 @@ from calibrant.cli.usage import command_line
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, meant, quoted
 from calibrant.errors.faults import MAY_BE_LOGITS, Fault, Mistake, NameFacts
 from calibrant.errors.wording import Terms, reword
-from calibrant.files import (
-    BadTarget,
-    likely_outcome,
-    likely_prediction,
-    likely_score,
-    shown,
-    sql_name,
-    unusable_values,
-    values_of,
-    where_option,
-)
 from calibrant.files.columns import Unnamed
+from calibrant.files.hints import likely_outcome, likely_prediction, likely_score, unusable_values, values_of
 from calibrant.files.likely import event_of, order_of
 from calibrant.files.paths import expand
+from calibrant.files.sql import sql_name, where_option
+from calibrant.files.values import BadTarget, shown
 
 if TYPE_CHECKING:
-    from calibrant.files import FileRows, Held
+    from calibrant.files.hints import Held
+    from calibrant.files.predictions import FileRows
 
 #: If less than this share of the outcomes is 0 or 1, the column is wrong, not its rows.
 _FEW: Final = 0.5

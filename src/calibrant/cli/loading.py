@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from calibrant.cli import checks, output
-from calibrant.cli.options import ENGINES, CommandOptions
+from calibrant.cli import output
+from calibrant.cli.options import ENGINES, CommandOptions, one_model
+from calibrant.errors import FileError
+from calibrant.files.chunks import Judging, Progress
 from calibrant.files.columns import Options
+from calibrant.files.paths import expand
+from calibrant.files.predictions import (
+    BadRows,
+    FileModels,
+    FilePredictions,
+    FileRows,
+    FileSketch,
+    FileSketches,
+    matched,
+    model_names,
+)
+from calibrant.files.reading import read_models, read_predictions
+from calibrant.files.sketches import is_sketch_file, read_sketches
+from calibrant.inputs import notions
+from calibrant.inputs.predictions import as_predictions, check_logits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from calibrant.files import FileModels, FilePredictions, FileRows, FileSketch, FileSketches, Judging
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
-
-    Step = Callable[[int, int, int], None]
 
 #: The options that no longer have an effect once a sketch exists.
 _FIXED_BY_SKETCH: Final = {field.name for field in fields(Options)} - {"weights_are", "models", "on"} | {
@@ -34,19 +47,17 @@ _OF_EVALUATION: Final = (
 )
 
 
-def load(ctx: click.Context, options: CommandOptions, step: Step, rows: list[FileRows]) -> FilePredictions | FileSketch:
+def load(
+    ctx: click.Context, options: CommandOptions, step: Progress, rows: list[FileRows]
+) -> FilePredictions | FileSketch:
     """Read the files; append to ``rows`` what an error may be about."""
-    from calibrant import files
-    from calibrant.errors import FileError
-    from calibrant.files.paths import expand
-
     remote = options.engine == "spark" and any("://" in name for name in options.files)  # only Spark finds these
     paths = list(options.files) if remote else expand(options.files)
     if not remote:
         output.check_targets([*paths, options.targets_file], options)
-        if files.is_sketch_file(paths[0]):
+        if is_sketch_file(paths[0]):
             _check_sketch_options(ctx, options)
-            saved = files.read_sketches(paths, keep_going=options.keep_going)
+            saved = read_sketches(paths, keep_going=options.keep_going)
             if saved.sketch.n == 0:
                 raise FileError(saved.paths[0], "holds a sketch without rows", "name a sketch of predictions")
             return saved
@@ -54,27 +65,22 @@ def load(ctx: click.Context, options: CommandOptions, step: Step, rows: list[Fil
         from calibrant.cli import spark
 
         return spark.load(ctx, options, paths)
-    judging = files.Judging(options.notion, options.classwise, weights_are=options.weights_are)
+    judging = Judging(options.notion, options.classwise, weights_are=options.weights_are)
     how = {"sketch": options.sketch_path is not None, "keep_going": options.keep_going}
     return _read(paths, options, judging, step, rows, keep=True if options.exact else None, **how)
 
 
 def _read(
-    paths: Sequence[str], options: CommandOptions, judging: Judging, step: Step, rows: list[FileRows], **how: Any
+    paths: Sequence[str], options: CommandOptions, judging: Judging, step: Progress, rows: list[FileRows], **how: Any
 ) -> FilePredictions | FileSketch:
     """Read the predictions of files, and check the logits of rows that are kept; ``rows`` holds the rows then."""
-    from calibrant import files
-    from calibrant.inputs.predictions import check_logits
-
     judging = replace(judging, ignore_index=options.ignore_index, logits=options.logits)
     try:
-        loaded = files.read_predictions(
-            paths, options, judging, targets_file=options.targets_file, progress=step, **how
-        )
-    except files.BadRows as bad:
+        loaded = read_predictions(paths, options, judging, targets_file=options.targets_file, progress=step, **how)
+    except BadRows as bad:
         rows[:] = [bad.rows]
         raise bad.error from None
-    if isinstance(loaded, files.FilePredictions):
+    if isinstance(loaded, FilePredictions):
         rows[:] = [loaded]
         if options.logits or loaded.logits:
             check_logits(loaded.probs)
@@ -82,12 +88,9 @@ def _read(
 
 
 def load_models(
-    ctx: click.Context, options: CommandOptions, step: Step, rows: list[FileRows]
+    ctx: click.Context, options: CommandOptions, step: Progress, rows: list[FileRows]
 ) -> FileModels | FileSketches:
     """Read the predictions of several models: columns of the same files, files of their own, or sketches."""
-    from calibrant import files
-    from calibrant.files.paths import expand
-
     baseline = [] if options.baseline is None else [options.baseline]
     paths = [path for name in (*options.files, *baseline) for path in expand([name])]
     output.check_targets([*paths, options.targets_file], options)
@@ -95,28 +98,23 @@ def load_models(
         return _load_columns(options, step, rows)
     models = [*baseline, *(options.files if len(options.files) > 1 or baseline else paths)]
     if len(models) < 2:
-        raise click.UsageError(checks.one_model(options), ctx)
-    names = files.model_names(models)
-    of_rows = [model for model in models if not files.is_sketch_file(expand([model])[0])]
+        raise click.UsageError(one_model(options), ctx)
+    names = model_names(models)
+    of_rows = [model for model in models if not is_sketch_file(expand([model])[0])]
     if len(of_rows) < len(models):
         return _load_sketches(ctx, options, dict(zip(names, models, strict=True)), of_rows, step, rows)
     if options.paired is not None:
         option = "--paired" if options.paired else "--independent"
         msg = f"{option} is for .cal files, and rows are always compared in pairs; leave it out"
         raise click.UsageError(msg, ctx)
-    read = files.matched(
-        {name: _load_model(options, model, step, rows) for name, model in zip(names, models, strict=True)}
-    )
+    read = matched({name: _load_model(options, model, step, rows) for name, model in zip(names, models, strict=True)})
     rows[:] = [read]
     return read
 
 
-def _load_columns(options: CommandOptions, step: Step, rows: list[FileRows]) -> FileModels:
+def _load_columns(options: CommandOptions, step: Progress, rows: list[FileRows]) -> FileModels:
     """Read the predictions of models that are columns of the same files."""
-    from calibrant import files
-    from calibrant.inputs.predictions import check_logits
-
-    read = files.read_models(options.files, options, logits=options.logits, progress=step)
+    read = read_models(options.files, options, logits=options.logits, progress=step)
     rows.append(read)
     for name, argument in read.models.items():
         if options.logits or read.logits[name]:
@@ -124,13 +122,9 @@ def _load_columns(options: CommandOptions, step: Step, rows: list[FileRows]) -> 
     return read
 
 
-def _load_model(options: CommandOptions, model: str, step: Step, rows: list[FileRows]) -> FilePredictions:
+def _load_model(options: CommandOptions, model: str, step: Progress, rows: list[FileRows]) -> FilePredictions:
     """Read the predictions of one model from files of its own, and evaluate their events for their errors."""
-    from calibrant import files
-    from calibrant.inputs.notions import read, resolve
-    from calibrant.inputs.predictions import as_predictions
-
-    loaded = _read([model], options, files.Judging(options.notion, False), step, rows, keep=True)
+    loaded = _read([model], options, Judging(options.notion, False), step, rows, keep=True)
     loaded = cast("FilePredictions", loaded)  # whose rows are kept
     predictions = as_predictions(
         loaded.probs,
@@ -141,7 +135,7 @@ def _load_model(options: CommandOptions, model: str, step: Step, rows: list[File
         class_names=loaded.class_names,
         weights_are=options.weights_are,
     )
-    read(predictions, resolve(predictions, options.notion))
+    notions.read(predictions, notions.resolve(predictions, options.notion))
     return loaded
 
 
@@ -150,20 +144,18 @@ def _load_sketches(
     options: CommandOptions,
     models: Mapping[str, str],
     of_rows: Sequence[str],
-    step: Step,
+    step: Progress,
     rows: list[FileRows],
 ) -> FileSketches:
     """Read sketches; files of rows become sketches of the same event."""
-    from calibrant import files
-
     if options.on:
         raise click.UsageError("--on matches rows, and a sketch holds none; leave --on out", ctx)
-    saved = {name: files.read_sketches([model]).sketch for name, model in models.items() if model not in of_rows}
+    saved = {name: read_sketches([model]).sketch for name, model in models.items() if model not in of_rows}
     if not of_rows:
         _check_sketch_options(ctx, options)
     doubts: list[str] = []
     first, sketches = next(iter(saved.values())), {}
-    judging = files.Judging(options.notion or first.notion, False, grid=first.grid, weights_are=options.weights_are)
+    judging = Judging(options.notion or first.notion, False, grid=first.grid, weights_are=options.weights_are)
     for name, model in models.items():
         if name in saved:
             sketches[name] = saved[name]
@@ -172,15 +164,11 @@ def _load_sketches(
         sketches[name] = cast("FileSketch", read).sketch
         doubts += [f"{model}: {doubt}" for doubt in read.doubts]
     counts = tuple(sketch.n for sketch in sketches.values())
-    return files.FileSketches(
-        sketches=sketches, sources={}, paths=tuple(models.values()), rows=counts, doubts=tuple(doubts)
-    )
+    return FileSketches(sketches=sketches, sources={}, paths=tuple(models.values()), rows=counts, doubts=tuple(doubts))
 
 
 def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> Comparison:
     """Return the comparison of the models."""
-    from calibrant.errors import FileError
-    from calibrant.files import FileSketches
     from calibrant.report.compare_models import compare as compare_models
 
     how: dict[str, Any] = {name: getattr(options, name) for name in ("n_bins", "level", "tolerance", "weights_are")}
@@ -207,7 +195,6 @@ def _of_rows(predictions: FileRows, options: CommandOptions) -> dict[str, Any]:
 
 def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Report:
     """Return the report on the predictions."""
-    from calibrant.files import FileSketch
     from calibrant.report.evaluated import UNIT_LOGITS
     from calibrant.report.evaluation import evaluate as evaluate_predictions
 

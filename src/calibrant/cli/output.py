@@ -25,8 +25,8 @@ from calibrant.errors import CalibrantError
 from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
-    from calibrant.files import FileRead, FileSketch
-    from calibrant.render.terminal import Style
+    from calibrant.files.predictions import FileRead, FileSketch
+    from calibrant.render.style import Style
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
 
@@ -190,7 +190,8 @@ def _file_names(omitted: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 def _for_comparisons(result: Report | Comparison, predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     """Return what the JSON file of a report on one event holds too: its sketch, for `calibrant compare`."""
-    from calibrant.files import FilePredictions, FileSketch, event_sketch, sketch_as_text
+    from calibrant.files.predictions import FilePredictions, FileSketch
+    from calibrant.files.sketches import event_sketch, sketch_as_text
     from calibrant.inputs.notions import PER_CLASS
     from calibrant.report.report import Report
 

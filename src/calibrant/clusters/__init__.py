@@ -5,17 +5,19 @@ from typing import TYPE_CHECKING
 from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
-    from calibrant.clusters.events import ClusterSums, check_notion, labels_of
     from calibrant.clusters.labels import SEPARATOR, ClusterLabels, LabelKind, as_clusters, escaped, label_texts
     from calibrant.clusters.sums import (
         CLASS_CELLS,
         COLUMNS,
         EVENT_CELLS,
         BucketSums,
+        ClusterSums,
         CoarseCells,
         aligned,
+        check_notion,
         columns_of,
         from_arrays,
+        labels_of,
         same,
         settings_of,
     )
@@ -45,7 +47,6 @@ __all__ = [
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.clusters.events": ("ClusterSums", "check_notion", "labels_of"),
         "calibrant.clusters.labels": (
             "SEPARATOR",
             "ClusterLabels",
@@ -59,10 +60,13 @@ __getattr__, __dir__ = names_of(
             "COLUMNS",
             "EVENT_CELLS",
             "BucketSums",
+            "ClusterSums",
             "CoarseCells",
             "aligned",
+            "check_notion",
             "columns_of",
             "from_arrays",
+            "labels_of",
             "same",
             "settings_of",
         ),

@@ -12,7 +12,6 @@ import hashlib
 import math
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final, Literal
@@ -28,6 +27,7 @@ from calibrant.inputs.weights import integer_weights
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import UInt64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 
 LabelKind = Literal["number", "text"]
 

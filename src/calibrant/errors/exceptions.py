@@ -230,8 +230,8 @@ def _pip() -> str:
     import shutil
     from importlib.util import find_spec
 
-    found = shutil.which("pip")
-    is_ours = found is not None and os.path.dirname(found) == os.path.dirname(sys.executable)
+    pip = shutil.which("pip")
+    is_ours = pip is not None and os.path.dirname(pip) == os.path.dirname(sys.executable)
     return "pip" if is_ours or not find_spec("pip") else f"{_shell_quoted(sys.executable)} -m pip"
 
 

@@ -6,9 +6,10 @@ write their own. A program reads the fault and the facts, never a sentence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal
+
+from calibrant.runtime.dataclass import dataclass
 
 
 class Fault(Enum):
@@ -74,7 +75,7 @@ class Mistake(Enum):
 MAY_BE_LOGITS: Final = frozenset({Mistake.LOGITS, Mistake.ROUNDING})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Suspicion:
     """A suspected mistake, with the labels or the column of ``probs`` that show it."""
 
@@ -83,7 +84,7 @@ class Suspicion:
     column: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """The row and column of the first invalid value, counted from 0, in an array with ``width`` columns.
 
@@ -98,7 +99,7 @@ class Place:
         return f"row {self.row}" if self.width == 1 or self.column is None else f"row {self.row}, column {self.column}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """The facts of a fault: the suspected mistake, the place, and the number of rows with the fault."""
 
@@ -112,7 +113,7 @@ class Facts:
         return None if self.suspicion is None else self.suspicion.mistake
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ArrayFacts(Facts):
     """An object that is not an array: the name of its type, and the file that it names."""
 
@@ -120,28 +121,28 @@ class ArrayFacts(Facts):
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TextFacts(Facts):
     """Text instead of numbers: the first entry, None for an empty array."""
 
     text: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MissingFacts(Facts):
     """A missing value: what every row should have."""
 
     entry: Literal["label", "name", "number", "cluster"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoreFacts(Facts):
     """A score that is not finite or outside [0, 1]."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SumFacts(Facts):
     """A row of probabilities: its sum, and how far from 1 it may be."""
 
@@ -149,7 +150,7 @@ class SumFacts(Facts):
     tolerance: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LengthFacts(Facts):
     """Targets of ``shape`` for ``rows`` rows of ``n_classes`` columns; None means one event."""
 
@@ -158,7 +159,7 @@ class LengthFacts(Facts):
     n_classes: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelFacts(Facts):
     """A model's ``shape``, and the shape of another model, whose argument is ``other``."""
 
@@ -167,7 +168,7 @@ class ModelFacts(Facts):
     other_shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LabelFacts(Facts):
     """A wrong target of ``n_classes`` classes; None means outcomes. For a wrong type ``value`` is that type."""
 
@@ -175,7 +176,7 @@ class LabelFacts(Facts):
     n_classes: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LabelNameFacts(Facts):
     """Names of classes without their order: the first name, and whether they belong to one event."""
 
@@ -183,7 +184,7 @@ class LabelNameFacts(Facts):
     one_event: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NameFacts(Facts):
     """A label that is not among the names of the classes."""
 
@@ -191,7 +192,7 @@ class NameFacts(Facts):
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class OneHotFacts(Facts):
     """A row of one-hot targets: how many ones it has, and its first entry other than 0 and 1."""
 
@@ -199,7 +200,7 @@ class OneHotFacts(Facts):
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClusterFacts(Facts):
     """A label that names no cluster: what was expected in its place, and what to do."""
 
@@ -208,7 +209,7 @@ class ClusterFacts(Facts):
     remedy: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WeightFacts(Facts):
     """A wrong weight."""
 

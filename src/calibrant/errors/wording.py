@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -31,6 +30,7 @@ from calibrant.errors.faults import (
     TextFacts,
     WeightFacts,
 )
+from calibrant.runtime.dataclass import dataclass
 
 _ENTRIES: Final = {
     "label": "a label in every row",
@@ -48,7 +48,7 @@ class Words(NamedTuple):
     remedy: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Terms:
     """How a surface words a remedy; by default with the arguments of a Python function."""
 

@@ -11,16 +11,16 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar, cast
 
 import numpy as np
 
 from calibrant.errors import FileError, quoted
-from calibrant.files.choices import QUESTION
 from calibrant.files.columns import Options, Selection
 from calibrant.files.engine import Engines
 from calibrant.files.local import located
+from calibrant.files.log_rows import QUESTION
 from calibrant.files.logs import name_questions
 from calibrant.files.sketches import MOST_CURVES
 from calibrant.files.sources import Opened, Source
@@ -29,6 +29,7 @@ from calibrant.files.values import Column, Piece, Values, Words, join, rows_of
 from calibrant.inputs.groups import group_name
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table.grid import Grid
 
 Item = TypeVar("Item")
@@ -296,8 +297,8 @@ def with_years(opened: Opened, engines: Engines) -> Opened:
         if pooled is not None:
             together = f"{min(map(min, years.values()))} to {max(map(max, years.values()))} together"
             caution = f"--by {quoted(name)} puts {together}; add --by {quoted(year)} for groups of each year"
-            described = {**opened.described, "groups": f"{first.sources()['groups']} ({together})"}
-            return replace(opened, described=described, cautions=(caution,))
+            notes = {**opened.notes, "groups": f"{first.sources()['groups']} ({together})"}
+            return replace(opened, notes=notes, cautions=(caution,))
     return opened
 
 
@@ -327,10 +328,7 @@ def with_questions(opened: Opened, options: Options, check: Callable[[], None], 
             for words in _column(source, QUESTION, check):
                 names.update(words.names.tolist())
                 rows += len(words)
-    if len(names) >= rows:
-        return opened
-    first = replace(opened.first, clusters=(QUESTION,))
-    return replace(opened, first=first, described={**opened.described, "clusters": QUESTION})
+    return opened if len(names) >= rows else replace(opened, first=replace(opened.first, clusters=(QUESTION,)))
 
 
 def with_cuts(opened: Opened, options: Options, check: Callable[[], None], keep_going: bool) -> Opened:
@@ -351,10 +349,7 @@ def with_cuts(opened: Opened, options: Options, check: Callable[[], None], keep_
                     if not values.numbers:
                         break
     cuts = {name: cut for name, values in columns.items() if (cut := values.cuts()) is not None}
-    if not cuts:
-        return opened
-    first = replace(first, cuts=cuts)
-    return replace(opened, first=first, described={**opened.described, "groups": first.sources()["groups"]})
+    return replace(opened, first=replace(first, cuts=cuts))
 
 
 def _column(source: Source, name: str, check: Callable[[], None]) -> Iterator[Words]:

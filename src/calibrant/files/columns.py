@@ -10,11 +10,12 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from calibrant.errors import SHOWN, FileError, FileFault, meant, quoted
+from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

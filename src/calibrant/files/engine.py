@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import codecs
 import itertools
 import os
 import re
-import secrets
-import shutil
 import threading
-import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, meant, quoted
 from calibrant.files.columns import Selection, listed
-from calibrant.files.local import first_line, load, located, reading, temporary_folder
-from calibrant.files.paths import kind_of, open_bytes, starts_with_mark, utf8_path
+from calibrant.files.local import first_line, load, located
+from calibrant.files.paths import utf8_path
 from calibrant.files.sql import (
     NUMBERS,
     columns_of,
@@ -115,28 +110,11 @@ class Engines:
     def __init__(self, paths: Sequence[str] = (), timezone: str = "UTC") -> None:
         self.paths = paths  #: the files that it may read; they are settled once it is open
         self.timezone = timezone  #: of times that have one
+        self.lengths: Mapping[str, int] = {}  #: of columns of lists in JSON: zeros are added to shorter ones
         self._engine: Any = None
-        self._copies: dict[str, str] | None = None
         self._running: list[Any] = []
         self._lock = threading.Lock()
         self._stopped = False
-
-    def without_marks(self) -> dict[str, str]:
-        """Return the copies of JSON files with a byte-order mark, which DuckDB refuses, by the files' paths.
-
-        They are made before the engine is open.
-        """
-        if self._copies is None:
-            self._copies = {}
-            for path in self.paths:
-                if kind_of(path) == "json" and starts_with_mark(path):
-                    copy = os.path.join(temporary_folder(), f"{secrets.token_hex(4)}.jsonl")
-                    weakref.finalize(self, Path(copy).unlink, missing_ok=True)
-                    with reading(path), open_bytes(path) as stream, open(copy, "xb") as target:
-                        stream.read(len(codecs.BOM_UTF8))
-                        shutil.copyfileobj(stream, target, 1 << 20)
-                    self._copies[path] = copy
-        return self._copies
 
     @contextmanager
     def connection(self, purpose: str) -> Iterator[Any]:
@@ -145,7 +123,7 @@ class Engines:
         Opening the engine itself takes as long as a small file.
         """
         if self._engine is None:
-            self._engine = open_engine(purpose, [*self.paths, *self.without_marks().values()], self.timezone)
+            self._engine = open_engine(purpose, self.paths, self.timezone)
         with self._engine.cursor() as connection:
             with self._lock:
                 self._running.append(connection)

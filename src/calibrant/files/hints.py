@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,13 +17,14 @@ from calibrant.errors import FileError, quoted
 from calibrant.files.arrays import array_names, rows_of
 from calibrant.files.columns import Options, Selection, are_logits, select
 from calibrant.files.engine import Engines, Table
-from calibrant.files.likely import Likely, look, look_at, says_predicted
+from calibrant.files.likely import Likely, look, look_at, number_in, says_predicted
 from calibrant.files.paths import kind_of
 from calibrant.files.sources import table_of
 from calibrant.files.sql import literal, sql_name
 from calibrant.files.suggestions import best_pair
 from calibrant.files.values import fraction, is_missing, is_signed, shown
 from calibrant.kernels.blocks import ROUNDING
+from calibrant.runtime.dataclass import dataclass
 
 #: So many different values are counted at most.
 MOST = 10_000
@@ -58,7 +59,7 @@ class Held:
     @property
     def unusable(self) -> dict[str | None, int]:
         """The values that are neither 0 nor 1."""
-        return {text: count for text, count in self.counts.items() if text is None or _number(text) not in (0, 1)}
+        return {text: count for text, count in self.counts.items() if text is None or number_in(text) not in (0, 1)}
 
     def equals(self, text: str) -> str:
         """Return the condition that a row has a value."""
@@ -75,7 +76,7 @@ class Held:
         return f"{self.spoken} NOT IN ({', '.join(map(self._literal, words))})" if words else none
 
     def _literal(self, text: str) -> str:
-        return text if self.is_number and not math.isnan(_number(text)) else literal(text)
+        return text if self.is_number and not math.isnan(number_in(text)) else literal(text)
 
 
 def values_of(paths: Sequence[str], column: str, options: Options) -> Held:
@@ -94,7 +95,7 @@ def values_of(paths: Sequence[str], column: str, options: Options) -> Held:
                 counts[None if value is None else _text(value)] += each["counts"]
             if len(counts) > MOST:
                 break
-    numbers = all(text is None or not math.isnan(_number(text)) for text in counts)
+    numbers = all(text is None or not math.isnan(number_in(text)) for text in counts)
     return Held(counts=dict(counts), spoken=tables[0].spoken(column), is_number=typed and numbers)
 
 
@@ -263,7 +264,7 @@ def _fault(text: str, use: str, eps: float) -> str | None:
     """Return the kind of a text that cannot be used; None for one that can."""
     if _COMMA.fullmatch(text.strip()):
         return "a decimal comma"
-    number = _number(text)
+    number = number_in(text)
     if use == "per cent" and is_signed(text):
         number = 100 * fraction(text)
     if math.isnan(number):
@@ -293,17 +294,6 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _number(text: str) -> float:
-    """Return the number that a text says; a truth value is 0 or 1, and NaN stands for any other."""
-    word = text.strip().lower()
-    if word in ("true", "false"):
-        return float(word == "true")
-    try:
-        return math.nan if "_" in text else float(text)
-    except ValueError:
-        return math.nan
 
 
 def _as_arrow(values: NDArray[Any]) -> Any:

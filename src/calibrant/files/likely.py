@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, Final
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from calibrant.errors import CalibrantError
 from calibrant.files.engine import Table
 from calibrant.files.values import is_missing
+from calibrant.runtime.dataclass import dataclass
 
 # ---------------------------------------------------------------- names
 
@@ -238,7 +239,7 @@ class Likely:
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return the cells of a column as numbers; NaN where it has none."""
         if name not in self._numbers:
-            self._numbers[name] = np.array([_number(cell) for cell in self.cells[name]], dtype=np.float64)
+            self._numbers[name] = np.array([number_in(cell) for cell in self.cells[name]], dtype=np.float64)
         return self._numbers[name]
 
 
@@ -247,7 +248,7 @@ def look(cells: Mapping[str, Sequence[Any]]) -> Likely:
     kinds = {name: _kind(values) for name, values in cells.items()}
     named = {kind: tuple(name for name in cells if kinds[name] == kind) for kind in set(kinds.values())}
     scores = named.get("score", ())
-    tables = _tables({name: np.array([_number(cell) for cell in cells[name]], np.float64) for name in scores})
+    tables = _tables({name: np.array([number_in(cell) for cell in cells[name]], np.float64) for name in scores})
     texts = {name: {_label(cell) for cell in cells[name]} - {""} for name in named.get("text", ())}
     classes = {name for name, words in texts.items() if any(order_of(table, sorted(words)) for table in tables)}
     return Likely(
@@ -278,7 +279,7 @@ def _kind(cells: Sequence[Any]) -> str:
     if isinstance(present[0], list):
         return "rows" if _are_rows(present) else ""
     most_labels = min(_CLASSES, len(present) // 2)
-    numbers = [_number(cell) for cell in present]
+    numbers = [number_in(cell) for cell in present]
     if not any(map(math.isnan, numbers)):
         return _kind_of_numbers(numbers, most_labels)
     n_words = len({str(cell).strip().lower() for cell in present})
@@ -302,7 +303,7 @@ def _are_rows(lists: Sequence[list[Any]]) -> bool:
     width = len(lists[0])
     if width < 2 or any(not isinstance(row, list) or len(row) != width for row in lists):
         return False
-    numbers = np.array([[_number(cell) for cell in row] for row in lists], dtype=np.float64)
+    numbers = np.array([[number_in(cell) for cell in row] for row in lists], dtype=np.float64)
     return bool(np.all((numbers >= 0) & (numbers <= 1)) and np.allclose(numbers.sum(axis=1), 1, atol=ROUNDING))
 
 
@@ -348,19 +349,20 @@ def is_missing_cell(cell: Any) -> bool:
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
-def _number(cell: Any) -> float:
-    """Return a cell's number; NaN where it has none."""
-    if isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
-        return float(cell.strip().lower() == "true")
+def number_in(cell: Any) -> float:
+    """Return the number of a cell, of a truth value 0 or 1; NaN where it has none."""
+    word = cell.strip().lower() if isinstance(cell, str) else ""
+    if word in ("true", "false"):
+        return float(word == "true")
     try:
-        return float(cell)
+        return math.nan if "_" in word else float(cell)
     except (TypeError, ValueError):
         return math.nan
 
 
 def fraction(cell: Any) -> float:
     """Return the fraction of a cell in per cent; NaN where it has no number."""
-    return _number(cell.strip().removesuffix("%") if isinstance(cell, str) else cell) / 100
+    return number_in(cell.strip().removesuffix("%") if isinstance(cell, str) else cell) / 100
 
 
 # ---------------------------------------------------------------- ids, for a hint about clusters

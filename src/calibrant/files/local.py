@@ -46,6 +46,7 @@ PATIENCE: Final = 8.0
 _PACKAGES: Final = {"s3": "s3fs", "gs": "gcsfs", "hf": "huggingface_hub", "http": "", "https": ""}
 _STEP: Final = 1 << 20  # bytes that are copied at a time
 
+_WORKBOOK: Final = ".xlsx"
 #: The program that reads workbooks.
 _READER: Final = os.path.join(os.path.dirname(__file__), "sheet_reader.py")
 
@@ -171,11 +172,6 @@ def original(path: str) -> str:
     return path if os.path.exists(path) else located(path)
 
 
-def point(path: str, copy: str) -> None:
-    """Have a copy stand for a file."""
-    _copies[path] = copy
-
-
 def stand_in(path: str, source: str, make: Callable[[], str | None]) -> None:
     """Have the copy that ``make`` writes stand for a file; None: the file stands for itself.
 
@@ -194,15 +190,10 @@ def stand_in(path: str, source: str, make: Callable[[], str | None]) -> None:
         _converted[path] = version, error
     else:
         if copy is not None:
-            point(path, copy)
+            _copies[path] = copy
 
 
 # ---------------------------------------------------------------- workbooks
-
-
-def is_workbook(path: str) -> bool:
-    """Whether a name is that of a workbook."""
-    return path.lower().endswith(".xlsx")
 
 
 def convert(path: str) -> None:
@@ -211,7 +202,7 @@ def convert(path: str) -> None:
     The sheets of a workbook are no files of their own: if several have cells, that is an error.
     """
     source = original(path)
-    if not is_workbook(source) or not os.path.getsize(source):
+    if not source.lower().endswith(_WORKBOOK) or not os.path.getsize(source):
         return  # an empty file is an error of its own
     stand_in(path, source, lambda: _to_csv(path, source))
 
@@ -400,13 +391,15 @@ class _Cell(NamedTuple):
 
 
 def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> bool:
-    """Return whether a workbook shows the columns ``names`` of its header as per cents: then it stores fractions.
+    """Return whether a file is a workbook that shows columns of its header as per cents: then it stores fractions.
 
     Raises
     ------
     FileError
         Where it shows some of their numbers as per cents, and others not.
     """
+    if not path.lower().endswith(_WORKBOOK):
+        return False
     with reading(path), zipfile.ZipFile(original(path)) as archive:
         if _STYLES not in archive.namelist():
             return False

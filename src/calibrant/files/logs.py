@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
 from calibrant.errors import FileError, FileFault, quoted
-from calibrant.files.choices import (
+from calibrant.files.columns import Options, Selection, listed
+from calibrant.files.local import conversion_error, new_copy, original, stand_in
+from calibrant.files.log_rows import (
     NORMALISATIONS,
     QUESTION,
+    InspectLog,
     Protocol,
     Row,
     choices_rows,
@@ -25,11 +28,10 @@ from calibrant.files.choices import (
     harness_rows,
     is_choices,
     is_harness,
+    is_inspect,
 )
-from calibrant.files.columns import Options, Selection, listed
-from calibrant.files.inspect_log import InspectLog, is_inspect
-from calibrant.files.local import conversion_error, new_copy, original, point, stand_in
-from calibrant.files.paths import kind_of
+from calibrant.files.paths import kind_of, without_mark
+from calibrant.runtime.dataclass import dataclass
 
 #: How many tasks, models and other facts of logs are listed.
 _LISTED: Final = 4
@@ -41,38 +43,28 @@ class EvaluationLog:
 
     protocol: Protocol
     copy: str  #: the file with its rows
-    width: int  #: of its lists of probabilities; 0 where there are none
+    width: int  #: of its longest list of probabilities; 0 where there are none
     columns: frozenset[str]  #: those with a value in some row, those within objects with dots
     missing: dict[str, tuple[int, str, str]]  #: by column, the first row without a value, why, and what to do
     filters: tuple[str, ...]  #: those of lm-evaluation-harness: each has a row for each question
-    widened: dict[int, str] = field(default_factory=dict)
-
-    def of_width(self, width: int) -> str:
-        """Return the copy whose lists have so many probabilities: choices that a question lacks have probability 0."""
-        if not 0 < self.width < width:
-            return self.copy
-        if width not in self.widened:
-            self.widened[width] = _widen(self.copy, width)
-        return self.widened[width]
 
 
 _logs: dict[str, EvaluationLog] = {}  # by the names of their files
 
 
-def read_logs(paths: Sequence[str], check_stopped: Callable[[], None]) -> None:
-    """Copy the logs among files; `check_bytes` raises what is wrong with one. ``check_stopped`` may end the work.
+def read_logs(paths: Sequence[str], check_stopped: Callable[[], None]) -> dict[str, int]:
+    """Copy the logs among JSON files; `check_bytes` raises what is wrong with one. ``check_stopped`` may end the work.
 
-    The lists of all logs have the same length, that of the question with the most choices.
+    Returns the lengths of their lists of probabilities: of all logs, that of the question with the most choices. A
+    choice that a question lacks has probability 0. A copy of another file lacks the byte-order mark.
     """
-    copies = {copy for log in _logs.values() for copy in (log.copy, *log.widened.values())}
+    copies = {log.copy for log in _logs.values()}
     for path in paths:
         source = original(path)
         if source not in copies:  # the copy of a file from elsewhere
             stand_in(path, source, lambda path=path: _convert(path, check_stopped))  # type: ignore[misc]
-    logs = {path: _logs[path] for path in paths if path in _logs}
-    width = max((log.width for log in logs.values()), default=0)
-    for path, log in logs.items():
-        point(path, log.of_width(width))
+    width = max((_logs[path].width for path in paths if path in _logs), default=0)
+    return dict.fromkeys(NORMALISATIONS, width) if width else {}
 
 
 def is_log(path: str) -> bool:
@@ -104,17 +96,17 @@ def _reader(path: str) -> tuple[Protocol, Iterator[Row]] | None:
 
 
 def _convert(path: str, check_stopped: Callable[[], None]) -> str | None:
-    """Copy a log to JSON lines, and return the path of the copy; None for another file."""
+    """Copy a log to JSON lines, or another file without its mark; return the copy, None if none is needed."""
     _logs.pop(path, None)  # of an earlier version of the file
     reader = _reader(path)
     if reader is None:
-        return None
+        return without_mark(path)
     protocol, rows = reader
     copy, count = new_copy(".jsonl"), 0
     columns: set[str] = set()
     missing: dict[str, tuple[int, str, str]] = {}
     filters: dict[str, None] = {}
-    widths: set[int] = set()
+    width = 0
     with open(copy, "x", encoding="ascii") as target:
         for count, row in enumerate(rows, 1):
             check_stopped()
@@ -127,12 +119,9 @@ def _convert(path: str, check_stopped: Callable[[], None]) -> str | None:
             for name, (why, remedy) in row.missing.items():
                 missing.setdefault(name, (count, why, remedy))
             filters.setdefault(str(row.cells.get("filter", "")))
-            widths.add(len(row.cells.get("probs", ())))
+            width = max(width, len(row.cells.get("probs", ())))
     if not count:
         raise FileError(path, "holds no samples", "run the evaluation again, or leave the file out")
-    width = max(widths)
-    if len(widths - {0}) > 1:
-        copy = _widen(copy, width)
     _logs[path] = EvaluationLog(
         protocol=protocol,
         copy=copy,
@@ -142,19 +131,6 @@ def _convert(path: str, check_stopped: Callable[[], None]) -> str | None:
         filters=tuple(filters),
     )
     return copy
-
-
-def _widen(copy: str, width: int) -> str:
-    """Copy rows with a probability of 0 for each choice that a question lacks."""
-    wider = new_copy(".jsonl")
-    with open(copy, encoding="ascii") as lines, open(wider, "x", encoding="ascii") as target:
-        for line in lines:
-            cells = json.loads(line)
-            for name in NORMALISATIONS:
-                if name in cells:
-                    cells[name] += [0.0] * (width - len(cells[name]))
-            target.write(json.dumps(cells) + "\n")
-    return wider
 
 
 # ---------------------------------------------------------------- what is read of it

@@ -6,11 +6,12 @@ import codecs
 import glob
 import gzip
 import os
-import secrets
+import shutil
 import stat
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -22,8 +23,8 @@ from calibrant.files.local import (
     first_line,
     is_remote,
     located,
+    new_copy,
     spool,
-    temporary_folder,
 )
 
 #: Bytes of a line of a CSV, and of an object of JSON lines: those of DuckDB.
@@ -67,12 +68,16 @@ ADVICE = {
 }
 
 
+def ending_of(name: str) -> str:
+    """Return the ending of a name, if it says a kind of file; else an empty text."""
+    return next((ending for ending in KINDS if name.lower().endswith(ending)), "")
+
+
 def kind_of(path: str) -> str:
     """Return the kind of a file by the ending of its name."""
     name = os.path.basename(located(path)).lower()
-    for ending, kind in KINDS.items():
-        if name.endswith(ending):
-            return kind
+    if ending := ending_of(name):
+        return KINDS[ending]
     ending = os.path.splitext(name)[1]
     got = f"unknown ending {quoted(ending)}" if ending else "a name without an ending"
     advice = next((words for endings, words in ADVICE.items() if ending in endings), None)
@@ -134,8 +139,7 @@ def check_bytes(path: str) -> None:
 
 def _inside(folder: str) -> str:
     """Name the files of a folder by a pattern: of the kind that most of them are."""
-    names = [entry.name.lower() for entry in os.scandir(folder) if _is_file(entry)]
-    endings = Counter(next((ending for ending in KINDS if name.endswith(ending)), "") for name in names)
+    endings = Counter(ending_of(entry.name) for entry in os.scandir(folder) if _is_file(entry))
     del endings[""]
     if not endings:
         return "there are no predictions in it that can be read; name files such as predictions.csv"
@@ -173,27 +177,23 @@ def open_bytes(path: str) -> Any:
     return gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb")
 
 
-def starts_with_mark(path: str) -> bool:
-    """Return whether a text begins with a byte-order mark; a file that cannot be read has none."""
-    try:
-        with open_bytes(path) as stream:
-            return bool(stream.read(3) == codecs.BOM_UTF8)
-    except (OSError, EOFError, zlib.error):
-        return False
+def without_mark(path: str) -> str | None:
+    """Return a copy of JSON without its byte-order mark, which DuckDB refuses; None where there is none.
+
+    What cannot be read has no copy: its reader says what is wrong.
+    """
+    with suppress(OSError, EOFError, zlib.error), open_bytes(path) as stream:
+        if stream.read(3) == codecs.BOM_UTF8:
+            copy = new_copy(".json" if located(path).lower().endswith((".json", ".json.gz")) else ".jsonl")
+            with open(copy, "xb") as target:
+                shutil.copyfileobj(stream, target, 1 << 20)
+            return copy
+    return None
 
 
 def bounded_lines(stream: Any) -> Iterator[str]:
     """Yield the lines of a text, one that is too long in pieces."""
     return iter(lambda: stream.readline(LONGEST_OBJECT), "")
-
-
-def _line_at(path: str, place: int) -> int:
-    """Return the number of the line at a place."""
-    lines, step = 1, 1 << 20
-    with open_bytes(path) as stream:
-        for first in range(0, place, step):
-            lines += stream.read(min(step, place - first)).count(b"\n")
-    return lines
 
 
 def check_text(path: str, check: Callable[[], None], longest: int | None = None) -> None:
@@ -211,13 +211,14 @@ def check_text(path: str, check: Callable[[], None], longest: int | None = None)
         return
     try:
         with open_bytes(path) as stream:
-            length = 0  # of a line, so far
+            number, length = 1, 0  # of a line, and its bytes so far
             while data := stream.read(1 << 20):
                 check()
+                number += data.count(b"\n")
                 ends = max(data.rfind(b"\n"), data.rfind(b"\r"))
                 length = len(data) - 1 - ends if ends >= 0 else length + len(data)
                 if longest is not None and length > longest:
-                    problem = f"line {_line_at(path, stream.tell()):,} has more than {longest / 1e6:.0f} MB"
+                    problem = f"line {number:,} has more than {longest / 1e6:.0f} MB"
                     raise FileError(path, problem, "leave out the long column, or write the file as Parquet")
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(path, f"is damaged ({first_line(error)})", "compress or copy it again") from error
@@ -239,9 +240,7 @@ def is_utf8(path: str) -> bool:
 
 @cache
 def _link_to(path: str) -> str:
-    name = os.path.basename(path).lower()
-    ending = next((ending for ending in KINDS if name.endswith(ending)), "")
-    link = os.path.join(temporary_folder(), secrets.token_hex(4) + ending)
+    link = new_copy(ending_of(path))
     try:
         os.symlink(os.path.abspath(path), link)
     except OSError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -57,6 +57,7 @@ from calibrant.files.values import (
 from calibrant.inputs.memory import is_set as memory_is_limited
 from calibrant.inputs.memory import max_memory
 from calibrant.inputs.predictions import SURE, as_predictions, check_logits, in_unit_interval
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch
 
 #: The most rows and probabilities that are kept; more become a sketch. A report then stays below a gigabyte.
@@ -402,11 +403,8 @@ class _Reader:
     def _rows_of(self, chunk: Chunk) -> FileRows:
         """Return the rows of a chunk, with the way back to its file."""
         source = chunk.source
-        arrays = {
-            name: column.array() if isinstance(column, Words) else column for name, column in chunk.arrays.items()
-        }
         return FileRows(
-            arrays=arrays,
+            arrays={name: join_into_array([column]) for name, column in chunk.arrays.items()},
             class_names=self._opened.first.class_names,
             sources=self._state.described,
             paths=(source.path,),
@@ -418,7 +416,7 @@ class _Reader:
 
     def _describe(self, arrays: Piece) -> dict[str, str]:
         """Return what was read as what, lists with their lengths."""
-        described, first = dict(self._opened.described), self._opened.first
+        described, first = self._opened.described, self._opened.first
         for argument, columns in first.names().items():
             shape = arrays[argument].shape
             if argument.startswith("probs") and first.noun == "column" and len(columns) == 1 and len(shape) > 1:

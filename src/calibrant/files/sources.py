@@ -5,25 +5,26 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, quoted
-from calibrant.files import arrays, cells
 from calibrant.files.arrays import (
     StoredArray,
     array_names,
+    array_pieces,
     first_rows,
     open_npy,
     open_npz,
+    table_pieces,
 )
-from calibrant.files.choices import first_keys
 from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
 from calibrant.files.engine import Engines, Table
 from calibrant.files.likely import FEW, ROWS, cluster_hint, look, look_at, parts_of_ids
-from calibrant.files.local import are_fractions, convert, is_workbook, located
+from calibrant.files.local import are_fractions, convert, located
+from calibrant.files.log_rows import dotted, first_object
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of
 from calibrant.files.predictions import Omitted
@@ -31,6 +32,7 @@ from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
 from calibrant.files.suggestions import ask, is_doubtful, proposed
 from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.files.values import Piece
+from calibrant.runtime.dataclass import dataclass
 
 _NO_OPTIONS = Options()
 
@@ -68,12 +70,12 @@ def _from_table(table: Table, selection: Selection) -> Source:
     wide = np.dtype(np.float64)
     dtypes = [table.dtype_of(name) for name in selection.probs]
     stored = [name for name in selection.probs if name in table.columns]
-    fractions = selection.percent and is_workbook(table.path) and are_fractions(table.path, table.columns, stored)
+    fractions = selection.percent and are_fractions(table.path, table.columns, stored)
     return Source(
         path=table.path,
         selection=selection,
         dtype=np.result_type(*(wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes)),
-        pieces=lambda asked: cells.pieces(table, replace(asked, percent=False) if fractions else asked),
+        pieces=lambda asked: table_pieces(table, replace(asked, percent=False) if fractions else asked),
         rows=table.rows,
         row_of=table.row_of,
     )
@@ -89,7 +91,7 @@ def _from_arrays(path: str, selection: Selection, stored: Mapping[str, StoredArr
         path=path,
         selection=selection,
         dtype=np.result_type(*dtypes),
-        pieces=lambda asked: arrays.pieces(path, stored, asked, firsts, n),
+        pieces=lambda asked: array_pieces(path, stored, asked, firsts, n),
         rows=n,
     )
 
@@ -102,7 +104,7 @@ class Opened:
     """Files of one kind with the same columns, and those that were left out.
 
     ``paths`` are all files, ``sources`` those that are read, in the order of their rows; ``first`` is what is read of
-    each of them, with the classes in the order of the first file's columns; ``described`` says it for people, and
+    each of them, with the classes in the order of the first file's columns; ``notes`` say more of it, by argument, and
     ``cautions`` what in it may be a mistake. ``repeated`` are columns of the first one that name things with several
     rows each, alone or together.
     """
@@ -110,11 +112,16 @@ class Opened:
     paths: list[str]
     sources: list[Source]
     first: Selection
-    described: dict[str, str]
+    notes: Mapping[str, str]
     omitted: list[Omitted]
     where: str | None = None
     cautions: tuple[str, ...] = ()
     repeated: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def described(self) -> dict[str, str]:
+        """What is read as what, in words."""
+        return {**self.first.sources(), **self.notes}
 
     @property
     def rows(self) -> int | None:
@@ -142,7 +149,7 @@ def open_sources(
     if kind == "npy":
         return _open_arrays(paths, options, targets_file, keep_going)
     if kind == "json":
-        read_logs(paths, engines.check)
+        engines.lengths = read_logs(paths, engines.check)
         options = with_defaults(paths, options)
     sources: list[Source] = []
     errors: list[FileError] = []
@@ -165,14 +172,12 @@ def open_sources(
         raise errors[0]
     omitted = [Omitted(error.path, error.problem) for error in errors]
     first = sources[0].selection
-    described = first.sources()
-    if made := protocol([source.path for source in sources], first):
-        described["protocol"] = made
+    made = protocol([source.path for source in sources], first)
     return Opened(
         paths=paths,
         sources=sources,
         first=first,
-        described=described,
+        notes={"protocol": made} if made else {},
         omitted=omitted,
         where=options.where,
         repeated=_repeated_columns(sources[0].path, {*first.probs, *first.targets, *first.keys, first.weights}),
@@ -242,8 +247,8 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     if first != len(targets):
         problem = f"has {len(targets):,} rows, the probabilities {first:,}"
         raise FileError(targets_path, problem, "give the targets of just these rows")
-    described = {"probs": ", ".join(paths) + " in per cent" * options.percent, "targets": targets_path}
-    return Opened(paths=paths, sources=sources, first=selection, described=described, omitted=[])
+    notes = {"probs": ", ".join(paths) + " in per cent" * options.percent, "targets": targets_path}
+    return Opened(paths=paths, sources=sources, first=selection, notes=notes, omitted=[])
 
 
 def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
@@ -317,8 +322,7 @@ def column_names(path: str) -> tuple[str, ...]:
         Whatever the reader of a damaged file raises.
     """
     kind = kind_of(path)
-    if is_workbook(path):
-        convert(path)
+    convert(path)
     if kind in ("parquet", "arrow"):
         return table_of(path, kind, None).columns
     if kind == "npz":
@@ -327,7 +331,7 @@ def column_names(path: str) -> tuple[str, ...]:
         return header(path)
     if kind != "json":
         return ()
-    return log_columns(path) or first_keys(path)
+    return log_columns(path) or tuple(dotted(first_object(path)))
 
 
 def _repeated_columns(path: str, taken: Collection[str | None]) -> tuple[tuple[str, ...], ...]:

@@ -11,7 +11,6 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import islice
 from typing import IO, Any, Final
 
@@ -24,6 +23,7 @@ from calibrant.files.local import load, located, reading
 from calibrant.files.paths import utf8_path
 from calibrant.files.sql import engine_path, identifier, literal, period, with_paths
 from calibrant.inputs.memory import max_memory
+from calibrant.runtime.dataclass import dataclass
 
 BATCH = 32_000_000  # bytes
 _CELLS_OF_NUMBERS = 1 << 21  # in a batch where all have a fixed width: fewer batches are read faster
@@ -392,9 +392,7 @@ class _Table:
 
     def table(self, field: int) -> _Table:
         at = self._field(field)
-        if not at:
-            msg = "a part of its metadata is missing"
-            raise ValueError(msg)
+        _require(at > 0, "a part of its metadata is missing")
         return _Table(self._data, at + _number("<I", self._data, at))
 
     def vector(self, field: int, layout: str) -> list[tuple[int, ...]]:
@@ -404,16 +402,18 @@ class _Table:
             return []
         at += _number("<I", self._data, at)
         count, size = _number("<I", self._data, at), struct.calcsize(layout)
-        if count * size > len(self._data):
-            msg = "its metadata promise more entries than there are"
-            raise ValueError(msg)
+        _require(count * size <= len(self._data), "its metadata promise more entries than there are")
         return [struct.unpack_from(layout, self._data, at + 4 + k * size) for k in range(count)]
 
 
+def _require(holds: bool, otherwise: str) -> None:
+    """Reject a damaged file in which something does not hold."""
+    if not holds:
+        raise ValueError(otherwise)
+
+
 def _number(layout: str, data: bytes, at: int) -> int:
-    if at < 0:
-        msg = "its metadata point outside"
-        raise ValueError(msg)
+    _require(at >= 0, "its metadata point outside")
     return int(struct.unpack_from(layout, data, at)[0])
 
 
@@ -448,17 +448,13 @@ def _message(stream: IO[bytes], at: int, size: int) -> _Message | None:
         return None
     message = _Table.root(_read(stream, length))
     start, body = stream.tell(), message.number(3, "<q")
-    if not 0 <= body <= size - start:
-        msg = f"a batch of {body:,} bytes is promised and {size - start:,} are there"
-        raise ValueError(msg)
+    _require(0 <= body <= size - start, f"a batch of {body:,} bytes is promised and {size - start:,} are there")
     return _Message(message.number(1, "<B"), message.table(2), start, body)
 
 
 def _read(stream: IO[bytes], length: int) -> bytes:
     data = stream.read(length) if 0 <= length <= _MOST_METADATA else b""
-    if len(data) < length or not data:
-        msg = f"{length:,} bytes of metadata are promised and {len(data):,} are there"
-        raise ValueError(msg)
+    _require(0 < length == len(data), f"{length:,} bytes of metadata are promised and {len(data):,} are there")
     return data
 
 
@@ -466,9 +462,7 @@ def _sizes(stream: IO[bytes], message: _Message, batch: _Table) -> list[int]:
     """Return the size of each buffer of a batch; compressed ones begin with the size that they will have."""
     compressed, sizes = batch.has(3), []
     for offset, length in batch.vector(2, "<qq"):
-        if not (offset >= 0 and 0 <= length <= message.length - offset):
-            msg = "a column lies outside its batch"
-            raise ValueError(msg)
+        _require(offset >= 0 and 0 <= length <= message.length - offset, "a column lies outside its batch")
         size = 0  # what is not compressed is no larger than the file
         if compressed and length >= 8:
             stream.seek(message.start + offset)

@@ -82,7 +82,8 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
     """Raise the question that a file needs though its columns have usual names, unless one reading is left."""
     target, score, one_event = selection.targets[0], selection.probs[0], len(selection.probs) == 1
     if options.percent:
-        likely = _as_fractions(likely, selection.probs)
+        fractions = {name: list(map(fraction, likely.cells[name])) for name in selection.probs}
+        likely = look({**likely.cells, **fractions})
     if one_event and says_predicted(score) and score in likely.outcomes and len(likely.words(score)) > 1:
         problem = f"{quoted(score)} holds two values, as predicted labels do"
         reading = Reading(("--score", score), f"if {quoted(score)} holds probabilities", always=True)
@@ -107,11 +108,6 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
             remedy, readings = f"add a {selection.noun} with the truth, and name it", [replace(usual, always=True)]
     if [(reading.options[-2:], reading.always) for reading in readings] != [(usual.options, False)]:
         raise _asking(path, problem, remedy, readings, selection.noun)
-
-
-def _as_fractions(likely: Likely, columns: Sequence[str]) -> Likely:
-    """Return the same with columns in per cent as fractions."""
-    return look({**likely.cells, **{name: list(map(fraction, likely.cells[name])) for name in columns}})
 
 
 def _is_predicted_alone(likely: Likely, score: str, target: str, readings: Sequence[Reading]) -> bool:

@@ -276,7 +276,6 @@ class JsonTable(EngineTable):
         super().__init__(path, where, engines)
         check_text(path, self._engines.check)
         self._shape = shape_of(path)
-        self._copy = self._engines.without_marks().get(path, path)
         self._paths: dict[str, str] = {}
         self._types = self._find_types()
         self.columns = tuple(self._types)
@@ -291,10 +290,13 @@ class JsonTable(EngineTable):
         """Return the SQL of the table, with the types that were found."""
         types = {name: kind for name, kind in self._types.items() if name not in self._paths}
         columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in types.items())
-        return with_paths(f"{self._read()}, auto_detect=false, columns={{{columns}}})", self._paths)
+        table = f"{self._read()}, auto_detect=false, columns={{{columns}}})"
+        lengths = {name: length for name, length in self._engines.lengths.items() if types.get(name) == NUMBERS}
+        full = [f"list_resize({identifier(n)}, {length}, 0.0) AS {identifier(n)}" for n, length in lengths.items()]
+        return with_paths(f"(SELECT * REPLACE ({', '.join(full)}) FROM {table})" if full else table, self._paths)
 
     def _read(self) -> str:
-        return f"read_json({engine_path(self._copy)}, format={literal(self._shape)}, {self._OPTIONS}"
+        return f"read_json({engine_path(self.path)}, format={literal(self._shape)}, {self._OPTIONS}"
 
     def text_of(self, column: str) -> str:
         """Return the SQL of a cell's text, without the quotes that JSON puts around strings."""
@@ -439,7 +441,7 @@ class JsonTable(EngineTable):
 
     def _keys(self) -> str:
         """Return the SQL of the keys of all rows, one more than are read at most."""
-        objects = f"read_json_objects({engine_path(self._copy)}, format={literal(self._shape)})"
+        objects = f"read_json_objects({engine_path(self.path)}, format={literal(self._shape)})"
         return f"SELECT DISTINCT unnest(json_keys(json)) FROM {objects} LIMIT {MOST_KEYS + 1}"
 
     def _too_many_keys(self) -> FileError:

@@ -6,7 +6,6 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from calibrant.clusters import SEPARATOR, ClusterLabels, as_clusters, escaped, l
 from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.columns import Cuts, Selection, listed
 from calibrant.inputs.groups import group_name
+from calibrant.runtime.dataclass import dataclass
 
 PERCENT_REMEDY = "pass --percent if the numbers are per cent"
 
@@ -315,12 +315,10 @@ class Values:
     """
 
     def __init__(self) -> None:
-        self._values: NDArray[np.float64] = np.empty(0)
-        self._counts: NDArray[np.int64] = np.empty(0, np.int64)
+        #: Of each value, in order: the smallest and the largest number that has its bits, and how many rows have one.
+        self._values: NDArray[np.float64] = np.empty((0, 3))
         self._dropped = 0
-        self._lows: NDArray[np.float64] = np.empty(0)
-        self._highs: NDArray[np.float64] = np.empty(0)
-        self._waiting: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
+        self._waiting: list[NDArray[np.float64]] = []
         self.numbers = True
 
     def add(self, words: Words) -> None:
@@ -333,10 +331,11 @@ class Values:
         if not self.numbers:
             return
         numbers = names.astype(str).astype(np.float64) if names.dtype.kind in "OUS" else names.astype(np.float64)
+        numbers = numbers + 0.0  # of -0.0 and 0.0 one value
         counts = np.bincount(words.codes, minlength=len(names))
-        is_known = ~np.isnan(numbers) & (counts > 0)
-        self._waiting.append((numbers[is_known] + 0.0, counts[is_known]))  # of -0.0 and 0.0 one value
-        if sum(len(numbers) for numbers, _ in self._waiting) >= _COUNTED:
+        has_rows = ~np.isnan(numbers) & (counts > 0)
+        self._waiting.append(np.column_stack((numbers, numbers, counts.astype(np.float64)))[has_rows])
+        if sum(map(len, self._waiting)) >= _COUNTED:
             self._merge()
 
     def cuts(self) -> Cuts | None:
@@ -344,36 +343,33 @@ class Values:
         self._merge()
         if not self.numbers or len(self._values) <= MOST_VALUES:
             return None
-        ends = np.cumsum(self._counts)
+        lows, highs, counts = self._values.T
+        ends = np.cumsum(counts)
         wanted = ends[-1] * np.arange(1, PARTS + 1) / PARTS
         lasts = np.unique(np.searchsorted(ends, wanted))
         firsts = np.concatenate([[0], lasts[:-1] + 1])
-        return Cuts.of(self._lows[firsts].tolist(), self._highs[lasts].tolist())
+        return Cuts.of(lows[firsts].tolist(), highs[lasts].tolist())
 
     def _merge(self) -> None:
-        """Count what is waiting."""
-        numbers = np.concatenate([np.empty(0), *(numbers for numbers, _ in self._waiting)])
-        values = np.concatenate([self._values, self._coarse(numbers)])
-        lows, highs = np.concatenate([self._lows, numbers]), np.concatenate([self._highs, numbers])
-        counts = np.concatenate([self._counts, *(counts for _, counts in self._waiting)])
+        """Count what is waiting; of too many values, drop bits."""
+        self._values = self._pooled(np.concatenate([self._values, *self._waiting]))
         self._waiting.clear()
-        while True:
-            order = np.argsort(values, kind="stable")
-            ordered = values[order]
-            firsts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
-            self._values = ordered[firsts]
-            self._counts = np.add.reduceat(counts[order], firsts)
-            self._lows = np.minimum.reduceat(lows[order], firsts)
-            self._highs = np.maximum.reduceat(highs[order], firsts)
-            if len(self._values) <= _COUNTED:
-                return
+        while len(self._values) > _COUNTED:
             self._dropped += 4
-            values, counts, lows, highs = self._coarse(self._values), self._counts, self._lows, self._highs
+            self._values = self._pooled(self._values)
 
-    def _coarse(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return numbers without the bits that are dropped: the order stays."""
-        bits = numbers.view(np.int64) & ~np.int64((1 << self._dropped) - 1)
-        return bits.view(np.float64)
+    def _pooled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values in order, those as one that differ in dropped bits alone."""
+        bits = (values[:, 0].view(np.int64) & ~np.int64((1 << self._dropped) - 1)).view(np.float64)
+        order = np.argsort(bits, kind="stable")
+        values, ordered = values[order], bits[order]
+        firsts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+        return np.column_stack(
+            [
+                pool.reduceat(column, firsts)
+                for pool, column in zip((np.minimum, np.maximum, np.add), values.T, strict=True)
+            ]
+        )
 
 
 def cut(words: Words, cuts: Cuts | None) -> Words:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -43,6 +43,7 @@ from calibrant.frames import cells, rows
 from calibrant.frames.cells import Sums
 from calibrant.frames.columns import Columns, Frame, Label, LazyFrame
 from calibrant.kernels import dispatch
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sums import SketchConfig
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
 
 import narwhals as nw
@@ -16,6 +16,7 @@ from calibrant.errors.faults import Facts, Fault, MissingFacts, Mistake, Place, 
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
 from calibrant.inputs.predictions import names_of
 from calibrant.inputs.weights import NOT_WHOLE
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sums import SketchConfig
 from calibrant.table import grid as grids
 
@@ -62,7 +63,7 @@ class Label(NamedTuple):
         return "number" if self.dtype.is_numeric() or self.dtype == nw.Boolean else "text"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Columns:
     """The columns to read; all exist and have a suitable type.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, Final
 
 import narwhals as nw
@@ -32,6 +31,7 @@ from calibrant.frames.cells import fetch, parts
 from calibrant.frames.columns import FILTER, Columns, Frame, LazyFrame
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
+from calibrant.runtime.dataclass import dataclass
 
 #: The kinds of faults, in the order of reports: only the first of a row counts, and only the first of a frame.
 _GROUP, _NO_TARGET, _TARGET, _NO_CLUSTER, _CLUSTER, _NO_WEIGHT, _WEIGHT, _NO_SCORE, _SCORE, _SUM = range(10)

@@ -9,8 +9,8 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.results import Decision, Estimate
+from calibrant.statistics.design import rare
 from calibrant.statistics.resampling import alpha_of
-from calibrant.statistics.sample import rare
 
 #: The errors that a tolerance may be about. Their one-sided bounds are simulated.
 TOLERATED: Final = ("ece", "smece", "rmsce", "mean_gap")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final
 
 import numpy as np
@@ -13,10 +13,11 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.measures.isotonic.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
-from calibrant.measures.line.intervals import Line, WithoutEnds
+from calibrant.measures.line.line import Line, WithoutEnds
 from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.design import MINORITY, ROWS, rare
 from calibrant.statistics.resampling import alpha_of
-from calibrant.statistics.sample import MINORITY, ROWS, rare
 
 #: The measures that findings are made from, whichever measures a report shows.
 DECIDING: Final = (MEAN_CONFIDENCE, MEAN_GAP, ECE, MISCALIBRATION, DISCRIMINATION, UNCERTAINTY)
@@ -128,15 +129,15 @@ class Evidence:
 
         None of these where that is decided by how scores of 0 and 1 count: without their rows it is another.
         """
-        found = self._of_slope(line)
+        finding = self._of_slope(line)
         if self.ends is None:
-            return found
+            return finding
         inner = self.ends.inner
-        clear = not math.isnan(inner.slope) and self._of_slope(inner).code == found.code
+        clear = not math.isnan(inner.slope) and self._of_slope(inner).code == finding.code
         ends = dict(zip(("inner_value", "inner_low", "inner_high"), inner, strict=False))
         return Finding(
-            found.code if clear else Code.UNCLEAR_SPREAD,
-            {**found.facts, **ends, "moved_from_the_ends": self.ends.rows},
+            finding.code if clear else Code.UNCLEAR_SPREAD,
+            {**finding.facts, **ends, "moved_from_the_ends": self.ends.rows},
         )
 
     def _of_slope(self, line: Line) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -20,10 +20,11 @@ from calibrant.measures.event import Event
 from calibrant.measures.listed import MEASURES
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import MINORITY
 from calibrant.statistics.null import floor_of
 from calibrant.statistics.resampling import Resampling, Rng, Stream, in_blocks
-from calibrant.statistics.sample import MINORITY
 from calibrant.table import ReliabilityTable
 
 #: Laws of scores to choose from: parameters of a beta law, and what such scores are like.

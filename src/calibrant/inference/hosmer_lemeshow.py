@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inference.replicates import GroupsOf, group_p_value, resampling_of
-from calibrant.inference.rows import EventRows, degrees, score_sums_of, standardised, units_of
+from calibrant.inference.rows import (
+    UNUSED_LEVEL,
+    EventRows,
+    degrees,
+    group_p_value,
+    score_sums_of,
+    standardised,
+    units_of,
+)
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import quantile_bin_of, sample_quantile_bin_of, uniform_bin_of
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.resampling import Rng, check_draws
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.resampling import Resampling, Rng, check_draws
 from calibrant.table import ReliabilityTable
 
 Sample = Literal["external", "in-sample"]
@@ -118,10 +125,7 @@ def hosmer_lemeshow_test(
     options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
     rows = EventRows.of(probs, targets, clusters=clusters, **options)
 
-    def groups_of(table: ReliabilityTable) -> NDArray[np.intp]:
-        return _GROUPS_OF[cuts](table, n_groups)
-
-    groups = _Groups.of(rows.table, groups_of)
+    groups = _Groups.of(rows.table, _GROUPS_OF[cuts](rows.table, n_groups))
     statistic, details, filled = groups.statistic, groups.details, len(groups.counts)
     freedom = filled - (0 if sample == "external" else 2)
     if freedom < 1:
@@ -132,8 +136,9 @@ def hosmer_lemeshow_test(
         details = {"degrees_of_freedom": freedom, **details}
     else:
         law = f"{n_resamples:,} resamples"
-        fitted, resampling = sample == "in-sample", resampling_of(n_resamples, rng)
-        p_value = group_p_value(rows.clusters, groups_of, resampling, fitted=fitted)
+        bins = _GROUPS_OF[cuts](rows.clusters.fine.table, n_groups)
+        resampling = Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1)
+        p_value = group_p_value(rows.clusters, bins, resampling, fitted=sample == "in-sample")
     return rows.result(statistic, p_value, f"Hosmer and Lemeshow's chi-square, {sample}, {law}", **details)
 
 
@@ -147,9 +152,9 @@ class _Groups:
     squares: Float64s
 
     @classmethod
-    def of(cls, table: ReliabilityTable, groups_of: GroupsOf) -> _Groups:
-        """Return the filled groups of a table."""
-        first = np.flatnonzero(np.diff(groups_of(table), prepend=-1))
+    def of(cls, table: ReliabilityTable, groups: NDArray[np.intp]) -> _Groups:
+        """Return the filled groups of a table; ``groups`` is that of each row, in increasing order."""
+        first = np.flatnonzero(np.diff(groups, prepend=-1))
         columns = (table.counts, table.positives, score_sums_of(table), units_of(table) * table.counts)
         return cls(*(np.add.reduceat(column.astype(np.float64), first) for column in columns))
 

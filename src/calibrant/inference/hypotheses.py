@@ -1,4 +1,11 @@
-"""Tests of the hypothesis that scores are calibrated: each outcome happens with the probability that its score says."""
+"""Tests of the hypothesis that scores are calibrated: each outcome happens with the probability that its score says.
+
+For rows in clusters Spiegelhalter's test and Cox's have a closed form. Under calibration the S of bins are nearly
+normal with covariance Sigma0 = c (sum_h S_h S_h') c, c = sqrt(V0 / Q). A sum psi r over rows has the variance
+(sum psi^2 V0) A / (sum psi^2 Q), A = sum_h (sum psi r)^2: that of independent rows times the design effect
+A / sum psi^2 Q. Where A is below 1e-10 of that of independent rows the scores of each cluster add up to its outcomes:
+nothing can deviate, and p is 1.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +15,23 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.inference import clustered_tests
-from calibrant.inference.replicates import cumulative_p_value, resampling_of
-from calibrant.inference.rows import EventRows, degrees, null_spreads, standardised, units_of
+from calibrant.inference.rows import (
+    UNUSED_LEVEL,
+    EventRows,
+    cumulative_p_value,
+    degrees,
+    null_spreads,
+    standardised,
+    units_of,
+)
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.cumulative import cumulative
-from calibrant.measures.cumulative.cumulative import cumulated_range
-from calibrant.measures.cumulative.intervals import brownian_range_sf, brownian_sf
-from calibrant.measures.line.intervals import CERTAIN
-from calibrant.measures.line.line import cox_fit, in_the_large
+from calibrant.measures.cumulative.ks import brownian_sf, ks_error
+from calibrant.measures.cumulative.kuiper import brownian_range_sf, cumulated_range, kuiper_error
+from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large, log_odds
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import Float64s
+from calibrant.statistics.cluster_sums import NOTHING, null_effect
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling, Rng, check_draws
 from calibrant.table import ReliabilityTable
 
@@ -110,7 +123,7 @@ def spiegelhalter_test(
         z = _spiegelhalter(rows.table)
         p_value = math.erfc(abs(z) / math.sqrt(2))
     else:
-        z, p_value = clustered_tests.spiegelhalter(rows.clusters)
+        z, p_value = spiegelhalter_by_cluster(rows.clusters)
     return rows.result(z, p_value, "Spiegelhalter's z, two-sided normal p-value")
 
 
@@ -171,12 +184,12 @@ def ks_test(
     check_draws(n_resamples)
     options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
     rows = EventRows.of(probs, targets, clusters=clusters, **options)
-    error = cumulative.ks_error(rows.table)
+    error = ks_error(rows.table)
     statistic = _cumulative_statistic(rows.table, error)
     if rows.clusters is None:
         p_value, law = brownian_sf(statistic), "distribution of the supremum of |Brownian motion|"
     else:
-        p_value = cumulative_p_value(rows.clusters, _largest, resampling_of(n_resamples, rng))
+        p_value = cumulative_p_value(rows.clusters, _largest, Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1))
         law = f"{n_resamples:,} resamples"
     return rows.result(statistic, p_value, f"largest cumulative residual, {law}", error=error)
 
@@ -215,12 +228,12 @@ def kuiper_test(
     check_draws(n_resamples)
     options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
     rows = EventRows.of(probs, targets, clusters=clusters, **options)
-    return kuiper_of(rows, None if rows.clusters is None else resampling_of(n_resamples, rng))
+    return kuiper_of(rows, None if rows.clusters is None else Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1))
 
 
 def kuiper_of(rows: EventRows, resampling: Resampling | None) -> TestResult:
     """Return Kuiper's test of these rows; only rows in clusters need the resampling."""
-    error = cumulative.kuiper_error(rows.table)
+    error = kuiper_error(rows.table)
     statistic = _cumulative_statistic(rows.table, error)
     if rows.clusters is None or resampling is None:
         p_value, law = brownian_range_sf(statistic), "distribution of the range of Brownian motion"
@@ -309,7 +322,7 @@ def cox_test(
         p_value = math.exp(-statistic / 2) if free == 2 else math.erfc(math.sqrt(statistic / 2))
     else:
         name = "score test"
-        statistic, free, p_value = clustered_tests.cox_test(rows.clusters, CERTAIN if eps is None else eps)
+        statistic, free, p_value = cox_by_cluster(rows.clusters, CERTAIN if eps is None else eps)
     details = {
         "intercept": fit.intercept,
         "slope": fit.slope,
@@ -345,3 +358,58 @@ def _check_eps(eps: object) -> None:
     if not (eps is None or number):
         remedy = "pass a small share such as 1e-6, or None"
         raise InputError("eps", f"a number from {_LEAST_EPS} to below 0.5", repr(eps), remedy)
+
+
+_LEAST: Final = 4  # buckets: with fewer, two directions are tested far too often (a fifth at 5 % with two)
+
+_SINGULAR: Final = 1e-12  # of the largest eigenvalue: below it, scores do not differ
+
+
+def spiegelhalter_by_cluster(rows: Clustered) -> tuple[float, float]:
+    """Return Spiegelhalter's Z and its two-sided p-value: the test of sum (y - p) (1 - 2 p), from its exact sums."""
+    from scipy.special import ndtr
+
+    slopes, fine = 1 - 2 * rows.fine.scores, rows.fine
+    sums = rows.scalar("tilt")
+    variance, square = (float(np.sum(slopes**2 * x)) for x in (fine.null_variances, fine.squared_residuals))
+    total, sd = -float(sums.sum()), math.sqrt(variance * null_effect(sums, square))
+    if sd == 0:
+        wrong = variance == 0 and abs(total) > CERTAIN
+        return (math.copysign(math.inf, total), 0.0) if wrong else (0.0, 1.0)
+    return total / sd, 2 * float(ndtr(-abs(total) / sd))
+
+
+def cox_by_cluster(rows: Clustered, eps: float = CERTAIN) -> tuple[float, int, float]:
+    """Return the score statistic of the log-odds line, its degrees of freedom and its p-value.
+
+    U' C^-1 U with U = sum psi r, psi = (1, logit p), and C = V^1/2 Q^-1/2 A Q^-1/2 V^1/2: with one row in each cluster
+    C is V. A chi-square with 2 degrees of freedom; a direction in which A is below 1e-10 of Q, or in which scores do
+    not differ, is left out with its degree; with fewer than 4 buckets the slope is. Scores are clipped to
+    [eps, 1 - eps] for their log-odds. It replaces the likelihood ratio, whose law clusters change.
+    """
+    from scipy.special import chdtrc
+
+    cells = rows.cells
+    x = log_odds(np.clip(cells.scores, eps, 1 - eps))
+    design = np.stack([np.ones_like(x), x])[: 1 if len(rows.sizes) < _LEAST else 2]
+    sums = rows.gaps @ design.T
+    weights, axes = np.linalg.eigh((design * cells.null_variances) @ design.T)
+    axes = axes[:, weights > _SINGULAR * weights.max()]
+    if axes.size == 0 or weights.max() <= 0:
+        return 0.0, 0, 1.0
+    root, inverse = (
+        _power(axes.T @ (design * v) @ design.T @ axes, power)
+        for v, power in ((cells.null_variances, -0.5), (cells.squared_residuals, -0.5))
+    )
+    scaled = inverse @ (axes.T @ (sums.T @ sums) @ axes) @ inverse
+    effects, turned = np.linalg.eigh((scaled + scaled.T) / 2)
+    kept = effects > NOTHING
+    parts = (turned.T @ root @ axes.T @ sums.sum(axis=0))[kept]
+    statistic, free = float(np.sum(parts**2 / effects[kept])), int(np.count_nonzero(kept))
+    return statistic, free, float(chdtrc(free, statistic)) if free else 1.0
+
+
+def _power(matrix: Float64s, power: float) -> Float64s:
+    """Return a power of a symmetric positive matrix."""
+    values, axes = np.linalg.eigh(matrix)
+    return np.asarray((axes * np.maximum(values, _SINGULAR * values.max()) ** power) @ axes.T)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -13,21 +13,20 @@ from numpy.typing import NDArray
 from calibrant.clusters import BucketSums, ClusterLabels, labels_of
 from calibrant.errors import InputError
 from calibrant.inference.hypotheses import kuiper_of
-from calibrant.inference.replicates import resampling_of
-from calibrant.inference.rows import EventRows, null_spreads, units_of
+from calibrant.inference.rows import UNUSED_LEVEL, EventRows, null_spreads, units_of
 from calibrant.inputs.arrays import as_array
 from calibrant.inputs.groups import as_groups
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
-from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bound
+from calibrant.measures.cumulative.kuiper import cumulated_range, kuiper_bound
 from calibrant.measures.grid_cells import GridCells
-from calibrant.results.plain import plain
-from calibrant.results.values import frame_of
+from calibrant.results.values import frame_of, plain
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch, check_alone
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.groups import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
 from calibrant.statistics.null import least_of, sequential_p_value
-from calibrant.statistics.resampling import Resampling, Rng, Stream, check_draws, generator
+from calibrant.statistics.resampling import Resampling, Rng, Stream, alpha_of, check_draws, generator
 from calibrant.table import ReliabilityTable
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ _NO_INTERVAL: Final = "no interval: the group was chosen for its value"
 _EXPECTED: Final = "the name of each row's group, or a mapping from names to such arrays or masks"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupKuiper:
     """The Kuiper error of one group.
 
@@ -76,7 +75,7 @@ class GroupKuiper:
     error_bound: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class MulticalibrationError:
     """The largest standardised Kuiper error over groups, and whether it is more than chance.
 
@@ -220,7 +219,7 @@ def multicalibration_error(
     [(None, 0.0), ('0', 0.424), ('1', 0.424)]
     """
     check_draws(n_resamples)
-    resampling = resampling_of(n_resamples, rng)
+    resampling = Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1)
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
     options = {"targets": targets, "weights": weights, "ignore_index": ignore_index, "logits": logits}
@@ -247,11 +246,11 @@ def _of_rows(
     lone: list[str] = []
     parts: dict[str, EventRows] = {}
     for name, places in _segments(groups, predictions):
-        own = None if labels is None or everything.alone else labels.take(places)
-        if own is not None and len(own.numbered()[1]) < 2:
+        of_group = None if labels is None or everything.alone else labels.take(places)
+        if of_group is not None and len(of_group.numbered()[1]) < 2:
             lone.append(name)
-            own = None
-        parts[name] = EventRows.of_predictions(predictions.take(places), judged, own)
+            of_group = None
+        parts[name] = EventRows.of_predictions(predictions.take(places), judged, of_group)
     return multicalibration_of(everything, parts, lone, resampling)
 
 
@@ -295,11 +294,11 @@ def multicalibration_of(
     named: list[tuple[str | None, EventRows]] = [(None, everything), *groups.items()]
     flags = [_flag(name, rows, lone, resampling) for name, rows in named]
     family = sum(not flag for flag in flags)
-    found = [_of_group(name, rows, flag, resampling, family) for (name, rows), flag in zip(named, flags, strict=True)]
+    results = [_of_group(name, rows, flag, resampling, family) for (name, rows), flag in zip(named, flags, strict=True)]
     tested = [i for i, flag in enumerate(flags) if not flag]
-    for i, p in zip(tested, holm([found[i].p_value for i in tested]), strict=True):
-        found[i] = replace(found[i], adjusted_p_value=p)
-    judged = [group for group in found if group.flag in ("", _NO_LAW)]
+    for i, p in zip(tested, holm([results[i].p_value for i in tested]), strict=True):
+        results[i] = replace(results[i], adjusted_p_value=p)
+    judged = [group for group in results if group.flag in ("", _NO_LAW)]
     worst = max(judged, key=lambda group: group.standardised)  # the first of equal ones
     table = everything.table
     absolute, rate = worst.standardised * _deviation(table) / table.total, table.sums.positives / table.total
@@ -313,9 +312,9 @@ def multicalibration_of(
         value=worst.standardised,
         absolute=absolute,
         relative=absolute / rarer if rarer > 0 else math.nan,
-        p_value=min((found[i].adjusted_p_value for i in tested), default=math.nan),
+        p_value=min((results[i].adjusted_p_value for i in tested), default=math.nan),
         group=worst.name,
-        groups=tuple(found),
+        groups=tuple(results),
         n=table.n,
         method=everything.method(f"{law}, Holm's correction for {family:,} groups with all rows; {_NO_INTERVAL}"),
         error_bound=max(group.standardised + group.error_bound for group in judged) - worst.standardised,
@@ -338,7 +337,7 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
     cells = GridCells.of(table)
     test = kuiper_of(EventRows(table) if flag else rows, resampling)
     p_value = test.p_value
-    needed = draws_needed(family, resampling.alpha)
+    needed = draws_needed(family, alpha_of(resampling.level))
     if flag:
         p_value = math.nan
     elif rows.clusters is not None:
@@ -392,14 +391,14 @@ def _segments(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
         return as_groups(groups, predictions)
     if not groups:
         raise InputError("groups", _EXPECTED, "an empty mapping", "name one group or more")
-    found: list[tuple[str, NDArray[np.intp]]] = []
+    segments: list[tuple[str, NDArray[np.intp]]] = []
     for column, labels in groups.items():
         parts = as_groups(labels, predictions)
         if as_array("groups", labels).dtype == np.bool_:
-            found += [(str(column), rows) for name, rows in parts if name == "True"]
+            segments += [(str(column), rows) for name, rows in parts if name == "True"]
         else:
-            found += [(f"{column}: {name}", rows) for name, rows in parts]
-    names = [name for name, _ in found]
+            segments += [(f"{column}: {name}", rows) for name, rows in parts]
+    names = [name for name, _ in segments]
     if len(set(names)) < len(names):
         raise InputError("groups", "distinct names", "several that are written alike", "rename one of them")
-    return found
+    return segments

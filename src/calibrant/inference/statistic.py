@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.inference.replicates import Tables, calibrated_tables, cluster_tables
-from calibrant.inference.rows import EventRows
+from calibrant.inference.rows import EventRows, Tables, calibrated_tables, cluster_tables
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import LEAST_ROWS, check_bins, uniform_bin_of
 from calibrant.measures.binned.sums import RowBins

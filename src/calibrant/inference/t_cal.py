@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference.replicates import varies
-from calibrant.inference.rows import EventRows
+from calibrant.inference.rows import EventRows, varies
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.clustered import ClusterBins, coarse_bins
+from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import p_value
@@ -104,8 +104,8 @@ def t_cal_test(
     check_draws(n_resamples)
     options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
     rows, seed = EventRows.of(probs, targets, clusters=clusters, **options), seed_of(rng)
-    scales = _Scales.of(Cells.from_table(rows.table)) if rows.clusters is None else _ClusterScales.of(rows.clusters)
-    errors, statistics = scales.observed
+    scales = _RowScales.of(Cells.from_table(rows.table)) if rows.clusters is None else _ClusterScales.of(rows.clusters)
+    errors, statistics = scales.observed()
 
     def block(generator: np.random.Generator, size: int) -> Float64s:
         return np.asarray(scales.drawn(generator, size)[1].max(axis=-1))
@@ -127,29 +127,49 @@ def _numbers_of_bins(most: float) -> tuple[int, ...]:
     return tuple(2**k for k in range(1, max(2, int(most)).bit_length()))
 
 
-def _in_deviations(errors: Float64s, deviations: Float64s) -> Float64s:
-    """Return errors in standard deviations: 0 or infinite where a deviation is 0."""
-    certain = np.where(np.abs(errors) <= _ROUNDING, 0.0, np.copysign(np.inf, errors))
-    return np.divide(errors, deviations, out=certain, where=deviations > 0)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Scales(ABC):
+    """The statistics T_m = sum_b (S_b^2 - Q_b) / (N n_b) of every number of bins m.
+
+    S is the sum of y - p over a bin, and Q the sum of the squares of its independent parts, which are rows or buckets
+    of clusters. ``deviations`` are the standard deviations of the statistics under calibration.
+    """
+
+    n_bins: tuple[int, ...]
+    counts: tuple[Float64s, ...]
+    total: float
+    deviations: Float64s
+
+    def statistics(self, sums: Iterable[tuple[Float64s, Float64s]]) -> tuple[Float64s, Float64s]:
+        """Return T_m and T_m / sd T_m, (..., scales), from S and Q of each scale; 0 or infinite where sd is 0."""
+        parts = [np.sum((s**2 - q) / n, axis=-1) for (s, q), n in zip(sums, self.counts, strict=True)]
+        errors = np.stack(parts, axis=-1) / self.total
+        certain = np.where(np.abs(errors) <= _ROUNDING, 0.0, np.copysign(np.inf, errors))
+        return errors, np.divide(errors, self.deviations, out=certain, where=self.deviations > 0)
+
+    @abstractmethod
+    def observed(self) -> tuple[Float64s, Float64s]:
+        """Return the statistics of the data."""
+
+    @abstractmethod
+    def drawn(self, rng: np.random.Generator, size: int) -> tuple[Float64s, Float64s]:
+        """Return the statistics of simulated data sets under calibration."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
-class _Scales:
-    """The bins of every scale: first cells, weights and deviations.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _RowScales(_Scales):
+    """The bins of every scale for independent rows, and the first cell of each bin.
 
     A bin of fewer than two predictions has no pair of residuals and would add only rounding errors. ``held`` are the
-    other bins. ``deviations`` are the standard deviations of the statistics under calibration.
+    other bins.
     """
 
     cells: Cells
-    n_bins: tuple[int, ...]
     first: tuple[NDArray[np.intp], ...]
     held: tuple[NDArray[np.intp], ...]
-    counts: tuple[Float64s, ...]
-    deviations: Float64s
 
     @classmethod
-    def of(cls, cells: Cells) -> _Scales:
+    def of(cls, cells: Cells) -> _RowScales:
         """Lay out 2, 4, 8, ... bins, as long as at least two predictions fall into each on average."""
         n_bins = _numbers_of_bins(min(_FINEST, cells.effective_n / 2))
         lone = cells.null_variances**2 / cells.rows  # the sum of v^2 over the predictions of a cell
@@ -170,52 +190,44 @@ class _Scales:
             first=tuple(first),
             held=tuple(held),
             counts=tuple(counts),
+            total=cells.total,
             deviations=np.sqrt(np.asarray(variances)) / cells.total,
         )
 
-    def statistics(self, positives: Float64s) -> tuple[Float64s, Float64s]:
-        """Return T_m and T_m / sd T_m, (..., scales), of outcomes per cell, (..., cells)."""
+    def _sums(self, positives: Float64s) -> Iterator[tuple[Float64s, Float64s]]:
+        """Yield S and Q of each scale, (..., M), of outcomes per cell, (..., K)."""
         cells = self.cells
         gaps = cells.score_sums - positives
         squares = cells.units * (cells.score_sums * cells.scores + positives * (1 - 2 * cells.scores))
-        parts = []
-        for first, held, counts in zip(self.first, self.held, self.counts, strict=True):
-            pairs = np.add.reduceat(gaps, first, axis=-1) ** 2 - np.add.reduceat(squares, first, axis=-1)
-            parts.append(np.sum(pairs[..., held] / counts, axis=-1) / cells.total)
-        errors = np.stack(parts, axis=-1)
-        return errors, _in_deviations(errors, self.deviations)
+        for first, held in zip(self.first, self.held, strict=True):
+            s, q = (np.add.reduceat(column, first, axis=-1)[..., held] for column in (gaps, squares))
+            yield s, q
 
-    @property
     def observed(self) -> tuple[Float64s, Float64s]:
-        """The statistics of the data."""
-        return self.statistics(self.cells.positives)
+        return self.statistics(self._sums(self.cells.positives))
 
     def drawn(self, rng: np.random.Generator, size: int) -> tuple[Float64s, Float64s]:
-        """Return the statistics of calibrated outcomes."""
-        return self.statistics(self.cells.calibrated.draw(rng, size))
+        return self.statistics(self._sums(self.cells.calibrated.draw(rng, size)))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
-class _ClusterScales:
-    """The bins of every scale for rows in clusters: T_m = sum_b (S_b^2 - sum_h S_hb^2) / (N n_b), S_h of a bucket.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _ClusterScales(_Scales):
+    """The bins of every scale for rows in clusters.
 
-    ``gaps`` are S_hb, (H, M) of each scale, and ``scaled`` those of replicates before they are multiplied by normals:
-    c S_hb, as in `measures.simulated`. Given them, N^2 var T_m = 2 sum_(h != h') (sum_b c^2 S_hb S_h'b / n_b)^2.
+    ``bins`` have S_hb, the sums of bucket h, of each scale. ``scaled``, (H, M), are those of simulated data sets before
+    they are multiplied by normals: c S_hb, as in `measures.simulated`. Given them, N^2 var T_m is
+    2 sum_(h != h') (sum_b c^2 S_hb S_h'b / n_b)^2.
     """
 
-    n_bins: tuple[int, ...]
-    gaps: tuple[Float64s, ...]
+    bins: tuple[ClusterBins, ...]
     scaled: tuple[Float64s, ...]
-    counts: tuple[Float64s, ...]
-    total: float
-    deviations: Float64s
 
     @classmethod
     def of(cls, rows: Clustered) -> _ClusterScales:
         """Lay out 2, 4, 8, ... bins of whole coarse cells."""
         n_bins = _numbers_of_bins(min(_FINEST_COARSE, rows.effective_n / 2))
-        bins = [ClusterBins.of(rows, coarse_bins(rows, m)) for m in n_bins]
-        scaled = [scale.null_gaps * varies(scale.gaps, scale.moments.squared_residuals) for scale in bins]
+        bins = tuple(ClusterBins.of(rows, uniform_bin_of(rows.fine.table, m)) for m in n_bins)
+        scaled = tuple(scale.null_gaps * varies(scale.gaps, scale.moments.squared_residuals) for scale in bins)
         variances = []
         for scale, sums in zip(bins, scaled, strict=True):
             products = (sums / scale.moments.counts) @ sums.T
@@ -223,25 +235,16 @@ class _ClusterScales:
             variances.append(2 * np.sum(products**2))
         return cls(
             n_bins=n_bins,
-            gaps=tuple(scale.gaps for scale in bins),
-            scaled=tuple(scaled),
+            bins=bins,
+            scaled=scaled,
             counts=tuple(scale.moments.counts for scale in bins),
             total=rows.total,
             deviations=np.sqrt(np.asarray(variances)) / rows.total,
         )
 
-    def _statistics(self, sums: Sequence[Float64s], squares: Sequence[Float64s]) -> tuple[Float64s, Float64s]:
-        """Return T_m and T_m / sd T_m from S_b and from sum_h S_hb^2 of each scale."""
-        parts = [(s**2 - own) @ (1 / n) / self.total for s, own, n in zip(sums, squares, self.counts, strict=True)]
-        errors = np.stack(parts, axis=-1)
-        return errors, _in_deviations(errors, self.deviations)
-
-    @property
     def observed(self) -> tuple[Float64s, Float64s]:
-        """The statistics of the data."""
-        return self._statistics([s.sum(axis=0) for s in self.gaps], [np.sum(s**2, axis=0) for s in self.gaps])
+        return self.statistics((scale.gaps.sum(axis=0), scale.own_squares) for scale in self.bins)
 
     def drawn(self, rng: np.random.Generator, size: int) -> tuple[Float64s, Float64s]:
-        """Return the statistics of replicates under calibration."""
-        normals = rng.standard_normal((size, len(self.gaps[0])))
-        return self._statistics([normals @ s for s in self.scaled], [normals**2 @ s**2 for s in self.scaled])
+        normals = rng.standard_normal((size, len(self.scaled[0])))
+        return self.statistics((normals @ sums, normals**2 @ sums**2) for sums in self.scaled)

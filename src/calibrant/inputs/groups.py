@@ -56,7 +56,9 @@ def as_groups(groups: Any, predictions: Predictions, *, complete: bool = False) 
     order = np.argsort(group_of_row[rows], kind="stable")
     places = np.split(rows[order], np.cumsum(np.bincount(group_of_row[rows], minlength=len(names)))[:-1])
     held = np.bincount(group_of_row[judged], minlength=len(names)) > 0
-    return [(group_name(name), own) for name, own, some in zip(names, places, held, strict=True) if some]
+    return [
+        (group_name(name), rows_of_group) for name, rows_of_group, some in zip(names, places, held, strict=True) if some
+    ]
 
 
 #: What a name with an order of its own begins with: a number, also of an interval; or a date, a month or a week.

@@ -11,7 +11,7 @@ classwise, multilabel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +24,7 @@ from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import RowScores, class_row_scores, event_row_scores
 from calibrant.kernels import dispatch
 from calibrant.kernels.blocks import Rows, in_order
+from calibrant.runtime.dataclass import dataclass
 
 NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
 
@@ -36,7 +37,7 @@ PER_CLASS: Final[tuple[Notion, ...]] = ("classwise", "multilabel")
 DEFAULTS: Final[dict[Layout, Notion]] = {"binary": "positive", "multiclass": "top-label", "multilabel": "multilabel"}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Events:
     """Judged events: scores in [0, 1], outcomes 0 and 1, and if any weights above 0, each (n,)."""
 
@@ -49,7 +50,7 @@ class Events:
         return float(len(self.scores) if self.weights is None else self.weights.sum())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoreMeans:
     """The means over rows of right answers, Brier scores and log losses, and of the squares of the last two.
 
@@ -65,7 +66,7 @@ class ScoreMeans:
     infinite: float
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Reading:
     """The result of one read of the predictions: the judged events, the mean scores, the histograms of the classes.
 
@@ -339,7 +340,7 @@ def class_rows(
     InputError
         At the first judged row with a NaN, a value outside [0, 1] or a sum that is not 1.
     """
-    judged = predictions.judged_between(start, stop)
+    judged = predictions.judged[start:stop]
     values = np.concatenate([part.astype(np.float64) for _, part in predictions.rows.blocks(start, stop)])[judged]
     classes = predictions.labels[start:stop][judged].astype(np.int64, copy=False)
     weights = None if predictions.weights is None else predictions.weights[start:stop][judged]

@@ -8,7 +8,7 @@ pass stopped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -39,6 +39,7 @@ from calibrant.inputs.weights import (
 )
 from calibrant.kernels.blocks import ROUNDING, Rows
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 
 Layout = Literal["binary", "multiclass", "multilabel"]
 Notion = Literal["positive", "top-label", "classwise", "multilabel"]
@@ -85,12 +86,12 @@ class Predictions:
             return False
         slack = rounding("bfloat16" if self.rows.bfloat16 else values.dtype.name)
         low, high = (values < 0) & (values >= -slack), (values > 1) & (values <= 1 + slack)
-        found = (low | high).transpose(0, 2, 1).reshape(self.n, self.n_classes)
-        if not found.any():
+        changed = (low | high).transpose(0, 2, 1).reshape(self.n, self.n_classes)
+        if not changed.any():
             return False
         rounded = np.where(low, values.dtype.type(0), np.where(high, values.dtype.type(1), values))
         object.__setattr__(self, "rows", Rows(rounded))
-        object.__setattr__(self, "n_rounded", self.n_rounded + int(np.count_nonzero(found[self.judged])))
+        object.__setattr__(self, "n_rounded", self.n_rounded + int(np.count_nonzero(changed[self.judged])))
         return True
 
     @cached_property
@@ -98,15 +99,11 @@ class Predictions:
         """The labels in the width that most kernels take."""
         return self.labels.astype(np.int64, copy=False)
 
-    @property
+    @cached_property
     def judged(self) -> NDArray[np.bool_]:
         """Which rows are judged: those with a target (for at least one label) and a weight above 0."""
-        return self.judged_between(0, self.n)
-
-    def judged_between(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return which of the rows from ``start`` to ``stop`` are judged."""
-        has_target = (self.labels[start:stop] >= 0).reshape(stop - start, -1).any(axis=1)
-        return np.asarray(has_target if self.weights is None else has_target & (self.weights[start:stop] > 0))
+        has_target = (self.labels >= 0).reshape(self.n, -1).any(axis=1)
+        return np.asarray(has_target if self.weights is None else has_target & (self.weights > 0))
 
     def take(self, places: NDArray[np.intp]) -> Predictions:
         """Return a copy of these rows."""
@@ -192,10 +189,10 @@ def index_of(column: Any) -> Any:
 
 def check_index(name: str, column: Any, index: Any) -> Any:
     """Reject a column of pandas whose index differs from that of the columns before it; return the index."""
-    own = index_of(column)
-    if index is None or own is None:
-        return own if index is None else index
-    if len(own) == len(index) and not own.equals(index):
+    index_of_column = index_of(column)
+    if index is None or index_of_column is None:
+        return index_of_column if index is None else index
+    if len(index_of_column) == len(index) and not index_of_column.equals(index):
         remedy = "align them, or pass .to_numpy() to pair the rows by their positions"
         raise InputError(name, "the index of the columns before it", "a Series with another index", remedy)
     return index

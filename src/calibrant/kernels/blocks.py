@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import field
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.runtime.arrays import Floats
+from calibrant.runtime.dataclass import dataclass
 
 _BLOCK = 1 << 20  # most entries of a block: 4 MB of float32 outweigh the microseconds that a block costs
 _LEAST = 1 << 17  # fewest entries of a block: with fewer, threads cost more than they gain
@@ -116,7 +117,7 @@ def _work_off(work: Callable[[int], Result], waiting: deque[int], done: SimpleQu
         done.put(outcome)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rows:
     """Rows of predictions in any layout, handed out as contiguous blocks of float32 or float64.
 

@@ -529,9 +529,9 @@ def sum_events(
             places[j] = np.uint32(LINE) * np.uint32(cell_of(scores[j], starts[places[j]], edges))
         for j in range(size):
             x, cell = np.float64(scores[j]), np.uint64(places[j])
-            own = cell + np.uint64(outcomes[j])
-            sums[own] += 1.0
-            sums[own + np.uint64(2)] += x
+            count_place = cell + np.uint64(outcomes[j])
+            sums[count_place] += 1.0
+            sums[count_place + np.uint64(2)] += x
             sums[cell + np.uint64(4)] += x * x
     for i in range(cells.shape[0]):
         for j in range(cells.shape[1]):

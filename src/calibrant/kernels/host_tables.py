@@ -465,10 +465,10 @@ def bucket_rows(
             places[j] = start_of(some[j], one, shift, first)
             gaps[j] = np.float64(some[j]) - np.float64(hits[j])
         if weighted:
-            own = weights[begin : begin + size]
+            chunk_weights = weights[begin : begin + size]
             for j in range(size):
-                masses[j] = own[j]
-                gaps[j] *= own[j]
+                masses[j] = chunk_weights[j]
+                gaps[j] *= chunk_weights[j]
         for j in range(size):
             cell = coarse[cell_of(some[j], starts[places[j]], edges)]
             places[j] = np.uint32(buckets[begin + j]) * width + np.uint32(cell)

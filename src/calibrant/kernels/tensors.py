@@ -8,7 +8,6 @@ imports torch, so only `calibrant.torch` imports it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from calibrant.kernels.blocks import ROUNDING
 from calibrant.kernels.reference import IGNORED
+from calibrant.runtime.dataclass import dataclass
 
 #: The kinds of faults, in the order of the tensor that counts them; `read_blocks` does not count the last.
 FAULTS: Final = ("infinite", "outside", "sum", "target", "scale")
@@ -64,7 +64,7 @@ class RowReading(NamedTuple):
     normalised: Tensor
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Reading:
     """A batch after reading: rows of probabilities and their targets, all on one device.
 

@@ -14,14 +14,13 @@ if TYPE_CHECKING:
         classwise_calibration,
         classwise_calibration_error,
         classwise_calibration_errors,
+        thresholded_adaptive_calibration_error,
     )
     from calibrant.measures.binned.diagram import reliability_diagram
-    from calibrant.measures.binned.ece import expected_calibration_error
-    from calibrant.measures.binned.gaussian_debiased import gaussian_debiased_calibration_error
+    from calibrant.measures.binned.ece import expected_calibration_error, gaussian_debiased_calibration_error
     from calibrant.measures.binned.mce import maximum_calibration_error
     from calibrant.measures.binned.rmsce import root_mean_square_calibration_error
     from calibrant.measures.binned.sweep import monotone_sweep_calibration_error
-    from calibrant.measures.binned.thresholded import thresholded_adaptive_calibration_error
     from calibrant.measures.binned.top_k import top_k_calibration_error, top_r_calibration_error
     from calibrant.measures.context import Inference, Null, OwnLaw, Replicates
     from calibrant.measures.cumulative.kuiper import cutoff_calibration_error, kuiper_calibration_error
@@ -122,6 +121,7 @@ __getattr__, __dir__ = names_of(
             "classwise_calibration",
             "classwise_calibration_error",
             "classwise_calibration_errors",
+            "thresholded_adaptive_calibration_error",
         ),
         "calibrant.measures.context": (
             "Inference",
@@ -139,12 +139,14 @@ __getattr__, __dir__ = names_of(
             "net_benefit",
         ),
         "calibrant.measures.binned.diagram": ("reliability_diagram",),
-        "calibrant.measures.binned.ece": ("expected_calibration_error",),
+        "calibrant.measures.binned.ece": (
+            "expected_calibration_error",
+            "gaussian_debiased_calibration_error",
+        ),
         "calibrant.measures.event": (
             "Event",
             "Unavailable",
         ),
-        "calibrant.measures.binned.gaussian_debiased": ("gaussian_debiased_calibration_error",),
         "calibrant.measures.loess.ici": ("integrated_calibration_index",),
         "calibrant.measures.smooth.kernel": ("kernel_calibration_error",),
         "calibrant.measures.cumulative.kuiper": (
@@ -171,7 +173,6 @@ __getattr__, __dir__ = names_of(
         "calibrant.measures.means.skill": ("brier_skill_score",),
         "calibrant.measures.smooth.smece": ("smooth_calibration_error",),
         "calibrant.measures.binned.sweep": ("monotone_sweep_calibration_error",),
-        "calibrant.measures.binned.thresholded": ("thresholded_adaptive_calibration_error",),
         "calibrant.measures.binned.top_k": (
             "top_k_calibration_error",
             "top_r_calibration_error",

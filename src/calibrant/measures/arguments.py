@@ -1,21 +1,151 @@
-"""Read the arguments of the measures' functions into bins, events or a table."""
+"""Read the arguments of the measures' functions into bins of one event or of every class, into events or a table."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.inputs.notions import PER_CLASS, Events, read
+from calibrant.inputs.notions import PER_CLASS, Events, class_events, read
 from calibrant.inputs.predictions import Notion, Predictions
+from calibrant.inputs.weights import integer_weights
 from calibrant.kernels import dispatch
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Bins, Closed, Norm
-from calibrant.measures.binned.histograms import event_bins, histograms_of, read_histograms, table_bins
-from calibrant.measures.binned.intervals import with_intervals
-from calibrant.results import ReliabilityDiagram
+from calibrant.results import ClasswiseCalibration
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch
-from calibrant.statistics.resampling import check_level
 from calibrant.table import ReliabilityTable
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassHistograms:
+    """The bins of every class.
+
+    Attributes
+    ----------
+    sums : (3, bins, classes)
+        The count, the sum of scores and the sum of outcomes of each bin.
+    totals : float or (classes,)
+        The weight of the judged rows.
+    edges : (classes, bins + 1) or None
+        The ends of each class's bins; None for equal-width bins.
+    rows : (bins, classes) or None
+        The effective sample size of each bin; None if it is the count.
+    squares : (3, bins, classes) or None
+        ``sums`` with squared weights; None if weights are whole.
+    """
+
+    sums: Float64s
+    totals: float | Float64s
+    edges: Float64s | None = None
+    rows: Float64s | None = None
+    squares: Float64s | None = None
+
+    def errors(self, norm: Norm, least_rows: int = 1) -> ClasswiseCalibration:
+        """Return each class's error and their combination; the norm "max" takes only bins with ``least_rows`` rows."""
+        rows = self.sums[0] if self.rows is None else self.rows
+        held = binned.enough_rows(rows, least_rows) if norm == "max" else None
+        return binned.classwise_errors(self.sums, self.totals, norm, self.edges, held)
+
+
+def read_histograms(
+    predictions: Predictions,
+    notion: Notion,
+    n_bins: int,
+    *,
+    binning: Binning = "uniform",
+    closed: Closed = "right",
+    threshold: float = 0.0,
+    least_rows: int = 1,
+) -> ClassHistograms:
+    """Read predictions into the bins of every class: in one read if bins are of equal width."""
+    by_rows = least_rows > 1 and not integer_weights(predictions.weights)
+    if binning == "uniform" and predictions.layout == "multiclass" and not by_rows:
+        uppers = binned.largest_members(binned.uniform_edges(n_bins), closed, predictions.rows.dtype)
+        reading = read(predictions, "top-label", scoring=False, uppers=uppers, threshold=threshold)
+        return ClassHistograms(sums=reading.histograms, totals=reading.total)
+    read(predictions, "multilabel" if notion == "multilabel" else "top-label", scoring=False)
+    totals: list[float] = []
+
+    def each_class() -> Iterator[Bins | None]:
+        for events, total in class_events(predictions, threshold):
+            totals.append(total)
+            yield event_bins(events, n_bins, binning, closed, pooled=by_rows) if len(events.scores) else None
+
+    sums, edges, rows = stacked(each_class(), n_bins, predictions.n_classes)
+    return ClassHistograms(
+        sums=sums,
+        totals=np.array(totals),
+        edges=edges if binning == "quantile" else None,
+        rows=rows if by_rows else None,
+    )
+
+
+def table_histograms(
+    tables: Sequence[ReliabilityTable], n_bins: int, *, binning: Binning = "uniform", closed: Closed = "right"
+) -> ClassHistograms:
+    """Return the bins of every class from its table."""
+    bins = (table_bins(table, n_bins, binning, closed) if len(table) else None for table in tables)
+    sums, edges, rows = stacked(bins, n_bins, len(tables))
+    totals = np.array([table.total if len(table) else 0.0 for table in tables])
+    squares = None
+    if not all(table.whole for table in tables):
+        squares, _, _ = stacked((_squared(table, n_bins, binning, closed) for table in tables), n_bins, len(tables))
+    return ClassHistograms(
+        sums=sums, totals=totals, edges=edges if binning == "quantile" else None, rows=rows, squares=squares
+    )
+
+
+def _squared(table: ReliabilityTable, n_bins: int, binning: Binning, closed: Closed) -> Bins | None:
+    """Return the bins of a table with squared weights."""
+    return table_bins(table, n_bins, binning, closed).squared if len(table) else None
+
+
+def histograms_of(
+    arguments: Arguments,
+    n_bins: int,
+    *,
+    binning: Binning,
+    closed: Closed,
+    threshold: float = 0.0,
+    default: Notion | None = None,
+) -> ClassHistograms:
+    """Return the bins of every class of predictions, or of the sketch that was passed."""
+    tables = arguments.class_tables()
+    if tables is None:
+        predictions, notion = arguments.predictions(default)
+        return read_histograms(predictions, notion, n_bins, binning=binning, closed=closed, threshold=threshold)
+    if threshold > 0:
+        remedy = "leave it out: a sketch does not know which scores of a cell are below it"
+        raise InputError("threshold", "0 for a CalibrationSketch", repr(threshold), remedy)
+    return table_histograms(tables, n_bins, binning=binning, closed=closed)
+
+
+def table_bins(table: ReliabilityTable, n_bins: int, binning: Binning, closed: Closed = "right") -> Bins:
+    """Count the rows of a table into bins of either kind."""
+    return binned.quantile_bins(table, n_bins) if binning == "quantile" else binned.bin_table(table, n_bins, closed)
+
+
+def event_bins(events: Events, n_bins: int, binning: Binning, closed: Closed, *, pooled: bool = False) -> Bins:
+    """Count judged events into bins of either kind; ``pooled``: through a table, which has effective sample sizes."""
+    if pooled or binning == "quantile":
+        return table_bins(ReliabilityTable.pool(events), n_bins, binning, closed)
+    return binned.bin_events(events, n_bins, closed)
+
+
+def stacked(bins: Iterator[Bins | None], n_bins: int, n_classes: int) -> tuple[Float64s, Float64s, Float64s]:
+    """Return sums (3, bins, classes), edges (classes, bins + 1) and rows (bins, classes); None is an empty class."""
+    sums, rows = np.zeros((3, n_bins, n_classes)), np.zeros((n_bins, n_classes))
+    edges = np.full((n_classes, n_bins + 1), np.nan)
+    for k, one in enumerate(bins):
+        if one is not None:
+            sums[:, :, k] = one.counts, one.score_sums, one.positives
+            edges[k], rows[:, k] = one.edges, one.rows
+    return sums, edges, rows
 
 
 def judged_event(predictions: Predictions, notion: Notion, measure: str) -> Events:
@@ -41,6 +171,11 @@ def class_predictions(arguments: Arguments, measure: str) -> Predictions:
         got = f"a {type(arguments.probs).__name__}"
         raise InputError("probs", f"rows of predictions for {measure}", got, "pass the predictions themselves")
     return arguments.predictions()[0]
+
+
+def is_number(value: Any) -> bool:
+    """Return whether an option is a number, and not True or False."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def bins_with_rows(arguments: Arguments, n_bins: int, binning: Binning, closed: Closed, measure: str) -> Bins:
@@ -73,23 +208,6 @@ def binned_error(
     else:
         bins = _fast_bins(predictions, notion, n_bins, binning, closed)
     return binned.calibration_error(bins, norm, least_rows)
-
-
-def diagram_of(
-    arguments: Arguments, n_bins: int, binning: Binning, closed: Closed, level: float | None = None
-) -> ReliabilityDiagram:
-    """Return the bins of one event as a diagram; with a level, with intervals and band."""
-    binned.check_bins(n_bins, binning, "l1", closed)
-    measure, table = "a reliability diagram", arguments.ready_table()
-    if level is not None:
-        check_level(level)
-        table = event_table(arguments, measure) if table is None else table
-    if table is None:
-        events = judged_event(*arguments.predictions(), measure)
-        return binned.diagram(event_bins(events, n_bins, binning, closed), weighted=events.weights is not None)
-    bins = table_bins(table, n_bins, binning, closed)
-    diagram = binned.diagram(bins, weighted=table.counts.dtype.kind == "f")
-    return diagram if level is None else with_intervals(diagram, bins.rows, bins.rate_rows, level)
 
 
 def _fast_bins(predictions: Predictions, notion: Notion, n_bins: int, binning: Binning, closed: Closed) -> Bins:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from calibrant.kernels import dispatch
+from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
+from calibrant.measures.binned.diagram import diagram_of
 from calibrant.measures.binned.intervals import rate_band, rate_intervals
-from calibrant.measures.binned.parts import diagram_of, quantile_sums, uniform_bins, uniform_sums
-from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.event import Computable, Event, Unavailable, number_of
-from calibrant.measures.loess.intervals import loess_curve
+from calibrant.measures.loess.loess import loess_curve
 from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, RowSums
-from calibrant.measures.smooth.certified import smooth_error
+from calibrant.measures.smooth.smooth import event_error
 from calibrant.measures.verdict import Verdict, count_p_value
 from calibrant.results import (
     CalibrationCurve,
@@ -29,16 +29,16 @@ from calibrant.results import (
 )
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import LazyMapping, Memo, cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.groups import GroupTest
-from calibrant.statistics.intervals import clopper_pearson, linked_interval
+from calibrant.statistics.intervals import Variance, clopper_pearson, linked_interval
 from calibrant.statistics.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
-from calibrant.statistics.variance import Variance
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Null:
     """How the law of a measure under calibration is drawn.
 
@@ -58,7 +58,7 @@ class Null:
     closed_form: Callable[[Inference], Law | None] | None = None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class OwnLaw:
     """A law that does not come from the shared replicates. ``law`` returns None if these data have none."""
 
@@ -130,25 +130,10 @@ class Inference(Memo):
         """The cells of the rows; coarse ones for clusters."""
         return self.design.cells
 
-    @property
-    def uniform(self) -> BinSums:
-        """The equal-width bins of the cells."""
-        return self.event.of(uniform_sums)
-
-    @property
-    def quantile(self) -> BinSums:
-        """The equal-mass bins of the cells."""
-        return self.event.of(quantile_sums)
-
-    @property
-    def null(self) -> RowNull | ClusterNull:
-        """The rows under calibration."""
-        return self.event.of(null_of)
-
     @cached_property
     def observed(self) -> Replicates:
         """The data in the form of one replicate. Its bins are those of the cells, as for every replicate."""
-        return Replicates(inference=self, sums=self.null.observed)
+        return Replicates(inference=self, sums=self.event.of(null_of).observed)
 
     # ------------------------------------------------------------ the law under calibration
 
@@ -185,8 +170,8 @@ class Inference(Memo):
         layout = self.event.predictions.layout if measure.judges == "predictions" else "binary"
         low, high = measure.in_range(value, low, high, layout)
         if not (math.isfinite(low) and math.isfinite(high)):
-            known = method.startswith(("no interval", "not available"))
-            return Interval(math.nan, math.nan, method if known else _NOT_FINITE)
+            explained = method.startswith(("no interval", "not available"))
+            return Interval(math.nan, math.nan, method if explained else _NOT_FINITE)
         implied = -math.inf if measure.implied is None else measure.implied(self)
         if implied > high + _ROUNDING * abs(high):
             high, method = measure.in_range(value, low, implied, layout)[1], f"{method}; {_RAISED}"
@@ -211,13 +196,8 @@ class Inference(Memo):
     def _draws_of(self, measure: Computable) -> Mapping[Any, Draws]:
         return self.draws if measure in self.measures else self._draw([measure], {})
 
-    def null_of(self, measure: Computable) -> Null | OwnLaw | Unavailable | None:
-        """Return how the law of a measure is drawn."""
-        null: Null | OwnLaw | Unavailable | None = measure.null
-        return null
-
     def _law(self, measure: Computable) -> Law | None:
-        null = self.null_of(measure)
+        null = measure.null
         if isinstance(null, OwnLaw):
             return null.law(self)
         if not isinstance(null, Null) or math.isnan(self.event.value(measure)):
@@ -236,32 +216,35 @@ class Inference(Memo):
         """Every measure on B replicates under calibration, and the rates for the two bands."""
         if self.drawn_by is not None:
             return self.drawn_by.draws
+        verdict = self.event.of(verdict_of)
         bands: dict[Any, Statistic] = {
-            _BAND: lambda replicates: replicates.uniform_rates,
+            _BAND: _rates,
             _CURVE: lambda replicates: replicates.fits[:, self.design.coarse(self.design.fine.of(shown_cells))],
         }
-        return self._draw(self.measures, {**(bands if self.with_curves else {}), VERDICT: self.combined})
+        work: dict[Any, Statistic] = {VERDICT: lambda replicates: verdict.statistic(replicates.sums)}
+        return self._draw(self.measures, {**(bands if self.with_curves else {}), **work})
 
     @cached_property
     def _independent(self) -> Mapping[Any, Draws]:
-        """The measures that fall with the root of the rows, on B replicates as if rows were independent."""
+        """The measures that fall with the root of the rows, on B replicates as if rows in clusters were independent."""
         if self.drawn_by is not None:
             return self.drawn_by._independent
-        if not self.resampling.n_resamples:
+        null = self.event.of(null_of)
+        if not self.resampling.n_resamples or isinstance(null, RowNull):
             return {}
-        return self._draw([measure for measure in self.measures if measure.root_rate], {}, self.null.independent)
+        return self._draw([measure for measure in self.measures if measure.root_rate], {}, null.independent)
 
     def _draw(
         self, measures: Iterable[Computable], work: dict[Any, Statistic], draw: Draw | None = None
     ) -> Mapping[Any, Draws]:
         for measure in measures:
-            null = self.null_of(measure)
+            null = measure.null
             if isinstance(null, Null) and not math.isnan(self.event.value(measure)):
                 work[measure] = null.replicate or partial(_values, measure)
                 if null.statistic is not None:
                     work[measure, "statistic"] = null.statistic
         observed = {key: function(self.observed) for key, function in work.items()}
-        blocks = list(self._blocks(work, self.resampling.n_resamples, draw or self.null.drawn))
+        blocks = list(self._blocks(work, self.resampling.n_resamples, draw or self.event.of(null_of).drawn))
         draws = {key: Draws(observed[key].flat[0], np.concatenate([one[key] for one in blocks])) for key in work}
         return {**draws, **{(key, "statistic"): draws[key] for key in work if (key, "statistic") not in work}}
 
@@ -277,26 +260,20 @@ class Inference(Memo):
     # ------------------------------------------------------------ the verdict
 
     @cached_property
-    def _verdict(self) -> Verdict:
-        return Verdict.of(self.design, self.uniform)
-
-    def combined(self, drawn: Replicates, least: float = -math.inf) -> Float64s:
-        """Return the statistic of the verdict, (B,); where it is below ``least`` it may be -inf."""
-        return self._verdict.statistic(drawn.sums, least)
-
-    @cached_property
     def test(self) -> TestResult:
         """The test of calibration that decides: of the mean, the spread and the ECE together."""
-        drawn = self.draws[VERDICT].replicates if self.resampling.n_resamples else None
-        return self._verdict.result(self.observed.sums, drawn, self.design.sample)
+        if not self.resampling.n_resamples:
+            return self.event.of(closed_form_test)
+        drawn = self.draws[VERDICT].replicates
+        return self.event.of(verdict_of).result(self.event.of(null_of).observed, drawn, self.design.sample)
 
     def tested(self) -> GroupTest:
         """Return the test, and a way to a finer p-value."""
 
         def redrawn(n_resamples: int) -> float:
-            value = self.draws[VERDICT].observed
-            work = {VERDICT: partial(self.combined, least=least_of(value))}
-            blocks = self._blocks(work, n_resamples, self.null.drawn)
+            value, verdict = self.draws[VERDICT].observed, self.event.of(verdict_of)
+            work = {VERDICT: lambda replicates: verdict.statistic(replicates.sums, least_of(value))}
+            blocks = self._blocks(work, n_resamples, self.event.of(null_of).drawn)
             return sequential_p_value((block[VERDICT] for block in blocks), value)
 
         variance = float(self.cells.null_variances.sum())
@@ -326,8 +303,9 @@ class Inference(Memo):
             return variance.effective_rows(n)
         if measure not in self._independent:  # also of measures that do not fall with the root of the rows
             return None
-        own, plain = float(self.draws[measure].replicates.mean()), float(self._independent[measure].replicates.mean())
-        return n * (plain / own) ** 2 if own > 0 else math.inf
+        draws = (self.draws[measure], self._independent[measure])
+        mean, mean_of_independent = (float(each.replicates.mean()) for each in draws)
+        return n * (mean_of_independent / mean) ** 2 if mean > 0 else math.inf
 
     # ------------------------------------------------------------ diagram and curves
 
@@ -336,12 +314,12 @@ class Inference(Memo):
 
         Without curves the band is left out.
         """
-        plain, bins = self.event.of(diagram_of), self.event.of(uniform_bins)
+        plain, bins, sums = self.event.of(diagram_of), self.event.of(uniform_bins), self.event.of(uniform_sums)
         low, high, least, most = (np.full(len(plain.accuracies), math.nan) for _ in range(4))
         filled = bins.counts > 0
         if isinstance(self.design, Clustered):
-            low[filled], high[filled] = rate_intervals(self.uniform, self.level)
-        else:  # of all rows, which `uniform` has by cells
+            low[filled], high[filled] = rate_intervals(sums, self.level)
+        else:  # of all rows, which `sums` have by cells
             rows, tail = bins.rate_rows[filled], self.resampling.tail
             low[filled], high[filled] = clopper_pearson(plain.accuracies[filled] * rows, rows, tail)
         diagram = replace(plain, lows=low, highs=high, level=self.resampling.level)
@@ -350,14 +328,14 @@ class Inference(Memo):
         if self.resampling.n_resamples:
             band = self.resampling.band(self.draws[_BAND].replicates)
         else:
-            band = rate_band(self.uniform, self.level)
-        least[self.uniform.moments.index], most[self.uniform.moments.index] = band
+            band = rate_band(sums, self.level)
+        least[sums.moments.index], most[sums.moments.index] = band
         return replace(diagram, band_lows=least, band_highs=most)
 
     def curves(self, kinds: Sequence[CurveKind]) -> Mapping[str, CalibrationCurve]:
         """Return these curves with their bands, computed when they are looked at."""
         design, resampling = self.design, self.resampling
-        bandwidth = self.event.of(smooth_error).value  # without the table
+        bandwidth = self.event.of(event_error).value  # without the table
         drawn = self.draws[_CURVE].replicates if resampling.n_resamples else None
         makers: Mapping[CurveKind, Callable[[], CalibrationCurve]] = {
             "isotonic": lambda: isotonic_curve(design, None if drawn is None else resampling.band(drawn), resampling),
@@ -385,29 +363,14 @@ class Replicates(Memo):
         return self.sums.cell_gaps
 
     @property
-    def uniform_positives(self) -> Float64s:
-        """The sum of outcomes of each equal-width bin, (B, M)."""
-        return self.sums.uniform_positives
-
-    @property
     def uniform_gaps(self) -> Float64s:
         """The sum of score - outcome of each equal-width bin, (B, M)."""
         return self.sums.uniform_gaps
-
-    @cached_property
-    def quantile_gaps(self) -> Float64s:
-        """The sum of score - outcome of each equal-mass bin, (B, M)."""
-        return self.inference.quantile.over_bins(self.gap_sums)
 
     @property
     def uniform_squares(self) -> Float64s:
         """The sum over rows, or over clusters, of (score - outcome)^2 in each equal-width bin, (B, M)."""
         return self.sums.own_squares
-
-    @property
-    def uniform_rates(self) -> Float64s:
-        """The outcome rate of each equal-width bin, (B, M)."""
-        return self.inference.uniform.rates(self.uniform_positives)
 
     @cached_property
     def fits(self) -> Float64s:
@@ -423,6 +386,22 @@ class Replicates(Memo):
 def _values(measure: Computable, replicates: Replicates) -> Float64s:
     """Return a measure's value on the table of each replicate."""
     return np.array([number_of(measure, event) for event in replicates.events()])
+
+
+def _rates(replicates: Replicates) -> Float64s:
+    """Return the outcome rate of each equal-width bin, (B, M); those of replicates may be out of range."""
+    moments = replicates.inference.event.of(uniform_sums).moments
+    return np.clip((moments.score_sums - replicates.uniform_gaps) / moments.counts, 0.0, 1.0)
+
+
+def verdict_of(event: Event) -> Verdict:
+    """Return the verdict: ``event.of(verdict_of)``."""
+    return Verdict.of(event.design, event.of(uniform_sums))
+
+
+def closed_form_test(event: Event) -> TestResult:
+    """Return the test of calibration by the verdict, without resampling: ``event.of(closed_form_test)``."""
+    return event.of(verdict_of).result(event.of(null_of).observed, None, event.design.sample)
 
 
 def null_of(event: Event) -> RowNull | ClusterNull:

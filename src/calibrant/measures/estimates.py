@@ -1,4 +1,10 @@
-"""Estimates of measures: the value, interval, noise floor and p-value, in the same way for every measure."""
+"""Estimates of measures, of one event and over classes: value, interval, noise floor and p-value.
+
+Over classes the l1 formulas are those of the bins of all classes, from their histograms. The bins of several classes
+share their rows; the covariance of the classes' outcomes (multinomial) is below twice its diagonal. Where rows are at
+hand they tell how much sums over classes vary, else variances are doubled. Within a bin scores are taken to be equal:
+V0 = n P (1 - P) is then not below the sum of p (1 - p).
+"""
 
 from __future__ import annotations
 
@@ -9,17 +15,32 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.clusters import ClusterSums
+from calibrant.clusters import BucketSums, ClusterSums, aligned
+from calibrant.errors import InputError
+from calibrant.inputs.weights import effective_n, rate_rows
+from calibrant.measures.arguments import table_histograms
 from calibrant.measures.binned import binned
-from calibrant.measures.binned.histograms import table_histograms
-from calibrant.measures.class_inference import DEPENDENCE, ClassBins, ClusterClassBins
+from calibrant.measures.binned.binned import absolute_error
+from calibrant.measures.binned.clustered import ClusterBins
+from calibrant.measures.binned.intervals import absolute_interval, absolute_law, rate_intervals
+from calibrant.measures.binned.sums import BinMoments, BinSums, RowBins, Uncorrelated
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import NOT_ASKED, Measure, OverClasses
-from calibrant.results import Estimate
+from calibrant.measures.simulated import ClusterNull
+from calibrant.measures.verdict import Verdict, closed_form, count_p_value, of_classes
+from calibrant.results import ClasswiseCalibration, Estimate, Floor
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.cells import Cells, Outcomes
 from calibrant.statistics.class_rows import ClassRows
-from calibrant.statistics.null import Law
-from calibrant.statistics.resampling import Resampling
+from calibrant.statistics.cluster_sums import by_content
+from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.groups import LEAST_VARIANCE, GroupTest, holm
+from calibrant.statistics.intervals import Variance, clopper_pearson
+from calibrant.statistics.null import Interval, Law, floor_of, p_value
+from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 from calibrant.table import ReliabilityTable
 
 NO_BUCKETS: Final = "no interval by cluster: equal-frequency bins differ between classes; evaluate one class at a time"
@@ -102,12 +123,12 @@ def class_bins(
     """
     tables = [EMPTY if event is None else event.table for event in events]
     n_bins = next(event.n_bins for event in events if event is not None)
-    found = table_histograms(tables, n_bins, binning=rule.binning or "uniform")
+    histograms = table_histograms(tables, n_bins, binning=rule.binning or "uniform")
     dependence = float(len(events)) if dependent else DEPENDENCE
-    known: dict[str, Any] = {"histograms": found.sums, "squares": found.squares, "effective_n": effective_n}
+    fields: dict[str, Any] = {"histograms": histograms.sums, "squares": histograms.squares, "effective_n": effective_n}
     if isinstance(rows, ClusterSums):
-        return ClusterClassBins(**known, buckets=rows.classes)
-    return ClassBins(**known, dependence=dependence, rows=rows if rule.binning == "uniform" else None)
+        return ClusterClassBins(**fields, buckets=rows.classes)
+    return ClassBins(**fields, dependence=dependence, rows=rows if rule.binning == "uniform" else None)
 
 
 def flagged(estimate: Estimate, details: dict[str, Any]) -> Estimate:
@@ -141,3 +162,314 @@ def _class_bound(measure: Measure, events: Sequence[Event | None], rule: OverCla
     if np.isnan(everywhere).any():
         return math.nan
     return binned.combine(bounds, rule.norm) if len(bounds) else 0.0
+
+
+#: The dependence of exclusive classes where nothing tells how classes depend on each other.
+DEPENDENCE: Final = 2.0
+_MOST_DRAWN: Final = 4_000  # bins: the sum over more is normal
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassSums(RowBins):
+    """The bins of all classes, whose rows are the same.
+
+    ``n_bins`` counts the bins of all classes, empty ones too. ``rows`` tell how much sums over classes vary, if they
+    are at hand.
+    """
+
+    n_bins: int
+    rows: ClassRows | None
+
+    def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
+        """Return the variance of sum f S for each f: by rows, and what calibration implies beyond them."""
+        bins, rows = self.moments, self.rows
+        if rows is None:
+            return super().linear(slopes)
+        every = np.zeros((len(slopes), self.n_bins))
+        every[:, bins.index] = slopes
+        unseen = np.maximum(self.variances - bins.squared_residuals, 0.0)
+        seen = rows.variances(every).tolist()
+        return [Variance(variance + float(np.sum(f**2 * unseen))) for variance, f in zip(seen, slopes, strict=True)]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassBins:
+    """The bins of every class, for the law and the interval of the mean of the classes' l1 errors.
+
+    Attributes
+    ----------
+    histograms : (3, bins, classes)
+        The counts, sums of scores and outcomes in each bin of each class.
+    squares : (3, bins, classes) or None
+        The same sums with squared weights; None if weights are whole.
+    effective_n : float
+        The effective sample size of the judged rows.
+    dependence : float
+        How many times the variance of a sum over classes may exceed the variance if classes were independent.
+    rows : ClassRows or None
+        The rows themselves, if they are at hand: they tell how classes depend on each other.
+    """
+
+    histograms: Float64s
+    effective_n: float
+    squares: Float64s | None = None
+    dependence: float = DEPENDENCE
+    rows: ClassRows | None = None
+
+    @property
+    def noise(self) -> float:
+        """How many times the variance under calibration exceeds the variance if classes were independent, at most."""
+        return self.dependence if self.rows is None else self.rows.dependence
+
+    def interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Interval:
+        """Return the interval of the mean of the classes' errors."""
+        ends = absolute_interval(self.sums, value, resampling.level, rejected=rejected)
+        # Rows and clusters tell how classes depend on each other.
+        dependence_known = self.rows is not None or isinstance(self.sums, ClusterBins)
+        multiplied = "" if dependence_known else f", variances times {self.dependence:g}"
+        return Interval(*ends, f"Gaussian thinning over classes and bins{multiplied}")
+
+    @cached_property
+    def sums(self) -> BinSums:
+        """The sums over the filled bins of all classes, and how they vary."""
+        correlations = Uncorrelated(self.dependence, self.noise)
+        return ClassSums(
+            moments=self.moments, correlations=correlations, n_bins=self.histograms[0].size, rows=self.rows
+        )
+
+    def law(self, value: float, resampling: Resampling) -> Law:
+        """Return floor and p-value, deviations from the mean widened for the classes' common rows."""
+        bins, closed_form = self.moments, self._closed_form(value, resampling.level)
+        if not resampling.n_resamples or len(bins.rows) > _MOST_DRAWN:
+            return closed_form
+        rates = np.clip(bins.score_sums / bins.counts, 0.0, 1.0)
+        calibrated = Outcomes(bins.counts, bins.square_weights, rates)
+
+        def block(rng: np.random.Generator, size: int) -> Float64s:
+            return absolute_error(bins.score_sums - calibrated.draw(rng, size), bins.total)
+
+        n_resamples, seed, size = resampling.n_resamples, resampling.seed, len(bins.rows)
+        drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CLASSES, block, cells=size)))
+        widened = drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean())
+        return _drawn_law(widened, value, resampling, closed_form)
+
+    def tested(self, estimate: Estimate, resampling: Resampling) -> GroupTest:
+        """Return the test by the mean of the classes' errors, and a way to a finer p-value."""
+        variance = float(self.moments.null_variances.sum())
+
+        def redrawn(n_resamples: int) -> float:
+            return self.law(estimate.value, replace(resampling, n_resamples=n_resamples)).p_value
+
+        return GroupTest(test=of_classes(estimate), variance=variance, redrawn=redrawn, exact=lambda: math.nan)
+
+    @cached_property
+    def moments(self) -> BinMoments:
+        """The sums over the filled bins of all classes."""
+        masses = self.histograms[0].sum(axis=0)
+        weight = float(masses.max())
+        # The error of a class is over its own rows: if a label is judged on fewer rows, each of its rows weighs more.
+        shares = np.divide(weight, masses, out=np.zeros_like(masses), where=masses > 0)
+        index = np.flatnonzero(self.histograms[0].T.reshape(-1) > 0)
+        share = np.repeat(shares, self.histograms.shape[1])[index]
+        counts, scores, positives = (part.T.reshape(-1)[index] * share for part in self.histograms)
+        squares = self.histograms if self.squares is None else self.squares
+        square_weights, square_scores, square_positives = (part.T.reshape(-1)[index] * share**2 for part in squares)
+        means = np.clip(scores / counts, 0.0, 1.0)
+        return BinMoments(
+            index=index,
+            first=np.arange(len(index)),
+            rows=effective_n(counts, square_weights),
+            counts=counts,
+            score_sums=scores,
+            gap_sums=scores - positives,
+            squared_residuals=square_weights * means**2 + square_positives * (1 - 2 * means),
+            null_variances=square_weights * means * (1 - means),
+            square_weights=square_weights,
+            squared_gaps=square_scores - square_positives,
+            squared_positives=square_positives,
+            total=int(np.count_nonzero(masses)) * weight,
+            weight=weight,
+            effective_n=self.effective_n,
+        )
+
+    def _closed_form(self, value: float, level: float) -> Law:
+        bins = self.moments
+        trials = np.maximum(np.rint(bins.rows), 1)
+        rates, units = np.clip(bins.score_sums / bins.counts, 0.0, 1.0), np.sqrt(bins.square_weights / trials)
+        return exact_absolute_law(trials, rates, units, bins.total, value, level, dependence=self.noise)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClusterClassBins(ClassBins):
+    """The bins of every class of rows in clusters; ``buckets`` are the sums of each class over buckets of clusters."""
+
+    buckets: Sequence[BucketSums]
+
+    @cached_property
+    def sums(self) -> ClusterBins:
+        """The sums over the filled bins of all classes, with their parts in the buckets.
+
+        Raises
+        ------
+        InputError
+            For a number of bins that does not divide the coarse cells, and for rows in one bucket.
+        """
+        n_bins, moments = self.histograms.shape[1], self.moments
+        parts = aligned(self.buckets)
+        weights = _bucket_weights(parts)
+        held = np.flatnonzero(weights > 0)
+        held = held[by_content(np.stack([part.cell_sums.sum(axis=1) for part in parts], axis=1)[held])]
+        if len(held) < 2:
+            remedy = "pass rows of more clusters, because one cluster does not show how clusters vary"
+            raise InputError("clusters", "at least 2 clusters", f"{len(held)}", remedy)
+        n, y, gaps = (np.empty((len(held), len(moments.index))) for _ in range(3))
+        of_class, of_bin = np.divmod(moments.index, n_bins)
+        for place in np.unique(of_class):
+            sums, columns = _over_bins(parts[place], n_bins)[:, held], of_class == place
+            share = moments.weight / float(sums[0].sum())  # each class counts its rows as if it had all
+            n[:, columns], y[:, columns], gaps[:, columns] = sums[:, :, of_bin[columns]] * share
+        sizes = weights[held] * moments.effective_n / float(weights.sum())
+        return ClusterBins(
+            moments=moments, n=n, gaps=gaps, score_sums=gaps + y, weights=weights[held], sizes=sizes, shared=True
+        )
+
+    def law(self, value: float, resampling: Resampling) -> Law:
+        """Return floor and p-value of the mean of the classes' errors: replicates c sum_h Z_h S_h of all bins."""
+        closed_form = absolute_law(self.sums, resampling.level, value)
+        if not resampling.n_resamples:
+            return closed_form
+        gaps = self.sums.null_gaps
+
+        def block(rng: np.random.Generator, size: int) -> Float64s:
+            return absolute_error(rng.standard_normal((size, len(gaps))) @ gaps, self.moments.total)
+
+        drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.CLASSES, block)))
+        return _drawn_law(drawn, value, resampling, closed_form)
+
+
+def _bucket_weights(parts: Sequence[BucketSums]) -> Float64s:
+    """Return the weight of each bucket, (B,), in the class with most rows: others may leave rows out."""
+    weights = np.stack([part.weight for part in parts])
+    return np.asarray(weights[weights.sum(axis=1).argmax()])
+
+
+def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
+    """Return the sums of the weight, of outcomes and of p - y, (3, B, bins); bins are closed on the right."""
+    n_parts = part.cells.n_cells - 1  # cell 0 is p = 0, which the first bin includes
+    if n_parts % n_bins:
+        remedy = f"choose one that does, such as {max(k for k in range(1, 21) if n_parts % k == 0)}"
+        raise InputError("n_bins", f"a number that divides {n_parts}, with clusters and classes", f"{n_bins}", remedy)
+    sums = np.moveaxis(part.cell_sums, 2, 0)
+    bin_sums = sums[:, :, 1:].reshape(3, part.n_buckets, n_bins, -1).sum(axis=3)
+    bin_sums[:, :, 0] += sums[:, :, 0]
+    return np.asarray(bin_sums)
+
+
+def _drawn_law(drawn: Float64s, value: float, resampling: Resampling, closed_form: Law) -> Law:
+    """Return floor and p-value from replicates of the error, (B,), with what the closed form tells."""
+    limits = resampling.limits(closed_form.p_value)
+    floor = floor_of(np.maximum(drawn, 0.0), resampling.level)
+    return Law(floor, p_value(drawn, value), resampling.source, limits)
+
+
+def exact_absolute_law(
+    counts: Float64s,
+    rates: Float64s,
+    units: Float64s,
+    total: float,
+    value: float,
+    level: float,
+    *,
+    dependence: float = 1.0,
+) -> Law:
+    """Return floor and p-value of the l1 error of many bins, each a binomial count of rows of some weight.
+
+    E |k - n p| = 2 (m + 1) C(n, m + 1) p^(m + 1) (1 - p)^(n - m) with m = floor(n p) (de Moivre).
+    """
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    n, p = np.rint(counts), np.clip(rates, 0.0, 1.0)
+    m = np.minimum(np.floor(n * p), np.maximum(n - 1, 0))
+    logs = gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m) + xlogy(m + 1, p) + xlog1py(n - m, -p)
+    deviations = np.where(n > 0, 2 * np.exp(logs), 0.0)
+    squares = np.maximum(n * p * (1 - p) - deviations**2, 0.0)
+    sd = math.sqrt(dependence * float(np.sum(units**2 * squares))) / total
+    return _normal_law(float(np.sum(units * deviations)) / total, sd, value, level)
+
+
+def _normal_law(mean: float, sd: float, value: float, level: float) -> Law:
+    from scipy.special import ndtr, ndtri
+
+    if sd == 0:
+        return Law(Floor(mean, mean), float(value <= mean))
+    return Law(Floor(mean, mean + float(ndtri(level)) * sd), float(ndtr((mean - value) / sd)))
+
+
+def inferred(
+    result: ClasswiseCalibration, squares: Float64s | None, resampling: Resampling | None
+) -> ClasswiseCalibration:
+    """Return the same with Clopper-Pearson intervals of the bins' outcome rates, and with a test of each class.
+
+    ``squares`` are as in `ClassBins`. The tests are in closed form: the verdict on the bins of the class, their scores
+    taken as equal; where few outcomes are expected, the exact law of their number.
+    """
+    if resampling is None:
+        return result
+    filled = result.counts > 0
+    counts, rates = result.counts[filled], result.accuracies[filled]
+    kinds = np.stack([counts * (1 - rates), counts * rates])
+    if squares is not None:
+        weights, positives = squares[0].T[filled], squares[2].T[filled]
+        kinds = np.stack([weights - positives, positives])
+    trials = rate_rows(rates, counts, kinds)
+    low, high = np.full((2, *filled.shape), math.nan)
+    low[filled], high[filled] = clopper_pearson(rates * trials, trials, resampling.tail)
+    ends = np.cumsum(np.count_nonzero(filled, axis=1))[:-1]
+    columns = (np.split(x, ends, axis=-1) for x in (result.confidences[filled], counts, rates, kinds))
+    p_values = np.array([_class_p_value(*column, whole=squares is None) for column in zip(*columns, strict=True)])
+    return with_tests(replace(result, lows=low, highs=high, level=resampling.level), p_values)
+
+
+def with_tests(result: ClasswiseCalibration, p_values: Float64s) -> ClasswiseCalibration:
+    """Return the same with the p-value of each class, and these after Holm's correction; NaN is no test."""
+    tested, adjusted = ~np.isnan(p_values), np.full(len(p_values), math.nan)
+    adjusted[tested] = holm(p_values[tested].tolist())
+    return replace(result, p_values=p_values, adjusted_p_values=adjusted)
+
+
+def _class_p_value(means: Float64s, counts: Float64s, rates: Float64s, kinds: Float64s, *, whole: bool) -> float:
+    """Return the p-value of one class from its filled bins; NaN for a class without rows or without a valid law."""
+    if not len(counts):
+        return math.nan
+    squares = None if whole else kinds
+    table = ReliabilityTable(means, counts, counts * rates, round(counts.sum()), square_weights=squares)
+    cells = Cells(table)
+    if 0 < float(cells.null_variances.sum()) < LEAST_VARIANCE:
+        return count_p_value(Independent(cells))
+    return closed_form(cells, RowBins.of(cells, np.arange(len(table)))).p_value
+
+
+def inferred_by_cluster(
+    result: ClasswiseCalibration,
+    tables: Sequence[ReliabilityTable],
+    buckets: Sequence[BucketSums],
+    resampling: Resampling | None,
+) -> ClasswiseCalibration:
+    """Return the same with intervals of the bins' outcome rates and a test of each class, by cluster.
+
+    ``tables`` and ``buckets`` are of the same rows of each class. The tests are verdicts in closed form. A class of
+    rows in one cluster has neither, and one where few outcomes are expected has no test.
+    """
+    if resampling is None:
+        return result
+    lows, highs = np.full((2, *result.counts.shape), math.nan)
+    p_values = np.full(len(result.counts), math.nan)
+    for k, (table, part) in enumerate(zip(tables, buckets, strict=True)):
+        if np.count_nonzero(part.rows) < 2:
+            continue
+        null = ClusterNull.of(Clustered.of(Cells.from_table(table), part), result.counts.shape[1])
+        filled = null.uniform.moments.index
+        lows[k, filled], highs[k, filled] = rate_intervals(null.uniform, resampling.level)
+        if not 0 < float(null.rows.cells.null_variances.sum()) < LEAST_VARIANCE:
+            p_values[k] = Verdict.of(null.rows, null.uniform).result(null.observed, None).p_value
+    return with_tests(replace(result, lows=lows, highs=highs, level=resampling.level), p_values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import ClasswiseCalibration
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, pooled
 from calibrant.statistics.design import Clustered, Independent, Influence
 from calibrant.statistics.intervals import has_link, link_slope
@@ -54,7 +55,7 @@ class Computable(Protocol):
     def root_rate(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unavailable:
     """Something that a measure does not have. The reason becomes the `Estimate.method`."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.means.intervals import gap_influence, gap_variance, mean_score_influence
+from calibrant.measures.means.means import gap_influence, mean_score_influence
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import Floor
 from calibrant.statistics.design import SamplingDesign
@@ -17,11 +17,6 @@ from calibrant.statistics.null import Law
 
 def _mean_score(event: Event) -> float:
     return event.table.sums.scores / event.table.total
-
-
-def gap_p_value(inference: Inference, value: float) -> float:
-    """Return the p-value of a mean gap of 0, with the variance of its interval."""
-    return gap_variance(inference.design).p_value(value)
 
 
 def largest_gap(inference: Inference) -> float:

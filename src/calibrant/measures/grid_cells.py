@@ -8,12 +8,11 @@ hold one score each, so they are exact. Each family of measures has its bounds i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import CellSums, ReliabilityTable
 
 

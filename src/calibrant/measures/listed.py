@@ -8,14 +8,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 from calibrant.errors import InputError, nearest
 from calibrant.measures.binned.ace import ACE
-from calibrant.measures.binned.classwise import CLASSWISE_ECE
-from calibrant.measures.binned.ece import ECE
-from calibrant.measures.binned.gaussian_debiased import gaussian_debiased_calibration_error
+from calibrant.measures.binned.classwise import CLASSWISE_ECE, thresholded_adaptive_calibration_error
+from calibrant.measures.binned.ece import ECE, gaussian_debiased_calibration_error
 from calibrant.measures.binned.mce import MCE
-from calibrant.measures.binned.murphy import MURPHY_RELIABILITY, MURPHY_RESOLUTION
-from calibrant.measures.binned.rmsce import DEBIASED_SQUARE, RMSCE
+from calibrant.measures.binned.rmsce import DEBIASED_SQUARE, MURPHY_RELIABILITY, MURPHY_RESOLUTION, RMSCE
 from calibrant.measures.binned.sweep import monotone_sweep_calibration_error
-from calibrant.measures.binned.thresholded import thresholded_adaptive_calibration_error
 from calibrant.measures.binned.top_k import top_k_calibration_error, top_r_calibration_error
 from calibrant.measures.cumulative.ks import KS
 from calibrant.measures.cumulative.kuiper import KUIPER
@@ -93,11 +90,6 @@ def _reduced(measure: Measure) -> Any:
     if BY_NAME.get(measure.name) is measure:
         return by_name, (measure.name,)
     return measure.__reduce_ex__(2)
-
-
-def by_name(name: str) -> Measure:
-    """Return the measure of calibrant with this name; another version may lack it."""
-    return _one(name)
 
 
 copyreg.pickle(Measure, _reduced)
@@ -183,7 +175,7 @@ def _listed(measures: Any) -> tuple[Measure, ...]:
     if not isinstance(measures, Sequence) or not measures:
         remedy = "pass a profile such as 'standard', or a list such as ['ece', 'ks']"
         raise InputError("measures", "a profile or a list of measures", repr(measures), remedy)
-    listed = [_one(entry) for entry in measures]
+    listed = [by_name(entry) for entry in measures]
     for measure in listed:
         if BY_NAME.get(measure.name, measure) is not measure:
             remedy = f"give your measure another name than {measure.name!r}"
@@ -195,7 +187,8 @@ def _listed(measures: Any) -> tuple[Measure, ...]:
     return tuple(listed)
 
 
-def _one(entry: Any) -> Measure:
+def by_name(entry: Any) -> Measure:
+    """Return the measure of calibrant with this name, which another version may lack; or the measure itself."""
     if isinstance(entry, Measure):
         return entry
     if not isinstance(entry, str):

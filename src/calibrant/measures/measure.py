@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
@@ -18,9 +18,9 @@ from calibrant.measures.differences.pair import ComparedModel, ModelPair, influe
 from calibrant.measures.event import Event, Unavailable
 from calibrant.results import Description, Estimate, Floor, Scale
 from calibrant.runtime.arrays import Float64s
-from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Influence
-from calibrant.statistics.heterogeneity import Compare
+from calibrant.statistics.groups import Compare
 from calibrant.statistics.intervals import Link
 from calibrant.statistics.null import Interval, Law
 
@@ -39,7 +39,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OverClasses:
     """How a measure of single classes combines to one number.
 
@@ -55,7 +55,7 @@ class OverClasses:
     binning: Binning | None = None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Difference:
     """How two models are compared by a measure.
 
@@ -294,14 +294,17 @@ class Measure:
         over_bins = self.binning is not None and self.scale == "probability"
         return over_bins and isinstance(self.null, Null) and self.over_classes != OverClasses(norm="max")
 
-    @cached_property
-    def description(self) -> Description:
-        """What a report holds about the measure itself: label, meaning, scale, direction."""
-        return Description(
-            label=self.label,
-            meaning=self.meaning,
-            scale=self.scale,
-            better=self.better,
-            signed=self.signed,
-            binning=self.binning,
+
+def descriptions_of(measures: Iterable[Measure]) -> dict[str, Description]:
+    """Return what a report holds about each measure itself, by name: label, meaning, scale, direction."""
+    return {
+        measure.name: Description(
+            label=measure.label,
+            meaning=measure.meaning,
+            scale=measure.scale,
+            better=measure.better,
+            signed=measure.signed,
+            binning=measure.binning,
         )
+        for measure in measures
+    }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
 from calibrant.results import CurveKind
+from calibrant.runtime.dataclass import dataclass
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 

@@ -13,18 +13,20 @@ cluster the variance is exactly V0, and with rare events V0 times the design eff
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol
 
 import numpy as np
 
 from calibrant.kernels import dispatch
-from calibrant.measures.binned.clustered import ClusterBins, coarse_bins, null_scales
+from calibrant.measures.binned.binned import quantile_bin_of, uniform_bin_of
+from calibrant.measures.binned.clustered import ClusterBins, null_scales
 from calibrant.measures.binned.sums import BinSums
-from calibrant.measures.isotonic import intervals as corp
+from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.smooth.intervals import NullSmooth
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
@@ -63,14 +65,6 @@ class RowNull:
         """Return replicates."""
         return RowSums(self.cells, self.uniform, self.cells.calibrated.draw(rng, size))
 
-    def independent(self, rng: np.random.Generator, size: int) -> RowSums:
-        """Return replicates of independent rows: the same."""
-        return self.drawn(rng, size)
-
-    def null_smooth(self, value: float) -> NullSmooth:
-        """Return what gives the smooth errors of replicates, to be compared at the bandwidth ``value``."""
-        return NullSmooth.of(self.cells, value)
-
     def refinement(self, resampling: Resampling) -> float:
         """Return 1: replicates have all the cells that the fit follows."""
         del resampling
@@ -96,14 +90,9 @@ class RowSums:
         return self.cells.score_sums - self.positives
 
     @cached_property
-    def uniform_positives(self) -> Float64s:
-        """The sum of y of each equal-width bin, (B, M)."""
-        return self.uniform.over_bins(self.positives)
-
-    @cached_property
     def uniform_gaps(self) -> Float64s:
         """The sum of p - y of each equal-width bin, (B, M)."""
-        return self.uniform.moments.score_sums - self.uniform_positives
+        return self.uniform.moments.score_sums - self.uniform.over_bins(self.positives)
 
     @cached_property
     def own_squares(self) -> Float64s:
@@ -135,23 +124,18 @@ class ClusterNull:
     @classmethod
     def of(cls, rows: Clustered, n_bins: int) -> ClusterNull:
         """Return the law for so many bins."""
-        uniform = ClusterBins.of(rows, coarse_bins(rows, n_bins))
-        return cls(rows, uniform, ClusterBins.of(rows, coarse_bins(rows, n_bins, "quantile")))
+        uniform, quantile = (bin_of(rows.fine.table, n_bins) for bin_of in (uniform_bin_of, quantile_bin_of))
+        return cls(rows, ClusterBins.of(rows, uniform), ClusterBins.of(rows, quantile))
+
+    @property
+    def cells(self) -> Cells:
+        """The coarse cells."""
+        return self.rows.cells
 
     @cached_property
-    def uniform_scales(self) -> Float64s:
-        """The factor c of each coarse cell by its equal-width bin, (K,)."""
-        return self._scales(self.uniform)
-
-    @cached_property
-    def quantile_scales(self) -> Float64s:
+    def scales(self) -> Float64s:
         """The factor c of each coarse cell by its equal-mass bin, (K,)."""
-        return self._scales(self.quantile)
-
-    def _scales(self, bins: ClusterBins) -> Float64s:
-        moments = bins.moments
-        of_bins = null_scales(moments.squared_residuals, moments.null_variances)
-        return np.repeat(of_bins, np.diff(moments.first, append=len(self.rows.cells)))
+        return np.repeat(self.quantile.scales, np.diff(self.quantile.moments.first, append=len(self.cells)))
 
     @cached_property
     def observed(self) -> GapSums:
@@ -178,20 +162,6 @@ class ClusterNull:
             return statistic(draw(rng, size))
 
         return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, stream, block)))
-
-    # ------------------------------------------------------------ measures with laws of their own
-
-    def null_smooth(self, value: float) -> NullSmooth:
-        """Return what gives the smooth errors of replicates, to be compared with the data's error at its bandwidth.
-
-        A design effect d moves the smooth error by d^(1/3), as its bandwidth grows with it.
-        """
-        moments = self.uniform.moments
-        own = float(np.sum(self.uniform.gaps**2)) / max(float(moments.squared_residuals.sum()), np.finfo(float).tiny)
-        whole = NullSmooth.of(self.rows.cells, value)
-        bandwidths = np.minimum(whole.bandwidths * max(own, _LEAST_DEFF) ** (1 / 3), 1.0)
-        least = min(float(np.median(bandwidths)), max(value, float(bandwidths[0])))
-        return NullSmooth.around(self.rows.cells, least, value, bandwidths)
 
     def refinement(self, resampling: Resampling) -> float:
         """Return f, how much larger CORP's miscalibration is on all cells, which the fit follows, than on coarse ones.
@@ -230,33 +200,23 @@ class GapSums:
     @cached_property
     def uniform_gaps(self) -> Float64s:
         """The sum of p - y of each equal-width bin, (B, M)."""
-        sums = self.raw if self.normals is None else self.raw * self.law.uniform_scales
-        return np.add.reduceat(sums, self.law.uniform.moments.first, axis=-1)
+        sums = self.law.uniform.over_bins(self.raw)
+        return sums if self.normals is None else sums * self.law.uniform.scales
 
     @cached_property
     def cell_gaps(self) -> Float64s:
         """The sum of p - y of each coarse cell, (B, K), scaled by equal-mass bins."""
-        return self.raw if self.normals is None else self.raw * self.law.quantile_scales
-
-    @cached_property
-    def quantile_gaps(self) -> Float64s:
-        """The sum of p - y of each equal-mass bin, (B, M)."""
-        return self.law.quantile.over_bins(self.cell_gaps)
+        return self.raw if self.normals is None else self.raw * self.law.scales
 
     @cached_property
     def positives(self) -> Float64s:
         """The outcomes of each coarse cell, (B, K); those of replicates may lie outside the possible range."""
-        return np.asarray(self.law.rows.cells.score_sums - self.cell_gaps)
+        return np.asarray(self.law.cells.score_sums - self.cell_gaps)
 
     @property
     def table_positives(self) -> Float64s:
         """The outcomes of each coarse cell, below 0 too: cut off, they would vary too little."""
         return self.positives
-
-    @cached_property
-    def uniform_positives(self) -> Float64s:
-        """The outcomes of each equal-width bin, (B, M)."""
-        return np.asarray(self.law.uniform.moments.score_sums - self.uniform_gaps)
 
     def scalar(self, slopes: Float64s) -> Float64s:
         """Return sum f r over rows, (B,), f a slope of each coarse cell, with a factor c of its own.
@@ -266,7 +226,7 @@ class GapSums:
         sums = self.raw @ slopes
         if self.normals is None:
             return sums
-        cells = self.law.rows.cells
+        cells = self.law.cells
         squares, variances = (np.atleast_1d(slopes**2 @ x) for x in (cells.squared_residuals, cells.null_variances))
         return np.asarray(sums * null_scales(squares, variances)[0])
 
@@ -278,7 +238,7 @@ class GapSums:
         bins = self.law.uniform
         if self.normals is not None:
             return np.asarray(self.normals**2 @ bins.null_gaps**2)
-        return np.sum(bins.gaps**2, axis=0) if self is self.law.observed else bins.moments.null_variances
+        return bins.own_squares if self is self.law.observed else bins.moments.null_variances
 
     def cumulative(self) -> Float64s:
         """Return the largest cumulative residual, the KS error on the coarse cells."""
@@ -286,5 +246,20 @@ class GapSums:
 
     def miscalibrations(self) -> Float64s:
         """Return CORP's miscalibration on the coarse cells; `ClusterNull.refinement` is yet to be multiplied."""
-        fits = np.clip(dispatch.isotonic_fits(self.law.rows.cells.counts, self.positives), 0.0, 1.0)
-        return corp.miscalibrations(self.law.rows.cells, self.positives, fits)
+        fits = np.clip(dispatch.isotonic_fits(self.law.cells.counts, self.positives), 0.0, 1.0)
+        return corp.miscalibrations(self.law.cells, self.positives, fits)
+
+
+def null_smooth(null: RowNull | ClusterNull, value: float) -> NullSmooth:
+    """Return what gives the smooth errors of replicates, to be compared with the data's error at bandwidth ``value``.
+
+    A design effect d of clusters moves the smooth error by d^(1/3), as its bandwidth grows with it.
+    """
+    of_rows = NullSmooth.of(null.cells, value)
+    if isinstance(null, RowNull):
+        return of_rows
+    squares = float(null.uniform.own_squares.sum()), float(null.uniform.moments.squared_residuals.sum())
+    deff = max(squares[0] / max(squares[1], np.finfo(float).tiny), _LEAST_DEFF)
+    bandwidths = np.minimum(of_rows.bandwidths * deff ** (1 / 3), 1.0)
+    least = min(float(np.median(bandwidths)), max(value, float(bandwidths[0])))
+    return NullSmooth.around(null.cells, least, value, bandwidths)

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.sums import BinSums, RowBins
+from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.line.line import log_odds
 from calibrant.measures.simulated import RowNull, Sums
 from calibrant.results import Estimate, TestResult
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Independent, SamplingDesign
-from calibrant.statistics.gamma import GammaMoments
-from calibrant.statistics.null import p_value
+from calibrant.statistics.design import UNKNOWN, Clustered, Independent, Sample, SamplingDesign
+from calibrant.statistics.null import GammaMoments, p_value
 from calibrant.statistics.resampling import normal_quantile
-from calibrant.statistics.sample import UNKNOWN, Sample
-from calibrant.table import ReliabilityTable
 
 #: The parts of the verdict.
 PARTS: Final = ("mean", "spread", "ece")
@@ -120,24 +116,18 @@ class Verdict:
 
         The ``sample`` has a warning about the data, and what ends the method.
         """
-        own = {name: float(p[0]) for name, p in self.p_values(data).items()}
-        statistic = float(combined(np.array(list(own.values()))))
-        details: dict[str, Any] = {"parts": own, "leading": min(own, key=own.__getitem__)}
-        p, source = tail(statistic) if len(own) > 1 else own["ece"], "closed form"  # one part: it is the test
+        parts = {name: float(p[0]) for name, p in self.p_values(data).items()}
+        statistic = float(combined(np.array(list(parts.values()))))
+        details: dict[str, Any] = {"parts": parts, "leading": min(parts, key=parts.__getitem__)}
+        p, source = tail(statistic) if len(parts) > 1 else parts["ece"], "closed form"  # one part: it is the test
         if replicates is not None:
             details |= {"closed_form_p_value": p, "least_p_value": 1 / (len(replicates) + 1)}
             p, source = p_value(replicates, statistic), f"{len(replicates):,} resamples"
         if sample.flag:
             details["flag"] = sample.flag
         names = {"mean": "mean", "spread": "spread", "ece": "ECE"}
-        method = f"Cauchy combination of {', '.join(names[name] for name in own)}; {source}{sample.suffix}"
+        method = f"Cauchy combination of {', '.join(names[name] for name in parts)}; {source}{sample.suffix}"
         return TestResult(statistic, p, method, self.cells.table.n, details)
-
-
-def table_test(table: ReliabilityTable, n_bins: int) -> TestResult:
-    """Return the verdict on a table, in closed form."""
-    cells = Cells.from_table(table)
-    return closed_form(cells, RowBins.of(cells, uniform_bin_of(cells.table, n_bins)))
 
 
 def closed_form(cells: Cells, bins: BinSums) -> TestResult:
@@ -193,19 +183,19 @@ def _count_law(counts: Float64s, rates: Float64s) -> Float64s:
 
 def _slopes(scores: Float64s, variances: Float64s) -> Float64s | None:
     """Return the spread's slopes: standardised log-odds, cut at 3, less their mean weighted by the variances."""
-    z, whole = log_odds(np.clip(scores, _CERTAIN, 1 - _CERTAIN)), float(variances.sum())
-    centre = float(np.sum(variances * z)) / whole
-    sd = math.sqrt(float(np.sum(variances * (z - centre) ** 2)) / whole)
+    z, total = log_odds(np.clip(scores, _CERTAIN, 1 - _CERTAIN)), float(variances.sum())
+    centre = float(np.sum(variances * z)) / total
+    sd = math.sqrt(float(np.sum(variances * (z - centre) ** 2)) / total)
     if sd <= _EQUAL:
         return None
     slopes = np.clip((z - centre) / sd, -_FAR, _FAR)
-    slopes = slopes - float(np.sum(variances * slopes)) / whole
+    slopes = slopes - float(np.sum(variances * slopes)) / total
     return np.asarray(slopes / math.sqrt(float(np.sum(variances * slopes**2))))
 
 
 def of_classes(estimate: Estimate) -> TestResult:
     """Return the test by the error over all classes, from its estimate."""
-    known = ("closed_form_p_value", "least_p_value")
-    kept = {name: estimate.details[name] for name in known if name in estimate.details}
+    names = ("closed_form_p_value", "least_p_value")
+    kept = {name: estimate.details[name] for name in names if name in estimate.details}
     details = {"parts": {"ece": estimate.p_value}, "leading": "ece", **kept}
     return TestResult(estimate.value, estimate.p_value, "ECE over all classes", estimate.n, details)

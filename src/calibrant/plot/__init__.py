@@ -11,9 +11,8 @@ from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
     from calibrant.plot.curves import calibration_curve, decision_curve, murphy_curve, roc_curve
-    from calibrant.plot.diagrams import classwise, reliability_diagram, score_histogram
-    from calibrant.plot.forest import groups
-    from calibrant.plot.models import compare, differences
+    from calibrant.plot.diagrams import classwise, compare, reliability_diagram, score_histogram
+    from calibrant.plot.forest import differences, groups
 
 __all__ = [
     "calibration_curve",
@@ -32,8 +31,7 @@ __getattr__, __dir__ = names_of(
     __name__,
     {
         "calibrant.plot.curves": ("calibration_curve", "decision_curve", "murphy_curve", "roc_curve"),
-        "calibrant.plot.diagrams": ("classwise", "reliability_diagram", "score_histogram"),
-        "calibrant.plot.forest": ("groups",),
-        "calibrant.plot.models": ("compare", "differences"),
+        "calibrant.plot.diagrams": ("classwise", "compare", "reliability_diagram", "score_histogram"),
+        "calibrant.plot.forest": ("differences", "groups"),
     },
 )

@@ -1,19 +1,29 @@
-"""What all figures share: their axes, colours that everyone can tell apart, the place of the legend."""
+"""What all figures share: what they need of a result, their axes, colours, the place of the legend."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
 from calibrant.errors import InputError, MissingDependencyError, is_missing
 from calibrant.render.style import short
+from calibrant.results.values import (
+    Bands,
+    CalibrationCurve,
+    ClasswiseCalibration,
+    Description,
+    Estimate,
+    Forest,
+    ReliabilityDiagram,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 #: The colours of Okabe and Ito: people with any colour vision can tell them apart.
 BLUE: Final = "#0072B2"
@@ -327,3 +337,86 @@ def _columns(words: list[str], most: float) -> int:
         return size * (_LETTER * sum(longest) + _HANDLE * columns)
 
     return next((columns for columns in range(len(words), 1, -1) if width(columns) <= most), 1)
+
+
+# ---------------------------------------------------------------- what a figure needs of a report and of a comparison
+
+
+class PlottableGroup(Protocol):
+    """A group of rows with its estimates, as `calibrant.report.GroupReport`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def p_value(self) -> float: ...
+    @property
+    def called_out(self) -> bool: ...
+    @property
+    def flag(self) -> str: ...
+    def __getitem__(self, name: str, /) -> Estimate: ...
+
+
+@runtime_checkable
+class PlottableReport(Protocol):
+    """What `calibrant.evaluate` returns: `calibrant.Report`."""
+
+    @property
+    def estimates(self) -> Mapping[str, Estimate]: ...
+    @property
+    def descriptions(self) -> Mapping[str, Description]: ...
+    @property
+    def notion(self) -> str: ...
+    @property
+    def n_classes(self) -> int | None: ...
+    @property
+    def class_names(self) -> tuple[str, ...] | None: ...
+    @property
+    def level(self) -> float | None: ...
+    @property
+    def bands(self) -> Bands: ...
+    @property
+    def diagram(self) -> ReliabilityDiagram | None: ...
+    @property
+    def classwise(self) -> ClasswiseCalibration | None: ...
+    @property
+    def curves(self) -> Mapping[str, CalibrationCurve]: ...
+    @property
+    def groups(self) -> Sequence[PlottableGroup]: ...
+    @property
+    def forests(self) -> Mapping[str, Forest]: ...
+
+
+class PlottablePair(Protocol):
+    """Two models with their differences, as `calibrant.report.Pair`."""
+
+    @property
+    def first(self) -> str: ...
+    @property
+    def second(self) -> str: ...
+    def __getitem__(self, name: str, /) -> Estimate: ...
+
+
+@runtime_checkable
+class PlottableComparison(Protocol):
+    """What `calibrant.compare` returns: `calibrant.Comparison`."""
+
+    @property
+    def descriptions(self) -> Mapping[str, Description]: ...
+    @property
+    def notion(self) -> str: ...
+    @property
+    def level(self) -> float: ...
+    @property
+    def models(self) -> Mapping[str, Mapping[str, float]]: ...
+    @property
+    def pairs(self) -> Sequence[PlottablePair]: ...
+    @property
+    def diagrams(self) -> Mapping[str, ReliabilityDiagram]: ...
+
+
+def check_type(argument: str, value: object, kind: type, expected: str, source: str) -> None:
+    """Reject a result of another type; ``source`` returns the expected one."""
+    if not isinstance(value, kind):
+        raise InputError(argument, expected, type(value).__name__, f"pass {source}")

@@ -10,9 +10,9 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
+from calibrant.plot.canvas import PlottableReport
 from calibrant.render.style import percent
 from calibrant.results import CalibrationCurve, CurveKind
-from calibrant.results.plottable import PlottableReport
 from calibrant.results.values import MurphyCurve, NetBenefit, RocCurve
 
 if TYPE_CHECKING:
@@ -124,16 +124,16 @@ def _curve_of(result: Any, kind: Any) -> CalibrationCurve:
         if kind not in (None, result.kind):
             raise InputError("kind", f"{result.kind!r}, as the curve is", repr(kind), "leave kind out")
         return result
-    if not isinstance(result, PlottableReport):
-        remedy = "pass what calibrant.evaluate returned, or one of its curves"
-        raise InputError("result", "a Report or a CalibrationCurve", type(result).__name__, remedy)
+    source = "what calibrant.evaluate returned, or one of its curves"
+    canvas.check_type("result", result, PlottableReport, "a Report or a CalibrationCurve", source)
     if result.curves:
         if kind is not None and kind not in result.curves:
             remedy = "evaluate with profile='clinical'"
             raise InputError(
                 "result", f"a report with the {kind} curve", f"one with {', '.join(result.curves)}", remedy
             )
-        return result.curves[kind or "isotonic"]
+        curve: CalibrationCurve = result.curves[kind or "isotonic"]
+        return curve
     if result.diagram is None:
         got, remedy = f"one on notion={result.notion!r}", "evaluate with notion='top-label', or one class at a time"
     else:
@@ -194,7 +194,7 @@ def decision_curve(
     >>> ax.lines[0].get_ydata()
     array([0.4375, 0.    , 0.25  ])
     """
-    _check(result, NetBenefit, "what calibrant.net_benefit returned")
+    canvas.check_type("result", result, NetBenefit, "a NetBenefit", "what calibrant.net_benefit returned")
     drawn, options = np.isfinite(result.lows), canvas.line_options(line)
     axes = canvas.axes_for(ax, _SIZE)
     place, look = canvas.series_look(axes, color)
@@ -257,7 +257,7 @@ def murphy_curve(
     >>> ax.lines[0].get_label()
     'Elementary score (Brier score 0.2625)'
     """
-    _check(result, MurphyCurve, "what calibrant.murphy_curve returned")
+    canvas.check_type("result", result, MurphyCurve, "a MurphyCurve", "what calibrant.murphy_curve returned")
     options = canvas.line_options(line)
     axes = canvas.axes_for(ax, _SIZE)
     word = f"{label or 'Elementary score'} (Brier score {2 * result.area:.4f})"
@@ -312,7 +312,8 @@ def roc_curve(
     >>> ax.lines[0].get_ydata()
     array([0. , 0.5, 0.5, 1. , 1. ])
     """
-    _check(result, RocCurve, "report.panels['roc_curve'] of evaluate(..., profile='forecast')")
+    source = "report.panels['roc_curve'] of evaluate(..., profile='forecast')"
+    canvas.check_type("result", result, RocCurve, "a RocCurve", source)
     options = canvas.line_options(line)
     axes = canvas.axes_for(ax, _SQUARE)
     place, look = canvas.series_look(axes, color)
@@ -338,8 +339,3 @@ def _finish(axes: Any, legend: bool) -> None:
     canvas.open_frame(axes)
     if legend:
         canvas.legend_below(axes)
-
-
-def _check(result: Any, expected: type, source: str) -> None:
-    if not isinstance(result, expected):
-        raise InputError("result", f"a {expected.__name__}", type(result).__name__, f"pass {source}")

@@ -1,4 +1,4 @@
-"""The binned pictures: reliability diagrams, of single classes too, and the histogram of scores by outcome."""
+"""The binned pictures: reliability diagrams, also of classes and of models, and the histogram of scores by outcome."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
+from calibrant.plot.canvas import PlottableComparison, PlottableReport
 from calibrant.render.style import number as digits
 from calibrant.results import BANDS, Bands, CalibrationCurve, ClasswiseCalibration, ReliabilityDiagram
-from calibrant.results.plottable import PlottableReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ _NUMBERS: Final = ("auto", "ece", "smece", "ace")
 #: The orders of classes, and their words in the title.
 _ORDERS: Final = {"error": "largest error first", "support": "most frequent first", "index": "in their order"}
 _MOST: Final = 12  # panels by default
-_NAME: Final = 24  # characters of a class's name
+_NAME: Final = 24  # characters of the name of a class or a model
 
 #: The labels of the axes of `reliability_figure`, score and outcome rate, by judged event.
 WORDS: Final = {
@@ -372,7 +372,9 @@ def _say(panels: list[Any], figure: Any, columns: int, words: str, left_out: boo
         for panel in panels:
             panel.set_ylabel("Observed frequency")
         if left_out:
-            panels[-1].set_xlabel(f"Predicted probability\n{words}", loc="right")  # right-aligned, so a long line grows to the left
+            panels[-1].set_xlabel(
+                f"Predicted probability\n{words}", loc="right"
+            )  # right-aligned, so a long line grows to the left
     else:
         figure.supylabel("Observed frequency", fontsize="medium")
         figure.suptitle(words, fontsize="medium")
@@ -382,9 +384,8 @@ def _classes_of(report: Any) -> tuple[ClasswiseCalibration, tuple[str, ...]]:
     """Return the results of the classes, and their names."""
     if isinstance(report, ClasswiseCalibration):
         return report, tuple(f"class {k}" for k in range(len(report.errors)))
-    if not isinstance(report, PlottableReport):
-        remedy = "pass what calibrant.evaluate or calibrant.classwise_calibration returned"
-        raise InputError("report", "a Report or a ClasswiseCalibration", type(report).__name__, remedy)
+    source = "what calibrant.evaluate or calibrant.classwise_calibration returned"
+    canvas.check_type("report", report, PlottableReport, "a Report or a ClasswiseCalibration", source)
     if report.classwise is None:
         got = "one on one event" if report.n_classes is None else "one with classwise=False"
         remedy = "evaluate probabilities of shape (N, C), with classwise=True"
@@ -470,3 +471,67 @@ def reliability_figure(
         axes.grid(visible=True, alpha=0.3, linestyle="--")
         axes.set_axisbelow(True)
     return figure, np.array([top, bottom])
+
+
+def compare(
+    comparison: PlottableComparison,
+    *,
+    intervals: bool = True,
+    counts: bool = True,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the reliability diagrams of several models in one.
+
+    Each model has a colour and a marker. A point is a bin, at its mean score and outcome rate; its area grows with its
+    rows. The legend shows each model's ECE. `differences` shows whether models differ.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        From `calibrant.compare`.
+    intervals : bool, default True
+        Whether to draw the interval of each bin's rate, a whisker at its mean score.
+    counts : bool, default True
+        Whether to draw the share of the rows in each bin on a strip above the axes.
+    legend : bool, default True
+        Whether to draw a legend, below the axes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; by default a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For an argument that is not a comparison.
+    calibrant.errors.MissingDependencyError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import calibrant, calibrant.plot as cp
+    >>> comparison = calibrant.compare({"old": [0.1, 0.4, 0.7, 0.9], "new": [0.2, 0.3, 0.9, 0.8]}, [0, 0, 1, 1])
+    >>> ax = cp.compare(comparison)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()][:2]
+    ['old (ECE 0.225)', 'new (ECE 0.200)']
+    """
+    canvas.check_type("comparison", comparison, PlottableComparison, "a Comparison", "what calibrant.compare returned")
+    axes = canvas.axes_for(ax, canvas.SQUARE)
+    first = canvas.place_of(axes)
+    rate = marks.words_of(comparison.notion == "top-label")[0]
+    for place, (name, diagram) in enumerate(comparison.diagrams.items(), first):
+        look = canvas.look_of(place)
+        word = f"{canvas.literal(name, _NAME)} (ECE {comparison.models[name]['ece']:.3f})"
+        marks.points(axes, diagram, look, word, f"{canvas.SERIES}-{place}", {"linestyle": "-"})
+        if intervals:
+            marks.whiskers(axes, diagram, look[0])
+        if counts:
+            marks.strip(axes, diagram, look[0])
+    canvas.unit_square(axes, "Mean predicted probability", rate)
+    if legend:
+        canvas.legend_below(axes)
+    return axes

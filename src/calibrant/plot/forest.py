@@ -1,4 +1,4 @@
-"""A forest plot: a measure of every group, with its interval and its noise floor."""
+"""Forest plots: a measure of every group, with its noise floors, and the differences between models."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import numpy as np
+
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas
+from calibrant.plot.canvas import PlottableComparison, PlottableGroup, PlottableReport
 from calibrant.render.drawing import origin_of
 from calibrant.render.style import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate
-from calibrant.results.plottable import PlottableGroup, PlottableReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+
 _ECE: Final = "ece"
 _ORDERS: Final = ("index", "error", "support", "p_value")
 _NAME: Final = 32  # characters of a group's name
+_MODEL_NAME: Final = 24
 _MANY: Final = 25  # with more groups, their names are smaller
 
 
@@ -150,9 +154,7 @@ def _values(ax: Any, shown: list[PlottableGroup], estimates: list[Estimate], lab
 
 def _estimates_of(report: Any, measure: str) -> dict[str, Estimate]:
     """Return the measure of every group by its name."""
-    if not isinstance(report, PlottableReport):
-        remedy = "pass what calibrant.evaluate returned"
-        raise InputError("report", "a Report with groups", type(report).__name__, remedy)
+    canvas.check_type("report", report, PlottableReport, "a Report with groups", "what calibrant.evaluate returned")
     if not report.groups:
         raise InputError(
             "report", "a report with groups", "one without", "evaluate with groups=..., a name for each row"
@@ -185,3 +187,96 @@ def _in_order(report: PlottableReport, order: str, estimates: Mapping[str, Estim
         return math.inf if math.isnan(key) else key
 
     return sorted(report.groups, key=rank)
+
+
+def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any = None) -> Any:
+    """Draw the differences between models: a panel for each measure, with every pair's difference and interval.
+
+    A difference is *first minus second*: left of 0 the first model has the smaller value. Differences whose interval
+    holds 0 are hollow. The squared calibration error decides, so the labels of its panel show the p-values.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        From `calibrant.compare`.
+    legend : bool, default True
+        Whether to draw one legend, below all panels.
+    ax : array of matplotlib.axes.Axes, Figure or SubFigure, optional
+        Five Axes to draw on, or a figure to divide. By default a new figure.
+
+    Returns
+    -------
+    array of matplotlib.axes.Axes
+        The panels, one for each measure; the squared calibration error is first.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For an argument that is not a comparison, and for fewer Axes.
+    calibrant.errors.MissingDependencyError
+        Without matplotlib.
+
+    Notes
+    -----
+    Words replace a difference that is infinite or has no interval. With more than two models the p-values are adjusted
+    for the number of pairs; each interval is for one pair alone.
+
+    Examples
+    --------
+    >>> import calibrant, calibrant.plot as cp
+    >>> comparison = calibrant.compare({"old": [0.1, 0.4, 0.7, 0.9], "new": [0.2, 0.3, 0.9, 0.8]}, [0, 0, 1, 1])
+    >>> panels = cp.differences(comparison)
+    >>> [panel.get_yticklabels()[0].get_text() for panel in panels][1:]
+    ['ECE', 'accuracy', 'Brier score', 'log loss']
+    >>> panels[-1].get_xlabel()
+    'old − new'
+    """
+    canvas.check_type("comparison", comparison, PlottableComparison, "a Comparison", "what calibrant.compare returned")
+    pairs, measures = comparison.pairs, comparison.descriptions
+    alone = len(pairs) == 1
+    panels, figure = canvas.panels_for(ax, len(measures), 1, (5.6, 0.5 + 0.22 * len(pairs)), shared=False)
+    names = [
+        f"{canvas.literal(pair.first, _MODEL_NAME)} − {canvas.literal(pair.second, _MODEL_NAME)}" for pair in pairs
+    ]
+    for panel, (key, measure) in zip(panels, measures.items(), strict=True):
+        _draw(panel, [pair[key] for pair in pairs], percent(comparison.level))
+        heads = [measure.label] if alone else names
+        p_values = [pair[key].p_value for pair in pairs]  # NaN except for the measure that decides
+        p_texts = ["" if math.isnan(p) else f", p {chance(p)}" for p in p_values]
+        panel.set_yticks(range(len(pairs)), [head + p_text for head, p_text in zip(heads, p_texts, strict=True)])
+        if not alone:
+            panel.set_title(measure.label, loc="left", fontsize="medium")
+    panels[-1].set_xlabel(names[0] if alone else "First minus second")
+    if legend:
+        canvas.legend_of_all(panels, figure)
+    return np.array(panels, dtype=object)
+
+
+def _draw(ax: Any, estimates: list[Estimate], share: str) -> None:
+    """Draw the differences of one measure; a mark is hollow if its interval holds 0."""
+    ax.axvline(0, **canvas.REFERENCE)
+    intervals = [(y, e) for y, e in enumerate(estimates) if math.isfinite(e.low) and math.isfinite(e.high)]
+    for word, clear, colour in (("without 0", True, canvas.BLUE), ("with 0", False, canvas.FAINT)):
+        drawn = [(y, e) for y, e in intervals if (e.low > 0 or e.high < 0) == clear]
+        if drawn:
+            places, values, lows, highs = zip(*((y, e.value, e.low, e.high) for y, e in drawn), strict=True)
+            ax.hlines(places, lows, highs, colors=colour, linewidth=1.6, zorder=2.2)
+            face, named = colour if clear else canvas.paper(ax), f"{share} CI {word}"
+            ax.scatter(values, places, 34, facecolor=face, edgecolor=colour, linewidth=1.2, zorder=2.6, label=named)
+    for y, estimate in enumerate(estimates):
+        if y not in dict(intervals):
+            across, word = ax.get_yaxis_transform(), _without_interval(estimate.value)
+            ax.text(0.02, y, word, transform=across, va="center", fontsize="small", color=canvas.FAINT)
+    if intervals:
+        ax.locator_params(axis="x", nbins=4, min_n_ticks=2)
+    else:
+        ax.set(xlim=(-1, 1), xticks=[0])
+    ax.set_ylim(len(estimates) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    canvas.open_frame(ax)
+
+
+def _without_interval(value: float) -> str:
+    if math.isfinite(value):
+        return f"{value:+z.4g}, no interval"
+    return "unknown" if math.isnan(value) else "infinite"

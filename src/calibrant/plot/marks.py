@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.plot import canvas
+from calibrant.plot.canvas import PlottableReport
 from calibrant.render.drawing import stepped
 from calibrant.render.style import percent
 from calibrant.results import CalibrationCurve, ReliabilityDiagram
-from calibrant.results.plottable import PlottableReport
 
 _AREA: Final = (16.0, 110.0)  # square points: the smallest and the largest mark
 _DIAMOND: Final = 34.0  # square points: the mark of a bar outside the band
@@ -30,9 +30,8 @@ def diagram_of(result: Any) -> tuple[ReliabilityDiagram, bool]:
     """Return the diagram of a report, or ``result`` itself, and whether its outcomes are right predictions."""
     if isinstance(result, ReliabilityDiagram):
         return result, False
-    if not isinstance(result, PlottableReport):
-        remedy = "pass what calibrant.evaluate or calibrant.reliability_diagram returned"
-        raise InputError("result", "a Report or a ReliabilityDiagram", type(result).__name__, remedy)
+    source = "what calibrant.evaluate or calibrant.reliability_diagram returned"
+    canvas.check_type("result", result, PlottableReport, "a Report or a ReliabilityDiagram", source)
     if result.diagram is None:
         remedy = "draw calibrant.plot.classwise(report), or evaluate with notion='top-label'"
         raise InputError("result", "a report on one evaluated event", f"one on notion={result.notion!r}", remedy)

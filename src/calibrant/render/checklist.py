@@ -11,7 +11,7 @@ from calibrant.render.drawing import heterogeneity
 from calibrant.render.style import Summary, event_of, is_clustered, number, percent
 from calibrant.render.tables import Table
 from calibrant.render.words import amount, label_of, shown_estimates, total_weight, value_text
-from calibrant.statistics.sample import MINORITY
+from calibrant.statistics.design import MINORITY
 
 #: The heading above the table.
 TRIPOD: Final = "TRIPOD+AI checklist"

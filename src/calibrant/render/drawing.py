@@ -8,12 +8,10 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from calibrant.inputs.groups import are_times
-from calibrant.measures.binned.binned import LEAST_ROWS
-from calibrant.measures.binned.clustered import LEAST_CLUSTERS
+from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS
 from calibrant.measures.listed import BY_NAME
 from calibrant.render.style import Facts, Summary, is_clustered, number, percent, shown, signed
 from calibrant.render.tables import (
@@ -28,6 +26,7 @@ from calibrant.render.tables import (
     steps,
 )
 from calibrant.render.words import amount, chance, counted, gathered, worst_groups
+from calibrant.runtime.dataclass import dataclass
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -55,7 +54,7 @@ AXES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Axis:
     """Values from ``low`` to ``high`` on a line from ``start`` to ``end``."""
 
@@ -78,7 +77,7 @@ class Axis:
         return [(self.at(k * step), f"{k * step:{written}}") for k in range(first, last + 1)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NamedAxis(Axis):
     """Whole numbers from 0, each with a name."""
 
@@ -89,7 +88,7 @@ class NamedAxis(Axis):
         return [(self.at(i), fit(self.names[i], 90)) for i in steps(len(self.names), 5)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogAxis(Axis):
     """Ratios by their logarithms."""
 
@@ -108,7 +107,7 @@ class LogAxis(Axis):
         return [(self.at(ratio), f"{ratio:.3g}") for ratio in inside]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogitAxis(Axis):
     """Shares by their log-odds, for rare events; shares outside ``low`` to ``high`` stand at the ends."""
 
@@ -393,7 +392,7 @@ def tile(
 # ---------------------------------------------------------------- estimates with their floors
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
     """One row of a chart: a value, and its interval and floor (mean, upper) if it has them.
 
@@ -480,7 +479,7 @@ def chart(rows: Sequence[Row], *, signed: bool = False, origin: float = 0.0, rat
 # ---------------------------------------------------------------- the pictures of a profile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Picture:
     """A picture of a panel: its heading, chart, caption and numbers; ``brief`` is the table of the terminal, if any."""
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from calibrant.clusters import EVENT_CELLS
 from calibrant.inputs.notions import PER_CLASS
-from calibrant.measures.binned.clustered import LEAST_CLUSTERS
+from calibrant.measures.binned.binned import LEAST_CLUSTERS
 from calibrant.measures.binned.mce import MCE
 from calibrant.measures.line.cox import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
-from calibrant.measures.line.intervals import CERTAIN
+from calibrant.measures.line.line import CERTAIN
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.measure import OverClasses
 from calibrant.measures.profiles import PROFILES

@@ -6,9 +6,10 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, TypedDict
+
+from calibrant.runtime.dataclass import dataclass
 
 #: The JSON form of a report or a comparison, and of a part: a finding, the columns of a panel.
 Summary = Mapping[str, Any]
@@ -77,7 +78,7 @@ EVENTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Style:
     """What the terminal can show: colours, Unicode, and the width of a line."""
 

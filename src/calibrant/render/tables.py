@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from typing import Any, Final, NamedTuple
@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from calibrant.render import words
 from calibrant.render.style import Estimate, Facts, Summary, number, percent, signed
+from calibrant.runtime.dataclass import dataclass
 
 LISTED: Final = 32  # points of a curve that a page lists; the file has all
 
@@ -32,7 +33,7 @@ class Column(NamedTuple):
     exact: Mapping[str, Sequence[Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """Numbers: ``columns`` holds the exact ones by name, ``rows`` the texts on the page, under ``headings``.
 

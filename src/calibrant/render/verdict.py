@@ -17,7 +17,7 @@ from calibrant.measures.means.means import counted_rows
 from calibrant.render.style import Facts, Summary, Tone, is_clustered, percent, short
 from calibrant.render.words import chance, rounded, rows_text, texts
 from calibrant.results import Code
-from calibrant.statistics.sample import MINORITY, ROWS
+from calibrant.statistics.design import MINORITY, ROWS
 
 _NAMED: Final = 3  # inputs left out, and groups, that are named
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -14,27 +14,30 @@ from calibrant.inference.decision import decide, one_sided
 from calibrant.inference.findings import DECIDING, Evidence
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.kernels.loading import of_input
+from calibrant.measures.arguments import table_histograms
 from calibrant.measures.binned.classwise import worst_class
+from calibrant.measures.binned.clustered import uniform_sums
+from calibrant.measures.binned.diagram import diagram_of
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.binned.histograms import table_histograms
-from calibrant.measures.binned.parts import diagram_of
 from calibrant.measures.context import Inference
 from calibrant.measures.decisions.decision_curve import decision_curve_of, murphy_curve_of
 from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
 from calibrant.measures.event import Classes, Event
-from calibrant.measures.gap import MEAN_GAP, gap_p_value
+from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.line.cox import line_of
-from calibrant.measures.line.intervals import falls, without_ends
+from calibrant.measures.line.line import falls, without_ends
 from calibrant.measures.listed import of_profile
-from calibrant.measures.measure import Measure, OverClasses
+from calibrant.measures.means.means import gap_variance
+from calibrant.measures.measure import Measure, OverClasses, descriptions_of
 from calibrant.measures.profiles import STANDARD, Profile
-from calibrant.measures.ranking.ranking import roc_curve
+from calibrant.measures.ranking.auroc import roc_curve
 from calibrant.report import evaluated
 from calibrant.report.evaluated import Evaluated
 from calibrant.report.report import Report
 from calibrant.results import CalibrationCurve, ClasswiseCalibration, Decision, Estimate
 from calibrant.results.values import Panel
 from calibrant.runtime.cached import LazyMapping
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered, details_of
 from calibrant.statistics.groups import GroupTest
@@ -84,8 +87,8 @@ class Settings:
         """Return the curves. Those of many groups keep the data alone, and draw again when they are looked at."""
         if not self.of_group:
             return inference.curves(self.profile.curves)
-        whole = replace(self, of_group=False)
-        return LazyMapping(lambda: report_on(data, whole).report.curves)
+        of_all = replace(self, of_group=False)
+        return LazyMapping(lambda: report_on(data, of_all).report.curves)
 
     @property
     def computed(self) -> list[Measure]:
@@ -199,7 +202,7 @@ def _inferred(
         level=inference.level,
         test=tested.test,
         decision=decision,
-        gap_p_value=gap_p_value(inference, mean_gap),
+        gap_p_value=gap_variance(event.design).p_value(mean_gap),
         rarer=sample.rarer,
         unit=sample.unit,
     )
@@ -207,7 +210,7 @@ def _inferred(
         return evidence
     line = inference.of(line_of)
     ends = without_ends(event.design.fine, line, inference.level)
-    return replace(evidence, line=line, falls=falls(inference.uniform), ends=ends)
+    return replace(evidence, line=line, falls=falls(event.of(uniform_sums)), ends=ends)
 
 
 def _deciding(estimates: Mapping[Measure, Estimate]) -> dict[str, Estimate]:
@@ -335,7 +338,7 @@ def _report(
     resampling = settings.resampling
     report = Report(
         estimates={measure.name: estimates[measure] for measure in settings.measures if measure in estimates},
-        descriptions={measure.name: measure.description for measure in settings.measures},
+        descriptions=descriptions_of(settings.measures),
         profile=settings.profile.name,
         listed=settings.listed,
         findings=() if settings.tests_alone else evidence.findings(),

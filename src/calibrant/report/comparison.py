@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +18,8 @@ from calibrant.results import (
     ReliabilityDiagram,
     TestResult,
 )
-from calibrant.results.plain import plain, plain_diagram, plain_estimate, plain_test
-from calibrant.results.values import columns_of, frame_of
+from calibrant.results.values import columns_of, frame_of, plain, plain_diagram, plain_estimate, plain_test
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.resampling import alpha_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _ONE_ROW: Final = "the variance cannot be estimated from one row"
 _OF_REPORTS: Final = {"floor_mean", "floor_upper", "error_bound"}  # columns that differences lack
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pair:
     """How two models differ: for each measure the `Estimate` of first minus second.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -26,15 +26,15 @@ from calibrant.inputs.weights import (
     may_be_sampling,
 )
 from calibrant.kernels.loading import of_input
+from calibrant.measures.arguments import ClassHistograms, table_histograms
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ece_bound
-from calibrant.measures.binned.histograms import ClassHistograms, table_histograms
-from calibrant.measures.class_inference import ClassBins, ClusterClassBins, inferred, inferred_by_cluster
+from calibrant.measures.estimates import ClassBins, ClusterClassBins, inferred, inferred_by_cluster
 from calibrant.measures.event import Classes
 from calibrant.measures.grid_cells import GridCells
-from calibrant.measures.means.base_rates import BaseRates
-from calibrant.measures.means.means import PredictionMeans, counted_rows, heavy
+from calibrant.measures.means.means import BaseRates, PredictionMeans, counted_rows, heavy
 from calibrant.results import Bands, Choices
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.statistics.resampling import Resampling
@@ -137,9 +137,8 @@ def warn_of_logits(predictions: Predictions) -> None:
 
 def flagged(ready: Ready, warning: str) -> Ready:
     """Return the same with a warning about all rows, if there is one."""
-    if not warning:
-        return ready
-    return replace(ready[0], flag="; ".join(filter(None, (ready[0].flag, warning)))), ready[1]
+    data, groups = ready
+    return replace(data, flag="; ".join(filter(None, (data.flag, warning)))), groups
 
 
 def said(ready: Ready, weights_are: WeightsAre, *, sketch: bool) -> Ready:
@@ -254,8 +253,8 @@ def of_predictions(
     parts = [] if groups is None else as_groups(groups, predictions, complete=True)
     data_of_groups = {}
     for name, places in parts:
-        own = None if labels is None else labels.take(places)
-        data_of_groups[name] = _of_rows(predictions.take(places), notion, own, n_bins, classwise=classwise)
+        labels_of_group = None if labels is None else labels.take(places)
+        data_of_groups[name] = _of_rows(predictions.take(places), notion, labels_of_group, n_bins, classwise=classwise)
     return everything, data_of_groups
 
 
@@ -330,9 +329,9 @@ def _in_clusters(
     _, weights = _independent_rows(predictions, reading)
     if labels.take(np.flatnonzero(predictions.judged)).alone(weights):
         return replace(data, alone=True)
-    found = ClusterSums.of(predictions, reading.events, labels, classes=several, count=True)
+    sums = ClusterSums.of(predictions, reading.events, labels, classes=several, count=True)
     class_tables = [_class_table(events) for events, _ in class_events(predictions)] if several else ()
-    return _by_cluster(replace(data, clusters=found, class_tables=class_tables), predictions.layout)
+    return _by_cluster(replace(data, clusters=sums, class_tables=class_tables), predictions.layout)
 
 
 def _choices(predictions: Predictions, n: int) -> Choices:
@@ -466,7 +465,7 @@ def _power(weights: Any, power: int) -> float:
 
 def _class_table(events: Events) -> ReliabilityTable:
     """Return the judged rows of one class on the standard grid."""
-    sums, whole = cell_sums(events, "standard"), integer_weights(events.weights)
+    sums, whole_weights = cell_sums(events, "standard"), integer_weights(events.weights)
     counts = sums[:, :2].astype(np.int64) if events.weights is None else sums[:, :2]
-    squares = None if whole else sums[:, 5:]
+    squares = None if whole_weights else sums[:, 5:]
     return ReliabilityTable.of_cells(counts, sums[:, 2:5], squares, n=len(events.scores), grid="standard")

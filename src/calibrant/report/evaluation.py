@@ -30,12 +30,11 @@ from calibrant.results.values import Forest
 from calibrant.runtime.cached import Late, LazyMapping
 from calibrant.runtime.progress import counted
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered
-from calibrant.statistics.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, holm
-from calibrant.statistics.heterogeneity import GroupRows, heterogeneity, random_effects
+from calibrant.statistics.design import MINORITY, Clustered, rare, rarer_rows
+from calibrant.statistics.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, GroupRows, heterogeneity, holm
 from calibrant.statistics.intervals import Link, has_link
-from calibrant.statistics.resampling import Resampling, Rng
-from calibrant.statistics.sample import MINORITY, rare, rarer_rows
+from calibrant.statistics.random_effects import random_effects
+from calibrant.statistics.resampling import Resampling, Rng, alpha_of
 
 _FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
 _FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the rarer outcome"
@@ -183,9 +182,9 @@ def evaluate(
         tolerance_of=BY_NAME[tolerance_of],
     )
     others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
-    given = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
-    found = evaluated.ready(probs, given, notion, n_bins, classwise=classwise)
-    if found is None:
+    passed = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
+    ready = evaluated.ready(probs, passed, notion, n_bins, classwise=classwise)
+    if ready is None:
         if targets is None:
             remedy = "pass the labels; only a ReliabilityTable or a CalibrationSketch needs none"
             raise InputError("targets", "an array", "None", remedy)
@@ -193,11 +192,11 @@ def evaluate(
         evaluated.warn_of_logits(predictions)
         labels, warning = evaluated.cluster_labels(clusters, predictions), evaluated.single_image(clusters, predictions)
         event = resolve(predictions, notion)
-        found = evaluated.of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
-        found = evaluated.flagged(found, warning)
+        ready = evaluated.of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
+        ready = evaluated.flagged(ready, warning)
     if weights_are is not None:
-        found = evaluated.said(found, weights_are, sketch=targets is None)
-    data, data_of_groups = found
+        ready = evaluated.said(ready, weights_are, sketch=targets is None)
+    data, data_of_groups = ready
     evaluated.check_bands(bands, level, data)
     if tolerance is not None and data.notion in PER_CLASS and tolerance_of != ECE.name:
         raise InputError("tolerance_of", "'ece' if every class is evaluated", repr(tolerance_of), "leave it out")
@@ -231,12 +230,12 @@ def _tested(groups: Mapping[str, Evaluated], settings: Settings) -> tuple[GroupR
     flags = dict.fromkeys(lone, ONE_CLUSTER)
     flags |= {name: SMALL_GROUP for name, (report, _, _) in reported.items() if report.n < LEAST_GROUP}
     tests = {name: tested for name, (_, _, tested) in reported.items() if tested is not None and name not in flags}
-    alpha = 0.0 if settings.resampling is None else settings.resampling.alpha
+    alpha = 0.0 if settings.resampling is None else alpha_of(settings.resampling.level)
     compared = counted("comparing groups", list(tests.items()))
     p_values = {name: tested.p_value(len(tests), alpha) for name, tested in compared}
     flags |= {name: _NO_LAW for name, p in p_values.items() if math.isnan(p)}
-    known = {name: p for name, p in p_values.items() if name not in flags}
-    adjusted = dict(zip(known, holm(list(known.values())), strict=True))
+    tested_p_values = {name: p for name, p in p_values.items() if name not in flags}
+    adjusted = dict(zip(tested_p_values, holm(list(tested_p_values.values())), strict=True))
     return tuple(
         GroupReport(
             name=name,
@@ -245,7 +244,7 @@ def _tested(groups: Mapping[str, Evaluated], settings: Settings) -> tuple[GroupR
             diagram=report.diagram,
             ece=deciding["ece"],
             mean_gap=deciding["mean_gap"],
-            p_value=known.get(name, math.nan),
+            p_value=tested_p_values.get(name, math.nan),
             adjusted_p_value=adjusted.get(name, math.nan),
             called_out=adjusted.get(name, 1.0) <= alpha,
             flag=flags.get(name, ""),
@@ -273,11 +272,12 @@ def _forests(groups: Mapping[str, Evaluated], settings: Settings, *, apart: bool
     """
     measures = tuple(measure for measure in of_profile(settings.profile) if measure.compare_groups is not None)
     resampling = None if settings.resampling is None else replace(settings.resampling, n_resamples=0)
-    own = replace(settings, measures=measures, resampling=resampling, of_group=True, tolerance=None)
+    settings = replace(settings, measures=measures, resampling=resampling, of_group=True, tolerance=None)
     lone = {name: ONE_CLUSTER for name, data in groups.items() if data.one_cluster}
     each = counted("measuring groups", list(groups.items()))
     reports = {
-        name: report_on(data, replace(own, resampling=None) if name in lone else own).report for name, data in each
+        name: report_on(data, replace(settings, resampling=None) if name in lone else settings).report
+        for name, data in each
     }
     several = {name: data for name, data in groups.items() if name not in lone and len(data.tables) == 1}
     rows, few = ({}, {}) if resampling is None else _comparable(several)
@@ -292,16 +292,16 @@ def _forests(groups: Mapping[str, Evaluated], settings: Settings, *, apart: bool
 def _comparable(groups: Mapping[str, Evaluated]) -> tuple[dict[str, GroupRows], dict[str, str]]:
     """Return the rows of the groups with enough outcomes of either kind, and why the others are not compared."""
     cells = {name: Cells.from_table(data.tables[0]) for name, data in groups.items()}
-    few = {name: _FEW_OUTCOMES for name, own in cells.items() if rare(rarer_rows(own))}
-    rows = {name: GroupRows(cells=own) for name, own in cells.items() if name not in few}
-    sums = {name: found.event for name in rows if (found := groups[name].clusters) is not None}
+    few = {name: _FEW_OUTCOMES for name, cells_of_group in cells.items() if rare(rarer_rows(cells_of_group))}
+    rows = {name: GroupRows(cells=cells_of_group) for name, cells_of_group in cells.items() if name not in few}
+    sums = {name: clusters.event for name in rows if (clusters := groups[name].clusters) is not None}
     for name, buckets in zip(sums, aligned(list(sums.values())) if sums else (), strict=True):
-        own = Clustered.of(cells[name], buckets, np.arange(buckets.n_buckets))
-        if own.sample.rarer < MINORITY:
+        clustered = Clustered.of(cells[name], buckets, np.arange(buckets.n_buckets))
+        if clustered.sample.rarer < MINORITY:
             few[name] = _FEW_CLUSTERS
             del rows[name]
         else:
-            rows[name] = GroupRows(cells=own.cells, buckets=np.stack([own.n - own.y, own.y]))
+            rows[name] = GroupRows(cells=clustered.cells, buckets=np.stack([clustered.n - clustered.y, clustered.y]))
     return rows, few
 
 
@@ -320,15 +320,15 @@ def _forest(
     plain = Forest(groups=tuple(estimates), values=values, lows=lows, highs=highs, left_out=few)
     if len(rows) < 2 or measure.compare_groups is None:
         return plain
-    found = heterogeneity(list(rows.values()), measure.compare_groups)
-    others = {name: found.reason for name, compared in zip(rows, found.compared, strict=True) if not compared}
-    compared = {name for name, kept in zip(rows, found.compared, strict=True) if kept}
+    test = heterogeneity(list(rows.values()), measure.compare_groups)
+    others = {name: test.reason for name, compared in zip(rows, test.compared, strict=True) if not compared}
+    compared = {name for name, kept in zip(rows, test.compared, strict=True) if kept}
     level = next(iter(estimates.values())).level
     return replace(
         _pooled(plain, compared, measure.link, level) if apart else plain,
-        heterogeneity=found.share,
-        p_value=found.p_value,
-        compared=int(np.count_nonzero(found.compared)),
+        heterogeneity=test.share,
+        p_value=test.p_value,
+        compared=int(np.count_nonzero(test.compared)),
         left_out={name: reason for name in estimates if (reason := {**few, **others}.get(name)) is not None},
     )
 

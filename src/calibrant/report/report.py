@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,9 +26,20 @@ from calibrant.results import (
     ReliabilityDiagram,
     TestResult,
 )
-from calibrant.results.plain import plain, plain_classes, plain_curve, plain_estimate, plain_panel, plain_parts
-from calibrant.results.values import Forest, Panel, columns_of, frame_of
+from calibrant.results.values import (
+    Forest,
+    Panel,
+    columns_of,
+    frame_of,
+    plain,
+    plain_classes,
+    plain_curve,
+    plain_estimate,
+    plain_panel,
+    plain_parts,
+)
 from calibrant.runtime.cached import Late
+from calibrant.runtime.dataclass import dataclass
 from calibrant.runtime.progress import counted
 from calibrant.statistics.resampling import alpha_of
 
@@ -442,14 +453,15 @@ class GroupReport:
 
         Unless ``whole``, the report has the rows, the test and the diagram alone.
         """
-        tested, missing = not math.isnan(self.p_value), {}  # type: bool, dict[str, str]
+        tested = not math.isnan(self.p_value)
+        missing: dict[str, str] = {}
         if whole:
             report = self.report.to_dict(curves=False)
             for name in ("measures", "methods", "methods_brief"):  # the report on all rows has them
                 del report[name]
         else:
-            own: dict[str, str] = {}
-            report = {"n": self.n, **plain_parts(self, own), "not_finite": own}
+            missing_of_parts: dict[str, str] = {}
+            report = {"n": self.n, **plain_parts(self, missing_of_parts), "not_finite": missing_of_parts}
         return {
             "name": self.name,
             "ece": plain_estimate(self.ece, "ece", missing),

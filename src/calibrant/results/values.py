@@ -1,17 +1,23 @@
-"""The values that measures return if a float is not enough; plots and reports show them unchanged."""
+"""The values that measures return if a float is not enough; plots and reports show them unchanged.
+
+At the end their forms: rows for pandas, and plain Python that is strict JSON.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import MissingDependencyError, is_missing
+from calibrant.inputs.weights import integer_weights
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +32,7 @@ Bands: TypeAlias = Literal["pointwise", "simultaneous"]
 BANDS: Final = ("pointwise", "simultaneous")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Floor:
     """The noise floor of a measure: its values at this number of rows if the scores were calibrated.
 
@@ -42,7 +48,7 @@ class Floor:
     upper: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Description:
     """What a report says about a measure.
 
@@ -70,7 +76,7 @@ class Description:
     binning: Literal["uniform", "quantile"] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Estimate:
     """One number of a report, with its interval and its noise floor.
 
@@ -113,7 +119,7 @@ class Estimate:
         return self.value
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Choices:
     """What a report was made from, as far as its numbers do not show it.
 
@@ -163,7 +169,7 @@ class Code(StrEnum):
     WHOLE_WEIGHTS = "whole-weights"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Finding:
     """Something that a report found, as facts; `Report.verdict` puts it into words.
 
@@ -179,7 +185,7 @@ class Finding:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TestResult:
     """A test of the hypothesis that the scores are calibrated.
 
@@ -206,7 +212,7 @@ class TestResult:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Decision:
     """Whether an error is below a tolerance, beyond doubt.
 
@@ -237,7 +243,7 @@ class Decision:
     more_rows: int | None = None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class ReliabilityDiagram:
     """The bins of a reliability diagram.
 
@@ -273,7 +279,7 @@ class ReliabilityDiagram:
     level: float = math.nan
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class CalibrationCurve:
     """The outcome rate as a function of the score, with two bands.
 
@@ -311,7 +317,7 @@ class CalibrationCurve:
     bands: Bands = "pointwise"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScoreDecomposition:
     """A mean proper score of the judged event and its parts, ``score = miscalibration - discrimination + uncertainty``.
 
@@ -336,7 +342,7 @@ class ScoreDecomposition:
     within_bins: float = 0.0
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ClasswiseCalibration:
     """The calibration error of each class, and the bins of its reliability diagram.
 
@@ -395,7 +401,7 @@ class ClasswiseCalibration:
         )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NetBenefit:
     """The net benefit of acting on scores, at each threshold: a decision curve.
 
@@ -436,7 +442,7 @@ class NetBenefit:
     n: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class MurphyCurve:
     """The mean elementary score at each threshold.
 
@@ -461,7 +467,7 @@ class MurphyCurve:
     n: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RocCurve:
     """The share of hits against the share of false alarms, for each threshold of the score.
 
@@ -480,7 +486,7 @@ class RocCurve:
     false_alarms: Float64s
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Forest:
     """One measure of every group, and how much it differs between groups.
 
@@ -561,3 +567,125 @@ def columns_of(estimate: Estimate) -> dict[str, Any]:
         "n": estimate.n,
         "method": estimate.method,
     }
+
+
+# ---------------------------------------------------------------- as plain Python
+
+
+class Tested(Protocol):
+    """What has a test and a diagram: a report on all rows, or on a group."""
+
+    @property
+    def test(self) -> TestResult | None: ...
+    @property
+    def diagram(self) -> ReliabilityDiagram | None: ...
+
+
+def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = None) -> Any:
+    """Return a value as plain Python; a number that is not finite becomes None, and ``missing`` gets the reason."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, float):  # most values, so they come first
+        if math.isfinite(value):
+            return value
+        missing[path] = reason or ("infinite" if math.isinf(value) else "not a number")
+        return None
+    if isinstance(value, (list, tuple)):
+        return [plain(entry, f"{path}[{i}]", missing, reason) for i, entry in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry, f"{path}.{key}", missing) for key, entry in value.items()}
+    return value
+
+
+def _attributes(
+    value: Any, names: Sequence[str], path: str, missing: dict[str, str], reason: str | None = None
+) -> dict[str, Any]:
+    """Return these attributes as plain Python, by name."""
+    return {name: plain(getattr(value, name), f"{path}.{name}", missing, reason) for name in names}
+
+
+def plain_estimate(
+    estimate: Estimate, path: str, missing: dict[str, str], reason: str | None = None, *, tested: bool = True
+) -> dict[str, Any]:
+    """Return an estimate as plain Python; ``reason`` is why a number is missing, unless the estimate has one.
+
+    ``tested`` is true if the measure may have a noise floor and a p-value.
+    """
+    reason = estimate.details.get("reason", reason)
+    numbers = {
+        **_attributes(estimate, ("value",), path, missing, reason),
+        **_attributes(estimate, ("low", "high", "level"), path, missing, reason or estimate.method),
+        **_attributes(estimate, ("error_bound",), path, missing, "no certified error is known"),
+    }
+    if tested:
+        floor = estimate.floor
+        numbers["floor"] = None if floor is None else {"mean": floor.mean, "upper": floor.upper}
+        numbers["p_value"] = plain(estimate.p_value, f"{path}.p_value", missing, "no noise floor")
+    numbers["method"], numbers["n"] = estimate.method, estimate.n
+    numbers["details"] = plain(dict(estimate.details), f"{path}.details", missing)
+    return numbers
+
+
+def plain_test(test: TestResult, path: str, missing: dict[str, str]) -> dict[str, Any]:
+    """Return a test as plain Python."""
+    return _attributes(test, ("statistic", "p_value", "method", "n", "details"), path, missing)
+
+
+def plain_diagram(diagram: ReliabilityDiagram, path: str, missing: dict[str, str]) -> dict[str, Any]:
+    """Return the bins of a diagram as plain Python; in empty bins None, and ``missing`` gets the reason."""
+    names = ("edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows", "band_highs")
+    return _attributes(diagram, names, path, missing, "the bin is empty")
+
+
+def plain_parts(part: Tested, missing: dict[str, str]) -> dict[str, Any]:
+    """Return the test and the diagram."""
+    return {
+        "test": None if part.test is None else plain_test(part.test, "test", missing),
+        "diagram": None if part.diagram is None else plain_diagram(part.diagram, "diagram", missing),
+    }
+
+
+def plain_classes(result: ClasswiseCalibration, names: Sequence[str] | None, missing: dict[str, str]) -> dict[str, Any]:
+    """Return the errors, bins and tests of the classes."""
+    return {
+        "names": list(names) if names else [str(k) for k in range(len(result.errors))],
+        **_attributes(result, ("errors",), "classwise", missing, "the threshold kept no score"),
+        **_attributes(result, ("kept", "supports"), "classwise", missing),
+        "bins": _class_bins(result),
+        **_attributes(
+            result, ("p_values", "adjusted_p_values"), "classwise", missing, "no test: too few outcomes are expected"
+        ),
+    }
+
+
+def plain_curve(curve: CalibrationCurve, path: str, missing: dict[str, str]) -> dict[str, Any]:
+    """Return the points of a curve with its bands; ``missing`` gets the reason of a missing band."""
+    columns = ("scores", "rates", "confidence_lows", "confidence_highs", "consistency_lows", "consistency_highs")
+    return {
+        **_attributes(curve, columns, path, missing, "needs resampling"),
+        **_attributes(curve, ("bandwidth",), path, missing, "the isotonic curve has no bandwidth"),
+        "bands": curve.bands,
+    }
+
+
+def _class_bins(result: ClasswiseCalibration) -> dict[str, list[Any]]:
+    """Return the filled bins of all classes, one after the other, as columns."""
+    filled = result.counts > 0
+    counts = result.counts[filled]
+    columns: dict[str, NDArray[Any]] = {
+        "class": np.nonzero(filled)[0],
+        "left": result.edges[:, :-1][filled],
+        "right": result.edges[:, 1:][filled],
+        "count": counts.astype(np.int64) if integer_weights(counts) else counts,
+        "confidence": result.confidences[filled],
+        "accuracy": result.accuracies[filled],
+    }
+    for name, ends in (("low", result.lows), ("high", result.highs)):
+        if ends is not None:
+            columns[name] = ends[filled]
+    return {name: values.tolist() for name, values in columns.items()}
+
+
+def plain_panel(panel: Panel | Forest, path: str, missing: dict[str, str]) -> dict[str, Any]:
+    """Return the columns of a panel."""
+    return _attributes(panel, [part.name for part in fields(panel)], path, missing)

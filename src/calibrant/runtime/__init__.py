@@ -1,1 +1,1 @@
-"""The process around the numbers: values computed once, names imported at their first use, progress, streams."""
+"""The process around the numbers: frozen dataclasses, values computed once, names imported late, progress, streams."""

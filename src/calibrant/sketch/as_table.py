@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from calibrant.errors import InputError
 from calibrant.inputs.notions import PER_CLASS, resolve
 from calibrant.inputs.predictions import Notion, Predictions, as_predictions
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sketch import CalibrationSketch
 from calibrant.sketch.sums import Totals
 from calibrant.table import ReliabilityTable
@@ -27,7 +27,7 @@ def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) ->
         raise InputError("notion", f"{sketch.notion!r}, the notion of the sketch", repr(notion), remedy)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Arguments:
     """The caller's raw arguments: ``probs`` may be predictions, a `ReliabilityTable` or a `CalibrationSketch`."""
 

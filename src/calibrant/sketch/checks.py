@@ -13,7 +13,7 @@ to float32.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from calibrant.inputs.predictions import Layout, Notion
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT
 from calibrant.runtime.arrays import Float64s, Int64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.content import VERSIONS, Columns, Content, Foreign, cell_names, cluster_name
 from calibrant.sketch.sums import SCORES, SQUARED, Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import grid as grids
@@ -454,25 +455,25 @@ def _check_curves(cells: _Cells, head: Head) -> None:
     adds_up = np.isclose(weight, cells.rows, rtol=_EXACT, atol=0)[~cells.weighted].all()
     _require(adds_up, "counts that do not add up to the rows")
     if cells.counts.dtype.kind == "i":  # exact; sums that are near in float64 have not wrapped around
-        whole = np.zeros(len(cells.rows), np.int64)
-        np.add.at(whole, cells.slot, cells.counts.sum(axis=1))
-        _require(np.array_equal(whole, cells.rows), "counts that do not add up to the rows")
+        rows_of_slots = np.zeros(len(cells.rows), np.int64)
+        np.add.at(rows_of_slots, cells.slot, cells.counts.sum(axis=1))
+        _require(np.array_equal(rows_of_slots, cells.rows), "counts that do not add up to the rows")
     several = head.make.layout == "multilabel"
     shape = head.rows.shape
-    for part, (totals, own, own_squares) in enumerate(
+    for part, (totals, weights, square_weights) in enumerate(
         zip(head.totals, weight.reshape(shape), square_weight.reshape(shape), strict=True)
     ):
         relative = _slack(float(totals.n) * (shape[1] if several else 1))
         pairs: list[tuple[str, Any, float]] = [
-            ("weight", own, totals.weight),
-            ("square_weight", own_squares, totals.square_weight),
+            ("weight", weights, totals.weight),
+            ("square_weight", square_weights, totals.square_weight),
         ]
-        for name, found, total in pairs:
-            fits = np.isclose(found, total, rtol=relative, atol=0)
+        for name, sums, total in pairs:
+            fits = np.isclose(sums, total, rtol=relative, atol=0)
             if several:  # a row may have some labels only
-                fits = (found <= total * (1 + relative)) & (found.sum() * (1 + relative) >= total)
+                fits = (sums <= total * (1 + relative)) & (sums.sum() * (1 + relative) >= total)
             _require(fits.all(), f"cells that do not add up to the {name} of part {part}")
-        judged = own.sum() if several else own[0]
+        judged = weights.sum() if several else weights[0]
         adds_up = np.isclose(judged, totals.entries, rtol=relative, atol=0)
         _require(adds_up, f"cells that do not add up to the entries of part {part}")
     whole_parts = np.array([totals.whole for totals in head.totals])[cells.slot // shape[1]]
@@ -488,9 +489,9 @@ def _check_scores(cells: _Cells, head: Head) -> None:
     errors = cells.by_slot(cells.sums[:, 2] - 2 * cells.sums[:, 1] + cells.counts[:, 1]).reshape(-1, n_curves)
     all_classes = make.layout == "multilabel" or make.has_classes
     first = n_curves - (make.n_classes or 0) if all_classes else 0
-    for totals, own in zip(head.totals, errors, strict=True):
+    for totals, errors_of_part in zip(head.totals, errors, strict=True):
         tolerance = (_BRIER + _slack(float(totals.n) * n_curves)) * totals.entries
-        brier = float(own[first:].sum() if all_classes else own[0])
+        brier = float(errors_of_part[first:].sum() if all_classes else errors_of_part[0])
         equal = all_classes or make.layout == "binary"
         fits = brier <= totals.brier + tolerance and (not equal or totals.brier <= brier + tolerance)
         _require(fits, f"a Brier score of {totals.brier:g} where the cells have {brier:g}")
@@ -504,13 +505,13 @@ def _check_groups(cells: _Cells, head: Head) -> None:
     _require(np.array_equal(rows_of_groups, head.rows[0]), "groups that do not add up to all rows")
     n_curves, first = head.rows.shape[1], int(np.searchsorted(cells.slot, head.rows.shape[1]))
     keys = cells.slot * head.n_cells + cells.cell
-    own, of_groups = keys[:first], keys[first:] % (n_curves * head.n_cells)
-    _require(np.array_equal(np.unique(of_groups), own), "groups with other cells than all rows")
-    places = np.searchsorted(own, of_groups)
+    of_all, of_groups = keys[:first], keys[first:] % (n_curves * head.n_cells)
+    _require(np.array_equal(np.unique(of_groups), of_all), "groups with other cells than all rows")
+    places = np.searchsorted(of_all, of_groups)
     exact, single = (_slack(head.rows[0].max() * 1.0, rounding) for rounding in (_EXACT, _SINGLE))
     for columns, relative in ((cells.counts, exact), (cells.squares, exact), (cells.sums, single)):
         for column in columns.T:
-            added = np.bincount(places, column[first:], len(own))
+            added = np.bincount(places, column[first:], len(of_all))
             adds_up = np.isclose(added, column[:first], rtol=relative, atol=1e-290).all()
             _require(adds_up, "groups whose cells do not add up to those of all rows")
     whole, *groups = head.totals

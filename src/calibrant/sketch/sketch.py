@@ -346,8 +346,8 @@ class CalibrationSketch:
     @property
     def nbytes(self) -> int:
         """The memory of all sums, in bytes."""
-        own = 0 if self._part is None else self._part.nbytes
-        return own + sum(group.nbytes for group in self._groups.values())
+        bytes_of_all = 0 if self._part is None else self._part.nbytes
+        return bytes_of_all + sum(group.nbytes for group in self._groups.values())
 
     @property
     def clusters(self) -> ClusterSums | None:

@@ -220,8 +220,8 @@ def _check_digest(matches: bool, data: bytes) -> None:
 def to_json(content: Content) -> str:
     """Return the sketch as JSON."""
     columns = {name: column.tolist() for name, column in columns_of_cells(content).items()}
-    whole = {**head_of(content), "cells": columns}
-    return json.dumps({**whole, "sha256": _digest(whole)}, allow_nan=False, ensure_ascii=False)
+    unsigned = {**head_of(content), "cells": columns}
+    return json.dumps({**unsigned, "sha256": _digest(unsigned)}, allow_nan=False, ensure_ascii=False)
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -316,8 +316,8 @@ def from_arrow(table: Any) -> Content:
 
 def _from_column(column: Any, name: str, kind: str) -> NDArray[Any]:
     """Return a column of numbers; other types may promise more rows than they hold."""
-    found = str(column.type)
-    if found not in (("double",) if kind == "<f8" else ("int8", "int16", "int32", "int64")) or column.null_count:
-        msg = f"a column {name!r} of type {found} with {column.null_count:,} nulls"
+    actual = str(column.type)
+    if actual not in (("double",) if kind == "<f8" else ("int8", "int16", "int32", "int64")) or column.null_count:
+        msg = f"a column {name!r} of type {actual} with {column.null_count:,} nulls"
         raise Foreign(msg)
     return np.ascontiguousarray(column.to_numpy(), kind)

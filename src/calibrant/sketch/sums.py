@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.weights import MOST_ROWS, MOST_WHOLE, deciding_rows, effective_n, integer_weights, unit_of
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.table import grid as grids
 
@@ -46,7 +47,7 @@ def scores_of(totals: Float64s) -> dict[str, float]:
     return {name: float(totals[place]) for name, place in SCORES.items()}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SketchConfig:
     """Which predictions a sketch can hold; the first batch sets ``layout`` and ``n_classes``."""
 
@@ -93,7 +94,7 @@ class SketchConfig:
             raise InputError("probs", f"{self.shape}, as in the batches before", other.shape, SEVERAL)
 
 
-@dataclass(kw_only=True)  # without slots: the oldest protocols of pickle refuse them
+@dataclass(kw_only=True)
 class Totals:
     """Exact sums over all rows.
 
@@ -164,11 +165,11 @@ class Totals:
 
     def add(self, other: Totals) -> None:
         """Add the sums of more rows."""
-        known = [part.quartic_weight for part in (self, other) if part.n]
+        quartic_weights = [part.quartic_weight for part in (self, other) if part.n]
         for entry in fields(self):
             mine, added = getattr(self, entry.name), getattr(other, entry.name)
             setattr(self, entry.name, mine and added if entry.name == "whole" else mine + added)
-        self.quartic_weight = sum(known) if all(known) else 0.0
+        self.quartic_weight = sum(quartic_weights) if all(quartic_weights) else 0.0
         if self.weight > MOST_WHOLE and self.square_weight > self.weight:
             self.whole = False  # as `integer_weights` has it; without weights any number of rows is whole
 

@@ -1,16 +1,19 @@
 """The cells that resampling works on: rows of a table, few enough to be drawn a thousand times.
 
 In the ordinary bootstrap the counts of (cell, outcome) have exactly a multinomial law, and under the hypothesis that
-the scores are right the outcomes of a cell have a binomial one. So every function of a table has its law from the
-table alone, and rows never need to be drawn. A table of more rows than the standard grid has cells is pooled into it
-first: of variances that leaves out what scores vary within a cell, w^2 / 12 of p (1 - p) for a cell of width w.
+the scores are right the outcomes of a cell have a binomial one: `Outcomes` draws their sums. So every function of a
+table has its law from the table alone, and rows never need to be drawn. A table of more rows than the standard grid has
+cells is pooled into it first: of variances that leaves out what scores vary within a cell, w^2 / 12 of p (1 - p) for a
+cell of width w.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +21,132 @@ from numpy.typing import NDArray
 from calibrant.inputs.weights import effective_n
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
-from calibrant.statistics.outcomes import Outcomes
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable
 from calibrant.table import grid as grids
-from calibrant.table.arrow import COLUMNS, GRID_COLUMNS
+from calibrant.table.reliability_table import COLUMNS, GRID_COLUMNS
+
+_MOST_LISTED: Final = 63  # trials: every number of outcomes 1 is listed with its probability
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """Sums of the outcomes of K cells that happen with given rates, from the sums of w and of w^2.
+
+    A sum has the mean W r and the variance r (1 - r) sum w^2, whatever the outcomes seen. With equal weights the law is
+    exact: binomial. Otherwise n trials are drawn, n the whole part of W^2 / sum w^2, so that no sum leaves [0, W].
+    """
+
+    weights: Float64s
+    squares: Float64s
+    rates: Float64s
+
+    def draw(self, rng: np.random.Generator, size: int) -> Float64s:
+        """Return (size, K) sums."""
+        drawn = np.empty((size, len(self.rates)))
+        draws: tuple[Callable[..., NDArray[Any]], ...] = (self._draw_single, self._draw_listed, self._draw_many)
+        for cells, draw in zip(self._kinds, draws, strict=True):
+            if len(cells):
+                every = len(cells) == len(self.rates)
+                drawn[:, slice(None) if every else cells] = draw(cells, rng, size)
+        if self._whole:
+            return drawn
+        unit = np.sqrt(self.squares / self._trials)
+        return np.clip(self.weights * self.rates + unit * (drawn - self._trials * self.rates), 0.0, self.weights)
+
+    @cached_property
+    def _whole(self) -> bool:
+        return np.array_equal(self.weights, self.squares)
+
+    @cached_property
+    def _trials(self) -> NDArray[np.int64]:
+        if self._whole:
+            return self.weights.astype(np.int64)
+        return np.maximum(np.floor(self.weights**2 / self.squares * (1 + 1e-12)), 1).astype(np.int64)
+
+    @cached_property
+    def _kinds(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """The cells of one trial, of some, and of many."""
+        many = self._trials > _MOST_LISTED
+        single = self._trials == 1
+        return np.flatnonzero(single), np.flatnonzero(~single & ~many), np.flatnonzero(many)
+
+    def _draw_single(self, cells: NDArray[np.intp], rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
+        return np.asarray(rng.random((size, len(cells))) < self.rates[cells])
+
+    def _draw_listed(self, cells: NDArray[np.intp], rng: np.random.Generator, size: int) -> NDArray[np.uint8]:
+        del cells
+        return self._listed.draw(rng, size)
+
+    def _draw_many(self, cells: NDArray[np.intp], rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        trials, rates = self._trials[cells, None], self.rates[cells, None]
+        return np.asarray(rng.binomial(trials, rates, (len(cells), size)).T)
+
+    @cached_property
+    def _listed(self) -> Aliases:
+        listed = self._kinds[1]
+        return Aliases.of(binomial_laws(self._trials[listed], self.rates[listed]))
+
+
+def binomial_laws(trials: NDArray[np.int64], rates: Float64s) -> Float64s:
+    """Return the probability of each number of outcomes 1, (K, M), M one more than the most trials."""
+    width = int(trials.max(initial=0)) + 1
+    k = np.arange(width)
+    missed = np.maximum(trials[:, None] - k, 0)
+    laws = _ways()[trials, :width] * rates[:, None] ** k * (1 - rates[:, None]) ** missed
+    return np.asarray(laws / laws.sum(axis=1, keepdims=True))
+
+
+@cache
+def _ways() -> Float64s:
+    """Return the binomial coefficients of all listed numbers of trials."""
+    every = range(_MOST_LISTED + 1)
+    return np.array([[math.comb(n, k) for k in every] for n in every], dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Aliases:
+    """Numbers 0..M - 1, M <= 256, with given laws, drawn in constant time (Walker 1974, doi 10.1049/el:19740097).
+
+    Each of M equally likely columns holds its own number with some probability, and otherwise one other, its alias.
+    """
+
+    own: Float64s
+    others: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, laws: Float64s) -> Aliases:
+        """Fill the columns of (K, M) laws, all K at once: what a low column lacks comes from a high one."""
+        n_laws, width = laws.shape
+        starts = width * np.arange(n_laws)  # of each law among all columns
+        chances, others = (laws * width).ravel(), np.tile(np.arange(width, dtype=np.uint8), n_laws)
+        order = (np.argsort(chances.reshape(laws.shape), axis=1) + starts[:, None]).ravel()
+        lowest, highest = starts.copy(), starts + width - 1
+        low, high = order[lowest], order[highest]
+        for _ in range(width - 1):
+            others[low] = high - starts
+            left = chances[high] - (1 - chances[low])
+            chances[high] = left
+            used = left < 1  # the high column has become a low one
+            highest, lowest = highest - used, lowest + ~used
+            low = np.where(used, high, order[np.minimum(lowest, starts + width - 1)])
+            high = order[np.maximum(highest, starts)]
+        return cls(chances.reshape(laws.shape), others.reshape(laws.shape))
+
+    @cached_property
+    def _both(self) -> Float64s:
+        """The probabilities with the aliases as their last bytes, which moves them by less than 1e-13: one look-up."""
+        return ((self.own.view(np.uint64) & ~np.uint64(255)) | self.others).view(np.float64)
+
+    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.uint8]:
+        """Return (size, K) numbers, as bytes: tables and numbers then stay in the cache."""
+        n_laws, width = self.own.shape
+        share = rng.random((size, n_laws))
+        share *= width
+        column = share.astype(np.uint8)
+        share -= column
+        both = self._both.take(column + width * np.arange(n_laws))
+        return np.where(share < both, column, both.view(np.uint64).astype(np.uint8))
 
 
 def spread_of(
@@ -41,6 +166,18 @@ def pooled(table: ReliabilityTable) -> ReliabilityTable:
     """Return a table of few rows: the table itself, or on the standard grid where that has fewer cells."""
     few = table.grid is not None or len(table) <= len(grids.edges("standard")) + 1
     return table if few else table.on_grid("standard")
+
+
+class ResidualSums(NamedTuple):
+    """Sums over the predictions of each cell, (K,); the squares are in units of squared weight.
+
+    They are of p, of p - y, of (p - y)^2 and of p (1 - p), p the score and y the outcome.
+    """
+
+    score_sums: Float64s
+    squared_gaps: Float64s
+    squared_residuals: Float64s
+    null_variances: Float64s
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +207,24 @@ class Cells(Memo):
         return self.table.positives.astype(np.float64)
 
     @cached_property
+    def sums(self) -> ResidualSums:
+        """The sums over the predictions of each cell that depend on their single scores."""
+        score_sums = np.asarray(self.positives - self.table.residuals)
+        scores = np.clip(score_sums / self.counts, 0.0, 1.0)
+        if self.table.whole:
+            squared_gaps = score_sums - self.positives
+        else:
+            squared_gaps = np.asarray(scores * self.square_weights - self.table.own_weights[1])
+        if self.table.square_scores is None:
+            null_variances = self.square_weights * scores * (1 - scores)
+        else:
+            null_variances = self.units * np.maximum(score_sums - self.table.square_scores, 0.0)
+        return ResidualSums(score_sums, squared_gaps, self.table.own_products, null_variances)
+
+    @property
     def score_sums(self) -> Float64s:
-        return np.asarray(self.positives - self.table.residuals)
+        """The sum of the scores."""
+        return self.sums.score_sums
 
     @cached_property
     def scores(self) -> Float64s:
@@ -103,25 +256,20 @@ class Cells(Memo):
         """The effective sample size of each cell: the count, with whole weights."""
         return effective_n(self.counts, self.square_weights)
 
-    @cached_property
+    @property
     def squared_gaps(self) -> Float64s:
         """The sum of score - outcome, in units of squared weight: `gap_sums`, with whole weights."""
-        if self.table.whole:
-            return self.gap_sums
-        return np.asarray(self.scores * self.square_weights - self.table.own_weights[1])
+        return self.sums.squared_gaps
 
-    @cached_property
+    @property
     def squared_residuals(self) -> Float64s:
         """Q, the sum of (score - outcome)^2, in units of squared weight."""
-        return self.table.own_products
+        return self.sums.squared_residuals
 
-    @cached_property
+    @property
     def null_variances(self) -> Float64s:
         """V0, the sum of p (1 - p): the variance of S if the scores are right."""
-        if self.table.square_scores is not None:
-            spreads = np.maximum(self.score_sums - self.table.square_scores, 0.0)
-            return self.units * spreads
-        return self.square_weights * self.scores * (1 - self.scores)
+        return self.sums.null_variances
 
     @property
     def total(self) -> float:
@@ -200,24 +348,9 @@ class Cells(Memo):
     def with_positives(self, positives: NDArray[Any]) -> ReliabilityTable:
         """Return the table of the same scores with other outcomes."""
         table = self.table
-        if table.grid is None:
-            return ReliabilityTable(
-                table.scores, table.counts, positives, table.n, square_weights=self._squares(positives)
-            )
-        return ReliabilityTable(
-            scores=table.scores,
-            counts=table.counts,
+        return replace(
+            table,
             positives=positives,
-            n=table.n,
-            grid=table.grid,
-            cells=table.cells,
-            score_sums=table.score_sums,
-            positive_scores=positives * self.scores,
-            square_scores=table.square_scores,
-            square_weights=self._squares(positives),
+            positive_scores=None if table.grid is None else positives * self.scores,
+            square_weights=None if table.whole else self.units * np.stack([self.counts - positives, positives]),
         )
-
-    def _squares(self, positives: NDArray[Any]) -> Float64s | None:
-        if self.table.whole:
-            return None
-        return np.asarray(self.units * np.stack([self.counts - positives, positives]))

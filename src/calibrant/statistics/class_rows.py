@@ -7,7 +7,6 @@ p' the scores of the rows in both bins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from calibrant.kernels.blocks import in_order
 from calibrant.kernels.loading import kernels_for
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 
 Floats = NDArray[np.floating[Any]]
 
@@ -48,13 +48,13 @@ class ClassRows:
         scores, _, q = next(self._sample())
         p, places = scores.astype(np.float64), self._places(scores)
         variances = np.bincount(places.ravel(), (q[:, None] * p * (1 - p)).ravel())
-        own = np.bincount(places.ravel(), (q[:, None] * p**2).ravel())
+        of_rows = np.bincount(places.ravel(), (q[:, None] * p**2).ravel())
         some = variances > 0
         if not some.any():
             return 1.0
         roots = np.sqrt(np.where(some, variances, 1.0))
         scaled = np.where(some[places], p / np.sqrt(roots)[places], 0.0) * np.sqrt(q)[:, None]
-        pairs = float(np.sum(self._products(scaled, places) ** 2)) - float(np.sum(own[some] ** 2 / variances[some]))
+        pairs = float(np.sum(self._products(scaled, places) ** 2)) - float(np.sum(of_rows[some] ** 2 / variances[some]))
         return min(1 + max(pairs, 0.0) / float(variances.sum()), _MOST)
 
     def _products(self, scaled: Float64s, places: NDArray[np.intp]) -> Float64s:
@@ -84,10 +84,10 @@ class ClassRows:
                 kernels.slope_rows(p, y, q, w, self.uppers, slopes, sums)
             return sums
 
-        whole = np.zeros((len(slopes), 5))
+        sums_of_rows = np.zeros((len(slopes), 5))
         for part in in_order(work, -(-n // step)):
-            whole += part
-        square, linear, total, mean, weight = whole.T
+            sums_of_rows += part
+        square, linear, total, mean, weight = sums_of_rows.T
         mean = mean / weight
         return np.asarray(np.maximum(square - mean * (2 * linear - mean * total), 0.0))
 
@@ -106,7 +106,7 @@ class ClassRows:
         for first, block in predictions.rows.blocks(start, stop):
             rows = slice(first, first + len(block))
             p, y, q = block, predictions.targets[rows], self._squares(rows)
-            keep = predictions.judged_between(rows.start, rows.stop)
+            keep = predictions.judged[rows]
             if not keep.all():
                 p, y, q = p[keep], y[keep], q[keep]
             if predictions.logits:

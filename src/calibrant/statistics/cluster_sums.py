@@ -7,7 +7,6 @@ N_h the weight of bucket h, N that of all rows, K the number of coarse cells wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,16 +15,14 @@ from numpy.typing import NDArray
 from calibrant.clusters import BucketSums
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
-from calibrant.statistics.cells import Cells
-from calibrant.statistics.variance import Variance
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.cells import Cells, ResidualSums
+from calibrant.statistics.intervals import Variance
 from calibrant.table import ReliabilityTable
 
 #: Sums of squares below this part of those of independent rows are rounding: the sums of clusters do not vary.
 NOTHING: Final = 1e-10
 
-_TINY: Final = float(np.finfo(float).tiny)
-_SMALLEST: Final = 1e-9  # weight at a place
-_LITTLE: Final = 1e-9  # of the largest variance: where less is left, only rounding is
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 _DIGITS: Final = 9  # of a sum of a bucket, as a share of the largest
 _LEAST_SHARE: Final = 1e-150  # of the variance of the buckets that is left around their common mean
@@ -33,7 +30,7 @@ _LEAST_SHARE: Final = 1e-150  # of the variance of the buckets that is left arou
 
 @dataclass(frozen=True, eq=False)
 class CoarseSums(Cells):
-    """The coarse cells that hold rows, each with the sums over its cells: also those that a table cannot derive.
+    """The coarse cells that hold rows, each with the sums over its cells, which a table of them cannot derive.
 
     ``fine`` are the cells, ``first`` is the first of each coarse cell.
     """
@@ -51,25 +48,9 @@ class CoarseSums(Cells):
         means = np.clip(np.add.reduceat(fine.score_sums, first) / counts, 0.0, 1.0)
         return cls(ReliabilityTable(means, counts, positives, table.n, square_weights=squares), fine, first)
 
-    def pool(self, values: Float64s) -> Float64s:
-        """Return the sums over each coarse cell, (..., K), of values of the cells."""
-        return np.add.reduceat(values, self.first, axis=-1)
-
     @cached_property
-    def score_sums(self) -> Float64s:
-        return self.pool(self.fine.score_sums)
-
-    @cached_property
-    def squared_gaps(self) -> Float64s:
-        return self.pool(self.fine.squared_gaps)
-
-    @cached_property
-    def squared_residuals(self) -> Float64s:
-        return self.pool(self.fine.squared_residuals)
-
-    @cached_property
-    def null_variances(self) -> Float64s:
-        return self.pool(self.fine.null_variances)
+    def sums(self) -> ResidualSums:
+        return ResidualSums(*(np.add.reduceat(column, self.first) for column in self.fine.sums))
 
     @cached_property
     def middle(self) -> NDArray[np.intp]:
@@ -82,8 +63,8 @@ class CoarseSums(Cells):
 
 def null_effect(sums: Float64s, square: float) -> float:
     """Return the design effect A / sum psi^2 Q of a sum psi r, from its parts in the buckets; 0 if A is rounding."""
-    own = float(np.sum(sums**2))
-    return own / square if own > NOTHING * square else 0.0
+    sum_of_squares = float(np.sum(sums**2))
+    return sum_of_squares / square if sum_of_squares > NOTHING * square else 0.0
 
 
 def by_content(sums: Float64s) -> NDArray[np.intp]:
@@ -103,11 +84,6 @@ def coarse_places(cells: Cells, buckets: BucketSums) -> NDArray[np.uint16]:
         return buckets.cells.of_grid(table.grid)[table.cells]
     scores = table.scores.astype(np.float32) if table.scores.dtype == np.float16 else table.scores
     return buckets.cells.of_scores(scores)
-
-
-def effective_buckets(weights: Float64s) -> float:
-    """Return (sum w)^2 / sum w^2, the number of equal buckets that vary as much as these."""
-    return float(weights.sum() ** 2 / np.sum(weights**2))
 
 
 def around_mean(square: float, mean: float, linear: float, total: float) -> float:
@@ -151,12 +127,17 @@ def degrees_of_freedom(sizes: Float64s, rho: float) -> tuple[float, float]:
     rest = np.delete(sizes, heaviest) / sizes.sum()  # f of the other buckets
     first, others = float(v[heaviest]), np.delete(v, heaviest)
     missing, small = float(rest.sum()), float(np.sum(rest**2))  # 1 - f of the heaviest, and s without it
-    s, whole, moved = small + (1 - missing) ** 2, float(others.sum()), float(np.sum(rest * others))
-    own = first * (missing**2 + small)
-    mean = own + float(np.sum(others * (1 - 2 * rest + s)))
-    within = own**2 + float(np.sum(others**2 * (1 - 4 * rest + 2 * s)))
+    s, total_of_others, moved = small + (1 - missing) ** 2, float(others.sum()), float(np.sum(rest * others))
+    of_heaviest = first * (missing**2 + small)
+    mean = of_heaviest + float(np.sum(others * (1 - 2 * rest + s)))
+    within = of_heaviest**2 + float(np.sum(others**2 * (1 - 4 * rest + 2 * s)))
     between = 2 * first * float(np.sum(others * (small - (1 - missing) * missing - rest) ** 2))
-    between += 2 * float(np.sum(rest**2 * others)) * whole + 2 * moved**2 + (s * whole) ** 2 - 4 * s * moved * whole
+    between += (
+        2 * float(np.sum(rest**2 * others)) * total_of_others
+        + 2 * moved**2
+        + (s * total_of_others) ** 2
+        - 4 * s * moved * total_of_others
+    )
     square = within + between
     return (max(mean**2 / square, 1.0), mean) if square > 0 else (1.0, _LEAST_SHARE)
 
@@ -168,13 +149,13 @@ def variance_of(sums: Float64s, square: float, sizes: Float64s) -> Variance:
     the share of `freedom` at the correlation of rows that the sums show; the design effect divides it by the variance
     for independent rows, square N / (N - 1). Where rows do not vary at all, those of a cluster count as copies.
     """
-    own, n, buckets = float(np.sum(sums**2)), float(sizes.sum()), len(sums)
+    sum_of_squares, n, buckets = float(np.sum(sums**2)), float(sizes.sum()), len(sums)
     if square <= 0:
         df, share = degrees_of_freedom(sizes, 1.0)
-        return Variance(own / share, float(np.sum(sizes**2)) / n, df)
+        return Variance(sum_of_squares / share, float(np.sum(sizes**2)) / n, df)
     independent = square * n / max(n - 1, _ROUNDING)
-    df, share = degrees_of_freedom(sizes, correlation(own * buckets / (buckets - 1) / independent, sizes))
-    return Variance(own / share, own / share / independent, df)
+    df, share = degrees_of_freedom(sizes, correlation(sum_of_squares * buckets / (buckets - 1) / independent, sizes))
+    return Variance(sum_of_squares / share, sum_of_squares / share / independent, df)
 
 
 def upper_quantile(tail: float, df: Float64s) -> Float64s:

@@ -1,24 +1,28 @@
 """How sums over rows vary: the sampling design, in the sense of survey statistics.
 
 Independent rows are clusters of one row. What needs to know how its sums vary asks a `SamplingDesign`, and is written
-once.
+once. Its `Sample` says how much the rows tell: how many rows, or clusters, have the rarer outcome, with a caution where
+they are few.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
+from calibrant.inputs.weights import effective_n
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import (
     CoarseSums,
@@ -27,14 +31,62 @@ from calibrant.statistics.cluster_sums import (
     centred,
     coarse_places,
     common_signs,
-    effective_buckets,
     null_effect,
     variance_of,
 )
-from calibrant.statistics.intervals import PRIOR_ROWS
+from calibrant.statistics.intervals import PRIOR_ROWS, Variance
 from calibrant.statistics.resampling import normal_quantile, t_quantile
-from calibrant.statistics.sample import CLUSTERS, ROWS, Sample, rare, rarer_rows
-from calibrant.statistics.variance import Variance
+
+#: Rows, or clusters, with the rarer outcome below which every interval is flagged.
+MINORITY: Final = 15
+
+#: What is counted of the rarer outcome: rows, or the clusters that hold it.
+ROWS: Final = "row"
+CLUSTERS: Final = "cluster"
+
+
+class Sample(NamedTuple):
+    """What a result says about the rows behind it.
+
+    ``rarer`` is how many rows have the rarer outcome, as equal ones, or how many clusters hold it; ``unit`` says which.
+    ``flag`` is a warning where intervals are not to be trusted, or nothing. ``suffix`` ends the method of each number,
+    and ``facts`` are added to its details.
+    """
+
+    rarer: float
+    unit: str
+    flag: str
+    suffix: str = ""
+    facts: Mapping[str, Any] = MappingProxyType({})
+
+
+#: Nothing is said.
+UNKNOWN: Final = Sample(math.inf, ROWS, "")
+
+
+def rarer_rows(cells: Cells) -> float:
+    """Return the effective sample size of the rarer outcome."""
+    kinds = np.stack([cells.counts - cells.positives, cells.positives])
+    return rarer_of(kinds.sum(axis=1), cells.table.own_weights.sum(axis=1))
+
+
+def rarer_of(weights: Float64s, squares: Float64s) -> float:
+    """Return the same from the sums of weights and of squared weights by outcome, (2,) each.
+
+    An outcome without squared weights has no rows: what differences of weights leave of it is rounding.
+    """
+    return min(effective_n(float(w), float(q)) if q > 0 else 0.0 for w, q in zip(weights, squares, strict=True))
+
+
+def rare(number: float, of: str = "", unit: str = ROWS) -> str:
+    """Return a warning where too few rows, or clusters, have the rarer outcome, or nothing."""
+    if number >= MINORITY * (1 - 1e-9):
+        return ""
+    if number == 0:
+        return f"every row{of} has the same outcome, so intervals may be too short"
+    many = f"{number:.4g} {unit}{'s' * (number != 1)} {'of' if unit == ROWS else 'with'} the rarer outcome{of}"
+    return f"{many}, fewer than {MINORITY}, so intervals may be too short"
+
 
 #: From sums over cells, (..., K), to sums over places, (..., M), linearly: a kernel, or local lines.
 Transform = Callable[[Float64s], Float64s]
@@ -100,27 +152,35 @@ class Influence:
         return cls(square=square, by_bucket=by_bucket, n=cells.effective_n, cells=cells, values=values)
 
 
-class SamplingDesign(Protocol):
+@dataclass(frozen=True, eq=False)
+class SamplingDesign(ABC):
     """How sums over the rows of some cells vary; r = p - y is the residual of a row.
 
-    `Independent` and `Clustered` are the designs.
+    `Independent` and `Clustered` are the designs. What is no abstract method here is that of independent rows.
+
+    Attributes
+    ----------
+    cells : Cells
+        The cells of the rows, (K,); coarse ones for clusters.
     """
 
-    @property
-    def cells(self) -> Cells:
-        """The cells of the rows, (K,); coarse ones for clusters."""
+    cells: Cells
 
     @property
     def fine(self) -> Cells:
         """The cells that were pooled to coarse ones; `cells` themselves for independent rows."""
+        return self.cells
 
     def coarse(self, fine: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the place among `cells` of each of these places among `fine`."""
+        return fine
 
     @property
+    @abstractmethod
     def sample(self) -> Sample:
         """What a result says about the rows."""
 
+    @abstractmethod
     def variance(self, influence: Influence) -> Variance:
         """Return the variance of a sum of influences."""
 
@@ -129,44 +189,43 @@ class SamplingDesign(Protocol):
 
         ``varied`` says that not all rows are alike.
         """
+        del variance, level, varied
+        return n
 
     @property
+    @abstractmethod
     def units(self) -> float:
         """The effective number of what is independent of each other: rows, or clusters."""
 
+    @abstractmethod
     def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
         """Return the variance of sum f r, f slopes of the cells, of these sums over cells of w^2 r^2, maybe blended."""
 
+    @abstractmethod
     def null_variance(self, slopes: Float64s) -> float:
         """Return the variance of sum f r under calibration, f slopes of the cells."""
 
     def common(self, places: Float64s) -> Sequence[Float64s]:
         """Return the signs at these scores of gaps that something moves together; none for independent rows."""
+        del places
+        return ()
 
     def units_near(self, transform: Transform) -> Float64s | float:
         """Return how many clusters are behind each place, (M,); infinite for independent rows."""
+        del transform
+        return math.inf
 
     def effects(self, transform: Transform, of_squares: Transform, units: Float64s | float) -> Float64s | float:
         """Return the design effect of the transformed sums of residuals at each place, (M,); 1 for independent rows.
 
         ``of_squares`` maps sums of r^2 to their variances for independent rows, ``units`` are the clusters behind each.
         """
+        del transform, of_squares, units
+        return 1.0
 
 
-@dataclass(frozen=True, eq=False)
-class Independent:
+class Independent(SamplingDesign):
     """Rows that are independent of each other."""
-
-    cells: Cells
-
-    @property
-    def fine(self) -> Cells:
-        """The cells."""
-        return self.cells
-
-    def coarse(self, fine: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the same places."""
-        return fine
 
     @cached_property
     def sample(self) -> Sample:
@@ -178,11 +237,6 @@ class Independent:
         """Return the sum of squares."""
         square = influence.square if influence.steadied is None else influence.steadied
         return Variance(square if influence.n is None else unbiased(square, influence.n))
-
-    def trials(self, n: float, variance: Variance, level: float, *, varied: bool) -> float:
-        """Return n."""
-        del variance, level, varied
-        return n
 
     @property
     def units(self) -> float:
@@ -197,24 +251,9 @@ class Independent:
         """Return sum f^2 V0."""
         return float(np.sum(slopes**2 * self.cells.null_variances))
 
-    def common(self, places: Float64s) -> Sequence[Float64s]:
-        """Return nothing: each row moves its own place."""
-        del places
-        return ()
-
-    def units_near(self, transform: Transform) -> float:
-        """Return infinity: the rows alone decide."""
-        del transform
-        return math.inf
-
-    def effects(self, transform: Transform, of_squares: Transform, units: Float64s | float) -> float:
-        """Return 1."""
-        del transform, of_squares, units
-        return 1.0
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Clustered:
+class Clustered(SamplingDesign):
     """Judged rows in clusters: what inference needs of them.
 
     The sums of buckets are weighted, so N_h and N are weights. Q and V0 are in squared weight, as in
@@ -285,11 +324,6 @@ class Clustered:
         """The rows of each bucket as equal ones, (H,): their sum is the effective sample size."""
         return self.weights / self.unit
 
-    @cached_property
-    def kish(self) -> float:
-        """The effective number of clusters (Kish), N^2 / sum N_h^2."""
-        return effective_buckets(self.weights)
-
     @property
     def effective_n(self) -> float:
         """The effective sample size of the rows as if they were independent; their number, with whole weights."""
@@ -308,10 +342,6 @@ class Clustered:
     def scalar(self, name: str) -> Float64s:
         """Return a sum of each bucket over all its rows, (H,), by its name in `BucketSums.scalars`."""
         return self.buckets.scalar(name)[self.held]
-
-    def centred(self, sums: Float64s) -> Float64s:
-        """Return the sums of buckets, (H, ...), less the shares of the total that their weights suggest."""
-        return centred(sums, self.weights)
 
     def row_square(self, slopes: Float64s, squares: Float64s | None = None) -> float:
         """Return sum w^2 (f r - m)^2 over rows, m the mean of f r, f a slope of each coarse cell.
@@ -364,10 +394,10 @@ class Clustered:
         """Return the variance of the sums over buckets; steadied, that of independent rows times the design effect."""
         square = influence.square if influence.square > influence.rounding else 0.0
         sums = influence.by_bucket(self)
-        found = variance_of(sums if influence.n is None else self.centred(sums), square, self.sizes)
+        by_bucket = variance_of(sums if influence.n is None else centred(sums, self.weights), square, self.sizes)
         if influence.steadied is None or influence.n is None:
-            return found
-        return Variance(unbiased(influence.steadied, influence.n) * found.deff, found.deff, found.df)
+            return by_bucket
+        return Variance(unbiased(influence.steadied, influence.n) * by_bucket.deff, by_bucket.deff, by_bucket.df)
 
     def trials(self, n: float, variance: Variance, level: float, *, varied: bool) -> float:
         """Return n / deff (z / t)^2 (Korn and Graubard 1998), the design effect at least .01.
@@ -375,19 +405,19 @@ class Clustered:
         Where all rows are alike it is the effective number of clusters.
         """
         if not varied:
-            return self.kish
+            return self.units
         t = t_quantile(level, variance.df)
         return n / max(variance.deff, _LEAST_DEFF) * (normal_quantile(level) / t) ** 2
 
-    @property
+    @cached_property
     def units(self) -> float:
-        """The effective number of clusters."""
-        return self.kish
+        """The effective number of clusters (Kish), N^2 / sum N_h^2."""
+        return effective_n(float(self.weights.sum()), float(np.sum(self.weights**2)))
 
     def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
         """Return the variance for independent rows times the design effect of the sums over buckets."""
-        found = variance_of(self.centred(self.gaps @ slopes), self.row_square(slopes), self.sizes)
-        return Variance(max(self.row_square(slopes, variances), 0.0) * found.deff, found.deff, found.df)
+        by_bucket = variance_of(centred(self.gaps @ slopes, self.weights), self.row_square(slopes), self.sizes)
+        return Variance(max(self.row_square(slopes, variances), 0.0) * by_bucket.deff, by_bucket.deff, by_bucket.df)
 
     def null_variance(self, slopes: Float64s) -> float:
         """Return the variance for independent rows times the design effect under calibration."""
@@ -409,11 +439,11 @@ class Clustered:
     def effects(self, transform: Transform, of_squares: Transform, units: Float64s | float) -> Float64s:
         """Return the design effects that the buckets show, steadied by five clusters of that over all places."""
         buckets = len(self.sizes)
-        own = np.sum(self.centred(transform(self.gaps)) ** 2, axis=0) * buckets / (buckets - 1)
+        by_bucket = np.sum(centred(transform(self.gaps), self.weights) ** 2, axis=0) * buckets / (buckets - 1)
         independent = np.maximum(of_squares(self.cells.squared_residuals), _TINY)
-        overall = float(own.sum() / independent.sum())
+        overall = float(by_bucket.sum() / independent.sum())
         several = independent > _LITTLE * independent.max()
-        shown = np.divide(own, independent, out=np.full_like(own, overall), where=several)
+        shown = np.divide(by_bucket, independent, out=np.full_like(by_bucket, overall), where=several)
         return np.asarray((units * shown + PRIOR_ROWS * overall) / (units + PRIOR_ROWS))
 
 

@@ -1,15 +1,71 @@
-"""Parts of intervals that measures share: variances steadied by calibration, thinned gaps, exact binomial bounds."""
+"""Variances as far as data tell them, and the parts of intervals that measures share.
+
+Variances are steadied by what calibration implies; gaps are thinned; binomial bounds are exact; an end that is inverted
+at each value is a root.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.null import Interval
-from calibrant.statistics.variance import Variance
+from calibrant.statistics.resampling import t_quantile
+
+
+class Variance(NamedTuple):
+    """The variance of a sum over rows.
+
+    Attributes
+    ----------
+    value : float
+        The variance, in squared units of the sum.
+    deff : float
+        The design effect: the variance over that for independent rows.
+    df : float
+        The degrees of freedom of the estimated variance, for the quantile of Student's distribution; at least 1, and
+        infinite where the distribution is taken as normal.
+    """
+
+    value: float
+    deff: float = 1.0
+    df: float = math.inf
+
+    @property
+    def error(self) -> float:
+        """The standard error of the sum."""
+        return math.sqrt(self.value)
+
+    def effective_rows(self, n: float) -> float:
+        """Return how many independent rows would tell as much as these ``n``; infinite if nothing can deviate."""
+        return n / self.deff if self.deff > 0 else math.inf
+
+    def half_width(self, level: float) -> float:
+        """Return half the width of the interval of the sum."""
+        return t_quantile(level, self.df) * self.error
+
+    def p_value(self, deviation: float) -> float:
+        """Return the two-sided p-value of a deviation of the sum; 1 where nothing deviates and nothing varies."""
+        from scipy.special import ndtr, stdtr
+
+        if self.error == 0:
+            return float(deviation == 0)
+        z = -abs(deviation) / self.error
+        return float(2 * (ndtr(z) if math.isinf(self.df) else stdtr(self.df, z)))
+
+
+def widest(variances: Iterable[Variance], level: float) -> float:
+    """Return the largest half width of several sums: with slopes that were seen, and for gaps that clusters move alike.
+
+    The signs that were seen are those of noise where a common effect of the clusters has moved S close to 0: the sum
+    over bins of |S| then varies with that effect, and the sum with those signs does not.
+    """
+    return max(each.half_width(level) for each in variances)
+
 
 #: The weight, in rows, of the variance that calibration implies.
 PRIOR_ROWS: Final = 5.0
@@ -112,3 +168,40 @@ def clopper_pearson(successes: Any, trials: Any, alpha: float) -> tuple[Float64s
         low = np.where(k > 0, betaincinv(np.maximum(k, 1e-300), n - k + 1, alpha), 0.0)
         high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1e-300), 1 - alpha), 1.0)
     return low, high
+
+
+_EPS: Final = 2.0**-52
+
+
+def root(function: Callable[[float], float], low: float, high: float, *, xtol: float) -> float:
+    """Return a root of a continuous function between two points where it has opposite signs, to ``xtol``.
+
+    Chandrupatla's method (Advances in Engineering Software 28, 1997): inverse quadratic interpolation where it is
+    safe, else bisection. So it ends for every function. The import of `scipy.optimize` would be felt at each start.
+    """
+    a, b = high, low
+    at_a, at_b = function(a), function(b)
+    if at_a == 0 or at_b == 0:
+        return a if at_a == 0 else b
+    if (at_a > 0) == (at_b > 0):
+        msg = f"the function has the same sign at {low} and {high}"
+        raise ValueError(msg)
+    share = 0.5  # of the way from a to b
+    while True:
+        x = a + share * (b - a)
+        at_x = function(x)
+        if (at_x > 0) == (at_a > 0):
+            c, at_c = a, at_a
+        else:
+            c, at_c, b, at_b = b, at_b, a, at_a
+        a, at_a = x, at_x
+        best = a if abs(at_a) < abs(at_b) else b
+        least = (xtol + 2 * _EPS * abs(best)) / abs(b - a)
+        if at_a == 0 or least > 0.5:
+            return best
+        xi, phi = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
+        share = 0.5
+        if phi**2 < xi and (1 - phi) ** 2 < 1 - xi:
+            quadratic = at_a / (at_b - at_a) * at_c / (at_b - at_c)
+            share = quadratic + (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
+        share = min(max(share, least), 1 - least)

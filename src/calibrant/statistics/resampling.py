@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.results import Bands
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 
 Rng: TypeAlias = int | np.integer[Any] | np.random.Generator | np.random.SeedSequence
@@ -75,19 +75,6 @@ def t_quantile(level: float, df: float) -> float:
     return normal_quantile(level) if math.isinf(df) else float(stdtrit(df, 1 - alpha_of(level) / 2))
 
 
-def two_sided(value: float, error: float, df: float = math.inf) -> float:
-    """Return the probability of a deviation at least as large; 1 where nothing differs and nothing varies.
-
-    The law is Student's; for infinite degrees of freedom the normal one.
-    """
-    from scipy.special import ndtr, stdtr
-
-    if error == 0:
-        return float(value == 0)
-    z = -abs(value) / error
-    return float(2 * (ndtr(z) if math.isinf(df) else stdtr(df, z)))
-
-
 def seed_of(rng: Rng) -> np.random.SeedSequence:
     """Return the seed of all draws; a Generator is asked for one, so that it moves on."""
     if isinstance(rng, np.random.SeedSequence):
@@ -100,7 +87,7 @@ def seed_of(rng: Rng) -> np.random.SeedSequence:
     raise InputError("rng", "a non-negative integer or a numpy.random.Generator", repr(rng), remedy)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Resampling:
     """How intervals, noise floors and bands are made: the confidence, the number of replicates, the seed of all draws.
 
@@ -132,19 +119,9 @@ class Resampling:
         return entropy if isinstance(entropy, int) and not self.seed.spawn_key else None
 
     @property
-    def alpha(self) -> float:
-        """The probability of a false alarm: 1 - level."""
-        return alpha_of(self.level)
-
-    @property
     def tail(self) -> float:
         """The probability beyond each end of an interval."""
-        return self.alpha / 2
-
-    @property
-    def z(self) -> float:
-        """The normal quantile of the ends of an interval."""
-        return normal_quantile(self.level)
+        return alpha_of(self.level) / 2
 
     def limits(self, closed_form_p_value: float) -> dict[str, float]:
         """Return the closed form of a p-value, and the least p-value that the resamples resolve.

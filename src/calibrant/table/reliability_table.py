@@ -6,24 +6,40 @@ per occupied cell. Tables of one kind add up to the table of all their rows.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
+from calibrant.inputs.arrays import import_pyarrow
 from calibrant.inputs.notions import PER_CLASS, Events, read, resolve
 from calibrant.inputs.predictions import Notion, as_predictions
-from calibrant.inputs.weights import MOST_ROWS, integer_weights, unit_of
+from calibrant.inputs.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT, integer_weights, unit_of
 from calibrant.kernels import dispatch
 from calibrant.runtime.cached import cached_property
-from calibrant.table import arrow
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import grid as grids
-from calibrant.table.arrow import COLUMNS, GRID_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: The columns of a table in Arrow, those of a table on a grid, and those of a table whose weights are not whole.
+COLUMNS: Final = ("scores", "counts", "positives")
+GRID_COLUMNS: Final = ("cells", "score_sums", "positive_scores", "square_scores")
+_SQUARES: Final = ("square_weights_0", "square_weights_1")
+
+#: Types of columns in Arrow; the others are "double".
+_TYPES: Final = {
+    "scores": ("float", "double"),
+    "counts": ("int64", "double"),
+    "positives": ("int64", "double"),
+    "cells": ("int64",),
+}
+
+_VERSION: Final = 1  # of the form in Arrow
 
 
 class TableSums(NamedTuple):
@@ -396,7 +412,10 @@ class ReliabilityTable:
         """Return the table as a `pyarrow.Table`, with its kind in the schema's metadata."""
         names = (*COLUMNS, *GRID_COLUMNS)
         columns = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return arrow.to_arrow(columns, self.square_weights, self.n, self.grid)
+        if self.square_weights is not None:
+            columns |= zip(_SQUARES, self.square_weights, strict=True)
+        metadata = {"calibrant.table": str(_VERSION), "calibrant.n": str(self.n), "calibrant.grid": self.grid or ""}
+        return import_pyarrow().table(columns).replace_schema_metadata(metadata)
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> ReliabilityTable:
@@ -407,7 +426,7 @@ class ReliabilityTable:
         InputError
             For a table that `to_arrow` did not write, and for one with a number that no reliability table has.
         """
-        return cls(**arrow.from_arrow(table))
+        return cls(**_fields_of(table))
 
 
 def _bounds_of_cells(scores: NDArray[np.floating[Any]], grid: grids.Grid) -> NDArray[np.int64]:
@@ -481,3 +500,75 @@ def table_in_units(table: ReliabilityTable) -> ReliabilityTable:
     if int(columns["counts"].sum()) != table.n:  # so many rows that the unit is not exact enough to count them
         return table
     return replace(table, square_weights=None, **columns)
+
+
+def _fields_of(table: Any) -> dict[str, Any]:
+    """Return the fields of the reliability table that `to_arrow` wrote; `InputError` for any other content.
+
+    Every number is checked: a kernel trusts its table.
+    """
+    metadata = getattr(getattr(table, "schema", None), "metadata", None) or {}
+    entries = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()}
+    if entries.get("calibrant.table") != str(_VERSION):
+        raise InputError(
+            "table",
+            f"a pyarrow.Table with metadata calibrant.table = {_VERSION}",
+            f"metadata {sorted(entries) or 'missing'}",
+            "write it with ReliabilityTable.to_arrow",
+        )
+    grid, n = entries.get("calibrant.grid") or None, entries.get("calibrant.n", "missing")
+    _require("the metadata", f"calibrant.grid empty or one of {', '.join(grids.GRIDS)}", grid in (None, *grids.GRIDS))
+    _require("the metadata", "calibrant.n a number of predictions", n.isascii() and n.isdecimal() and len(n) < 20)
+    weighted = any(name in table.column_names for name in _SQUARES)
+    names = (*COLUMNS, *(GRID_COLUMNS if grid else ()), *(_SQUARES if weighted else ()))
+    columns = {name: _column(table, name) for name in names}
+    _check_columns(columns, int(n), grid)
+    squares = np.stack([columns.pop(name) for name in _SQUARES]) if weighted else None
+    return {**columns, "n": int(n), "grid": grid, "square_weights": squares}
+
+
+def _column(table: Any, name: str) -> NDArray[Any]:
+    """Return a column of numbers; columns of other types may promise more rows than they hold."""
+    present, kinds = table.column_names, _TYPES.get(name, ("double",))
+    _require(f"the columns {', '.join(present)}", f"one column {name!r}", present.count(name) == 1)
+    column = table.column(name)
+    actual = f"{name} of type {column.type} with {column.null_count:,} nulls"
+    good = str(column.type) in kinds and not column.null_count
+    _require(actual, f"{name} of type {' or '.join(kinds)} without nulls", good)
+    return np.ascontiguousarray(column.to_numpy())
+
+
+def _check_columns(columns: Mapping[str, NDArray[Any]], n: int, grid: Any) -> None:
+    scores, counts, positives = (columns[name] for name in COLUMNS)
+    _require("positives of another type", "counts and positives of one type", counts.dtype == positives.dtype)
+    rising = np.ones(len(scores), bool)
+    rising[1:] = scores[1:] > scores[:-1]
+    _require_each("scores", scores, "increasing, in [0, 1]", rising & (scores >= 0) & (scores <= 1))
+    _require(f"calibrant.n = {n:,}", "a prediction or more for each row", len(scores) <= n <= MOST_ROWS)
+    if counts.dtype.kind == "i":
+        total = counts.sum(dtype=np.float64)
+        _require_each("counts", counts, "1 or more", counts >= 1)
+        _require(f"counts that add up to {total:g}", "counts of less than 2^63 in all", total <= MOST_ROWS)
+    else:
+        _require_each("counts", counts, "sums of weights", (counts >= LEAST_WEIGHT) & (counts <= n * MOST_WEIGHT))
+    _require_each("positives", positives, "from 0 to the count", (positives >= 0) & (positives <= counts))
+    for name in set(_SQUARES) & set(columns):
+        _require_each(name, columns[name], "finite, not negative", (columns[name] >= 0) & (columns[name] < np.inf))
+    if grid is not None:
+        cells, score_sums = columns["cells"], columns["score_sums"]
+        _require_each("cells", cells, "the cells of the scores", cells == grids.cell_of(scores, grid))
+        more = 1 + n * 2.0**-51  # two sums over n numbers, each off by at most n 2^-52 of it
+        for name, most in (("score_sums", counts), ("positive_scores", score_sums), ("square_scores", score_sums)):
+            column = columns[name]
+            _require_each(name, column, "sums of numbers in [0, 1]", (column >= 0) & (column <= most * more))
+
+
+def _require_each(name: str, column: NDArray[Any], expected: str, good: NDArray[np.bool_]) -> None:
+    if not good.all():
+        row = int(np.argmin(good))
+        _require(f"{name}[{row}] = {column[row]}", f"{name}: {expected}", good=False)
+
+
+def _require(got: str, expected: str, good: bool) -> None:
+    if not good:
+        raise InputError("table", expected, got, "write the table again with ReliabilityTable.to_arrow")

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
         BinaryAdaptiveCalibrationError,
         BinaryCalibrationError,
         CalibrationError,
+        ClasswiseCalibrationError,
         MulticlassAdaptiveCalibrationError,
         MulticlassCalibrationError,
     )
-    from calibrant.torch.classwise import ClasswiseCalibrationError
     from calibrant.torch.functions import (
         AUROC,
         CalibrationIntercept,
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
         LipschitzCalibrationError,
         LogLossSkill,
         ObservedExpectedRatio,
+        SmoothCalibrationError,
         TruthfulCalibrationError,
     )
     from calibrant.torch.proper import BrierScore, NegativeLogLikelihood
     from calibrant.torch.report import CalibrationReport
-    from calibrant.torch.smooth import SmoothCalibrationError
 
 __all__ = [
     "AUROC",
@@ -69,10 +69,10 @@ __getattr__, __dir__ = names_of(
             "BinaryAdaptiveCalibrationError",
             "BinaryCalibrationError",
             "CalibrationError",
+            "ClasswiseCalibrationError",
             "MulticlassAdaptiveCalibrationError",
             "MulticlassCalibrationError",
         ),
-        "calibrant.torch.classwise": ("ClasswiseCalibrationError",),
         "calibrant.torch.functions": (
             "AUROC",
             "CalibrationIntercept",
@@ -81,11 +81,11 @@ __getattr__, __dir__ = names_of(
             "KuiperCalibrationError",
             "LipschitzCalibrationError",
             "ObservedExpectedRatio",
+            "SmoothCalibrationError",
             "TruthfulCalibrationError",
             "LogLossSkill",
         ),
         "calibrant.torch.proper": ("BrierScore", "NegativeLogLikelihood"),
         "calibrant.torch.report": ("CalibrationReport",),
-        "calibrant.torch.smooth": ("SmoothCalibrationError",),
     },
 )

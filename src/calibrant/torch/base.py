@@ -586,10 +586,10 @@ def _keywords(made: type) -> tuple[frozenset[str], frozenset[str]]:
 
     Its own are its parameters and the keywords of its bases, up to the classes with ``make``, which it fills in.
     """
-    own = [base for base in made.__mro__ if str(getattr(base.__init__, "__module__", "")).startswith("calibrant.")]  # type: ignore[misc]
-    if made not in own:
+    ours = [base for base in made.__mro__ if str(getattr(base.__init__, "__module__", "")).startswith("calibrant.")]  # type: ignore[misc]
+    if made not in ours:
         return frozenset(), frozenset()
-    bases = [inspect.signature(base.__init__).parameters for base in own]  # type: ignore[misc]
+    bases = [inspect.signature(base.__init__).parameters for base in ours]  # type: ignore[misc]
     taken = set(bases[0])
     for parameters in takewhile(lambda parameters: "make" not in parameters, bases[1:]):
         taken |= {name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}

@@ -16,9 +16,8 @@ from calibrant.inputs.notions import ScoreMeans, read
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import WIDTH, Reading
-from calibrant.measures.binned.histograms import ClassHistograms
-from calibrant.measures.means.base_rates import BaseRates
-from calibrant.measures.means.means import ONLY_RIGHT, PredictionMeans
+from calibrant.measures.arguments import ClassHistograms
+from calibrant.measures.means.means import ONLY_RIGHT, BaseRates, PredictionMeans
 from calibrant.plot import diagrams
 from calibrant.report.building import Settings, report_on
 from calibrant.report.evaluated import Evaluated

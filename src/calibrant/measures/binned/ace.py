@@ -9,13 +9,13 @@ from calibrant.measures.arguments import binned_error
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Norm
 from calibrant.measures.binned.certified import ace_bound
-from calibrant.measures.binned.intervals import absolute_interval
-from calibrant.measures.binned.null import absolute_law
-from calibrant.measures.binned.parts import quantile_bins
-from calibrant.measures.context import Inference, Null
+from calibrant.measures.binned.clustered import quantile_sums
+from calibrant.measures.binned.intervals import absolute_interval, absolute_law
+from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.event import certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure, OverClasses
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
 
@@ -57,8 +57,13 @@ def adaptive_calibration_error(
 
 def _interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(ACE), inference.rejects(ACE)
-    ends = absolute_interval(inference.quantile, value, inference.level, rejected=rejected)
+    ends = absolute_interval(inference.event.of(quantile_sums), value, inference.level, rejected=rejected)
     return Interval(*ends, "Gaussian thinning, for bins with these edges")
+
+
+def _replicate(replicates: Replicates) -> Float64s:
+    bins = replicates.inference.event.of(quantile_sums)
+    return binned.absolute_error(bins.over_bins(replicates.gap_sums), bins.moments.total)
 
 
 ACE = Measure(
@@ -70,14 +75,14 @@ ACE = Measure(
     computed="The adaptive ECE is the mean absolute difference between mean predicted probability and observed "
     "frequency over {bins}",
     sources=("Nguyen and O'Connor 2015",),
-    value=lambda event: binned.calibration_error(event.of(quantile_bins), "l1"),
+    value=lambda event: binned.calibration_error(binned.quantile_bins(event.table, event.n_bins), "l1"),
     binning="quantile",
     bound=certified(lambda cells, event: ace_bound(cells, event.n_bins)),
     interval=_interval,
     implied=largest_gap,
     null=Null(
-        replicate=lambda replicates: replicates.inference.quantile.absolute(replicates.quantile_gaps),
-        closed_form=lambda inference: absolute_law(inference.quantile, inference.level),
+        replicate=_replicate,
+        closed_form=lambda inference: absolute_law(inference.event.of(quantile_sums), inference.level),
     ),
     over_classes=OverClasses(binning="quantile"),
     functions=(adaptive_calibration_error,),

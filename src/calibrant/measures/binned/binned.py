@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from calibrant.kernels import dispatch
 from calibrant.results import ClasswiseCalibration, ReliabilityDiagram
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable
 
 Binning = Literal["uniform", "quantile"]
@@ -29,6 +30,9 @@ SIDES: Final = ("right", "left")
 
 #: The maximum in a report is over bins with at least so many rows.
 LEAST_ROWS: Final = 30
+
+#: The fewest effective clusters of a bin that takes part in the maximum.
+LEAST_CLUSTERS: Final = 10
 
 _ROUNDING: Final = 1e-9  # relative rounding error of the effective sample size of a bin
 _MOST_BINS = 1_000_000  # with more, neighbouring edges are equal in single precision
@@ -144,9 +148,9 @@ def bin_events(events: Events, n_bins: int, closed: Closed = "right") -> Bins:
 
 def edged_bins(events: Events, edges: Float64s) -> Bins:
     """Return the bins of events between these edges, closed on the right; the outer bins reach to 0 and 1."""
-    whole = np.concatenate([[0.0], edges[1:-1], [1.0]])
-    uppers = largest_members(whole, "right", events.scores.dtype)
-    return Bins(whole, *dispatch.bin_rows(events.scores, events.outcomes, events.weights, uppers))
+    ends = np.concatenate([[0.0], edges[1:-1], [1.0]])
+    uppers = largest_members(ends, "right", events.scores.dtype)
+    return Bins(ends, *dispatch.bin_rows(events.scores, events.outcomes, events.weights, uppers))
 
 
 def bin_table(table: ReliabilityTable, n_bins: int, closed: Closed = "right") -> Bins:
@@ -182,8 +186,8 @@ def sample_quantile_bin_of(table: ReliabilityTable, n_bins: int) -> NDArray[np.i
     """
     steps, cumulated = np.arange(1, n_bins), np.cumsum(table.counts)
     if table.whole:
-        whole, rest = divmod(int(cumulated[-1]) - 1, n_bins)  # (N - 1) k does not always fit into int64
-        j, between = steps * whole + steps * rest // n_bins, steps * rest % n_bins > 0
+        quotient, rest = divmod(int(cumulated[-1]) - 1, n_bins)  # (N - 1) k does not always fit into int64
+        j, between = steps * quotient + steps * rest // n_bins, steps * rest % n_bins > 0
         cuts = np.searchsorted(cumulated, j, side="right")
         lowest = np.searchsorted(cumulated, j + between, side="right") == 0
     else:

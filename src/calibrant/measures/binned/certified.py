@@ -104,7 +104,7 @@ def resolution_bound(cells: GridCells, n_bins: int) -> float:
     split = split_cells(cells, n_bins)
     if not split.any():
         return 0.0
-    table, bins = cells.table, _bins(cells, n_bins)
+    table, bins = cells.table, binned.uniform_bin_of(cells.table, n_bins)
     counts, positives = table.counts.astype(np.float64), table.positives.astype(np.float64)
 
     def rates_and_sum(rows: NDArray[np.bool_]) -> tuple[Float64s, float]:
@@ -117,11 +117,11 @@ def resolution_bound(cells: GridCells, n_bins: int) -> float:
     inner = binned.uniform_edges(n_bins)[1:-1]
     first = np.searchsorted(inner, cells.sums.low[split], side="right")
     last = np.searchsorted(inner, cells.sums.high[split], side="left")
-    own, fall = rates[bins[split]], np.zeros((2, int(split.sum())))
+    before, fall = rates[bins[split]], np.zeros((2, int(split.sum())))
     for step in range(int((last - first).max()) + 1):  # the bins that a cell may reach, one at a time
-        other = rates[np.minimum(first + step, last)]
+        after = rates[np.minimum(first + step, last)]
         for y in (0, 1):
-            np.minimum(fall[y], 2 * y * (other - own) - (other**2 - own**2), out=fall[y])
+            np.minimum(fall[y], 2 * y * (after - before) - (after**2 - before**2), out=fall[y])
     least = value + float((counts - positives)[split] @ fall[0] + positives[split] @ fall[1])
     return max(most - value, value - least) / table.total
 
@@ -194,15 +194,11 @@ def _parted(cells: GridCells, n_bins: int, values: Float64s) -> tuple[Float64s, 
     split = split_cells(cells, n_bins)
     low, high = cells.sums.low[split], cells.sums.high[split]
     inner = binned.uniform_edges(n_bins)[1:-1]
-    certain = np.bincount(_bins(cells, n_bins)[~split], values[~split], n_bins).astype(np.float64)
+    certain = np.bincount(binned.uniform_bin_of(cells.table, n_bins)[~split], values[~split], n_bins).astype(np.float64)
     possible = np.zeros(n_bins + 1)  # a cell may span many bins: differences at their ends
     np.add.at(possible, np.searchsorted(inner, low, side="right"), values[split])
     np.add.at(possible, np.searchsorted(inner, high, side="left") + 1, -values[split])
     return certain, np.maximum(np.cumsum(possible)[:-1], 0.0)
-
-
-def _bins(cells: GridCells, n_bins: int) -> NDArray[np.intp]:
-    return binned.uniform_bin_of(cells.table, n_bins)
 
 
 def _weighted_squares(cells: GridCells, n_bins: int) -> float:
@@ -211,9 +207,9 @@ def _weighted_squares(cells: GridCells, n_bins: int) -> float:
     weights = table.own_weights
     doubt = np.where(cells.sums.several, weights[0] * missed + weights[1] * hit, 0.0)
     bins = binned.bin_table(table, n_bins)
-    squares = np.bincount(_bins(cells, n_bins), weights.sum(axis=0), n_bins)
+    squares = np.bincount(binned.uniform_bin_of(cells.table, n_bins), weights.sum(axis=0), n_bins)
     pairs = bins.counts**2 - squares
-    by_bin = np.bincount(_bins(cells, n_bins), doubt, n_bins)
+    by_bin = np.bincount(binned.uniform_bin_of(cells.table, n_bins), doubt, n_bins)
     enough = pairs > 0
     return float(np.sum((by_bin * bins.counts)[enough] / pairs[enough]) / table.total)
 

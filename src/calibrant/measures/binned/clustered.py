@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, overload
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.measures.binned.binned import LEAST_ROWS, Binning, enough_rows, quantile_bin_of, uniform_bin_of
+from calibrant.measures.binned.binned import Bins, bin_table, quantile_bin_of, uniform_bin_of
 from calibrant.measures.binned.sums import BinMoments, BinSums, RowBins
+from calibrant.measures.event import Event
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cluster_sums import (
     NOTHING,
     around_mean,
@@ -30,14 +31,9 @@ from calibrant.statistics.cluster_sums import (
     variance_of,
 )
 from calibrant.statistics.design import Clustered, Independent
-from calibrant.statistics.gamma import GammaMoments, absolute_moments
-from calibrant.statistics.intervals import PRIOR_ROWS, blend
-from calibrant.statistics.variance import Variance
+from calibrant.statistics.intervals import PRIOR_ROWS, Variance, blend
+from calibrant.statistics.null import GammaMoments, absolute_moments
 
-#: The fewest effective clusters of a bin that takes part in the maximum.
-LEAST_CLUSTERS: Final = 10
-
-_TINY: Final = float(np.finfo(float).tiny)
 _LEAST_DEFF: Final = 0.05  # of a bin, by the correlation of rows alone
 _CORRELATION: Final = (-0.5, 1.0)  # the range of the correlation of rows
 _FEW: Final = 1.5  # effective clusters of a bin below which it says nothing about its own design effect
@@ -47,12 +43,6 @@ _SMALLEST: Final = 1e-3  # design effect of a rate
 _ROWS: Final = 512  # of the matrix of correlations of bins, at a time
 _MOST: Final = 4_000  # bins: with more, not all pairs are computed
 _MOST_SKEWNESS: Final = absolute_moments(np.ones(1)).skewness  # that of one folded normal
-
-
-def coarse_bins(rows: Clustered, n_bins: int, binning: Binning = "uniform") -> NDArray[np.intp]:
-    """Return the bin of each coarse cell, that of the cell in its middle: exact for uniform bins that divide 300."""
-    bin_of = uniform_bin_of if binning == "uniform" else quantile_bin_of
-    return bin_of(rows.fine.table, n_bins)[rows.cells.middle]
 
 
 def null_scales(squares: Float64s, null_variances: Float64s) -> Float64s:
@@ -87,8 +77,11 @@ class ClusterBins(BinSums):
 
     @classmethod
     def of(cls, rows: Clustered, bins: NDArray[np.intp]) -> ClusterBins:
-        """Return the bins; ``bins`` is the bin of each coarse cell, in increasing order."""
-        moments = BinMoments.of(rows.cells, bins)
+        """Return the bins; ``bins`` is the bin of each cell of `Clustered.fine`, in increasing order.
+
+        A coarse cell is in the bin of the cell in its middle: this is exact for uniform bins whose number divides 300.
+        """
+        moments = BinMoments.of(rows.cells, bins[rows.cells.middle])
         n, y, gaps = (np.add.reduceat(sums, moments.first, axis=1) for sums in (rows.n, rows.y, rows.gaps))
         return cls(moments=moments, n=n, gaps=gaps, score_sums=gaps + y, weights=rows.weights, sizes=rows.sizes)
 
@@ -112,22 +105,22 @@ class ClusterBins(BinSums):
         """
         return np.asarray((gap_sums**2 - own_squares) @ self.per_pair)
 
-    @property
-    def square(self) -> float:
-        """The unbiased squared l2 error of the data."""
-        return float(np.sum(self.per_pair * (self.moments.gap_sums**2 - np.sum(self.gaps**2, axis=0))))
-
     @cached_property
-    def held(self) -> NDArray[np.bool_]:
-        """The bins with 30 rows and 10 effective clusters."""
-        return enough_rows(self.moments.rows, LEAST_ROWS) & enough_rows(self.clusters, LEAST_CLUSTERS)
+    def own_squares(self) -> Float64s:
+        """The sum of S_h^2 over buckets."""
+        return np.asarray(np.sum(self.gaps**2, axis=0))
 
     # ------------------------------------------------------------ under calibration
 
     @cached_property
+    def scales(self) -> Float64s:
+        """The factor c = sqrt(V0 / Q) of each bin."""
+        return null_scales(self.moments.squared_residuals, self.moments.null_variances)
+
+    @property
     def null_gaps(self) -> Float64s:
-        """C S_h, (H, M), c = sqrt(V0 / Q): their products are the covariance of the bins' S under calibration."""
-        return np.asarray(self.gaps * null_scales(self.moments.squared_residuals, self.moments.null_variances))
+        """The sums c S_h, (H, M): their products are the covariance of the bins' S under calibration."""
+        return self.gaps * self.scales
 
     @cached_property
     def null_variances(self) -> Float64s:
@@ -137,8 +130,9 @@ class ClusterBins(BinSums):
     @cached_property
     def varied(self) -> NDArray[np.bool_]:
         """The bins whose S varies under calibration: not those where clusters have the outcomes of their scores."""
-        own = np.sum(self.gaps**2, axis=0)
-        return np.asarray((own > NOTHING * self.moments.squared_residuals) & (self.moments.null_variances > 0))
+        return np.asarray(
+            (self.own_squares > NOTHING * self.moments.squared_residuals) & (self.moments.null_variances > 0)
+        )
 
     @cached_property
     def null_absolute(self) -> GammaMoments | None:
@@ -177,7 +171,7 @@ class ClusterBins(BinSums):
     # ------------------------------------------------------------ design effects
 
     @cached_property
-    def clusters(self) -> Float64s:
+    def units(self) -> Float64s:
         """K, the effective number of clusters in each bin."""
         return np.asarray(self.moments.counts**2 / np.sum(self.n**2, axis=0))
 
@@ -185,11 +179,6 @@ class ClusterBins(BinSums):
     def pairs(self) -> Float64s:
         """For each row of a bin, how many others of its cluster are in the bin: sum n_h^2 / n - 1."""
         return np.asarray(np.sum(self.n**2, axis=0) / self.moments.square_weights - 1)
-
-    @cached_property
-    def around(self) -> Float64s:
-        """u, the sums S_h less the share of S that the weight of the bucket suggests, (H, M)."""
-        return centred(self.gaps, self.weights)
 
     @cached_property
     def within(self) -> Float64s:
@@ -200,24 +189,25 @@ class ClusterBins(BinSums):
     def _raw(self) -> Float64s:
         """The design effect that the buckets show: H / (H - 1) sum u^2 over its mean for independent rows.
 
-        NaN in bins whose rows do not vary around their share of S.
+        The sums u are S_h less the share of S that the weight of the bucket suggests. NaN in bins whose rows do not
+        vary around their share of S.
         """
         bins, buckets = self.moments, len(self.sizes)
         share = bins.gap_sums / bins.weight
         square_total = bins.weight**2 / bins.effective_n
         squares = bins.squared_residuals - share * (2 * bins.squared_gaps - share * square_total)
-        own = np.sum(self.around**2, axis=0) * buckets / (buckets - 1)
+        by_bucket = np.sum(centred(self.gaps, self.weights) ** 2, axis=0) * buckets / (buckets - 1)
         varied = squares > _ROUNDING * bins.squared_residuals
-        return np.asarray(np.divide(own, squares, out=np.full_like(own, np.nan), where=varied))
+        return np.asarray(np.divide(by_bucket, squares, out=np.full_like(by_bucket, np.nan), where=varied))
 
     @cached_property
     def rho(self) -> float:
         """The correlation of two rows of a bin and a cluster, over all bins; 1 where no rows vary, as for copies."""
         bins = self.moments
         varied = ~np.isnan(self._raw) & (self.pairs > _PAIRS)
-        whole = float(np.sum((self.pairs * bins.null_variances)[varied]))
+        expected = float(np.sum((self.pairs * bins.null_variances)[varied]))
         excess = float(np.sum(((self._raw - 1) * bins.null_variances)[varied]))
-        return min(max(excess / whole, _CORRELATION[0]), _CORRELATION[1]) if whole > 0 else 1.0
+        return min(max(excess / expected, _CORRELATION[0]), _CORRELATION[1]) if expected > 0 else 1.0
 
     @cached_property
     def prior(self) -> Float64s:
@@ -236,28 +226,16 @@ class ClusterBins(BinSums):
         That is K / (K - 1) sum u'^2 over the variance for independent rows. A bin with less than one and a half
         effective clusters shows nothing of it.
         """
-        bins, k, n = self.moments, self.clusters, self.moments.rows
+        bins, k, n = self.moments, self.units, self.moments.rows
         several = (k > _FEW) & (bins.within > _ROUNDING * bins.squared_residuals) & (n > 1)
         independent = bins.within * n / np.where(several, n - 1, 1.0)
         raw = k / np.where(several, k - 1, 1.0) * np.sum(self.within**2, axis=0)
         return np.where(several, self._blended(raw / np.where(several, independent, 1.0)), self.prior)
 
     def _blended(self, raw: Float64s) -> Float64s:
-        return np.asarray((self.clusters * raw + PRIOR_ROWS * self.prior) / (self.clusters + PRIOR_ROWS))
+        return np.asarray((self.units * raw + PRIOR_ROWS * self.prior) / (self.units + PRIOR_ROWS))
 
     # ------------------------------------------------------------ variances
-
-    @cached_property
-    def variances(self) -> Float64s:
-        """The variance v of each S."""
-        bins = self.moments
-        blended = blend(self.clusters, bins.squared_residuals, bins.null_variances)
-        return np.maximum(blended * self.deff, _TINY)
-
-    @cached_property
-    def gap_variances(self) -> Float64s:
-        """The variance v' of each S around the gap of the bin."""
-        return blend(self.clusters, self.moments.within, self.moments.null_variances) * self.gap_deff
 
     @cached_property
     def common(self) -> Sequence[Float64s]:
@@ -272,13 +250,13 @@ class ClusterBins(BinSums):
         return common_signs(bins.score_sums / bins.counts, float(bins.score_sums.sum()) / bins.weight)
 
     @cached_property
-    def directions(self) -> Directions:
-        """The correlations of the bins' S."""
-        return Directions.of(self.around)
+    def correlations(self) -> Directions:
+        """The correlations of the buckets' sums."""
+        return Directions.of(centred(self.gaps, self.weights))
 
     @cached_property
-    def gap_directions(self) -> Directions:
-        """The correlations of the bins' S around their gaps."""
+    def gap_correlations(self) -> Directions:
+        """The correlations of the buckets' sums around the gaps of the bins."""
         return Directions.of(self.within)
 
     def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
@@ -293,31 +271,23 @@ class ClusterBins(BinSums):
         mean = float(np.sum(slopes * bins.gap_sums)) / bins.weight
         linear, total = float(np.sum(slopes * bins.squared_gaps)), bins.weight**2 / bins.effective_n
         seen = around_mean(float(np.sum(slopes**2 * bins.squared_residuals)), mean, linear, total)
-        blended = blend(self.clusters, bins.squared_residuals, bins.null_variances)
-        found = variance_of(centred(sums, self.weights), seen, self.sizes)
+        blended = blend(self.units, bins.squared_residuals, bins.null_variances)
+        by_bucket = variance_of(centred(sums, self.weights), seen, self.sizes)
         variance = around_mean(float(np.sum(slopes**2 * blended)), mean, linear, total)
-        return Variance(max(variance, 0.0) * found.deff, found.deff, found.df)
+        return Variance(max(variance, 0.0) * by_bucket.deff, by_bucket.deff, by_bucket.df)
 
     def _of_shared(self, slopes: Float64s) -> Variance:
         df, share = degrees_of_freedom(self.sizes, max(self.rho, 0.0))
         unseen = np.maximum(self.variances - self.moments.squared_residuals * self.deff, 0.0)
-        own = centred(self.gaps @ slopes, self.weights)
-        return Variance(float(np.sum(own**2)) / share + float(np.sum(slopes**2 * unseen)), math.nan, df)
-
-    def quadratic(self, x: Float64s) -> float:
-        """Return x' C x, C the correlations of the buckets' sums."""
-        return self.directions.quadratic(x)
-
-    def squares(self, x: Float64s) -> float:
-        """Return sum x_b x_c C_bc^2, C the correlations of the buckets' sums."""
-        return self.directions.squares(x)
+        around = centred(self.gaps @ slopes, self.weights)
+        return Variance(float(np.sum(around**2)) / share + float(np.sum(slopes**2 * unseen)), math.nan, df)
 
     # ------------------------------------------------------------ around the gaps of the bins
 
     @cached_property
     def pair_noise(self) -> float:
         """2 sum_bc a_b a_c Sigma'_bc^2, a what a pair adds and Sigma' the covariance around the gaps of the bins."""
-        return 2 * self.gap_directions.squares(self.per_pair * self.gap_variances)
+        return 2 * self.gap_correlations.squares(self.per_pair * self.gap_variances)
 
     def influence_sums(self, gaps: Float64s) -> Float64s:
         """Return the sums over buckets of 2 D (r - D_b) + D^2, (H,): D these gaps, D_b those seen."""
@@ -328,14 +298,13 @@ class ClusterBins(BinSums):
 
         That is [sum 4 D^2 (K Q' + 5 V0) / (K + 5) + sum n (D^2 - m)^2] deff, m the mean of D^2 and Q' = sum (r - D)^2.
         """
-        moments, squares = self.moments, gaps**2
+        moments, squares, between = self.moments, gaps**2, super().between(gaps**2)
         mean = float(np.sum(moments.counts * squares)) / moments.total
-        between = float(np.sum(moments.square_weights * (squares - mean) ** 2))
         seen = 4 * float(np.sum(squares * moments.within)) + between
-        blended = 4 * float(np.sum(squares * blend(self.clusters, moments.within, moments.null_variances))) + between
-        found = variance_of(self.influence_sums(gaps) - mean * self.weights, seen, self.sizes)
-        df = found.df if seen > 0 else degrees_of_freedom(self.sizes, 0.0)[0]
-        return Variance(blended * found.deff, found.deff, df)
+        blended = 4 * float(np.sum(squares * blend(self.units, moments.within, moments.null_variances))) + between
+        by_bucket = variance_of(self.influence_sums(gaps) - mean * self.weights, seen, self.sizes)
+        df = by_bucket.df if seen > 0 else degrees_of_freedom(self.sizes, 0.0)[0]
+        return Variance(blended * by_bucket.deff, by_bucket.deff, df)
 
     def between(self, squares: Float64s) -> float:
         """Return the sum over buckets of (sum n_h (D^2 - m))^2, m the mean of D^2."""
@@ -343,17 +312,13 @@ class ClusterBins(BinSums):
         mean = float(np.sum(moments.counts * squares)) / moments.total
         return float(np.sum((self.n @ squares - mean * self.weights) ** 2))
 
-    def gap_quadratic(self, x: Float64s) -> float:
-        """Return x' C x, C the correlations of the buckets' sums around the gaps of the bins."""
-        return self.gap_directions.quadratic(x)
-
     # ------------------------------------------------------------ rates
 
     def outcomes(self, slopes: Float64s, rate: float) -> Variance:
         """Return the variance of sum f (y - r) by its sums over buckets."""
-        own = (self.score_sums - self.gaps - rate * self.n) @ slopes
+        bucket_sums = (self.score_sums - self.gaps - rate * self.n) @ slopes
         square = float(np.sum(self.moments.square_weights * slopes**2)) * rate * (1 - rate)
-        return variance_of(centred(own, self.weights), square, self.sizes)
+        return variance_of(centred(bucket_sums, self.weights), square, self.sizes)
 
     def rate_rows(self, tail: float) -> Float64s:
         """Return in how many independent rows each rate would be as uncertain, for a bound at ``tail``.
@@ -368,10 +333,10 @@ class ClusterBins(BinSums):
     @property
     def mean_variances(self) -> Float64s:
         """The variance of each mean score: by its buckets, but not below that of independent rows."""
-        moments, k = self.moments, self.clusters
-        own = self.score_sums - self.n * (moments.score_sums / moments.counts)
+        moments, k = self.moments, self.units
+        around = self.score_sums - self.n * (moments.score_sums / moments.counts)
         several = k > _FEW
-        by_bucket = np.where(several, k / np.where(several, k - 1, 1.0), 0.0) * np.sum(own**2, axis=0)
+        by_bucket = np.where(several, k / np.where(several, k - 1, 1.0), 0.0) * np.sum(around**2, axis=0)
         return np.asarray(np.maximum(moments.mean_variances, by_bucket / moments.counts**2))
 
     def mean_score_margins(self, tail: float) -> Float64s:
@@ -381,19 +346,7 @@ class ClusterBins(BinSums):
     @property
     def _df(self) -> Float64s:
         """The degrees of freedom of what a single bin shows."""
-        return np.maximum(self.clusters - 1, 1.0)
-
-
-@overload
-def bins_of(design: Clustered, n_bins: int, binning: Binning) -> ClusterBins: ...
-@overload
-def bins_of(design: Independent | Clustered, n_bins: int, binning: Binning) -> BinSums: ...
-def bins_of(design: Independent | Clustered, n_bins: int, binning: Binning) -> BinSums:
-    """Return the sums over the bins of a design."""
-    if isinstance(design, Clustered):
-        return ClusterBins.of(design, coarse_bins(design, n_bins, binning))
-    bin_of = uniform_bin_of if binning == "uniform" else quantile_bin_of
-    return RowBins.of(design.cells, bin_of(design.cells.table, n_bins))
+        return np.maximum(self.units - 1, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,9 +379,32 @@ def _folded_variance(s: Float64s, columns: Float64s) -> float:
     """
     if len(s) > _MOST:
         return (1 - 2 / math.pi) * Directions.of(columns).squares(s)
-    whole = 0.0
+    variance = 0.0
     for start in range(0, len(s), _ROWS):
         part = slice(start, start + _ROWS)
         r = np.clip(columns[:, part].T @ columns, -1.0, 1.0)
-        whole += float(s[part] @ (np.sqrt(1 - r**2) + r * np.arcsin(r) - 1) @ s)
-    return whole * 2 / math.pi
+        variance += float(s[part] @ (np.sqrt(1 - r**2) + r * np.arcsin(r) - 1) @ s)
+    return variance * 2 / math.pi
+
+
+# ------------------------------------------------------------ the bins of an event, computed once: ``event.of(part)``
+
+
+def uniform_bins(event: Event) -> Bins:
+    """Return the equal-width bins of all rows."""
+    return bin_table(event.table, event.n_bins)
+
+
+def uniform_sums(event: Event) -> BinSums:
+    """Return the sums over the equal-width bins of the cells."""
+    return _sums(event.design, uniform_bin_of(event.design.fine.table, event.n_bins))
+
+
+def quantile_sums(event: Event) -> BinSums:
+    """Return the sums over the equal-mass bins of the cells."""
+    return _sums(event.design, quantile_bin_of(event.design.fine.table, event.n_bins))
+
+
+def _sums(design: Independent | Clustered, bins: NDArray[np.intp]) -> BinSums:
+    """Return the sums over bins; ``bins`` is the bin of each cell of `SamplingDesign.fine`."""
+    return ClusterBins.of(design, bins) if isinstance(design, Clustered) else RowBins.of(design.cells, bins)

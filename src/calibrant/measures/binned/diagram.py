@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import diagram_of
-from calibrant.measures.binned.binned import Binning, Closed
+from calibrant.measures.arguments import event_bins, event_table, judged_event, table_bins
+from calibrant.measures.binned import binned
+from calibrant.measures.binned.binned import Binning, Closed, check_bins, uniform_edges
+from calibrant.measures.binned.clustered import uniform_bins
+from calibrant.measures.binned.sums import BinMoments
+from calibrant.measures.event import Event
 from calibrant.results import ReliabilityDiagram
+from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
+from calibrant.statistics.intervals import clopper_pearson, consistency_band
+from calibrant.statistics.resampling import check_level
 
 
 def reliability_diagram(
@@ -53,4 +64,50 @@ def reliability_diagram(
     arguments = Arguments(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
-    return diagram_of(arguments, n_bins, binning, closed, level)
+    check_bins(n_bins, binning, "l1", closed)
+    measure, table = "a reliability diagram", arguments.ready_table()
+    if level is not None:
+        check_level(level)
+        table = event_table(arguments, measure) if table is None else table
+    if table is None:
+        events = judged_event(*arguments.predictions(), measure)
+        return binned.diagram(event_bins(events, n_bins, binning, closed), weighted=events.weights is not None)
+    bins = table_bins(table, n_bins, binning, closed)
+    plain = binned.diagram(bins, weighted=table.counts.dtype.kind == "f")
+    return plain if level is None else with_intervals(plain, bins.rows, bins.rate_rows, level)
+
+
+def diagram_of(event: Event) -> ReliabilityDiagram:
+    """Return the equal-width bins of an event as a diagram: ``event.of(diagram_of)``."""
+    return binned.diagram(event.of(uniform_bins), weighted=event.table.counts.dtype.kind == "f")
+
+
+def bin_diagram(n_bins: int, bins: BinMoments, level: float, *, integer_weights: bool) -> ReliabilityDiagram:
+    """Return filled bins as a diagram, with Clopper-Pearson intervals of their rates and the band of calibration."""
+    everywhere = np.full((5, n_bins), math.nan)
+    everywhere[:, bins.index] = bins.counts, bins.score_sums / bins.counts, bins.rates, bins.rows, bins.rate_rows
+    held, mean_scores, event_rates, sizes, rate_sizes = everywhere
+    held = np.nan_to_num(held)
+    diagram = ReliabilityDiagram(
+        edges=uniform_edges(n_bins),
+        counts=np.rint(held).astype(np.int64) if integer_weights else held,
+        confidences=mean_scores,
+        accuracies=event_rates,
+        proportions=held / held.sum(),
+    )
+    return with_intervals(diagram, sizes, rate_sizes, level)
+
+
+def with_intervals(
+    diagram: ReliabilityDiagram, rows: Float64s, rate_rows: Float64s, level: float
+) -> ReliabilityDiagram:
+    """Return a diagram with Clopper-Pearson intervals of the bins' rates and the band of calibration, in closed form.
+
+    ``rows`` and ``rate_rows``, (M,), are the effective sample sizes of the mean score and of the rate of each bin.
+    """
+    filled, tail = diagram.counts > 0, (1 - level) / 2
+    rates, sizes = diagram.accuracies[filled], rate_rows[filled]
+    low, high, least, most = columns = np.full((4, len(filled)), math.nan)
+    columns[:2, filled] = clopper_pearson(rates * sizes, sizes, tail)
+    columns[2:, filled] = consistency_band(diagram.confidences[filled], rows[filled], tail)
+    return replace(diagram, lows=low, highs=high, band_lows=least, band_highs=most, level=level)

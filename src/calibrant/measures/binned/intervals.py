@@ -1,25 +1,38 @@
-"""Intervals of binned calibration errors, from the sums over bins: no resampling, no folds, valid near zero.
+"""Intervals and null distributions of binned calibration errors, from the sums over bins, without resampling.
 
 In the formulas a bin has n rows, S = sum (p - y) with the variance v, Q = sum (p - y)^2 and V0 = sum p (1 - p); N is
 the number of rows, T the reported value, t the quantile of 1 - alpha / 2, of the normal distribution or of Student's.
 The lower end is 0 unless the test of calibration by the same measure rejects at alpha / 2; the upper end is never below
-T.
+T. The intervals are valid near zero.
+
+Under calibration the S of bins are nearly normal with the covariance that `BinSums` tells. So the l1 error is a sum of
+folded normals, the squared l2 error a weighted sum of chi-squares (fitted by one of equal mean and variance), the
+maximum that of folded normals.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.measures.binned.binned import uniform_edges
-from calibrant.measures.binned.sums import BinMoments, BinSums
-from calibrant.results import ReliabilityDiagram
+from calibrant.measures.binned.binned import largest_gap, root_square_error
+from calibrant.measures.binned.sums import BinSums
+from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.intervals import FEWEST, clopper_pearson, consistency_band, score_end, thinned, unbiased_end
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.intervals import (
+    FEWEST,
+    Variance,
+    clopper_pearson,
+    consistency_band,
+    score_end,
+    thinned,
+    unbiased_end,
+    widest,
+)
+from calibrant.statistics.null import Law
 from calibrant.statistics.resampling import alpha_of, t_quantile
-from calibrant.statistics.variance import Variance, widest
 
 
 def absolute_interval(sums: BinSums, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
@@ -55,22 +68,22 @@ def _cauchy_schwarz(sums: BinSums, t: float) -> float:
     if not uncertain.any():
         return rest
     w = np.where(uncertain, np.sqrt(moments.null_variances), 1.0)
-    own, s = moments.squared_residuals * sums.deff, moments.gap_sums
+    expected, s = moments.squared_residuals * sums.deff, moments.gap_sums
 
     def over(values: Float64s) -> float:
         return float(np.sum(values[uncertain]))
 
     def quadratic(direction: Float64s) -> float:
-        return sums.quadratic(np.where(uncertain, direction * np.sqrt(v), 0.0))
+        return sums.correlations.quadratic(np.where(uncertain, direction * np.sqrt(v), 0.0))
 
     with np.errstate(over="ignore", invalid="ignore"):  # where a bin's scores are nearly certain
         largest = np.maximum(v, w**2 * sums.deff)
-        noise = 2 * sums.squares(np.where(uncertain, largest / w, 0.0))
-        signs, h = np.where(s >= 0, 1.0, -1.0), np.where(uncertain, np.maximum(s**2 - own, 0.0), 0.0)
+        noise = 2 * sums.correlations.squares(np.where(uncertain, largest / w, 0.0))
+        signs, h = np.where(s >= 0, 1.0, -1.0), np.where(uncertain, np.maximum(s**2 - expected, 0.0), 0.0)
         rho = max(over(v), *map(quadratic, (signs, *sums.common))) / over(w)
         if h.any():
             rho = max(rho, max(quadratic(signs * np.sqrt(h) / w), over(h * v / w**2)) / over(h / w))
-        excess = over((s**2 - own) / w)
+        excess = over((s**2 - expected) / w)
     if not math.isfinite(excess + noise + rho):
         return math.inf  # it bounds nothing
     return math.sqrt(over(w) * max(0.0, score_end(excess, rho, noise, t))) + rest
@@ -102,22 +115,12 @@ def square_interval(sums: BinSums, value: float, level: float, *, rejected: bool
     that value allows.
     """
     gaps, total, noise = SteadyGaps.of(sums), sums.moments.total, sums.pair_noise
-    found = sums.influence(gaps.values)
-    t = t_quantile(level, found.df)
-    low = value - t * math.sqrt(found.value / total**2 + noise)
+    variance = sums.influence(gaps.values)
+    t = t_quantile(level, variance.df)
+    low = value - t * math.sqrt(variance.value / total**2 + noise)
     rest = noise + sums.between(gaps.values**2) / total**2
     high = score_end(max(value, 0.0), _growth(sums, gaps), rest, t)
     return (max(low, 0.0) if rejected else 0.0), max(high, value)
-
-
-def square_variance(sums: BinSums) -> Variance:
-    """Return the variance of the unbiased squared l2 error of independent rows, `larger`."""
-    moments = sums.moments
-    plain, steady = (
-        Variance(sums.influence(gaps).value / moments.total**2)
-        for gaps in (moments.gap_sums / moments.counts, SteadyGaps.of(sums).values)
-    )
-    return larger(plain, steady, sums.pair_noise)
 
 
 def larger(plain: Variance, steady: Variance, noise: float) -> Variance:
@@ -133,10 +136,10 @@ def _growth(sums: BinSums, gaps: SteadyGaps) -> float:
     """Return a quarter of the growth of the square's variance with its true value: in the worst direction."""
     roots = np.sqrt(sums.gap_variances) / sums.moments.total
     signs = np.where(sums.moments.gap_sums >= 0, 1.0, -1.0)
-    directions = [sums.gap_quadratic(x * roots) for x in (signs, *sums.common)]
+    directions = [sums.gap_correlations.quadratic(x * roots) for x in (signs, *sums.common)]
     growth = max(float(np.sum(roots**2)), *directions)
     if gaps.mean > 0:
-        growth = max(growth, sums.gap_quadratic(gaps.values * roots) / gaps.mean)
+        growth = max(growth, sums.gap_correlations.quadratic(gaps.values * roots) / gaps.mean)
     return growth
 
 
@@ -170,9 +173,9 @@ def rate_band(sums: BinSums, level: float) -> tuple[Float64s, Float64s]:
     They are of as many rows as n divided by the design effect under calibration.
     """
     moments = sums.moments
-    means, own, independent = moments.score_sums / moments.counts, sums.null_variances, moments.null_variances
-    varied = (own > 0) & (independent > 0)
-    rows = moments.rows * np.where(varied, independent / np.where(varied, own, 1.0), 1.0)
+    means, variances, independent = moments.score_sums / moments.counts, sums.null_variances, moments.null_variances
+    varied = (variances > 0) & (independent > 0)
+    rows = moments.rows * np.where(varied, independent / np.where(varied, variances, 1.0), 1.0)
     low, high = consistency_band(np.where(varied, means, 0.5), rows, alpha_of(level) / 2)
     return np.where(varied, low, means), np.where(varied, high, means)
 
@@ -184,32 +187,61 @@ def rate_intervals(sums: BinSums, level: float) -> tuple[Float64s, Float64s]:
     return clopper_pearson(sums.moments.rates * rows, rows, tail)
 
 
-def bin_diagram(n_bins: int, bins: BinMoments, level: float, *, integer_weights: bool) -> ReliabilityDiagram:
-    """Return filled bins as a diagram, with Clopper-Pearson intervals of their rates and the band of calibration."""
-    everywhere = np.full((5, n_bins), math.nan)
-    everywhere[:, bins.index] = bins.counts, bins.score_sums / bins.counts, bins.rates, bins.rows, bins.rate_rows
-    held, mean_scores, event_rates, sizes, rate_sizes = everywhere
-    held = np.nan_to_num(held)
-    diagram = ReliabilityDiagram(
-        edges=uniform_edges(n_bins),
-        counts=np.rint(held).astype(np.int64) if integer_weights else held,
-        confidences=mean_scores,
-        accuracies=event_rates,
-        proportions=held / held.sum(),
-    )
-    return with_intervals(diagram, sizes, rate_sizes, level)
+def absolute_law(sums: BinSums, level: float, value: float | None = None) -> Law:
+    """Return floor and p-value of the l1 error, by default that of these sums: the gamma distribution of sum |S|."""
+    total, gamma = sums.moments.total, sums.null_absolute
+    absolute = float(np.abs(sums.moments.gap_sums).sum()) if value is None else value * total
+    if gamma is None:
+        return Law(Floor(0.0, 0.0), float(absolute <= sums.null_rounding))
+    return Law(Floor(gamma.mean / total, gamma.quantile(level) / total), float(gamma.tail(np.asarray(absolute))))
 
 
-def with_intervals(
-    diagram: ReliabilityDiagram, rows: Float64s, rate_rows: Float64s, level: float
-) -> ReliabilityDiagram:
-    """Return a diagram with Clopper-Pearson intervals of the bins' rates and the band of calibration, in closed form.
+def square_laws(sums: BinSums, level: float) -> tuple[Law, Law]:
+    """Return the laws of the l2 error and of its debiased square; their p-value is the same.
 
-    ``rows`` and ``rate_rows``, (M,), are the effective sample sizes of the mean score and of the rate of each bin.
+    N times the square is sum S^2 / n, fitted by a scaled chi-square of the same mean and variance. The debiased square
+    is less its mean, with other weights of the bins.
     """
-    filled, tail = diagram.counts > 0, (1 - level) / 2
-    rates, sizes = diagram.accuracies[filled], rate_rows[filled]
-    low, high, least, most = columns = np.full((4, len(filled)), math.nan)
-    columns[:2, filled] = clopper_pearson(rates * sizes, sizes, tail)
-    columns[2:, filled] = consistency_band(diagram.confidences[filled], rows[filled], tail)
-    return replace(diagram, lows=low, highs=high, band_lows=least, band_highs=most, level=level)
+    from scipy.special import chdtrc, chdtri, gammaln
+
+    total, moments = sums.moments.total, sums.moments
+    value = float(root_square_error(moments.gap_sums, moments.counts, total))
+    mean, df = sums.null_square(1 / moments.counts)
+    if mean == 0:
+        none = Law(Floor(0.0, 0.0), float(value * total <= sums.null_rounding))
+        return none, none
+    scale = mean / df
+    upper = scale * float(chdtri(df, 1 - level))
+    root = math.sqrt(2 * scale) * math.exp(float(gammaln((df + 1) / 2) - gammaln(df / 2)))
+    tail = float(chdtrc(df, value**2 * total / scale))
+    of_pairs, df = sums.null_square(sums.pair_weights)
+    debiased = of_pairs * (float(chdtri(df, 1 - level)) / df - 1) if of_pairs else 0.0
+    return Law(Floor(root / math.sqrt(total), math.sqrt(upper / total)), tail), Law(Floor(0.0, debiased), tail)
+
+
+def maximum_law(sums: BinSums, level: float) -> Law:
+    """Return the floor of the largest gap of `BinSums.held`, and the p-value of the largest in standard deviations.
+
+    The product over bins as if they were independent bounds the probability from above whatever their dependence
+    (Sidak 1967).
+    """
+    from scipy.special import ndtr
+
+    moments, held = sums.moments, sums.held
+    variances = np.where(sums.varied, sums.null_variances, 0.0)[held]
+    # Where nothing varies although the scores are uncertain, only rounding is left of S.
+    steady = (variances == 0) & (moments.null_variances[held] > 0)
+    gap_sums = np.where(steady, 0.0, moments.gap_sums[held])
+    scales = np.sqrt(variances) / moments.counts[held]
+    if not scales.any():
+        return Law(Floor(0.0, 0.0), float(not gap_sums.any()))
+    grid = np.linspace(0.0, 8 * scales.max(), 4001)
+    chances = np.prod(2 * ndtr(grid[:, None] / np.maximum(scales, 1e-300)) - 1, axis=1)
+    mean = float(np.trapezoid(1 - chances, grid))
+    upper = float(np.interp(level, chances, grid))
+    deviations = np.sqrt(np.maximum(variances, (moments.total / moments.effective_n) ** 2))
+    ratio = deviations / np.sqrt(np.maximum(variances, 1e-300))
+    standard = float(largest_gap(gap_sums, deviations))
+    with np.errstate(divide="ignore"):  # where nothing deviates the product is 0 and p is 1
+        inside = np.log1p(-2 * ndtr(-standard * ratio))
+    return Law(Floor(mean, upper), float(abs(np.expm1(np.sum(inside)))))

@@ -13,12 +13,10 @@ from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.arguments import binned_error
 from calibrant.measures.binned import binned
-from calibrant.measures.binned.binned import LEAST_ROWS, Binning, Closed
+from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS, Binning, Closed
 from calibrant.measures.binned.certified import mce_bound
-from calibrant.measures.binned.clustered import LEAST_CLUSTERS
-from calibrant.measures.binned.intervals import maximum_interval
-from calibrant.measures.binned.null import maximum_law
-from calibrant.measures.binned.parts import uniform_bins, uniform_sums
+from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
+from calibrant.measures.binned.intervals import maximum_interval, maximum_law
 from calibrant.measures.binned.rmsce import RMSCE
 from calibrant.measures.context import Inference, Null
 from calibrant.measures.event import Event, certified
@@ -111,9 +109,10 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 def _interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(MCE), inference.rejects(MCE)
-    if not inference.uniform.held.any():
+    sums = inference.event.of(uniform_sums)
+    if not sums.held.any():
         return Interval(math.nan, math.nan, f"no interval: {_NO_BIN} after pooling scores into cells")
-    ends = maximum_interval(inference.uniform, value, inference.level, rejected=rejected)
+    ends = maximum_interval(sums, value, inference.level, rejected=rejected)
     clusters = "" if inference.event.clusters is None else f" of {LEAST_CLUSTERS} clusters"
     return Interval(*ends, f"over bins with {LEAST_ROWS} rows{clusters}; Clopper-Pearson")
 
@@ -143,9 +142,9 @@ MCE = Measure(
     interval=_interval,
     implied=_implied,
     null=Null(
-        replicate=lambda replicates: replicates.inference.uniform.maximum(replicates.uniform_gaps),
-        statistic=lambda replicates: replicates.inference.uniform.standard_maximum(replicates.uniform_gaps),
-        closed_form=lambda inference: maximum_law(inference.uniform, inference.level),
+        replicate=lambda draws: draws.inference.event.of(uniform_sums).maximum(draws.uniform_gaps),
+        statistic=lambda draws: draws.inference.event.of(uniform_sums).standard_maximum(draws.uniform_gaps),
+        closed_form=lambda inference: maximum_law(inference.event.of(uniform_sums), inference.level),
     ),
     over_classes=OverClasses(norm="max"),
     functions=(maximum_calibration_error,),

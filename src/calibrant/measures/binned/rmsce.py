@@ -1,24 +1,27 @@
-"""The root mean square calibration error (RMSCE), and its square without the bias of noise."""
+"""The root mean square calibration error (RMSCE), its square without the bias of noise, and Murphy's parts over bins.
+
+The reliability of Murphy is the square of the RMSCE; it and the resolution are parts of the Brier score.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import binned_error, bins_with_rows
-from calibrant.measures.binned import binned
+from calibrant.measures.binned import binned, rmsce
 from calibrant.measures.binned.binned import Binning, Closed
-from calibrant.measures.binned.certified import debiased_square_bound, rmsce_bound
-from calibrant.measures.binned.clustered import bins_of
+from calibrant.measures.binned.certified import debiased_square_bound, resolution_bound, rmsce_bound
+from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.binned.intervals import square_interval
-from calibrant.measures.binned.null import square_laws
-from calibrant.measures.binned.parts import uniform_bins
+from calibrant.measures.binned.intervals import square_interval, square_laws
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.differences import pair
-from calibrant.measures.event import Event, certified
+from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.measure import Difference, Measure, OverClasses
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
@@ -87,7 +90,7 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 def _square_ends(inference: Inference) -> tuple[float, float]:
     square, rejected = inference.event.value(DEBIASED_SQUARE), inference.rejects(DEBIASED_SQUARE)
-    return square_interval(inference.uniform, square, inference.level, rejected=rejected)
+    return square_interval(inference.event.of(uniform_sums), square, inference.level, rejected=rejected)
 
 
 def _interval(inference: Inference) -> Interval:
@@ -100,16 +103,18 @@ def _debiased_square(event: Event) -> float:
     """Return the unbiased squared l2 error, by pairs of independent rows."""
     if event.clusters is None:
         return binned.debiased_square_error(event.of(uniform_bins))
-    return bins_of(event.clusters, event.n_bins, "uniform").square
+    return event.of(uniform_sums).square
 
 
 def replicate(replicates: Replicates) -> Float64s:
     """Return the RMSCE of each replicate."""
-    return replicates.inference.uniform.root_square(replicates.uniform_gaps)
+    moments = replicates.inference.event.of(uniform_sums).moments
+    return binned.root_square_error(replicates.uniform_gaps, moments.counts, moments.total)
 
 
 def _debiased_replicate(replicates: Replicates) -> Float64s:
-    return replicates.inference.uniform.debiased_square(replicates.uniform_gaps, replicates.uniform_squares)
+    bins = replicates.inference.event.of(uniform_sums)
+    return bins.debiased_square(replicates.uniform_gaps, replicates.uniform_squares)
 
 
 def _error(event: Event) -> float:
@@ -130,7 +135,10 @@ RMSCE = Measure(
     bound=certified(lambda cells, event: rmsce_bound(cells, event.n_bins, _error(event))),
     interval=_interval,
     implied=lambda inference: inference.interval(ECE).high,  # a root mean square is not below the mean of sizes
-    null=Null(replicate=replicate, closed_form=lambda inference: square_laws(inference.uniform, inference.level)[0]),
+    null=Null(
+        replicate=replicate,
+        closed_form=lambda inference: square_laws(inference.event.of(uniform_sums), inference.level)[0],
+    ),
     over_classes=OverClasses(norm="l2"),
     functions=(root_mean_square_calibration_error,),
 )
@@ -152,11 +160,63 @@ DEBIASED_SQUARE = Measure(
     null=Null(
         replicate=_debiased_replicate,
         statistic=replicate,
-        closed_form=lambda inference: square_laws(inference.uniform, inference.level)[1],
+        closed_form=lambda inference: square_laws(inference.event.of(uniform_sums), inference.level)[1],
     ),
     difference=Difference(
         value=lambda model: model.square,
         estimate=pair.square_difference,
         decides=True,
     ),
+)
+
+_FORECAST: Final = frozenset({"forecast"})
+
+
+def _reliability_bound(event: Event) -> float:
+    """Return the certified error of a square: abs(a^2 - b^2) <= d (2 a + d) for abs(a - b) <= d."""
+    bound = event.bound(RMSCE)
+    return bound * (2 * event.value(RMSCE) + bound)
+
+
+def _resolution(event: Event) -> float:
+    """Return how far the rates of the bins are from the base rate: the sum of o_b (Y_b - base rate)^2."""
+    bins = event.of(uniform_bins)
+    filled = bins.counts > 0
+    rates = bins.positives[filled] / bins.counts[filled]
+    return float(bins.counts[filled] @ (rates - event.outcome_rate) ** 2) / event.table.total
+
+
+MURPHY_RELIABILITY = Measure(
+    name="murphy_reliability",
+    label="Murphy reliability",
+    meaning="Reliability component of the Brier score over bins: the square of the RMSCE. 0 for a calibrated model.",
+    misleads="As for the RMSCE, whose square it is.",
+    computed="The Murphy reliability is the mean squared difference between mean predicted probability and observed "
+    "frequency over {bins}",
+    sources=("Murphy 1973",),
+    value=lambda event: event.value(RMSCE) ** 2,
+    scale="score",
+    binning="uniform",
+    profiles=_FORECAST,
+    bound=_reliability_bound,
+    interval=Unavailable("no interval: it is the square of the RMSCE, which has one"),
+    null=Null(replicate=lambda replicates: np.square(rmsce.replicate(replicates))),
+)
+
+MURPHY_RESOLUTION = Measure(
+    name="murphy_resolution",
+    label="Murphy resolution",
+    meaning="Resolution component of the Brier score: the variance of the observed frequencies of the bins. Higher is "
+    "better.",
+    misleads="It is positive by chance and depends on the bins.",
+    computed="The Murphy resolution is the variance of the observed frequencies of {bins} around the base rate",
+    sources=("Murphy 1973",),
+    value=_resolution,
+    scale="score",
+    better="higher",
+    range=(0.0, 0.25),
+    profiles=_FORECAST,
+    bound=certified(lambda cells, event: resolution_bound(cells, event.n_bins)),
+    interval=Unavailable("no interval: chance variation in the bins biases it upwards"),
+    null=Unavailable("no noise floor: it is not an error"),
 )

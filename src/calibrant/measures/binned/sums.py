@@ -8,31 +8,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.inputs.weights import effective_n, rate_rows
 from calibrant.measures.binned.binned import (
+    LEAST_CLUSTERS,
     LEAST_ROWS,
-    absolute_error,
     debiased_square,
     enough_rows,
     largest_gap,
-    root_square_error,
 )
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, spread_of
-from calibrant.statistics.gamma import GammaMoments, absolute_moments
-from calibrant.statistics.intervals import blend
-from calibrant.statistics.variance import Variance
+from calibrant.statistics.intervals import Variance, blend
+from calibrant.statistics.null import GammaMoments, absolute_moments
 
-_TINY = float(np.finfo(float).tiny)
+_TINY: Final = float(np.finfo(float).tiny)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class BinMoments:
     """Sums over the filled bins, each (M,).
 
@@ -73,49 +72,32 @@ class BinMoments:
     def of(cls, cells: Cells, bins: NDArray[np.intp]) -> BinMoments:
         """Return the moments of the bins; ``bins`` is the bin of each cell, in increasing order."""
         first = np.flatnonzero(np.diff(bins, prepend=-1))
-
-        def cut(values: Float64s) -> Float64s:
-            return np.add.reduceat(values, first)
-
-        counts, squares = cut(cells.counts), cut(cells.square_weights)
-        positives = cells.table.own_weights[1]
+        columns = {
+            "counts": cells.counts,
+            "score_sums": cells.score_sums,
+            "gap_sums": cells.gap_sums,
+            "squared_residuals": cells.squared_residuals,
+            "null_variances": cells.null_variances,
+            "square_weights": cells.square_weights,
+            "squared_gaps": cells.squared_gaps,
+            "squared_positives": cells.table.own_weights[1],
+        }
+        sums = {name: np.add.reduceat(column, first) for name, column in columns.items()}
         return cls(
             index=bins[first],
             first=first,
-            rows=effective_n(counts, squares),
-            counts=counts,
-            score_sums=cut(cells.score_sums),
-            gap_sums=cut(cells.gap_sums),
-            squared_residuals=cut(cells.squared_residuals),
-            null_variances=cut(cells.null_variances),
-            square_weights=squares,
-            squared_gaps=cut(cells.squared_gaps),
-            squared_positives=cut(positives),
+            rows=effective_n(sums["counts"], sums["square_weights"]),
             total=cells.total,
             weight=cells.total,
             effective_n=cells.effective_n,
+            **sums,
         )
-
-    @property
-    def variances(self) -> Float64s:
-        """The blended estimates of the variance of S."""
-        return blend(self.rows, self.squared_residuals, self.null_variances)
 
     @property
     def within(self) -> Float64s:
         """The sum of (r - D)^2 around the gap D of the bin, in units of squared weight."""
         gaps = self.gap_sums / self.counts
         return np.maximum(self.squared_residuals - gaps * (2 * self.squared_gaps - gaps * self.square_weights), 0.0)
-
-    @property
-    def around(self) -> Float64s:
-        """The blended estimates of the variance of S around the gap of the bin."""
-        return blend(self.rows, self.within, self.null_variances)
-
-    @property
-    def noise(self) -> Float64s:
-        """The variance of the gap of each bin."""
-        return self.around / self.counts**2
 
     @property
     def rates(self) -> Float64s:
@@ -142,11 +124,42 @@ class BinMoments:
         return spread_of(slopes, variances, gaps, self.weight, square_total)
 
 
+class Correlations(Protocol):
+    """The correlations C of bins, as quadratic forms."""
+
+    def quadratic(self, x: Float64s) -> float:
+        """Return x' C x."""
+
+    def squares(self, x: Float64s) -> float:
+        """Return sum x_b x_c C_bc^2 over pairs of bins."""
+
+
+@dataclass(frozen=True)
+class Uncorrelated:
+    """The correlations of independent bins.
+
+    Bins of several classes have the same rows: ``dependence`` is then how many times the variance of a sum over bins
+    may exceed the variance for independent bins, ``null_dependence`` the same under calibration.
+    """
+
+    dependence: float = 1.0
+    null_dependence: float = 1.0
+
+    def quadratic(self, x: Float64s) -> float:
+        """Return the sum of squares."""
+        return self.dependence * float(np.sum(x**2))
+
+    def squares(self, x: Float64s) -> float:
+        """Return the sum of squares."""
+        return self.null_dependence * float(np.sum(x**2))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BinSums(ABC):
     """The sums S of the filled bins, (M,), and how they vary: what the binned family asks of a sampling design.
 
-    Correlations are those of the bins' S, or of their S around the gaps of the bins.
+    The variance of S is the one for independent rows, steadied by five units of what calibration implies, times a
+    design effect. A unit is a row, or a cluster.
     """
 
     moments: BinMoments
@@ -157,21 +170,19 @@ class BinSums(ABC):
         """Return the sums over each bin, (..., M), of sums over each cell, (..., K)."""
         return np.add.reduceat(cell_sums, self.moments.first, axis=-1)
 
-    def rates(self, positives: Float64s) -> Float64s:
-        """Return the outcome rate of each bin from its outcomes; those of replicates may be out of range."""
-        return np.clip(positives / self.moments.counts, 0.0, 1.0)
-
-    def absolute(self, gap_sums: Float64s) -> Float64s:
-        """Return the l1 error from S of each bin."""
-        return absolute_error(gap_sums, self.moments.total)
-
-    def root_square(self, gap_sums: Float64s) -> Float64s:
-        """Return the l2 error from S of each bin."""
-        return root_square_error(gap_sums, self.moments.counts, self.moments.total)
-
     @abstractmethod
     def debiased_square(self, gap_sums: Float64s, own_squares: Float64s) -> Float64s:
         """Return the unbiased squared l2 error from S of each bin, and the sum of squares of its independent parts."""
+
+    @property
+    @abstractmethod
+    def own_squares(self) -> Float64s:
+        """The sum of the squares of the independent parts of each S."""
+
+    @property
+    def square(self) -> float:
+        """The unbiased squared l2 error of the data."""
+        return float(self.debiased_square(self.moments.gap_sums, self.own_squares))
 
     def maximum(self, gap_sums: Float64s) -> Float64s:
         """Return the largest gap of the bins with rows enough; NaN without such a bin."""
@@ -188,8 +199,13 @@ class BinSums(ABC):
 
     @property
     @abstractmethod
+    def units(self) -> Float64s:
+        """The effective number of units in each bin: of rows, or of clusters."""
+
+    @cached_property
     def held(self) -> NDArray[np.bool_]:
-        """The bins with rows enough to take part in the maximum."""
+        """The bins with 30 rows and 10 units, which take part in the maximum."""
+        return enough_rows(self.moments.rows, LEAST_ROWS) & enough_rows(self.units, LEAST_CLUSTERS)
 
     # ------------------------------------------------------------ under calibration
 
@@ -227,13 +243,19 @@ class BinSums(ABC):
 
     @property
     @abstractmethod
+    def deff(self) -> Float64s | float:
+        """The design effect of each S."""
+
+    @cached_property
     def variances(self) -> Float64s:
         """v, the variance of each S; above 0."""
+        blended = blend(self.units, self.moments.squared_residuals, self.moments.null_variances)
+        return np.maximum(blended * self.deff, _TINY)
 
     @property
     @abstractmethod
-    def deff(self) -> Float64s | float:
-        """The design effect of each S."""
+    def correlations(self) -> Correlations:
+        """The correlations of the bins' S; `Correlations.squares` takes those under calibration."""
 
     @property
     def common(self) -> Sequence[Float64s]:
@@ -244,20 +266,22 @@ class BinSums(ABC):
     def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
         """Return the variance of sum f S for each f, slopes of the bins, (M,)."""
 
-    @abstractmethod
-    def quadratic(self, x: Float64s) -> float:
-        """Return x' C x, C the correlations."""
-
-    @abstractmethod
-    def squares(self, x: Float64s) -> float:
-        """Return sum x_b x_c C_bc^2 over pairs of bins, C the correlations under calibration."""
-
     # ------------------------------------------------------------ around the gaps of the bins
 
     @property
     @abstractmethod
+    def gap_deff(self) -> Float64s | float:
+        """The design effect of each S around the gap of its bin."""
+
+    @cached_property
     def gap_variances(self) -> Float64s:
         """The variance of each S around the gap of its bin."""
+        return blend(self.units, self.moments.within, self.moments.null_variances) * self.gap_deff
+
+    @property
+    @abstractmethod
+    def gap_correlations(self) -> Correlations:
+        """The correlations of the bins' S around the gaps of the bins."""
 
     @property
     @abstractmethod
@@ -268,13 +292,13 @@ class BinSums(ABC):
     def influence(self, gaps: Float64s) -> Variance:
         """Return the variance of the sum over rows of 2 D r - D^2, D these gaps of the bins and r = p - y."""
 
-    @abstractmethod
     def between(self, squares: Float64s) -> float:
-        """Return the variance of the sum over rows of the squared gap of their bin, from the squared gaps, (M,)."""
+        """Return the variance of the sum over rows of the squared gap of their bin, from the squared gaps D^2, (M,).
 
-    @abstractmethod
-    def gap_quadratic(self, x: Float64s) -> float:
-        """Return x' C x, C the correlations around the gaps of the bins."""
+        Of independent rows it is sum n (D^2 - m)^2, m the mean of D^2.
+        """
+        mean = float(np.sum(self.moments.counts * squares)) / self.moments.total
+        return float(np.sum(self.moments.square_weights * (squares - mean) ** 2))
 
     # ------------------------------------------------------------ rates
 
@@ -293,13 +317,9 @@ class BinSums(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowBins(BinSums):
-    """Bins of independent rows.
+    """Bins of independent rows: the units are rows, and the design effects are 1."""
 
-    With ``dependence`` above 1 they are bins of several classes, whose rows are the same: it is how many times the
-    variance of a sum over bins may exceed the variance for independent bins.
-    """
-
-    dependence: float = 1.0
+    correlations: Uncorrelated = Uncorrelated()
 
     @classmethod
     def of(cls, cells: Cells, bins: NDArray[np.intp]) -> RowBins:
@@ -311,10 +331,15 @@ class RowBins(BinSums):
         bins = self.moments
         return debiased_square(gap_sums, own_squares, bins.counts, bins.rows, bins.total)
 
-    @cached_property
-    def held(self) -> NDArray[np.bool_]:
-        """The bins with 30 rows."""
-        return enough_rows(self.moments.rows, LEAST_ROWS)
+    @property
+    def own_squares(self) -> Float64s:
+        """Q."""
+        return self.moments.squared_residuals
+
+    @property
+    def units(self) -> Float64s:
+        """The rows."""
+        return self.moments.rows
 
     @property
     def null_variances(self) -> Float64s:
@@ -333,52 +358,35 @@ class RowBins(BinSums):
         return 1 / (self.moments.counts * self.moments.total)
 
     @property
-    def variances(self) -> Float64s:
-        """The blended variance of each S."""
-        return np.maximum(self.moments.variances, _TINY)
-
-    @property
     def deff(self) -> float:
         """1: the rows are independent."""
         return 1.0
 
     def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
         """Return the variance of sum f S for each f."""
-        return [Variance(self.moments.spread(f, self.dependence * self.variances) ** 2) for f in slopes]
-
-    def quadratic(self, x: Float64s) -> float:
-        """Return the sum of squares: the bins are independent."""
-        return self.dependence * float(np.sum(x**2))
-
-    def squares(self, x: Float64s) -> float:
-        """Return the sum of squares: the bins are independent."""
-        return self.quadratic(x)
+        return [Variance(self.moments.spread(f, self.correlations.dependence * self.variances) ** 2) for f in slopes]
 
     @property
-    def gap_variances(self) -> Float64s:
-        """The blended variance of each S around the gap of the bin."""
-        return self.moments.around
+    def gap_deff(self) -> float:
+        """1: the rows are independent."""
+        return 1.0
+
+    @property
+    def gap_correlations(self) -> Uncorrelated:
+        """The same correlations."""
+        return self.correlations
 
     @property
     def pair_noise(self) -> float:
         """2 sum o^2 u^2 / (n (n - 1)), o = n / N and u the variance of one residual around its bin's gap."""
         bins = self.moments
         n, several = bins.rows, bins.rows > 1
-        return 2 * float(np.sum((n * bins.around / (bins.counts * bins.total))[several] ** 2 / (n * (n - 1))[several]))
+        of_bins = n * self.gap_variances / (bins.counts * bins.total)
+        return 2 * float(np.sum(of_bins[several] ** 2 / (n * (n - 1))[several]))
 
     def influence(self, gaps: Float64s) -> Variance:
         """Return 4 sum D^2 u + sum n (D^2 - m)^2, m the mean of D^2."""
-        return Variance(4 * float(np.sum(gaps**2 * self.moments.around)) + self.between(gaps**2))
-
-    def between(self, squares: Float64s) -> float:
-        """Return sum n (D^2 - m)^2, m the mean of D^2."""
-        bins = self.moments
-        mean = float(np.sum(bins.counts * squares)) / bins.total
-        return float(np.sum(bins.square_weights * (squares - mean) ** 2))
-
-    def gap_quadratic(self, x: Float64s) -> float:
-        """Return the sum of squares: the bins are independent."""
-        return self.quadratic(x)
+        return Variance(4 * float(np.sum(gaps**2 * self.gap_variances)) + self.between(gaps**2))
 
     def outcomes(self, slopes: Float64s, rate: float) -> Variance:
         """Return sum w^2 f^2 r (1 - r)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from calibrant.measures.arguments import event_table
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import NORMS, Norm
 from calibrant.measures.isotonic.isotonic import isotonic_fit
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 from calibrant.table import ReliabilityTable
 
@@ -102,7 +102,7 @@ def sweep_error(table: ReliabilityTable, norm: Norm) -> float:
 
 def _decreasing(table: ReliabilityTable) -> NDArray[np.intp]:
     """Return the first and the last row of each block of the isotonic fit in which rates decrease, (2, blocks)."""
-    fit = isotonic_fit(table)
+    fit = isotonic_fit(table.counts, table.positives)
     sizes = np.diff(fit.starts, append=len(table))
     differ = table.positives / table.counts < np.repeat(fit.values, sizes) - _tolerance(table)
     several = np.logical_or.reduceat(differ, fit.starts)
@@ -114,7 +114,7 @@ def _tolerance(table: ReliabilityTable) -> float:
     return 0.0 if table.whole else _ROUNDING
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class _Ranks:
     """The middle rank of each row of a table, (K,), below ``end``; ``most`` is the largest number of bins.
 

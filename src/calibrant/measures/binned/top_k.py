@@ -12,10 +12,9 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import Events, class_rows
 from calibrant.inputs.predictions import Predictions
 from calibrant.kernels.blocks import in_order
-from calibrant.measures.arguments import class_predictions
+from calibrant.measures.arguments import class_predictions, event_bins
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
-from calibrant.measures.binned.histograms import event_bins
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 
@@ -168,9 +167,9 @@ def _one_of_them(probs: Float64s, ranks: NDArray[np.intp], r: int) -> tuple[Floa
 
 def _ranks(probs: Float64s, classes: NDArray[np.int64]) -> NDArray[np.intp]:
     """Return how many classes of each row are more probable than the true one; of equal ones, those of lower index."""
-    own = np.take_along_axis(probs, classes[:, None], axis=1)
+    true_probs = np.take_along_axis(probs, classes[:, None], axis=1)
     earlier = np.arange(probs.shape[1]) < classes[:, None]
-    return np.asarray(((probs > own) | ((probs == own) & earlier)).sum(axis=1))
+    return np.asarray(((probs > true_probs) | ((probs == true_probs) & earlier)).sum(axis=1))
 
 
 def _error(

@@ -1,24 +1,195 @@
-"""The Kolmogorov-Smirnov calibration error: the largest cumulative gap."""
+"""The Kolmogorov-Smirnov calibration error: the largest cumulative gap, without bins."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from calibrant.measures.context import Inference, Null, Replicates
-from calibrant.measures.cumulative import cumulative
-from calibrant.measures.cumulative.intervals import cumulative_law, interval
-from calibrant.measures.cumulative.intervals import interval_by_cluster as interval_by_cluster
 from calibrant.measures.event import certified
 from calibrant.measures.gap import largest_gap
+from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.measure import Measure
+from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.cluster_sums import centred, variance_of
 from calibrant.statistics.design import Clustered
+from calibrant.statistics.intervals import PRIOR_ROWS, root
 from calibrant.statistics.null import Interval, Law
+from calibrant.statistics.resampling import Resampling, Stream, in_blocks, normal_quantile, t_quantile
+from calibrant.table import ReliabilityTable
+
+_ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 
 
-def _replicate(replicates: Replicates) -> Float64s:
-    largest = np.abs(np.cumsum(replicates.gap_sums, axis=-1)).max(axis=-1)
-    return np.asarray(largest / replicates.inference.cells.total)
+class CumulativeStatistic(NamedTuple):
+    """A statistic of cumulative residuals, which approach a Brownian motion W on [0, 1] under calibration.
+
+    Attributes
+    ----------
+    of : callable
+        The statistic of cumulative sums, along the last axis.
+    mean : float
+        That of the statistic of W.
+    sf : callable
+        The probability that the statistic of W is above a number.
+    bracket : tuple of float
+        Numbers between which the quantiles of the statistic of W are.
+    """
+
+    of: Callable[[Float64s], Float64s]
+    mean: float
+    sf: Callable[[float], float]
+    bracket: tuple[float, float]
+
+    def quantile(self, p: float) -> float:
+        """Return the x that the statistic of W is at most with probability p."""
+        return root(lambda x: 1 - self.sf(x) - p, *self.bracket, xtol=1e-10)
+
+    def replicate(self, replicates: Replicates) -> Float64s:
+        """Return the error on each replicate, (B,)."""
+        return np.asarray(self.of(np.cumsum(replicates.gap_sums, axis=-1)) / replicates.inference.cells.total)
+
+    def law(self, inference: Inference) -> Law | None:
+        """Return the null distribution without resampling; clusters have none."""
+        if isinstance(inference.design, Clustered):
+            return None
+        cells = inference.cells
+        value = float(self.of(np.cumsum(cells.gap_sums))) / cells.total
+        sd = math.sqrt(float(cells.null_variances.sum())) / cells.total
+        if sd == 0:
+            return Law(Floor(0.0, 0.0), float(value <= 0))
+        return Law(Floor(self.mean * sd, self.quantile(inference.level) * sd), self.sf(value / sd))
+
+
+def ks_error(table: ReliabilityTable) -> float:
+    """Return max |C_k|, C_k the sum of outcome - score up to the k-th distinct score over N (Gupta et al. 2021).
+
+    The order of predictions does not matter, as ties are one row.
+    """
+    return float(largest(np.cumsum(table.residuals) / table.total))
+
+
+def largest(cumulated: Float64s) -> Float64s:
+    """Return the largest absolute value of cumulative sums along the last axis."""
+    return np.asarray(np.abs(cumulated).max(axis=-1))
+
+
+def ks_bound(cells: GridCells) -> float:
+    """Bound the error of max |C|: within a cell C rises by at most n1 - S1 and falls by at most S0."""
+    sums = np.cumsum(cells.table.residuals)
+    before = sums - cells.table.residuals
+    inside = np.maximum(np.abs(before + cells.sums.n1 - cells.sums.s1), np.abs(before - cells.sums.s0))[
+        cells.sums.several
+    ]
+    most = float(inside.max(initial=0.0)) / cells.table.total
+    return max(most - ks_error(cells.table), 0.0) + cells.rounding
+
+
+def brownian_sf(x: float) -> float:
+    """Return P(sup |W| > x) for a Brownian motion W on [0, 1].
+
+    The distribution function is 4 / pi sum_k (-1)^k / (2 k + 1) exp(-(2 k + 1)^2 pi^2 / (8 x^2)); for large x the
+    complement 2 sum_k (-1)^k 2 (1 - Phi((2 k + 1) x)), by reflections, keeps its digits.
+    """
+    from scipy.special import ndtr
+
+    if x < 0.1:  # where the first term is 4 / pi exp(-123)
+        return 1.0
+    if x > 1:
+        odd = 2 * np.arange(20) + 1
+        return float(min(1.0, 4 * np.sum((-1.0) ** np.arange(20) * ndtr(-odd * x))))
+    odd = 2 * np.arange(50) + 1
+    terms = (-1.0) ** np.arange(50) / odd * np.exp(-((odd * math.pi / x) ** 2) / 8)
+    return float(1 - 4 / math.pi * np.sum(terms))
+
+
+LARGEST: Final = CumulativeStatistic(of=largest, mean=math.sqrt(math.pi / 2), sf=brownian_sf, bracket=(1e-2, 12.0))
+
+
+def interval(cells: Cells, value: float, level: float) -> tuple[float, float]:
+    """Return the interval of max |C_k|, C_k the cumulative sums of residuals over N.
+
+    high = max_k (|C_k| + z s_k), s_k^2 = (sum_{<= k} r^2 / N - C_k^2) / N. Where T is within the quantile q of max |W|,
+    W Brownian partial sums with the residuals' variances, low = 0; else low = T - q', q' the quantile of the largest
+    sign(C_k) W_k over the scores at which |C_k| >= T - q: by the reflection principle where all have one sign.
+    """
+    from scipy.special import ndtri
+
+    tail = (1 - level) / 2
+    z = float(ndtri(1 - tail))
+    sums = -np.cumsum(cells.gap_sums) / cells.total
+    squares = np.cumsum(cells.squared_residuals) / cells.total**2
+    around = sums * (2 * np.cumsum(cells.squared_gaps) + sums * cells.square_weights.sum()) / cells.total**2
+    spread = np.sqrt(np.maximum(squares + around, 0.0))
+    high = float(np.max(np.abs(sums) + z * spread))
+    quantile = math.sqrt(squares[-1]) * LARGEST.quantile(1 - tail)
+    if value <= quantile:
+        return 0.0, max(high, value)
+    near = np.flatnonzero(np.abs(sums) >= value - quantile)
+    if len({float(sign) for sign in np.sign(sums[near])}) == 1:
+        quantile = math.sqrt(squares[near[-1]]) * float(ndtri(1 - tail / 2))
+    return max(value - quantile, 0.0), max(high, value)
+
+
+def interval_by_cluster(rows: Clustered, value: float, resampling: Resampling) -> tuple[float, float]:
+    """Return the interval of max |C_k|, C_k the cumulative sums of residuals up to coarse cell k over N.
+
+    u_hk are the cumulative sums of bucket h less N_h C_k. high = max_k (|C_k| + t s_k), s_k the standard deviation of
+    C_k: that of independent rows, blended by clusters, times the root of the design effect that u_hk shows. With T
+    within the quantile q of max |sum_h Z_h u_hk|, Z_h standard normal, low = 0; else low = T - q', q' the quantile of
+    the largest sign(C_k) sum_h Z_h u_hk over the scores at which |C_k| >= T - q. The quantiles are widened by
+    t / z sqrt(H / (H - 1)). Without resampling low is 0.
+    """
+    upto = np.cumsum(rows.gaps, axis=1)
+    sums, around, buckets = upto.sum(axis=0), centred(upto, rows.weights), len(rows.sizes)
+    independent, blended = _row_squares(rows)
+    largest = int(np.argmax(np.abs(sums)))
+    of_largest = variance_of(around[:, largest], float(independent[largest]), rows.sizes)
+    t = t_quantile(resampling.level, of_largest.df)
+    observed = np.sum(around**2, axis=0) * buckets / (buckets - 1)
+    varied = independent > 0
+    variances = np.where(varied, blended * observed / np.where(varied, independent, 1.0), 0.0)
+    high = max(float(np.max(np.abs(sums) + t * np.sqrt(variances))) / rows.total, value)
+    if not resampling.n_resamples:
+        return 0.0, high
+    factor = t / normal_quantile(resampling.level) * math.sqrt(buckets / (buckets - 1)) / rows.total
+    return _low(around * factor, sums / rows.total, value, resampling), high
+
+
+def _row_squares(rows: Clustered) -> tuple[Float64s, Float64s]:
+    """Return the sums over rows up to each coarse cell of (r - C)^2, and the same with blended variances; not negative.
+
+    The first is 0 where only rounding is left.
+    """
+    cells, k, total = rows.cells, rows.units, rows.unit * rows.total
+    mean = np.cumsum(cells.gap_sums) / rows.total
+    squares, null = np.cumsum(cells.squared_residuals), np.cumsum(cells.null_variances)
+    centre = mean * (2 * np.cumsum(cells.squared_gaps) - mean * total)
+    observed = np.where(squares - centre > _ROUNDING * squares, squares - centre, 0.0)
+    return observed, np.maximum((k * squares + PRIOR_ROWS * null) / (k + PRIOR_ROWS) - centre, 0.0)
+
+
+def _low(around: Float64s, sums: Float64s, value: float, resampling: Resampling) -> float:
+    """Return the lower end from the deviations of the buckets, (H, K), and the cumulative sums, (K,)."""
+
+    def quantile(columns: Float64s, *, both: bool) -> float:
+        def block(rng: np.random.Generator, size: int) -> Float64s:
+            drawn = rng.standard_normal((size, len(columns))) @ columns
+            return np.asarray((np.abs(drawn) if both else drawn).max(axis=1))
+
+        largest = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.BOOTSTRAP, block)))
+        return float(np.quantile(largest, 1 - resampling.tail))
+
+    most = quantile(around, both=True)
+    if value <= most:
+        return 0.0
+    near = np.abs(sums) >= min(value - most, float(np.abs(sums).max()))
+    return max(value - max(quantile(around[:, near] * np.sign(sums[near]), both=False), 0.0), 0.0)
 
 
 def _interval(inference: Inference) -> Interval:
@@ -30,15 +201,6 @@ def _interval(inference: Inference) -> Interval:
     return Interval(*ends, "Brownian bounds")
 
 
-def _law(inference: Inference) -> Law | None:
-    """Return the null distribution without resampling; clusters have none."""
-    if isinstance(inference.design, Clustered):
-        return None
-    cells = inference.cells
-    value = float(np.abs(np.cumsum(cells.gap_sums)).max()) / cells.total
-    return cumulative_law(cells, value, inference.level)
-
-
 KS = Measure(
     name="ks",
     label="KS error",
@@ -48,9 +210,9 @@ KS = Measure(
     computed="The KS error is the largest absolute cumulative sum of predicted minus observed along the scores, "
     "divided by the number of rows",
     sources=("Gupta et al. 2021",),
-    value=lambda event: cumulative.ks_error(event.table),
-    bound=certified(lambda cells, _: cumulative.ks_bound(cells)),
+    value=lambda event: ks_error(event.table),
+    bound=certified(lambda cells, _: ks_bound(cells)),
     interval=_interval,
     implied=largest_gap,
-    null=Null(replicate=_replicate, closed_form=_law),
+    null=Null(replicate=LARGEST.replicate, closed_form=LARGEST.law),
 )

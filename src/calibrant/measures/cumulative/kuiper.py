@@ -1,24 +1,23 @@
-"""Kuiper's calibration error: the largest sum of residuals over an interval of scores."""
+"""Kuiper's calibration error: the largest sum of residuals over an interval of scores, without bins."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.context import Inference, Null, Replicates
-from calibrant.measures.cumulative import cumulative
-from calibrant.measures.cumulative.intervals import range_law
+from calibrant.measures.context import Null
+from calibrant.measures.cumulative.ks import CumulativeStatistic
 from calibrant.measures.event import Event, Unavailable, certified
+from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.measure import Measure
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
-from calibrant.statistics.design import Clustered
-from calibrant.statistics.null import Law
+from calibrant.table import ReliabilityTable
 
 
 def kuiper_calibration_error(
@@ -54,7 +53,7 @@ def kuiper_calibration_error(
     arguments = Arguments(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
-    return cumulative.kuiper_error(event_table(arguments, "Kuiper's error"))
+    return kuiper_error(event_table(arguments, "Kuiper's error"))
 
 
 def cutoff_calibration_error(
@@ -89,24 +88,53 @@ def cutoff_calibration_error(
     )
 
 
+def kuiper_error(table: ReliabilityTable) -> float:
+    """Return the range of the cumulative residuals, from 0 at the start (Arrieta-Ibarra et al. 2022, ECCE-R)."""
+    return float(cumulated_range(np.cumsum(table.residuals) / table.total))
+
+
+def cumulated_range(cumulated: Float64s) -> Float64s:
+    """Return the range of cumulative sums along the last axis, from 0 at the start."""
+    return np.asarray(np.maximum(cumulated.max(axis=-1), 0.0) - np.minimum(cumulated.min(axis=-1), 0.0))
+
+
+def kuiper_bound(cells: GridCells) -> float:
+    """Bound by how much the range of C is larger than that of the cells, which it is never below: as `ks_bound`."""
+    sums = np.cumsum(cells.table.residuals)
+    before = sums - cells.table.residuals
+    most = np.where(cells.sums.several, before + cells.sums.n1 - cells.sums.s1, sums)
+    least = np.where(cells.sums.several, before - cells.sums.s0, sums)
+    widest = max(float(sums.max()), float(most.max()), 0.0) - min(float(sums.min()), float(least.min()), 0.0)
+    return max(widest / cells.table.total - kuiper_error(cells.table), 0.0) + cells.rounding
+
+
+def brownian_range_sf(x: float) -> float:
+    """Return P(max W - min W > x) for a Brownian motion W on [0, 1].
+
+    Feller (1951): the density is 8 sum_k (-1)^(k + 1) k^2 phi(k x), so the tail is 8 sum_k (-1)^(k + 1) k Phi(-k x).
+    This keeps its digits for large x. For small x, Poisson's summation gives the distribution function:
+    8 sum_k (1 / x^2 + 1 / a_k^2) exp(-a_k^2 / (2 x^2)) with a_k = (2 k + 1) pi.
+    """
+    from scipy.special import ndtr
+
+    if x < 0.1:  # the distribution function is below 1e-200
+        return 1.0
+    if x > 1.5:
+        k = np.arange(1, 20)
+        return float(8 * np.sum((-1.0) ** (k + 1) * k * ndtr(-k * x)))
+    squares = (math.pi * (2 * np.arange(10) + 1)) ** 2
+    return float(1 - 8 * np.sum((1 / x**2 + 1 / squares) * np.exp(-squares / (2 * x**2))))
+
+
+RANGE: Final = CumulativeStatistic(
+    of=cumulated_range, mean=2 * math.sqrt(2 / math.pi), sf=brownian_range_sf, bracket=(0.1, 16.0)
+)
+
+
 def _details(event: Event) -> Mapping[str, Any]:
     """Return the error in standard deviations of the sum of all residuals under calibration."""
     deviation = math.sqrt(float(event.cells.null_variances.sum())) / event.table.total
     return {"standardised": event.value(KUIPER) / deviation} if deviation > 0 else {}
-
-
-def _replicate(replicates: Replicates) -> Float64s:
-    ranges = cumulative.cumulated_range(np.cumsum(replicates.gap_sums, axis=-1))
-    return ranges / replicates.inference.cells.total
-
-
-def _law(inference: Inference) -> Law | None:
-    """Return the null distribution without resampling; clusters have none."""
-    if isinstance(inference.design, Clustered):
-        return None
-    cells = inference.cells
-    value = float(cumulative.cumulated_range(np.cumsum(cells.gap_sums))) / cells.total
-    return range_law(cells, value, inference.level)
 
 
 KUIPER = Measure(
@@ -118,11 +146,11 @@ KUIPER = Measure(
     computed="The Kuiper error is the range of the cumulative sums of predicted minus observed along the scores, "
     "divided by the number of rows",
     sources=("Arrieta-Ibarra et al. 2022",),
-    value=lambda event: cumulative.kuiper_error(event.table),
+    value=lambda event: kuiper_error(event.table),
     profiles=frozenset({"forecast"}),
     details=_details,
-    bound=certified(lambda cells, _: cumulative.kuiper_bound(cells)),
+    bound=certified(lambda cells, _: kuiper_bound(cells)),
     interval=Unavailable("no interval: none is known for the range; the KS error has one"),
-    null=Null(replicate=_replicate, closed_form=_law),
+    null=Null(replicate=RANGE.replicate, closed_form=RANGE.law),
     functions=(kuiper_calibration_error, cutoff_calibration_error),
 )

@@ -1,30 +1,38 @@
-"""Net benefit and Murphy curve: what acting on the scores at a threshold is worth, and what it costs."""
+"""Net benefit and Murphy curve: what acting on the scores at a threshold is worth, and what it costs.
+
+At a threshold t those whose score reaches t are treated. TP and FP are the treated with outcome 1 and with outcome 0.
+Net benefit counts a score equal to t as treated (p >= t), the elementary score does not (p > t). Both are of one pair
+of prefix sums. Thresholds are rounded to the type of the scores, as edges of bins are.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inputs.arrays import as_array, as_numbers
 from calibrant.inputs.predictions import Notion
+from calibrant.inputs.weights import effective_n
 from calibrant.measures.arguments import event_table
-from calibrant.measures.binned.binned import LEAST_ROWS
-from calibrant.measures.binned.clustered import LEAST_CLUSTERS
-from calibrant.measures.decisions.decisions import Treated
-from calibrant.measures.decisions.intervals import clustered_interval as by_cluster
-from calibrant.measures.decisions.intervals import net_benefit_interval
+from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS, enough_rows
 from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED
 from calibrant.results.values import MurphyCurve, NetBenefit
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
-from calibrant.statistics.design import BY_CLUSTER, Clustered
+from calibrant.statistics.cluster_sums import centred, coarse_places, variance_of
+from calibrant.statistics.design import BY_CLUSTER, Clustered, rare, rarer_of
 from calibrant.statistics.intervals import NORMAL
-from calibrant.statistics.resampling import check_level
-from calibrant.statistics.sample import rare, rarer_of
+from calibrant.statistics.resampling import check_level, normal_quantile
 from calibrant.table import ReliabilityTable
+
+_SINGLE: Final = 2.0**-23  # between neighbouring float32, relative: scores of float32 are counted by rounded edges
+_ROUNDED: Final = 1e-12  # relative, of the mean of equal scores
+
 
 #: .01, .02, ..., .99
 THRESHOLDS: Final = tuple((np.arange(1, 100) / 100).tolist())
@@ -106,7 +114,7 @@ def net_benefit(
     arguments = Arguments(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
-    return _net_benefit(event_table(arguments, "net benefit"), places, level, None)
+    return decision_curve_of(Event(table=event_table(arguments, "net benefit")), level, places)
 
 
 def murphy_curve(
@@ -166,19 +174,162 @@ def murphy_curve(
     arguments = Arguments(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
-    return _murphy_curve(event_table(arguments, "a Murphy curve"), places)
+    return murphy_curve_of(Event(table=event_table(arguments, "a Murphy curve")), places)
 
 
-def murphy_curve_of(event: Event) -> MurphyCurve:
-    """Return the Murphy curve of a judged event at the usual thresholds."""
-    return _murphy_curve(event.table, _thresholds(None))
+@dataclass(frozen=True, eq=False)
+class Treated:
+    """Those treated at each threshold, fields of shape (T,).
+
+    ``positives`` and ``negatives`` are their weight by outcome, ``square_positives`` and ``square_negatives`` the same
+    of squared weights. ``unsure_positives`` and ``unsure_negatives`` are the weight of rows that may belong to either
+    side: those in a cell of a grid that the threshold cuts.
+    """
+
+    table: ReliabilityTable
+    thresholds: Float64s
+    positives: Float64s
+    negatives: Float64s
+    square_positives: Float64s
+    square_negatives: Float64s
+    unsure_positives: Float64s
+    unsure_negatives: Float64s
+
+    @classmethod
+    def of(cls, table: ReliabilityTable, thresholds: Float64s, *, closed: bool) -> Treated:
+        """Return those treated at these thresholds; ``closed`` says whether a score equal to the threshold is.
+
+        On a grid a cell is treated if its mean score is.
+        """
+        scores, cells = table.scores, table.cell_sums
+        places = thresholds.astype(scores.dtype)
+        if cells is not None and closed:
+            places = places * (1 - _ROUNDED)
+        first = np.searchsorted(scores, places, side="left" if closed else "right")
+        masses = np.stack([table.positives, table.counts - table.positives]).astype(np.float64)
+        unsure = np.zeros((2, len(thresholds)))
+        if cells is not None:
+            last = cells.high * (1 + _SINGLE) if closed else cells.high
+            cut = np.searchsorted(last, thresholds, side="left" if closed else "right")
+            for at in (cut, cut + 1):  # two cells may be that close
+                held = np.minimum(at, len(scores) - 1)
+                near = np.abs(scores[held] - thresholds) <= _SINGLE * thresholds
+                doubt = (at < len(scores)) & (cells.low[held] < thresholds) & (cells.several[held] | near)
+                unsure += np.where(doubt, masses[:, held], 0.0)
+        sums = _above(masses, first)
+        squares = sums if table.whole else _above(table.own_weights[::-1], first)
+        return cls(table, thresholds, *sums, *squares, *unsure)
+
+    @property
+    def odds(self) -> Float64s:
+        """The harm of treating an outcome 0 by the benefit of treating an outcome 1, t / (1 - t)."""
+        return self.thresholds / (1 - self.thresholds)
+
+    @property
+    def net_benefit(self) -> Float64s:
+        """(TP - FP t / (1 - t)) / N."""
+        return np.asarray((self.positives - self.negatives * self.odds) / self.table.total)
+
+    @property
+    def net_benefit_bounds(self) -> Float64s:
+        """The certified errors of the net benefit."""
+        return np.maximum(self.unsure_positives, self.unsure_negatives * self.odds) / self.table.total
+
+    @property
+    def treat_all(self) -> Float64s:
+        """The net benefit of treating everyone."""
+        rate = self.table.sums.positives / self.table.total
+        return np.asarray(rate - (1 - rate) * self.odds)
+
+    @property
+    def elementary_scores(self) -> Float64s:
+        """(t FP + (1 - t) FN) / N, FN the outcomes 1 that are not treated."""
+        missed = self.table.sums.positives - self.positives
+        return np.asarray((self.thresholds * self.negatives + (1 - self.thresholds) * missed) / self.table.total)
+
+    @property
+    def elementary_bounds(self) -> Float64s:
+        """The certified errors of the elementary scores."""
+        most = np.maximum(self.thresholds * self.unsure_negatives, (1 - self.thresholds) * self.unsure_positives)
+        return np.asarray(most / self.table.total)
 
 
-def _murphy_curve(table: ReliabilityTable, places: Float64s) -> MurphyCurve:
-    """Return the Murphy curve of a table."""
-    treated = Treated.of(table, places, closed=False)
+def _above(masses: NDArray[Any], first: NDArray[np.intp]) -> Float64s:
+    """Return the sums of (..., K) masses from the first treated cell on, (..., T)."""
+    sums = np.zeros((len(masses), masses.shape[1] + 1))
+    np.cumsum(masses[:, ::-1], axis=1, out=sums[:, 1:])
+    return sums[:, masses.shape[1] - first]
+
+
+def net_benefit_interval(treated: Treated, level: float) -> tuple[Float64s, Float64s]:
+    """Return the ends at each threshold, (T,) each; NaN where fewer than 30 rows are treated.
+
+    The net benefit is the mean over rows of 1 for a treated outcome 1, -t / (1 - t) for a treated outcome 0, and 0 for
+    the rest. Its variance is that of a mean, of sums of squared weights if weights are not integers.
+    """
+    half = normal_quantile(level) * np.sqrt(value_squares(treated)) / treated.table.total
+    half = np.where(enough_rows(treated_rows(treated), LEAST_ROWS), half, np.nan)
+    return treated.net_benefit - half, treated.net_benefit + half
+
+
+def value_squares(treated: Treated) -> Float64s:
+    """Return the sums over rows of w^2 (x - m)^2, (T,): x the value of a row, m the net benefit."""
+    value, odds = treated.net_benefit, treated.odds
+    hits, alarms = treated.square_positives, treated.square_negatives
+    rest = np.maximum(treated.table.own_weights.sum() - hits - alarms, 0.0)
+    return np.asarray(hits * (1 - value) ** 2 + alarms * (odds + value) ** 2 + rest * value**2)
+
+
+def treated_rows(treated: Treated) -> Float64s:
+    """Return the treated rows as equal ones, (T,): their number, with whole weights."""
+    weight, square = treated.positives + treated.negatives, treated.square_positives + treated.square_negatives
+    return effective_n(weight, np.where(square > 0, square, 1.0))
+
+
+def net_benefit_interval_by_cluster(rows: Clustered, treated: Treated, level: float) -> tuple[Float64s, Float64s]:
+    """Return the ends at each threshold, (T,) each.
+
+    They are NaN where fewer than 30 rows are treated, or rows of fewer than 10 clusters (Kish).
+    """
+    positives, negatives = treated_of_buckets(rows, treated)
+    sums = centred(positives - negatives * treated.odds, rows.weights)
+    weights = positives + negatives
+    squares = np.sum(weights**2, axis=0)
+    clusters = weights.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0)
+    held = enough_rows(treated_rows(treated), LEAST_ROWS) & enough_rows(clusters, LEAST_CLUSTERS)
+    half, square = np.full(len(held), np.nan), value_squares(treated)
+    for i in np.flatnonzero(held):
+        half[i] = variance_of(sums[:, i], float(square[i]), rows.sizes).half_width(level) / rows.total
+    return treated.net_benefit - half, treated.net_benefit + half
+
+
+def treated_of_buckets(rows: Clustered, treated: Treated) -> tuple[Float64s, Float64s]:
+    """Return the treated weight of each bucket with outcome 1 and with outcome 0, (H, T) each.
+
+    In the coarse cell that a threshold cuts, or that ends at it, each bucket has the treated share of all rows there.
+    """
+    kinds = rows.fine.table.scores.dtype
+    scores = treated.thresholds.astype(np.float32 if kinds == np.float16 else kinds)
+    places, cells = rows.buckets.cells.of_scores(scores), coarse_places(rows.fine, rows.buckets)[rows.cells.first]
+    first = np.searchsorted(cells, places, side="right")  # of the cells above the threshold
+    cut = np.searchsorted(cells, places, side="left") < first
+    last = np.maximum(first - 1, 0)  # the cell that may be cut
+    sums = []
+    for columns, total in ((rows.y, treated.positives), (rows.n - rows.y, treated.negatives)):
+        full = _above(columns, first)
+        inside = columns[:, last] * cut
+        weight = inside.sum(axis=0)
+        share = np.divide(total - full.sum(axis=0), weight, out=np.zeros(len(weight)), where=weight > 0)
+        sums.append(full + inside * np.clip(share, 0.0, 1.0))
+    return sums[0], sums[1]
+
+
+def murphy_curve_of(event: Event, thresholds: Float64s | None = None) -> MurphyCurve:
+    """Return the Murphy curve of a judged event, by default at the usual thresholds."""
+    table = event.table
+    treated = Treated.of(table, _thresholds(None) if thresholds is None else thresholds, closed=False)
     return MurphyCurve(
-        thresholds=places,
+        thresholds=treated.thresholds,
         scores=treated.elementary_scores,
         area=table.sums.square_residuals / table.total / 2,
         error_bounds=treated.elementary_bounds,
@@ -186,27 +337,21 @@ def _murphy_curve(table: ReliabilityTable, places: Float64s) -> MurphyCurve:
     )
 
 
-def decision_curve_of(event: Event, level: float | None) -> NetBenefit:
-    """Return the decision curve of a judged event at the usual thresholds."""
-    return _net_benefit(event.table, _thresholds(None), level, event.clusters)
-
-
-def _net_benefit(
-    table: ReliabilityTable, thresholds: Float64s, level: float | None, clusters: Clustered | None
-) -> NetBenefit:
-    """Return the net benefit of a table, with intervals if there is a level."""
-    treated = Treated.of(table, thresholds, closed=True)
-    lows = highs = np.full(len(thresholds), np.nan)
+def decision_curve_of(event: Event, level: float | None, thresholds: Float64s | None = None) -> NetBenefit:
+    """Return the net benefit of a judged event, by default at the usual thresholds; with a level, with intervals."""
+    table = event.table
+    treated = Treated.of(table, _thresholds(None) if thresholds is None else thresholds, closed=True)
+    lows = highs = np.full(len(treated.thresholds), np.nan)
     parts = [NOT_ASKED]
-    if level is not None and clusters is not None:
-        lows, highs = by_cluster(clusters, treated, level)
-        parts = [_METHOD_OF_CLUSTERS + BY_CLUSTER, clusters.sample.flag]
+    if level is not None and event.clusters is not None:
+        lows, highs = net_benefit_interval_by_cluster(event.clusters, treated, level)
+        parts = [_METHOD_OF_CLUSTERS + BY_CLUSTER, event.clusters.sample.flag]
     elif level is not None:
         lows, highs = net_benefit_interval(treated, level)
         masses = np.array([table.total - table.sums.positives, table.sums.positives])
         parts = [_METHOD, rare(rarer_of(masses, table.own_weights.sum(axis=1)))]
     return NetBenefit(
-        thresholds=thresholds,
+        thresholds=treated.thresholds,
         net_benefit=treated.net_benefit,
         lows=np.maximum(lows, -treated.odds),
         highs=np.minimum(highs, 1.0),

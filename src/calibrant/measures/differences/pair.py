@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from calibrant.inputs.weights import tidy_weight
+from calibrant.measures.binned.binned import absolute_error
 from calibrant.measures.binned.intervals import SteadyGaps, larger
 from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.event import Computable, Event
@@ -24,10 +25,10 @@ from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Influence
-from calibrant.statistics.intervals import FEWEST, link_slope, thinned, unbiased_end
+from calibrant.statistics.intervals import FEWEST, Variance, link_slope, thinned, unbiased_end
 from calibrant.statistics.null import Interval
-from calibrant.statistics.variance import Variance
 
 #: The means over predictions that are compared, as `PredictionMeans` has them.
 Mean: TypeAlias = Literal["brier", "nll", "accuracy"]
@@ -82,7 +83,7 @@ class OnlyRight(NamedTuple):
 class ModelPair(ABC, Generic[ModelT]):
     """Two models, and how the differences of their measures vary: the design of a pair.
 
-    The designs are `paired.RowPair`, `clustered.ClusterPair` and `unpaired.SummedPair`. ``facts`` belong to the details
+    The designs are `paired.RowPair`, `paired.ClusterPair` and `unpaired.SummedPair`. ``facts`` belong to the details
     of every difference.
     """
 
@@ -183,14 +184,14 @@ class UnitModel(ABC):
     event: Event
 
     @property
-    @abstractmethod
     def square(self) -> float:
         """The unbiased estimate of the squared l2 error."""
+        return self.bins.square
 
     @property
     def absolute(self) -> float:
         """The l1 error."""
-        return float(self.bins.absolute(self.bins.moments.gap_sums))
+        return float(absolute_error(self.bins.moments.gap_sums, self.bins.moments.total))
 
     @cached_property
     def gaps(self) -> Float64s:
@@ -342,16 +343,11 @@ def absolute_difference(pair: ModelPair[ComparedModel], level: float) -> Estimat
     return _estimate(pair.first.absolute - pair.second.absolute, pair.absolute_interval(level))
 
 
-def brier_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
-    """Return the difference of the Brier scores."""
-    return _mean_difference(pair, "brier", level)
-
-
 def loss_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
     """Return the difference of the log losses; infinite, or not a number where both are infinite, with the reason."""
     lost = {model.name: tidy_weight(model.means.infinite) for model in (pair.first, pair.second)}
     if not any(lost.values()):
-        return _mean_difference(pair, "nll", level)
+        return mean_difference(pair, level, mean="nll")
     first, second = lost.values()
     value = math.nan if first and second else math.inf if first else -math.inf
     sentences = [
@@ -373,7 +369,8 @@ def accuracy_difference(pair: ModelPair[ComparedModel], level: float) -> Estimat
     return _estimate(value, pair.accuracy_interval(value, level), details)
 
 
-def _mean_difference(pair: ModelPair[ComparedModel], mean: Mean, level: float) -> Estimate:
+def mean_difference(pair: ModelPair[ComparedModel], level: float, *, mean: Mean) -> Estimate:
+    """Return the difference of a mean over predictions."""
     value = pair.change(mean)
     return _estimate(value, pair.mean_interval(mean, value, level))
 

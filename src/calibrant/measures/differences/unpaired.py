@@ -13,26 +13,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from calibrant.inputs.scores import Score
-from calibrant.measures.binned.clustered import ClusterBins, bins_of, coarse_bins
-from calibrant.measures.binned.intervals import absolute_interval, larger, square_variance
-from calibrant.measures.binned.null import absolute_law
-from calibrant.measures.binned.sums import BinSums
-from calibrant.measures.differences.clustered import Answers, ClusterModel, ClusterPair, paired_rows, variance
+from calibrant.measures.binned.binned import uniform_bin_of
+from calibrant.measures.binned.clustered import ClusterBins, uniform_sums
+from calibrant.measures.binned.intervals import SteadyGaps, absolute_interval, absolute_law, larger
 from calibrant.measures.differences.pair import Mean, ModelPair
+from calibrant.measures.differences.paired import Answers, ClusterModel, ClusterPair, paired_rows, variance
 from calibrant.measures.event import Computable, Event
-from calibrant.measures.means.intervals import accuracy_interval, score_influence
-from calibrant.measures.means.means import PredictionMeans, heavy
-from calibrant.runtime.cached import cached_property
-from calibrant.statistics.design import Clustered, Independent
-from calibrant.statistics.intervals import link_slope
+from calibrant.measures.means.means import PredictionMeans, accuracy_interval, heavy, score_influence
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.design import Clustered, Independent, rare
+from calibrant.statistics.intervals import Variance, link_slope
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import alpha_of
-from calibrant.statistics.sample import rare
-from calibrant.statistics.variance import Variance
 
 _LEAST: Final = 1e-300
 _SQUARES: Final = "independent rows, variances added"
@@ -73,28 +69,28 @@ class Summed:
         """The l1 calibration error."""
         return self.values["ece"]
 
-    @cached_property
-    def uniform(self) -> BinSums:
-        """The equal-width bins."""
-        return bins_of(self.design, self.event.n_bins, "uniform")
-
     def square_variance(self) -> Variance:
-        """Return the variance of the squared l2 error."""
-        return square_variance(self.uniform)
+        """Return the variance of the squared l2 error of independent rows, `larger`."""
+        sums = self.event.of(uniform_sums)
+        moments = sums.moments
+        plain, steady = (
+            Variance(sums.influence(gaps).value / moments.total**2)
+            for gaps in (moments.gap_sums / moments.counts, SteadyGaps.of(sums).values)
+        )
+        return larger(plain, steady, sums.pair_noise)
 
     def absolute_ends(self, level: float) -> tuple[float, float]:
         """Return the interval of the l1 error."""
-        rejected = absolute_law(self.uniform, level).p_value <= alpha_of(level) / 2
-        return absolute_interval(self.uniform, self.absolute, level, rejected=rejected)
+        sums = self.event.of(uniform_sums)
+        rejected = absolute_law(sums, level).p_value <= alpha_of(level) / 2
+        return absolute_interval(sums, self.absolute, level, rejected=rejected)
 
     def half_width(self, score: Score, level: float) -> float:
         """Return half the width of the interval of the mean Brier score or log loss."""
         influence = score_influence(self.design, score, self.means)
-        return self.design.variance(replace(influence, steadied=None)).half_width(level)
-
-    def accuracy_ends(self, level: float) -> tuple[float, float]:
-        """Return Wilson's interval of the accuracy."""
-        return accuracy_interval(self.design, self.means, level)
+        if isinstance(self.design, Independent):
+            influence = replace(influence, steadied=None)
+        return self.design.variance(influence).half_width(level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +135,11 @@ class SummedPair(ModelPair[Summed]):
             variances.append(variance._replace(value=variance.value / slope**2))
         return self._combined(variances)
 
-    def _combined(self, own: Sequence[Variance]) -> Variance:
+    def _combined(self, variances: Sequence[Variance]) -> Variance:
         """Return the errors of both together, of independent rows with the df of Welch and Satterthwaite."""
-        error, df = self._together([each.error for each in own]), min(each.df for each in own)
+        error, df = self._together([each.error for each in variances]), min(each.df for each in variances)
         if self.independent and error > 0:
-            df = error**4 / max(sum(each.error**4 / each.df for each in own), _LEAST)
+            df = error**4 / max(sum(each.error**4 / each.df for each in variances), _LEAST)
         return Variance(error**2, df=df)
 
     def absolute_interval(self, level: float) -> Interval:
@@ -153,7 +149,9 @@ class SummedPair(ModelPair[Summed]):
 
     def accuracy_interval(self, value: float, level: float) -> Interval:
         """Return the interval from the ends of Wilson's intervals of both: their distances together."""
-        (low, high), (least, most) = (model.accuracy_ends(level) for model in (self.first, self.second))
+        (low, high), (least, most) = (
+            accuracy_interval(model.design, model.means, level) for model in (self.first, self.second)
+        )
         if not self.independent:
             return Interval(low - most, high - least, "Wilson of each, ends subtracted, conservative")
         one, other = self.first.means.accuracy, self.second.means.accuracy
@@ -170,7 +168,7 @@ class ClusterSummed(Summed):
 
     def paired(self, rows: Clustered) -> ClusterModel:
         """Return the model with these of its rows in buckets."""
-        bins = ClusterBins.of(rows, coarse_bins(rows, self.event.n_bins))
+        bins = ClusterBins.of(rows, uniform_bin_of(rows.fine.table, self.event.n_bins))
         return ClusterModel(
             name=self.name, rows=rows, bins=bins, means=self.means, event=self.event, answers=self.answers
         )
@@ -184,9 +182,6 @@ class ClusterSummed(Summed):
         model = self.paired(self.design)
         plain, steady = (variance(model.influence(gaps), model.rows.sizes) for gaps in (model.gaps, model.steady))
         return larger(plain, steady, model.bins.pair_noise)
-
-    def half_width(self, score: Score, level: float) -> float:
-        return self.design.variance(score_influence(self.design, score, self.means)).half_width(level)
 
 
 def pair_of(first: ClusterSummed, second: ClusterSummed) -> ClusterPair:

@@ -8,22 +8,18 @@ from typing import Any, Literal
 from calibrant.errors import check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.scores import SCORES, Score
-from calibrant.measures.arguments import event_table
+from calibrant.measures.arguments import event_table, table_bins
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed
-from calibrant.measures.binned.histograms import table_bins
-from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.context import Inference, Null, Replicates, null_of
 from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.gap import largest_gap
-from calibrant.measures.isotonic import intervals as corp
 from calibrant.measures.isotonic import isotonic
-from calibrant.measures.isotonic.intervals import ClusterForecasts
-from calibrant.measures.means.intervals import rate_rows, uncertainty_interval
+from calibrant.measures.means.means import rate_rows, uncertainty_interval
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
-from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import Interval
 
 
@@ -108,15 +104,15 @@ _bound = certified(lambda cells, _: isotonic.recalibrated_bound(cells))
 
 def _refinement(inference: Inference) -> float:
     """Return by how much the miscalibration of replicates is larger on all cells, which the fit follows."""
-    return inference.null.refinement(inference.resampling)
+    return inference.event.of(null_of).refinement(inference.resampling)
 
 
 def _replicate(replicates: Replicates) -> Float64s:
     inference = replicates.inference
-    coarse = corp.miscalibrations(inference.cells, replicates.positives, replicates.fits)
+    coarse = isotonic.miscalibrations(inference.cells, replicates.positives, replicates.fits)
     if replicates is not inference.observed:
         return coarse * inference.of(_refinement)
-    return coarse * inference.null.observed_refinement(inference.event.of(decomposition).miscalibration)
+    return coarse * inference.event.of(null_of).observed_refinement(inference.event.of(decomposition).miscalibration)
 
 
 def _miscalibration_interval(inference: Inference) -> Interval:
@@ -124,23 +120,14 @@ def _miscalibration_interval(inference: Inference) -> Interval:
         return Interval(math.nan, math.nan, "no interval: it needs resampling (n_resamples)")
     value, rejected = inference.event.value(MISCALIBRATION), inference.rejects(MISCALIBRATION)
     null_sd = float(inference.replicates_of(MISCALIBRATION).std())
-    forecasts = _forecasts(inference)
-    ends = corp.miscalibration_interval(forecasts, value, null_sd, inference.level, rejected=rejected)
-    return Interval(*ends, corp.METHOD)
-
-
-def _forecasts(inference: Inference) -> corp.Forecasts:
-    """Return the isotonic fits to the rows, in sample and out of fold."""
-    design = inference.design
-    if isinstance(design, Clustered):
-        return ClusterForecasts(design, inference.resampling)
-    return corp.RowForecasts(design.cells, inference.resampling.seed)
+    ends = isotonic.miscalibration_interval(inference.design, value, null_sd, inference.resampling, rejected=rejected)
+    return Interval(*ends, isotonic.METHOD)
 
 
 def _discrimination_interval(inference: Inference) -> Interval:
     value = inference.event.value(DISCRIMINATION)
-    forecasts = _forecasts(inference)
-    return Interval(*corp.discrimination_interval(forecasts, value, inference.level), corp.METHOD)
+    ends = isotonic.discrimination_interval(inference.design, value, inference.resampling)
+    return Interval(*ends, isotonic.METHOD)
 
 
 def _uncertainty_interval(inference: Inference) -> Interval:

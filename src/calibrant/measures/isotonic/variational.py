@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.isotonic.intervals import out_of_fold
+from calibrant.measures.isotonic.isotonic import out_of_fold
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.resampling import Rng, check_level, normal_quantile, seed_of
@@ -19,7 +19,7 @@ from calibrant.statistics.resampling import Rng, check_level, normal_quantile, s
 _METHOD: Final = "isotonic fits of five folds; normal approximation, variance doubled for the rows that folds share"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class VariationalError:
     """An estimate of the l1 calibration error without bins, with a lower bound.
 
@@ -136,7 +136,7 @@ def variational_calibration_error(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SignedGaps:
     """The mean over rows of sign(g - p) (y - p), g a recalibrated score, and its standard error.
 
@@ -173,7 +173,8 @@ class SignedGaps:
 
 def cross_fitted_gaps(cells: Cells, seed: np.random.SeedSequence) -> SignedGaps:
     """Return the signed gaps by isotonic fits of five folds, each without its own rows."""
-    counts, positives, fits, _ = out_of_fold(cells, seed)
+    forecasts = out_of_fold(cells, seed)
+    counts = forecasts.masses.sum(axis=0)
     alone = counts.sum(axis=1) == counts.sum()  # all rows are in this fold: no others show a direction
-    fits[alone] = np.nan
-    return SignedGaps.of(cells, counts, positives, fits)
+    fits = np.where(alone[:, np.newaxis], np.nan, forecasts.fit)
+    return SignedGaps.of(cells, counts, forecasts.masses[1], fits)

@@ -10,16 +10,17 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.line.intervals import (
+from calibrant.measures.line.line import (
     CERTAIN,
     Line,
     compare_slopes,
+    cox_fit,
+    in_the_large,
     intercept_influence,
+    line_by_cluster,
     log_odds_line,
     slope_influence,
 )
-from calibrant.measures.line.intervals import line_by_cluster as line_by_cluster
-from calibrant.measures.line.line import cox_fit, in_the_large
 from calibrant.measures.measure import Measure
 from calibrant.sketch import Arguments
 from calibrant.statistics.design import Clustered
@@ -109,12 +110,13 @@ def _fitted(event: Event) -> ReliabilityTable:
 
 def _details(event: Event) -> dict[str, Any]:
     """Return how many scores count as 1e-6 or 1 - 1e-6, and the cells of the fit where scores were pooled."""
-    table = event.table
+    table, facts = event.table, {}
     moved = float(table.counts[(table.scores < CERTAIN) | (table.scores > 1 - CERTAIN)].sum())
-    return {
-        **({"moved_from_the_ends": moved} if moved else {}),
-        **({"fitted_cells": len(_fitted(event))} if _fitted(event) is not table else {}),
-    }
+    if moved:
+        facts["moved_from_the_ends"] = moved
+    if _fitted(event) is not table:
+        facts["fitted_cells"] = len(_fitted(event))
+    return facts
 
 
 def _intercept_details(event: Event) -> Mapping[str, Any]:

@@ -13,8 +13,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference, Null, Replicates
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.loess.intervals import absolute_gaps, interval, loess
-from calibrant.measures.loess.loess import MOST_ANCHORS, SPAN, Loess, Quantiles
+from calibrant.measures.loess.loess import MOST_ANCHORS, SPAN, Loess, Quantiles, absolute_gaps, interval
 from calibrant.measures.measure import Measure
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
@@ -78,7 +77,7 @@ def integrated_calibration_index(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
     cells = Cells.from_table(event_table(arguments, "the integrated calibration index"))
-    return _mean(cells, cells.of(loess) if span == SPAN else Loess.of(cells.table, span))
+    return _mean(cells, Loess.of(cells, span))
 
 
 def check_span(span: Any) -> None:
@@ -120,7 +119,7 @@ ICI = Measure(
     "calibration.",
     computed=f"The ICI is the mean absolute difference between the predictions and {_CURVE}",
     sources=_SOURCES,
-    value=lambda event: _mean(event.cells, event.cells.of(loess)),
+    value=lambda event: _mean(event.cells, event.cells.of(Loess.of)),
     profiles=frozenset({"clinical"}),
     details=_details,
     interval=_interval,

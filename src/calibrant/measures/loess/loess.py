@@ -1,16 +1,24 @@
-"""Loess of the outcomes: at each score a line through the nearest rows. And the gaps between it and the scores."""
+"""Loess of the outcomes: at each score a line through the nearest rows.
+
+The gaps between it and the scores, the interval of the integrated calibration index, and the curve with its bands.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.measures.means.means import gap_variance
+from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
-from calibrant.table import ReliabilityTable
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import SamplingDesign
+from calibrant.statistics.intervals import blend, thinned, widest
+from calibrant.statistics.resampling import t_quantile
 
 #: The share of the rows that each line is fitted to.
 SPAN: Final = 0.75
@@ -19,6 +27,7 @@ SPAN: Final = 0.75
 MOST_ANCHORS: Final = 512
 
 _ROUNDING: Final = 1e-12  # relative
+_TINY: Final = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +57,12 @@ class Loess:
     weights: Float64s
 
     @classmethod
-    def of(cls, table: ReliabilityTable, span: float = SPAN) -> Loess:
-        """Return the curve of the rows of a table. Cost: O(512 K) time and memory."""
-        scores, counts = table.scores.astype(np.float64), table.counts.astype(np.float64)
+    def of(cls, cells: Cells, span: float = SPAN) -> Loess:
+        """Return the curve of the rows of cells: ``cells.of(Loess.of)`` computes it once.
+
+        Cost: O(512 K) time and memory.
+        """
+        scores, counts = cells.table.scores.astype(np.float64), cells.counts
         upto = np.cumsum(counts)
         needed = span * float(upto[-1]) * (1 - _ROUNDING)
         anchors = scores
@@ -64,10 +76,6 @@ class Loess:
     def gaps(self, gap_sums: Float64s) -> Float64s:
         """Return score - curve at the anchors, (..., A), from the sums of score - outcome at each score, (..., K)."""
         return np.asarray(gap_sums @ self.weights.T)
-
-    def between(self, values: Float64s, scores: Float64s) -> Float64s:
-        """Return a curve, given at the anchors, at other scores."""
-        return np.interp(scores, self.anchors, values)
 
     def at_scores(self, values: Float64s) -> Float64s:
         """Return curves, given at the anchors, (..., A), at all scores, (..., K)."""
@@ -164,3 +172,71 @@ def _lines(scores: Float64s, counts: Float64s, anchors: Float64s, half_widths: F
     spread = np.sum(rows * moved**2, axis=1, keepdims=True)
     slopes = np.divide(middle, spread, out=np.zeros_like(middle), where=spread > 0)
     return np.asarray(weights * (1 / mass - slopes * moved))
+
+
+def absolute_gaps(cells: Cells, gap_sums: Float64s) -> Quantiles:
+    """Return the absolute gaps between scores and loess curve, (..., K), from the sums of score - outcome."""
+    return Quantiles(cells.of(Loess.of).absolute_gaps(gap_sums), cells.counts, cells.table.whole)
+
+
+def window_rows(cells: Cells) -> float:
+    """Return the effective number of rows behind the curve at an anchor, the median."""
+    return float(np.median(1 / (cells.of(Loess.of).squares @ cells.square_weights)))
+
+
+def design_effects(design: SamplingDesign) -> Float64s:
+    """Return the design effect of the gap at each anchor."""
+    curve = design.cells.of(Loess.of)
+    effects = design.effects(curve.gaps, lambda squares: np.asarray(curve.squares @ squares), design.units)
+    return np.broadcast_to(effects, curve.anchors.shape)
+
+
+def interval(design: SamplingDesign, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
+    """Return the interval of the mean gap between the scores and the curve that the true rates would have.
+
+    low = sum o tau g(G / tau) - t sd[g'(G / tau)] and high = T + t sd[sign G]: G are the gaps at the anchors, o the
+    shares of the rows, tau^2 the variances of G, sd[f] the standard deviation of sum o f G, and g as for binned errors.
+    Variances of cells are blended with what calibration implies as if each had the rows behind an anchor, or the
+    clusters if they are fewer.
+    """
+    cells, curve = design.cells, design.cells.of(Loess.of)
+    near = np.full(len(cells), min(window_rows(cells), design.units))
+    v = blend(near, cells.squared_residuals, cells.null_variances)
+    gaps, deviations = curve.gaps(cells.gap_sums), np.sqrt(curve.squares @ v * design_effects(design)) + _TINY
+    g, slope = thinned(gaps / deviations)
+
+    def half_width(*directions: Float64s) -> float:
+        return widest((design.linear((curve.shares * f) @ curve.weights, v) for f in directions), level)
+
+    low = max(float(curve.shares @ (deviations * g)) - half_width(slope), 0.0) if rejected else 0.0
+    return min(low, value), value + half_width(np.sign(gaps), *design.common(curve.anchors))
+
+
+def loess_curve(design: SamplingDesign, shown: NDArray[np.intp], level: float) -> CalibrationCurve:
+    """Return the loess curve of the fine cells at those shown, with two pointwise bands: around it and the diagonal.
+
+    The variances are those of the fitted rates, and of the scores. The design effects of the bands are those of the
+    curve of the design's cells; Student's quantile has the degrees of freedom of the mean gap. Under calibration the
+    mean of the curve is the diagonal: lines reproduce it. Of other curves the bias is in neither band.
+    """
+    fine = design.fine
+    curve, scores = fine.of(Loess.of), fine.scores[shown]
+    fitted = curve.anchors - curve.gaps(fine.gap_sums)
+    rates = np.clip(np.interp(fine.scores, curve.anchors, fitted), 0.0, 1.0)
+    t = t_quantile(level, gap_variance(design).df)
+    deff = np.interp(curve.anchors, design.cells.of(Loess.of).anchors, design_effects(design))
+    variances = (fine.square_weights * rates * (1 - rates), fine.null_variances)
+    halves = [t * np.sqrt(curve.squares @ v * deff) for v in variances]
+    middle, half, null = (np.interp(scores, curve.anchors, values) for values in (fitted, *halves))
+    ends = (middle - half, middle + half, scores - null, scores + null)
+    low, high, least, most = (np.clip(end, 0.0, 1.0) for end in ends)
+    return CalibrationCurve(
+        kind="loess",
+        scores=scores,
+        rates=np.clip(middle, 0.0, 1.0),
+        confidence_lows=low,
+        confidence_highs=high,
+        consistency_lows=least,
+        consistency_highs=most,
+        level=level,
+    )

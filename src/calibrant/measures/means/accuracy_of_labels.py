@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant.inputs.notions import read
 from calibrant.measures.context import Inference
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Unavailable
-from calibrant.measures.means.intervals import accuracy_influence, accuracy_interval
+from calibrant.measures.means.means import accuracy_influence, accuracy_interval, score_means
 from calibrant.measures.measure import Difference, Measure
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
@@ -29,8 +28,7 @@ def accuracy(
     0.5
     """
     arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
-    totals = arguments.totals()
-    return (read(*arguments.predictions()) if totals is None else totals).means.accuracy
+    return score_means(arguments).accuracy
 
 
 def _interval(inference: Inference) -> Interval:

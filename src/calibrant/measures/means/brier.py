@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from calibrant.inputs.notions import read
 from calibrant.measures.differences import pair
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.corp import decomposition
-from calibrant.measures.means.intervals import event_brier_influence, score_influence, surprises
+from calibrant.measures.means.means import event_brier_influence, score_influence, score_means, surprises
 from calibrant.measures.measure import PROPER_SCORE, Difference, Measure, exact
 from calibrant.sketch import Arguments
 
@@ -41,8 +42,7 @@ def brier_score(
     0.05
     """
     arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
-    totals = arguments.totals()
-    return (read(*arguments.predictions()) if totals is None else totals).means.brier
+    return score_means(arguments).brier
 
 
 def top_label_brier_score(
@@ -84,11 +84,11 @@ BRIER = Measure(
     class_range=(0.0, 2.0),
     bound=exact,
     influence=lambda event: score_influence(event.design, "brier", event.predictions),
-    caution=surprises,
+    caution=lambda event: surprises(event.design.cells),
     null=PROPER_SCORE,
     difference=Difference(
         value=lambda model: model.means.brier,
-        estimate=pair.brier_difference,
+        estimate=partial(pair.mean_difference, mean="brier"),
     ),
     functions=(brier_score, top_label_brier_score),
 )
@@ -106,6 +106,6 @@ EVENT_BRIER = Measure(
     scale="score",
     bound=exact,
     influence=lambda event: event_brier_influence(event.design),
-    caution=surprises,
+    caution=lambda event: surprises(event.design.cells),
     null=PROPER_SCORE,
 )

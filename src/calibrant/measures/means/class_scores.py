@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from calibrant.inputs.notions import mean_of_classes
 from calibrant.inputs.scores import ranked_probability_scores, spherical_scores
@@ -56,7 +52,8 @@ def ranked_probability_score(
     0.73
     """
     arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
-    return _mean(arguments, ranked_probability_scores, "the ranked probability score")
+    predictions = class_predictions(arguments, "the ranked probability score")
+    return mean_of_classes(predictions, ranked_probability_scores)
 
 
 def spherical_score(
@@ -99,12 +96,5 @@ def spherical_score(
     0.769579
     """
     arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
-    return _mean(arguments, spherical_scores, "the spherical score")
-
-
-def _mean(
-    arguments: Arguments,
-    score: Callable[[NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]],
-    measure: str,
-) -> float:
-    return mean_of_classes(class_predictions(arguments, measure), score)
+    predictions = class_predictions(arguments, "the spherical score")
+    return mean_of_classes(predictions, spherical_scores)

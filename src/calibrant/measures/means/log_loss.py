@@ -13,7 +13,7 @@ from calibrant.inputs.notions import read
 from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Event
-from calibrant.measures.means.intervals import score_influence, surprises
+from calibrant.measures.means.means import score_influence, surprises
 from calibrant.measures.measure import PROPER_SCORE, Difference, Measure
 from calibrant.sketch import Arguments
 
@@ -85,7 +85,7 @@ NLL = Measure(
     details=_details,
     bound=lambda event: event.predictions.nll_bound,
     influence=lambda event: score_influence(event.design, "log", event.predictions),
-    caution=surprises,
+    caution=lambda event: surprises(event.design.cells),
     null=PROPER_SCORE,
     difference=Difference(
         value=lambda model: model.means.nll,

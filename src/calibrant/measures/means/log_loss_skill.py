@@ -14,8 +14,7 @@ from calibrant.measures.arguments import event_table
 from calibrant.measures.event import Event, Unavailable, certified
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic.isotonic import base_score, table_score
-from calibrant.measures.means.intervals import surprises
-from calibrant.measures.means.means import log_loss_of_cells
+from calibrant.measures.means.means import log_loss_of_cells, surprises
 from calibrant.measures.measure import Measure
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
@@ -115,7 +114,7 @@ LOG_LOSS_SKILL = Measure(
     better="higher",
     profiles=frozenset(),
     details=_details,
-    caution=surprises,
+    caution=lambda event: surprises(event.design.cells),
     bound=certified(_bound),
     influence=_influence,
     null=Unavailable("no noise floor: it is not an error"),

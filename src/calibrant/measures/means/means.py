@@ -1,31 +1,155 @@
-"""Intervals of means over predictions: by the central limit theorem, Wilson's for a share."""
+"""Means over whole predictions and over rows: the values, how they vary, and their intervals.
+
+The values are the accuracy and proper scores, of the predictions and of always predicting the base rates. Intervals are
+by the central limit theorem, Wilson's for a share.
+
+All rows of one kind get the same Brier score u from the base rates: the kinds are the classes, or each label with each
+of its outcomes. With B the mean Brier score b of the predictions and U that of the base rates, the skill is 1 - B / U.
+U is least at the base rates, so that their own error plays no part to first order, and the skill varies as a ratio of
+two means over the same rows: var = var(b - (B / U) u) / (U^2 n).
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inputs.notions import ScoreMeans
-from calibrant.inputs.predictions import Layout
-from calibrant.inputs.scores import mean_score, mean_square
-from calibrant.inputs.weights import share_rows
+from calibrant.inputs.notions import ScoreMeans, read, scores_of_rows
+from calibrant.inputs.predictions import Layout, Notion, Predictions
+from calibrant.inputs.scores import Score, mean_score, mean_square
+from calibrant.inputs.weights import integer_weights, share_rows
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic import isotonic
-from calibrant.measures.means.base_rates import BaseRates
-from calibrant.sketch import CalibrationSketch
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import Late
+from calibrant.runtime.dataclass import dataclass
+from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.cluster_sums import around_mean
+from calibrant.statistics.design import MINORITY, Clustered, Influence, SamplingDesign
+from calibrant.statistics.intervals import Variance, blend, clopper_pearson
+from calibrant.statistics.resampling import alpha_of, normal_quantile
 from calibrant.table import ReliabilityTable
 
 DECIDING: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
 #: Why right answers alone have no skill.
 ONLY_RIGHT: Final = "the {} contains which predictions are correct, not how often each class occurs"
 
+_READ_AGAIN: Final = 2**26  # scores that are read once more, for how Brier scores differ between classes
+_CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares that is smaller has lost half its digits
+_ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BaseRates:
+    """The base rates of the outcomes, and the Brier score of always predicting them.
+
+    Attributes
+    ----------
+    masses, squares : (K,) float64
+        The weight and the squared weight of the rows of each kind; with whole weights they are the same.
+    losses : (K,) float64
+        u, the Brier score that the base rates get in a row of each kind.
+    brier : Late or None
+        The sum of squared weight times b over the rows of each kind, (K,); None if it is not known.
+    buckets : (B, K) float64 or None
+        The weight of each kind in each bucket of clusters; None if it is not known, and without clusters.
+    places : (H,) int or None
+        The bucket of these for each bucket of the judged event, which may be finer.
+    """
+
+    masses: Float64s
+    squares: Float64s
+    losses: Float64s
+    brier: Late[Float64s] | None = None
+    buckets: Float64s | None = None
+    places: NDArray[np.intp] | None = None
+
+    @classmethod
+    def of_classes(
+        cls, masses: Float64s, squares: Float64s, brier: Late[Float64s] | None = None, *, single: bool = False
+    ) -> BaseRates:
+        """Return the base rates of exclusive classes; ``single`` says that two of them are one event's outcomes."""
+        rates = masses / masses.sum()
+        losses = 1 - 2 * rates + float(np.sum(rates**2))
+        return cls(masses=masses, squares=squares, losses=losses / 2 if single else losses, brier=brier)
+
+    @classmethod
+    def of_tables(cls, tables: Sequence[ReliabilityTable]) -> BaseRates:
+        """Return the base rates of events that are judged together: one, or the labels of multilabel predictions."""
+        each = [table for table in tables if len(table)]
+        parts = []
+        for table in each:
+            masses = np.array([(table.counts - table.positives).sum(), table.positives.sum()], dtype=np.float64)
+            parts.append(cls.of_classes(masses, table.own_weights.sum(axis=1), single=True))
+
+        def brier() -> Float64s:
+            scores = [table.scores.astype(np.float64) for table in each]
+            sums = [
+                (table.own_weights * np.stack([p**2, (1 - p) ** 2])).sum(axis=1)
+                for table, p in zip(each, scores, strict=True)
+            ]
+            return np.concatenate(sums)
+
+        masses, squares, losses = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("masses", "squares", "losses")
+        )
+        return cls(masses=masses, squares=squares, losses=losses, brier=Late(brier))
+
+    @classmethod
+    def of_predictions(cls, predictions: Predictions, notion: Notion, tables: Sequence[ReliabilityTable]) -> BaseRates:
+        """Return the base rates of predictions: from the tables of the event or of each label, else from the rows."""
+        single = predictions.layout == "binary"
+        if predictions.layout == "multilabel" or (single and notion == "positive"):
+            return cls.of_tables(tables)
+        judged, weights = predictions.judged, predictions.weights
+        kinds = predictions.targets[judged]
+        weights = None if weights is None else weights[judged]
+        n_kinds = 2 if single else predictions.n_classes
+        squares = weights if weights is None or integer_weights(weights) else weights**2
+
+        def by_kind(values: Float64s | None) -> Float64s:
+            return np.bincount(kinds, values, n_kinds).astype(np.float64, copy=False)
+
+        def brier() -> Float64s:
+            scores = scores_of_rows(predictions)[0]
+            return by_kind(scores if squares is None else squares * scores)
+
+        few = predictions.n * predictions.rows.width <= _READ_AGAIN
+        masses = by_kind(weights)
+        return cls.of_classes(
+            masses, masses if squares is weights else by_kind(squares), Late(brier) if few else None, single=single
+        )
+
+    @property
+    def score(self) -> float:
+        """U, the mean Brier score of the base rates: 0 if all outcomes are equal."""
+        return float(self.masses @ self.losses) / float(self.masses.sum())
+
+    @property
+    def own_variance(self) -> float:
+        """The variance of u over rows."""
+        return float(self.squares @ (self.losses - self.score) ** 2) / float(self.squares.sum())
+
+    def variance(self, ratio: float, mean: float, variance: float) -> float:
+        """Return the variance of b - ratio u over rows, from the mean and the variance of b.
+
+        Where b is not known by kind, it is the largest that any covariance allows (Cauchy and Schwarz).
+        """
+        of_rates = self.own_variance
+        if self.brier is None:
+            return (math.sqrt(variance) + abs(ratio) * math.sqrt(of_rates)) ** 2
+        around = self.losses - self.score
+        shared = float((self.brier.value - mean * self.squares) @ around) / float(self.squares.sum())
+        return max(variance - 2 * ratio * shared + ratio**2 * of_rates, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class PredictionMeans:
     """Means over whole predictions, not over a judged event: accuracy, Brier score, log loss and their spread.
 
@@ -149,6 +273,12 @@ class PredictionMeans:
         )
 
 
+def score_means(arguments: Arguments) -> ScoreMeans:
+    """Return the mean scores of whole predictions, or those that a sketch keeps."""
+    totals = arguments.totals()
+    return (read(*arguments.predictions()) if totals is None else totals).means
+
+
 def _rates_of_sketch(sketch: CalibrationSketch) -> tuple[BaseRates | None, str]:
     """Return the base rates, or why the sketch does not have them."""
     if sketch.layout == "binary":
@@ -232,3 +362,184 @@ def log_loss_of_cells(cells: GridCells) -> tuple[float, float]:
     if math.isinf(least):
         return math.inf, 0.0
     return least / cells.table.total, max(most - least, 0.0) / cells.table.total
+
+
+# ------------------------------------------------------------ the mean gap, the mean score
+
+
+def gap_influence(design: SamplingDesign) -> Influence:
+    """Return the influence on the mean gap, score - outcome, its square blended with what calibration implies.
+
+    The blend is (K Q + 5 V0) / (K + 5), K the effective number of rows, or of clusters.
+    """
+    cells, fine, total = design.cells, design.fine, design.cells.total
+    observed = cells.squared_residuals
+    steadied = blend(np.full(len(cells), design.units), observed, cells.null_variances)
+    mean, squared_gaps = float(cells.gap_sums.sum()) / total, float(cells.squared_gaps.sum())
+    centre = mean * (2 * squared_gaps - mean * float(cells.square_weights.sum()))
+    square, blended = (max(float(squares.sum()) - centre, 0.0) / total**2 for squares in (observed, steadied))
+    return Influence(
+        square=square,
+        by_bucket=lambda clusters: clusters.gaps.sum(axis=1) / total,
+        n=cells.effective_n,
+        steadied=blended,
+        rounding=_ROUNDING * float(observed.sum()) / total**2,
+        cells=fine,
+        values=np.stack([fine.scores, fine.scores - 1]) / total,
+    )
+
+
+def gap_variance(design: SamplingDesign) -> Variance:
+    """Return the variance of the mean gap."""
+    return design.variance(gap_influence(design))
+
+
+def mean_score_influence(cells: Cells, value: float) -> Influence:
+    """Return the influence on the mean score of these cells, whose value is given."""
+    total = cells.total
+    square = float(np.sum(cells.square_weights * (cells.scores - value) ** 2)) / total**2
+    return Influence(
+        square=square,
+        by_bucket=lambda clusters: (clusters.gaps + clusters.y).sum(axis=1) / total,
+        n=cells.effective_n,
+        rounding=_ROUNDING / cells.effective_n,
+        cells=cells,
+        values=np.stack([cells.scores, cells.scores]) / total,
+    )
+
+
+# ------------------------------------------------------------ proper scores
+
+
+def _rows(design: SamplingDesign, means: PredictionMeans) -> float:
+    """Return the effective number of rows of means; in clusters each label of multilabel predictions is one."""
+    return design.effective_n if isinstance(design, Clustered) else means.effective_n
+
+
+def score_influence(
+    design: SamplingDesign,
+    score: Score,
+    means: PredictionMeans,
+    by_bucket: Callable[[Clustered], Float64s] | None = None,
+) -> Influence:
+    """Return the influence on the mean Brier score or log loss; the buckets of clusters must be scored.
+
+    Where the scores are those of the judged event, the variance is blended with what calibration implies, as for the
+    mean gap: an outcome that scores call nearly certain may not have failed yet. ``by_bucket`` are other sums of the
+    buckets.
+    """
+    cells, n, name = design.fine, _rows(design, means), "brier" if score == "brier" else "nll"
+    mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
+    steadied = None
+    if means.event:
+        expected, square = _implied(cells.scores, score)
+        squares = cells.square_weights
+        by_scores = float(np.sum(squares * (square - mean * (2 * expected - mean)))) / float(squares.sum())
+        if min(variance, by_scores) < _CANCELS * mean**2:
+            of_cells, by_scores = _around(cells, score, mean)
+            variance = of_cells if cells.table.grid is None else max(variance, of_cells)
+        steadied = float(blend(np.array([n]), np.array([variance]), np.array([by_scores]))[0]) / n
+    return Influence(
+        square=variance / n,
+        by_bucket=by_bucket or (lambda clusters: clusters.scalar(name) / clusters.total),
+        n=n,
+        steadied=steadied,
+        rounding=_ROUNDING * (mean**2 + variance) / n,
+    )
+
+
+def event_brier_influence(design: SamplingDesign) -> Influence:
+    """Return the influence on the judged event's own mean Brier score.
+
+    The sum of (p - y)^2 over a bucket is that of p (1 - p) less the exact one of (p - y) (1 - 2 p); p (1 - p) is
+    linear in each coarse cell, around the cell's mean score.
+    """
+
+    def by_bucket(rows: Clustered) -> Float64s:
+        c = rows.cells.scores
+        sums = rows.n @ (c * (1 - c)) + (rows.gaps + rows.y - rows.n * c) @ (1 - 2 * c) - rows.scalar("tilt")
+        return np.asarray(sums / rows.total)
+
+    cells = design.fine
+    influence = score_influence(design, "brier", PredictionMeans.of_event(cells.table, right=False), by_bucket)
+    values = np.stack([cells.scores**2, (1 - cells.scores) ** 2]) / cells.total
+    return replace(influence, cells=cells, values=values)
+
+
+def _implied(scores: Float64s, score: Score) -> tuple[Float64s, Float64s]:
+    """Return the mean and the mean square of a prediction's Brier score or log loss if its score is right."""
+    p, q = scores, 1 - scores
+    if score == "brier":
+        return p * q, p * q**4 + q * p**4
+    hit, miss = np.log(np.where(p > 0, p, 1.0)), np.log(np.where(q > 0, q, 1.0))
+    return -p * hit - q * miss, p * hit**2 + q * miss**2
+
+
+def _around(cells: Cells, score: Score, mean: float) -> tuple[float, float]:
+    """Return the variance of a prediction's finite score around the mean, as seen and as calibration implies.
+
+    They are sums of squares: where scores hardly vary, differences of mean squares are rounding alone.
+    """
+    p, q = cells.scores, 1 - cells.scores
+    if score == "brier":
+        missed, hit = p**2, q**2
+    else:
+        missed, hit = -np.log(np.where(q > 0, q, 1.0)), -np.log(np.where(p > 0, p, 1.0))
+    squares, (missed, hit) = cells.table.own_weights, ((missed - mean) ** 2, (hit - mean) ** 2)
+    observed = float(squares[0] @ missed + squares[1] @ hit)
+    implied_sum = float(cells.square_weights @ (q * missed + p * hit))
+    return observed / float(squares.sum()), implied_sum / float(squares.sum())
+
+
+def surprises(cells: Cells) -> dict[str, str]:
+    """Return a warning where too few outcomes are expected that scores call unlikely; a detail, or nothing."""
+    likely = float(np.sum(cells.rows * np.minimum(cells.scores, 1 - cells.scores)))
+    if likely >= MINORITY:
+        return {}
+    many = f"{likely:.2g} outcome{'s' * (likely != 1)} that the scores call unlikely"
+    return {"flag": f"{many} expected: fewer than {MINORITY}, the interval may be too short"}
+
+
+# ------------------------------------------------------------ shares
+
+
+def accuracy_influence(design: SamplingDesign, means: PredictionMeans) -> Influence:
+    """Return the influence on the accuracy; the buckets of clusters must be scored."""
+    share, n = means.accuracy, _rows(design, means)
+    square = share * (1 - share) * means.effective_n / means.accuracy_rows / n
+    return Influence(
+        square=square,
+        by_bucket=lambda clusters: clusters.scalar("right") / clusters.total,
+        n=n,
+        rounding=_ROUNDING * (share**2 / n + square),
+    )
+
+
+def accuracy_interval(design: SamplingDesign, means: PredictionMeans, level: float) -> tuple[float, float]:
+    """Return Wilson's interval of the accuracy."""
+    variance = design.variance(accuracy_influence(design, means))
+    n = design.trials(means.accuracy_rows, variance, level, varied=0 < means.accuracy < 1)
+    return wilson_interval(means.accuracy, n, normal_quantile(level))
+
+
+def rate_rows(design: SamplingDesign, level: float) -> float:
+    """Return in how many independent rows the base rate would be as uncertain."""
+    cells = design.fine
+    rate, squares = float(cells.positives.sum()) / cells.total, cells.table.own_weights.sum(axis=1)
+    square = around_mean(float(squares[1]), rate, float(squares[1]), float(squares.sum()))
+    influence = Influence(square=square, by_bucket=lambda clusters: clusters.y.sum(axis=1), n=cells.effective_n)
+    n, variance = float(share_rows(rate, cells.total, squares)), design.variance(influence)
+    return design.trials(n, variance, level, varied=0 < rate < 1)
+
+
+def rate_interval(rate: float, rows: float, level: float) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval of a base rate that was seen in so many independent rows."""
+    ends: tuple[Float64s, Float64s] = clopper_pearson(rate * rows, rows, alpha_of(level) / 2)
+    return float(ends[0]), float(ends[1])
+
+
+def uncertainty_interval(rate: float, rows: float, level: float) -> tuple[float, float]:
+    """Return the range of r (1 - r) over the base rates r in `rate_interval`."""
+    low, high = rate_interval(rate, rows, level)
+    most = 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
+    return min(low * (1 - low), high * (1 - high)), most

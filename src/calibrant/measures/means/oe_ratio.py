@@ -18,10 +18,9 @@ from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Influence
-from calibrant.statistics.heterogeneity import Deviations
+from calibrant.statistics.design import MINORITY, Clustered, Influence
+from calibrant.statistics.groups import Deviations
 from calibrant.statistics.null import Interval, Law
-from calibrant.statistics.sample import MINORITY
 from calibrant.table import ReliabilityTable
 
 _NOTHING_EXPECTED: Final = "no event is expected, because every score is 0"

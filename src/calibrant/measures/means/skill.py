@@ -13,17 +13,14 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.means.base_rates import BaseRates
-from calibrant.measures.means.intervals import surprises
-from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.means.means import BaseRates, PredictionMeans, surprises
 from calibrant.measures.measure import Measure, exact
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cluster_sums import centred, variance_of
 from calibrant.statistics.design import Clustered, unbiased
-from calibrant.statistics.intervals import NORMAL
+from calibrant.statistics.intervals import NORMAL, Variance
 from calibrant.statistics.null import Interval
-from calibrant.statistics.variance import Variance
 from calibrant.table import ReliabilityTable
 
 _REMEDY: Final = "pass the predictions, or make the sketch with classwise=True"
@@ -65,27 +62,22 @@ def brier_skill_score(
         means = PredictionMeans.of_sketch(sketch)
         if means.base_rates is None:
             raise InputError("probs", "a sketch with the frequency of each class", means.no_base_rates, _REMEDY)
-        brier, rates = means.brier, means.base_rates
-    else:
-        predictions, notion = arguments.predictions()
-        reading = read(predictions, notion)
-        tables = [ReliabilityTable.pool(reading.events)] if notion == "positive" else []
-        brier, rates = reading.means.brier, BaseRates.of_predictions(predictions, notion, tables)
+        return _skill(means.brier, means.base_rates)
+    predictions, notion = arguments.predictions()
+    reading = read(predictions, notion)
+    tables = [ReliabilityTable.pool(reading.events)] if notion == "positive" else []
+    return _skill(reading.means.brier, BaseRates.of_predictions(predictions, notion, tables))
+
+
+def _skill(brier: float, rates: BaseRates) -> float:
+    """Return 1 - B / U; NaN if all outcomes are equal."""
     return 1 - brier / rates.score if rates.score > 0 else math.nan
 
 
 def _value(event: Event) -> float:
-    r"""Return 1 - B / U, or NaN with a reason in `_details`.
-
-    B is the mean Brier score, and U that of always predicting the base rates: :math:`\bar y (1 - \bar y)` for one
-    event, :math:`\sum_k \bar y_k (1 - \bar y_k)` for classes, the mean over labels for multilabel predictions. It is at
-    most 1, 0 for the base rates themselves, and below 0 for what is worse. Source: Brier (1950), Monthly Weather
-    Review 78; called the index of prediction accuracy by Kattan and Gerds (2018), doi 10.1186/s41512-018-0029-2.
-    """
+    """Return the skill, or NaN with a reason in `_details`. U is the mean over labels for multilabel predictions."""
     means = event.predictions
-    if means.base_rates is None or means.base_rates.score == 0:
-        return math.nan
-    return 1 - means.brier / means.base_rates.score
+    return math.nan if means.base_rates is None else _skill(means.brier, means.base_rates)
 
 
 def _details(event: Event) -> Mapping[str, Any]:
@@ -114,8 +106,8 @@ def _interval(inference: Inference) -> Interval:
     else:
         method, variance = NORMAL, _variance_by_cluster(design, means, rates, rates.buckets, rates.places)
     half = variance.half_width(inference.level)
-    value = 1 - means.brier / rates.score
-    return Interval(value - half, value + half, method)
+    skill = _skill(means.brier, rates)
+    return Interval(skill - half, skill + half, method)
 
 
 def _square(means: PredictionMeans, rates: BaseRates) -> float:
@@ -135,8 +127,8 @@ def _variance_by_cluster(
 
     The error of the base rates adds what it does for independent rows, with the design effect of u.
     """
-    ratio, own_places = means.brier / rates.score, places[rows.held]
-    pooled = [np.bincount(own_places, x, len(buckets)) for x in (rows.scalar("brier"), rows.weights)]
+    ratio, held_places = means.brier / rates.score, places[rows.held]
+    pooled = [np.bincount(held_places, x, len(buckets)) for x in (rows.scalar("brier"), rows.weights)]
     brier, weights = (x.astype(np.float64, copy=False) for x in pooled)
     losses, filled = buckets @ rates.losses, weights > 0
 
@@ -168,7 +160,7 @@ BRIER_SKILL = Measure(
     details=_details,
     bound=exact,
     interval=_interval,
-    caution=surprises,
+    caution=lambda event: surprises(event.design.cells),
     null=Unavailable("no noise floor: it is not an error"),
     functions=(brier_skill_score,),
 )

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from calibrant.measures.smooth import cosines
+from calibrant.measures.smooth.smooth import fast_length, series_at_middles, spectrum_of
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
-from calibrant.statistics.intervals import FEWEST, blend, thinned, unbiased_end
-from calibrant.statistics.roots import root
-from calibrant.statistics.variance import Variance, widest
+from calibrant.statistics.intervals import FEWEST, Variance, blend, root, thinned, unbiased_end, widest
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -49,7 +47,6 @@ _NOTHING = 1e-9  # of the largest deviation: where less is smoothed to, only rou
 _NODES: Final = 1024  # steps of the mesh of design effects
 _NARROWEST: Final = 8 / _NODES  # the smallest bandwidth that this mesh shows
 _TINY: Final = float(np.finfo(float).tiny)
-_TIE = 1e-9  # relative: replicates that equal the data but for rounding count as at least as large
 
 
 @lru_cache(16)
@@ -88,7 +85,7 @@ class Mesh:
     def fine_enough(cls, cells: Cells, bandwidth: float, steps: float = _STEPS_PER_SD) -> Mesh:
         """Return a mesh for bandwidths from this one upwards."""
         wanted = max(steps / max(bandwidth, 1e-12), _LEAST_MESH)
-        return cls(cells, min(cosines.fast_length(wanted), _MOST_MESH))
+        return cls(cells, min(fast_length(wanted), _MOST_MESH))
 
     @property
     def nodes(self) -> Float64s:
@@ -126,7 +123,7 @@ class Mesh:
         terms = self._terms(bandwidth)
         if self._direct:
             return _product(masses, _node_waves(self.size)[:terms].T)
-        return cosines.spectrum_of(masses, terms)
+        return spectrum_of(masses, terms)
 
     def _damped(self, spectrum: Float64s, bandwidth: float) -> Float64s:
         kept = min(spectrum.shape[-1], self._terms(bandwidth))
@@ -137,7 +134,7 @@ class Mesh:
         damped = self._damped(spectrum, bandwidth)
         if self._direct:
             return _product(_doubled(damped), _node_waves(self.size)[: damped.shape[-1]])
-        return cosines.series_at_middles(damped, self.size)
+        return series_at_middles(damped, self.size)
 
     def _at_cells(self, spectrum: Float64s, bandwidth: float) -> Float64s:
         """Return the density at the cells."""
@@ -220,12 +217,9 @@ class DesignEffects:
     def of(cls, design: SamplingDesign, bandwidth: float) -> DesignEffects:
         """Return the design effects at a bandwidth."""
         s, mesh = max(bandwidth, _NARROWEST), Mesh(design.cells, _NODES)
-
-        def smoothed(sums: Float64s) -> Float64s:
-            return mesh.smoothed(sums, s)
-
+        smoothed, variance = partial(mesh.smoothed, bandwidth=s), partial(mesh.variance, bandwidth=s)
         clusters = design.units_near(smoothed)
-        return cls(design.effects(smoothed, lambda squares: mesh.variance(squares, s), clusters), clusters)
+        return cls(design.effects(smoothed, variance, clusters), clusters)
 
     def at(self, scores: Float64s) -> tuple[Float64s | float, Float64s | float]:
         """Return both at these scores."""
@@ -262,8 +256,8 @@ def _ends(design: SamplingDesign, effects: DesignEffects, s: float, level: float
     g, slope = thinned(density / deviation)
 
     def variance(direction: Float64s) -> Variance:
-        found = design.linear(mesh.convolved_at_cells(direction, s), v)
-        return found._replace(value=found.value / n**2)
+        of_sum = design.linear(mesh.convolved_at_cells(direction, s), v)
+        return of_sum._replace(value=of_sum.value / n**2)
 
     thin, sign, *common = map(variance, (slope, np.sign(density), *design.common(mesh.nodes)))
     middle, roots = float(mesh.integral(deviation * g)), float(mesh.integral(deviation))
@@ -322,11 +316,6 @@ class NullSmooth:
         roots = np.exp(logs[right[:, 0] - 1] + share * step)
         roots = np.where(errors[..., 0] > 0, np.minimum(roots, 1.0), 0.0)  # nothing varies, or nothing deviates
         return roots, at_value
-
-    @property
-    def threshold(self) -> float:
-        """S of the data at the data's error, as the mesh has it."""
-        return float(self(self.mesh.cells.gap_sums[None])[1][0]) * (1 - _TIE)
 
 
 def expected(cells: Cells) -> float:

@@ -10,12 +10,16 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_table
+from calibrant.measures.arguments import event_table, is_number
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.table import ReliabilityTable
 
+Kernel = Literal["laplace", "gaussian"]
+
 _WIDTHS: Final = (0.001, 1000.0)
+_REACH: Final = 8.6  # Gaussians this many standard deviations from their centre are below 1e-16
+_ENTRIES: Final = 1 << 20  # of the cosines and sines that are computed together
 
 
 def kernel_calibration_error(
@@ -86,8 +90,7 @@ def kernel_calibration_error(
     -0.02943
     """
     check_choice("kernel", kernel, KERNELS)
-    number = isinstance(width, (int, float, np.integer, np.floating)) and not isinstance(width, bool)
-    if not number or not _WIDTHS[0] <= width <= _WIDTHS[1]:
+    if not is_number(width) or not _WIDTHS[0] <= width <= _WIDTHS[1]:
         raise InputError("width", "a number from 0.001 to 1,000", repr(width), "pass a number such as 0.4")
     if not isinstance(unbiased, (bool, np.bool_)):
         raise InputError("unbiased", "True or False", repr(unbiased), "pass False to count a row with itself too")
@@ -101,22 +104,6 @@ def kernel_calibration_error(
     return kernel_square(table, kernel, float(width), unbiased=bool(unbiased))
 
 
-Kernel = Literal["laplace", "gaussian"]
-
-#: Gaussians this many standard deviations from their centre are below 1e-16.
-_REACH: Final = 8.6
-
-_ENTRIES: Final = 1 << 20  # of the cosines and sines that are computed together
-
-
-def truthful_square(table: ReliabilityTable) -> float:
-    """Return the integral over q of (sum of r below q)^2 + (sum of r from q)^2, over N^2, with r = outcome - score."""
-    scores, residuals = table.scores.astype(np.float64), table.residuals
-    below = np.concatenate([[0.0], np.cumsum(residuals)])
-    squares = below**2 + (below[-1] - below) ** 2
-    return float(np.diff(scores, prepend=0.0, append=1.0) @ squares) / table.total**2
-
-
 def kernel_square(table: ReliabilityTable, kernel: Kernel, width: float, *, unbiased: bool) -> float:
     """Return the mean of r_i r_j k(p_i, p_j) over pairs of rows: over all, or over those of two different rows.
 
@@ -127,8 +114,8 @@ def kernel_square(table: ReliabilityTable, kernel: Kernel, width: float, *, unbi
     pairs = _SUMS[kernel](scores, residuals, width)
     if not unbiased:
         return pairs / table.total**2
-    own, own_weights = float(table.own_products.sum()), float(table.own_weights.sum())
-    return (pairs - own) / (table.total**2 - own_weights)
+    with_itself, squares = float(table.own_products.sum()), float(table.own_weights.sum())
+    return (pairs - with_itself) / (table.total**2 - squares)
 
 
 def _laplace_sum(scores: Float64s, residuals: Float64s, width: float) -> float:

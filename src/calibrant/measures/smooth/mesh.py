@@ -16,13 +16,13 @@ import contextlib
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
+from calibrant.runtime.dataclass import dataclass
 
 # Fixed in the reference implementation; each changes the digits.
 _NODES_AT_LEAST = 1000  # cells of the mesh that carries the mass ...
@@ -42,7 +42,7 @@ _REACH = 37.0
 _BLOCK = 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MeshSmoothError:
     """The smooth calibration error on the mesh.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -15,8 +15,8 @@ from calibrant.inputs.notions import class_rows
 from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels.blocks import in_order
-from calibrant.measures.arguments import class_predictions
-from calibrant.measures.smooth.class_kernel import pair_terms
+from calibrant.measures.arguments import class_predictions, is_number
+from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 
 _ENTRIES: Final = 1 << 16  # of the rows that are read at a time
@@ -26,7 +26,7 @@ _ALL_EQUAL: Final = "no p-value: all blocks have the same value"
 _METHOD: Final = "Student's t distribution of the mean over blocks, one-sided"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SquaredKernelError:
     """An unbiased estimate of the squared kernel calibration error of classes.
 
@@ -123,7 +123,7 @@ def squared_kernel_calibration_error(
     >>> round(result.value, 6)  # -2 / e
     -0.735759
     """
-    if not _is_number(width) or not 0 < width < math.inf:
+    if not is_number(width) or not 0 < width < math.inf:
         raise InputError("width", "a positive number", repr(width), "pass a number such as 0.4")
     if isinstance(block, bool) or not isinstance(block, (int, np.integer)) or block < 2:
         raise InputError("block", "an integer from 2", repr(block), "pass a number of rows such as 50")
@@ -134,10 +134,6 @@ def squared_kernel_calibration_error(
         raise InputError("probs", "two rows or more for pairs of rows", "one row", "pass more rows")
     values = _block_values(predictions, rows, float(width), int(block))
     return _inferred(values, len(rows))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def _rows(predictions: Predictions) -> NDArray[np.intp]:
@@ -161,12 +157,34 @@ def _block_values(predictions: Predictions, rows: NDArray[np.intp], width: float
         ends = bounds[part * together : (part + 1) * together + 1]
         start, stop = int(rows[ends[0]]), int(rows[ends[-1] - 1]) + 1
         probs, classes, _ = class_rows(predictions, start, stop)
-        places = (np.cumsum(predictions.judged_between(start, stop)) - 1)[rows[ends[0] : ends[-1]] - start]
+        places = (np.cumsum(predictions.judged[start:stop]) - 1)[rows[ends[0] : ends[-1]] - start]
         cuts = ends - ends[0]
         taken = [places[a:b] for a, b in pairwise(cuts)]
         return np.array([pair_terms(probs[at], classes[at], width).mean() for at in taken])
 
     return np.concatenate(list(in_order(work, -(-n_blocks // together))))
+
+
+def pair_terms(probs: NDArray[np.float64], classes: NDArray[np.int64], width: float) -> NDArray[np.float64]:
+    """Return k(p_i, p_j) <e_i - p_i, e_j - p_j> of all pairs i < j of rows, (n (n - 1) / 2,).
+
+    e_i is 1 at the true class of row i and 0 elsewhere. k is exp(-d / width), d the total variation distance, half the
+    sum of absolute differences.
+    """
+    from scipy.spatial.distance import pdist
+
+    residuals = -probs
+    residuals[np.arange(len(probs)), classes] += 1
+    products = residuals @ residuals.T
+    kernel = np.exp(pdist(probs, "cityblock") * (-0.5 / width))
+    return np.asarray(kernel * products.ravel()[_pairs(len(probs))])
+
+
+@lru_cache(maxsize=2)  # blocks have two sizes
+def _pairs(n: int) -> NDArray[np.intp]:
+    """Return the places of the pairs i < j in a matrix (n, n), row by row."""
+    first, second = np.triu_indices(n, 1)
+    return first * n + second
 
 
 def _inferred(values: NDArray[np.float64], n: int) -> SquaredKernelError:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-import numpy as np
-
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.kernels import dispatch
-from calibrant.measures.arguments import judged_event
-from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.arguments import is_number, judged_event
+from calibrant.measures.context import Inference, Null, Replicates, null_of
+from calibrant.measures.event import Event
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure
-from calibrant.measures.smooth import mesh, smooth
-from calibrant.measures.smooth.certified import error_of_table, smooth_error
+from calibrant.measures.simulated import null_smooth
+from calibrant.measures.smooth import mesh
 from calibrant.measures.smooth.intervals import NullSmooth, interval
+from calibrant.measures.smooth.smooth import event_error, smooth_error
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
@@ -111,9 +111,9 @@ def smooth_calibration_error(
         if method == "mesh":
             expected = "'exact' for a ReliabilityTable or a CalibrationSketch"
             raise InputError("method", expected, "'mesh'", "pass the predictions themselves")
-        return error_of_table(table, None if isinstance(bandwidth, str) else float(bandwidth)).value
+        return event_error(Event(table=table), _fixed(bandwidth)).value
     events = judged_event(*arguments.predictions(), "the smooth error")
-    residuals, *sums = dispatch.residuals(events.scores, events.outcomes, events.weights)
+    residuals, sum_, size = dispatch.residuals(events.scores, events.outcomes, events.weights)
     if method == "mesh":
         return mesh.mesh_smooth_error(
             events.scores,
@@ -125,17 +125,20 @@ def smooth_calibration_error(
             tolerance=tolerance,
             refine_steps=refine_steps,
         ).value
-    if isinstance(bandwidth, str):
-        return smooth.smooth_error(events.scores, residuals, events.total, sums=(sums[0], sums[1])).value
-    return smooth.smooth_error_at(events.scores, residuals, events.total, float(bandwidth)).value
+    return smooth_error(events.scores, residuals, events.total, _fixed(bandwidth), sums=(sum_, size)).value
+
+
+def _fixed(bandwidth: float | Literal["auto"]) -> float | None:
+    """Return the bandwidth as a number; None where it is searched."""
+    return None if isinstance(bandwidth, str) else float(bandwidth)
 
 
 def _check_exact(kernel: str, bandwidth: Any) -> None:
     """Reject a kernel and bandwidths that the exact method does not have."""
     if kernel == "logit":
         raise InputError("method", "'mesh' for the logit kernel", "'exact'", "leave method out, or use 'reflected'")
-    number = isinstance(bandwidth, (int, float, np.integer, np.floating)) and not isinstance(bandwidth, bool)
-    if not (isinstance(bandwidth, str) and bandwidth == "auto") and not (number and 1e-9 <= bandwidth < math.inf):
+    searched = isinstance(bandwidth, str) and bandwidth == "auto"
+    if not searched and not (is_number(bandwidth) and 1e-9 <= bandwidth < math.inf):
         raise InputError(
             "bandwidth", "'auto' or a positive number from 1e-9", repr(bandwidth), "pass a number such as 0.05"
         )
@@ -152,8 +155,9 @@ def _interval(inference: Inference) -> Interval:
 
 def _null_smooth(inference: Inference) -> NullSmooth:
     """Return what gives the smooth errors of replicates."""
-    given = inference.smooth_bandwidth
-    return inference.null.null_smooth(inference.event.of(smooth_error).value if given is None else given)
+    bandwidth = inference.smooth_bandwidth
+    value = inference.event.of(event_error).value if bandwidth is None else bandwidth
+    return null_smooth(inference.event.of(null_of), value)
 
 
 def _replicate(replicates: Replicates) -> tuple[Float64s, Float64s]:
@@ -170,8 +174,8 @@ SMECE = Measure(
     computed="The smooth ECE is the mean absolute difference of smoothed scores and outcomes, by a reflected Gaussian "
     "kernel whose bandwidth equals the error itself",
     sources=("Błasiok and Nakkiran 2024",),
-    value=lambda event: event.of(smooth_error).value,
-    bound=lambda event: event.of(smooth_error).error_bound,
+    value=lambda event: event.of(event_error).value,
+    bound=lambda event: event.of(event_error).error_bound,
     interval=_interval,
     implied=largest_gap,
     null=Null(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.smooth.kernel import truthful_square
 from calibrant.sketch import Arguments
+from calibrant.table import ReliabilityTable
 
 
 def truthful_calibration_error(
@@ -67,3 +69,11 @@ def truthful_calibration_error(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     )
     return truthful_square(event_table(arguments, "the truthful calibration error"))
+
+
+def truthful_square(table: ReliabilityTable) -> float:
+    """Return the integral over q of (sum of r below q)^2 + (sum of r from q)^2, over N^2, with r = outcome - score."""
+    scores, residuals = table.scores.astype(np.float64), table.residuals
+    below = np.concatenate([[0.0], np.cumsum(residuals)])
+    squares = below**2 + (below[-1] - below) ** 2
+    return float(np.diff(scores, prepend=0.0, append=1.0) @ squares) / table.total**2
