@@ -724,7 +724,7 @@ def test_no_file_is_wrong_usage() -> None:
         (
             "s,y\n50,1\n90,0\n",
             [],
-            "row 1, column 's': expected values in [0, 1], got 50; pass --percent if the numbers are per cent",
+            "row 1, column 's': expected values in [0, 1], got 50; pass --percent if the numbers are percentages",
         ),
         (
             "s,y\n0.5,1\n-0.2,0\n",
@@ -944,10 +944,10 @@ def test_per_cents_are_read_by_an_explicit_option(tmp_path: Path) -> None:
     write(fractions, "".join(json.dumps({"confidence": c / 100, "correct": bool(y)}) + "\n" for c, y in said))
     status, out, err = run("report", texts, "--percent", "--n-bins", 5)
     assert (status, err) == (0, "")
-    assert out.splitlines()[2] == "probs: confidence in per cent, targets: correct"
+    assert out.splitlines()[2] == "probs: confidence in percent, targets: correct"
     ours, theirs = (run("report", *args, "--json", "-")[1] for args in ((texts, "--percent"), (fractions,)))
     assert json.loads(ours)["estimates"] == json.loads(theirs)["estimates"]
-    assert json.loads(ours)["source"]["columns"]["probs"] == "confidence in per cent"
+    assert json.loads(ours)["source"]["columns"]["probs"] == "confidence in percent"
     # Claims of 0 and of 1 count: of the 8 rows each of these has two, one of them wrong.
     estimates = json.loads(ours)["estimates"]
     assert estimates["ece"]["n"] == 8
@@ -962,11 +962,13 @@ def test_per_cents_without_the_option_are_refused_and_it_is_proposed(tmp_path: P
     texts = write(tmp_path / "texts.csv", "old,new,won\n0.4,0.5,1\n85%,0.7,0\n")
     status, _, err = run(command, texts, *models)
     assert status == 1
-    assert "row 2, column 'old': '85%' is not a number; pass --percent if the numbers are per cent\n" in err
+    assert "row 2, column 'old': '85%' is not a number; pass --percent if the numbers are percentages\n" in err
     numbers = write(tmp_path / "numbers.csv", "old,new,won\n40,50,1\n85,70,0\n")
     status, _, err = run(command, numbers, *models)
     assert status == 1
-    assert "row 1, column 'old': expected values in [0, 1], got 40; pass --percent if the numbers are per cent\n" in err
+    assert (
+        "row 1, column 'old': expected values in [0, 1], got 40; pass --percent if the numbers are percentages\n" in err
+    )
     assert run(command, numbers, *models, "--percent")[0] == 0
 
 
@@ -981,7 +983,7 @@ def test_models_in_per_cent_are_compared_like_their_fractions(tmp_path: Path) ->
     ours = json.loads(run("compare", texts, *models, "--percent", "--json", "-")[1])
     theirs = json.loads(run("compare", plain, *models, "--json", "-")[1])
     assert (ours["models"], ours["pairs"]) == (theirs["models"], theirs["pairs"])
-    assert "models: old in per cent, new in per cent" in run("compare", texts, *models, "--percent")[1]
+    assert "models: old in percent, new in percent" in run("compare", texts, *models, "--percent")[1]
 
 
 @pytest.mark.parametrize("command", ["report", "compare"])

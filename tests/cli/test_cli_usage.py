@@ -717,7 +717,7 @@ QUOTED = {
     "is taken by --by": "report grouped.csv --by label",
     "looks transposed: save": "report transposed.npz",
     "is empty (null)": "report hole.csv",
-    "pass --percent if the numbers are per cent": "report percent.csv",
+    "pass --percent if the numbers are percentages": "report percent.csv",
     "pass --logits if they are logits": "report logits.csv",
     "expected logits, got probabilities": "report a.npz --logits",
     "its name says that it holds logits": "report named.npz",

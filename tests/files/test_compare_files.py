@@ -420,7 +420,10 @@ def test_the_json_of_a_report_that_holds_no_sketch_is_refused() -> None:
         (with_bytes(data[:-100]), "key 'sketch': expected a sketch that matches its checksum, got"),
         (with_bytes(data[:200] + b"x" + data[201:]), "expected a sketch that matches its checksum, got"),
         (with_bytes(data.replace(b"sketch-2", b"sketch-9")), "expected a sketch of version 2 or 3, got version 9"),
-        (Path("each.json").read_text(), "holds a report on every class (classwise), and a comparison judges one event"),
+        (
+            Path("each.json").read_text(),
+            "holds a report on every class (classwise), and a comparison evaluates one event",
+        ),
         (Path("pair.json").read_text(), "holds a comparison, not one model; name the files of the models"),
     ):
         Path("bad.json").write_text(bad, "utf-8")

@@ -1010,7 +1010,7 @@ def test_bad_cells(tmp_path, ending, cell, match, column):
     sql = rf"\({column}->>''\)" if ending == "jsonl" else column  # a column of both numbers and text
     percent = "write percentages as fractions, 85% as 0\\.85"
     if column == "score":
-        percent = "pass --percent if the numbers are per cent"
+        percent = "pass --percent if the numbers are percentages"
     with pytest.raises(FileError, match=match.format(column, sql=sql, percent=percent)) as caught:
         read_predictions([str(path)], weight="w")
     if "--where" in str(caught.value) and column != "outcome":
@@ -1453,7 +1453,7 @@ def test_texts_in_per_cent_are_fractions(tmp_path, ending):
     read = read_predictions([save(tmp_path / f"f.{ending}", PER_CENTS)], percent=True)
     np.testing.assert_array_equal(read.probs, SHARES)
     assert read.probs.dtype == np.float64
-    assert read.sources == {"probs": "score in per cent", "targets": "outcome"}
+    assert read.sources == {"probs": "score in percent", "targets": "outcome"}
 
 
 @pytest.mark.parametrize("ending", [*TABULAR, "npz"])
@@ -1472,7 +1472,7 @@ def test_per_cents_keep_the_width_of_floats(tmp_path, ending, dtype):
         np.save(path, scores)
         np.save(tmp_path / "y.npy", [0, 1, 0, 1])
         read = read_predictions([str(path)], targets_file=str(tmp_path / "y.npy"), percent=True)
-        assert read.sources["probs"] == f"{path} in per cent"
+        assert read.sources["probs"] == f"{path} in percent"
     else:
         save(path, scores if ending == "npz" else pa.array(scores))
         read = read_predictions([str(path)], percent=True)
@@ -1511,7 +1511,7 @@ def test_columns_of_classes_in_per_cent(tmp_path, ending):
     np.testing.assert_array_equal(read.probs, [[0.85, 0.1, 0.05], [0.2, 0.3, 0.5]])
     np.testing.assert_array_equal(read.weights, [200, 100])  # which are no probabilities
     np.testing.assert_array_equal(read.targets, [0, 2])
-    assert read.sources["probs"] == "p_0 ... p_2 (3 columns) in per cent"
+    assert read.sources["probs"] == "p_0 ... p_2 (3 columns) in percent"
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
@@ -1520,7 +1520,7 @@ def test_models_in_per_cent(tmp_path, ending):
     models = read_models([path], scores=["score", "new"], percent=True)
     np.testing.assert_array_equal(models.arrays["probs['score']"], [0.85, 0.2])
     np.testing.assert_array_equal(models.arrays["probs['new']"], [0.8, 0.3])
-    assert models.described() == "models: score in per cent, new in per cent, targets: outcome"
+    assert models.described() == "models: score in percent, new in percent, targets: outcome"
 
 
 @pytest.mark.covering
@@ -1553,7 +1553,7 @@ def test_what_is_no_per_cent_is_an_error_that_names_the_row(tmp_path, ending, ce
     path = save(tmp_path / f"f.{ending}", ["50%", "85", cell, "0"], k=[0, 1, 1, 1])
     noun = "array" if ending == "npz" else "column"
     shown = repr(cell)
-    match = f"row 3, {noun} 'score': {shown} is not a per cent from 0 to 100, such as 85 or '85%'; "
+    match = f"row 3, {noun} 'score': {shown} is not a percentage from 0 to 100, such as 85 or '85%'; "
     with pytest.raises(FileError) as caught:
         read_predictions([path], percent=True)
     assert str(caught.value).startswith(f"{path}: {match}")
@@ -1591,7 +1591,7 @@ def test_commas_are_no_points(tmp_path):
 def test_nan_and_truth_values_are_no_per_cents(tmp_path, ending):
     for scores, shown in (([50.0, float("nan")], "row 2, .*: nan"), ([True, False], "row 1, .*: True")):
         path = save(tmp_path / f"f.{ending}", scores)
-        with pytest.raises(FileError, match=f"{shown} is not a per cent from 0 to 100"):
+        with pytest.raises(FileError, match=f"{shown} is not a percentage from 0 to 100"):
             read_predictions([path], percent=True)
 
 
@@ -1615,7 +1615,7 @@ def test_a_bad_per_cent_in_a_list(tmp_path):
 @pytest.mark.parametrize("ending", [*TABULAR, "npz"])
 def test_per_cent_signs_without_the_option(tmp_path, ending):
     path = save(tmp_path / f"f.{ending}", ["85%", "20%"])
-    with pytest.raises(FileError, match=r"'score'.*; pass --percent if the numbers are per cent$"):
+    with pytest.raises(FileError, match=r"'score'.*; pass --percent if the numbers are percentages$"):
         read_predictions([path])
     path = save(tmp_path / f"g.{ending}", [0.5, 0.25], w=["85%", "20%"])
     with pytest.raises(FileError, match="'w'") as caught:

@@ -251,7 +251,7 @@ def test_cells_that_are_not_formatted_as_per_cent(tmp_path, number_format):
 def test_cells_of_which_some_are_formatted_as_per_cent(tmp_path, scores):
     path = formatted(tmp_path / "f.xlsx", ["0%", "General"], scores)
     match = (
-        r"f\.xlsx: 2 cells of score are formatted as per cent, and 1 are not; give all cells of probabilities the same"
+        r"f\.xlsx: 2 cells of score are formatted as percent, and 1 are not; give all cells of probabilities the same"
     )
     with pytest.raises(FileError, match=match):
         read_predictions([path], percent=True)

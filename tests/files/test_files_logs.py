@@ -445,16 +445,16 @@ def test_stated_confidences():
     read = read_predictions([str(LOGS / "stated.eval")], percent=True)
     assert read.probs.tolist() == [0.95, 0.85, 0.6, 1.0]
     assert read.targets.mean() == INSPECT["stated"]["stated"]
-    assert read.sources["probs"] == "confidence in per cent"
+    assert read.sources["probs"] == "confidence in percent"
     status, _, err = run("report", str(LOGS / "stated.eval"))
     assert status == 1
-    assert err.endswith("column 'confidence': '95%' is not a number; pass --percent if the numbers are per cent\n")
+    assert err.endswith("column 'confidence': '95%' is not a number; pass --percent if the numbers are percentages\n")
 
 
 def test_one_of_several_scorers_is_named():
     path = str(LOGS / "two.json")
     with pytest.raises(
-        FileError, match=r"holds scores.stated.confidence; name the one to judge --score scores.stated.conf"
+        FileError, match=r"holds scores.stated.confidence; name the one to evaluate --score scores.stated.conf"
     ):
         read_predictions([path], percent=True)
     read = read_predictions([path], score="scores.stated.confidence", percent=True)

@@ -167,12 +167,12 @@ def test_few_rows_of_an_outcome_are_flagged():
     y[::40] = 1  # 13 rows
     report = evaluate(p, y, n_resamples=20)
     assert {found.details["flag"] for found in report.values()} == {
-        "13 rows of the rarer outcome, fewer than 15, so intervals may be too short"
+        "13 rows of the less frequent outcome, fewer than 15, so intervals may be too short"
     }
     assert all("flag" in found.details for found in evaluate(1 - p, 1 - y, n_resamples=20).values())
     y[1:3] = 1
     assert not any("flag" in found.details for found in evaluate(p, y, n_resamples=20).values())
-    # Only how the weights of the rarer outcome differ among themselves matters.
+    # Only how the weights of the less frequent outcome differ among themselves matters.
     assert "flag" not in evaluate(p, y, weights=np.where(y == 1, 0.3, 0.31), n_resamples=20)["ece"].details
     w = np.linspace(0.2, 0.4, 500)
     rows = w[y == 1].sum() ** 2 / (w[y == 1] ** 2).sum()

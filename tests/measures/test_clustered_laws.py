@@ -251,7 +251,7 @@ def test_scores_of_the_other_event_are_said_to_fall_in_clusters_too():
 
 
 def few_clusters(n_holding):
-    """Rows of 30 clusters, so many of which hold the rarer outcome, each in 3 rows."""
+    """Rows of 30 clusters, so many of which hold the less frequent outcome, each in 3 rows."""
     labels = np.repeat(np.arange(30), 10)
     y = (labels < n_holding) & (np.arange(300) % 10 < 3)
     return np.random.default_rng(0).uniform(0.05, 0.3, 300), y.astype(int), labels
@@ -261,11 +261,11 @@ def few_clusters(n_holding):
 def test_the_caution_about_a_rare_outcome_counts_clusters(n_holding):
     p, y, labels = few_clusters(n_holding)
     report = calibrant.evaluate(p, y, clusters=labels, n_resamples=0)
-    words = f"{n_holding} cluster{'s' * (n_holding > 1)} with the rarer outcome, fewer than 15"
+    words = f"{n_holding} cluster{'s' * (n_holding > 1)} with the less frequent outcome, fewer than 15"
     said = f"{n_holding} cluster{'s' * (n_holding > 1)} with events, fewer than 15. "
     assert report.verdict()[0].startswith(f"Too little data for reliable inference: {said}")
     assert words in report["ece"].details["flag"]
-    assert "rows of the rarer outcome" not in str(report)
+    assert "rows of the less frequent outcome" not in str(report)
 
 
 @pytest.mark.parametrize("n_resamples", [0, 99])

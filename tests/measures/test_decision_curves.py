@@ -242,7 +242,7 @@ def test_without_intervals_the_method_says_why() -> None:
     assert math.isnan(curve.level)
     assert curve.method == "no interval asked for (level=None)"
     rare = net_benefit([0.1] * 100, [1] * 3 + [0] * 97)
-    assert "3 rows of the rarer outcome, fewer than 15" in rare.method
+    assert "3 rows of the less frequent outcome, fewer than 15" in rare.method
 
 
 def test_a_judged_event_has_the_curve_of_its_table() -> None:
@@ -355,7 +355,7 @@ def test_a_report_on_rows_in_clusters_without_intervals_says_so() -> None:
     assert np.isnan(curve.lows).all()
     assert curve.method == "no interval asked for (level=None)"
     rare = in_clusters([0.4] * 400, [1] * 3 + [0] * 397, np.arange(400) // 4)
-    assert "1 cluster with the rarer outcome, fewer than 15" in rare.method
+    assert "1 cluster with the less frequent outcome, fewer than 15" in rare.method
 
 
 @pytest.mark.slow

@@ -131,7 +131,7 @@ def test_copies_of_a_row_in_a_cluster_add_nothing():
     [
         ([0.1, 0.2, 0.8], [0, 0, 1], 1.0, "a threshold on the score separates events from non-events"),
         ([0.9, 0.8, 0.1], [0, 0, 1], 0.0, "a threshold on the score separates events from non-events"),
-        ([0.1, 0.5, 0.4], [0, 0, 1], 0.5, "fewer than 2 rows with the rarer outcome"),
+        ([0.1, 0.5, 0.4], [0, 0, 1], 0.5, "fewer than 2 rows with the less frequent outcome"),
         ([0.1, 0.5, 0.4], [0, 0, 0], math.nan, "all outcomes are equal"),
     ],
 )
@@ -150,7 +150,7 @@ def test_one_cluster_with_the_rarer_outcome_has_no_interval():
     p, y = np.linspace(0.05, 0.95, 40), np.tile([0, 0, 0, 0, 0, 0, 0, 1], 5)
     clusters = np.where(y == 1, 0, np.arange(40))
     estimate = calibrant.evaluate(p, y, clusters=clusters, measures=["auroc"], n_resamples=0)["auroc"]
-    assert "fewer than 2 clusters with the rarer outcome" in estimate.method
+    assert "fewer than 2 clusters with the less frequent outcome" in estimate.method
 
 
 def test_an_increasing_map_changes_nothing_and_a_mean_over_classes_is_that_of_the_classes():

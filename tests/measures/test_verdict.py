@@ -159,7 +159,7 @@ def test_rare_outcomes_are_flagged() -> None:
     p, _ = rows(300, 1)
     test = evaluate(p / 20, np.arange(300) < 5, n_resamples=0).test
     assert test is not None
-    assert test.details["flag"].startswith("5 rows of the rarer outcome, fewer than 15")
+    assert test.details["flag"].startswith("5 rows of the less frequent outcome, fewer than 15")
 
 
 def test_a_weight_of_two_is_the_row_twice() -> None:

@@ -563,10 +563,10 @@ def test_rare_outcomes_are_flagged() -> None:
     p = rng.random(100) / 10
     y = np.arange(100) < 3
     comparison = calibrant.compare(p, p / 2, y, names=("x", "y"))
-    flag = "3 rows of the rarer outcome for x, fewer than 15, so intervals may be too short"
+    flag = "3 rows of the less frequent outcome for x, fewer than 15, so intervals may be too short"
     assert all(comparison.pairs[0][name].details["flag"] == flag for name in MEASURES)
     assert comparison.verdict()[-1] == f"Caution: {flag}."
-    assert comparison.tests["x"].details["flag"].startswith("3 rows of the rarer outcome, fewer than 15")
+    assert comparison.tests["x"].details["flag"].startswith("3 rows of the less frequent outcome, fewer than 15")
     assert "flag" not in calibrant.compare(p, p, np.arange(100) < 20).pairs[0]["ece"].details
 
 

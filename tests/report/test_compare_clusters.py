@@ -102,7 +102,7 @@ def test_the_first_line_names_the_clusters() -> None:
     assert found.to_dict()["clusters"] == {"clusters": 60, "largest_cluster": pytest.approx(1 / 60)}
     few = by_cluster(models(4, 12, each=30))
     flag = few.pairs[0]["ece"].details["flag"]
-    assert "clusters with the rarer outcome, fewer than 15, so intervals may be too short" in flag
+    assert "clusters with the less frequent outcome, fewer than 15, so intervals may be too short" in flag
     assert f"Caution: {flag}." in few.verdict()
 
 

@@ -49,22 +49,22 @@ def main() -> None:
     """  # noqa: D301 - click wants the backspace itself
 
 
-@main.command(short_help="How far the predictions of a model can be trusted.")
+@main.command(short_help="Report how well the predictions of a model are calibrated.")
 @shared.predictions
 @shared.score
-@option("--outcome", metavar="COLUMN", help="Whether that event happened: 0 or 1, or SQL such as 'predicted = label'.")
+@option("--outcome", metavar="COLUMN", help="The outcome, 0 or 1: a column, or SQL such as 'predicted = label'.")
 @shared.probs
 @option("--target", metavar="COLUMN", help="The true class: an index from 0, or a name.")
 @shared.targets
 @shared.rows
 @option("--logits", is_flag=True, help="The numbers are logits, not probabilities.")
 @shared.numbers
-@option("--notion", metavar="NOTION", help="The judged event: positive, top-label, classwise or multilabel.")
+@option("--notion", metavar="NOTION", help="The evaluated event: positive, top-label, classwise or multilabel.")
 @shared.n_bins
 @option(
     "--classwise/--no-classwise",
     default=None,
-    help="Judge every class too; default: on for up to 10,000 classes, of streamed rows for fewer than 500.",
+    help="Evaluate each class too (default: up to 10,000 classes, streamed rows fewer than 500).",
 )
 @shared.classes
 @shared.level
@@ -73,56 +73,56 @@ def main() -> None:
     metavar="NAME",
     default=CommandOptions.profile,
     callback=shared.profile,
-    help="Whom the report serves: standard, clinical, forecast or all; sets the measures and the page.",
+    help="The measures and figures: standard, clinical, forecast or all.",
 )
 @option(
     "--measures",
     metavar="MEASURES",
     callback=shared.measures,
-    help="The measures to show instead of the profile's: names separated by commas, such as ece,ks.",
+    help="Show these measures instead, such as ece,ks.",
 )
-@option("--all", "all_measures", is_flag=True, help="Show every measure of the profile, and all details.")
+@option("--all", "all_measures", is_flag=True, help="Show every measure of the profile.")
 @option(
     "--n-resamples",
     type=int,
     default=CommandOptions.n_resamples,
-    help="Replicates behind the noise floors; 0 for none.",
+    help="Number of simulated data sets; 0 uses closed forms.",
 )
-@option("--rng", type=int, default=CommandOptions.rng, help="The seed of the replicates.")
+@option("--rng", type=int, default=CommandOptions.rng, help="The seed of the simulated data sets.")
 @option(
     "--bands",
     metavar="KIND",
     type=click.Choice(("pointwise", "simultaneous")),
     default=CommandOptions.bands,
-    help="Where the band of the isotonic curve holds: pointwise, at each score, or simultaneous, at all at once.",
+    help="The band of the isotonic curve: pointwise or simultaneous.",
 )
 @option(
     "--tolerance",
     type=float,
     metavar="ERROR",
-    help="The largest harmless error, such as 0.02: the report says whether the error is below it.",
+    help="Compare the error with the largest harmless one, such as 0.02.",
 )
 @option(
     "--tolerance-of",
     metavar="MEASURE",
     default=CommandOptions.tolerance_of,
-    help="The error that --tolerance is about: ece, smece, rmsce or mean_gap.",
+    help="The error for --tolerance: ece, smece, rmsce or mean_gap.",
 )
-@option("--exact", is_flag=True, help="Keep every row; by default many rows become a sketch.")
+@option("--exact", is_flag=True, help="Keep every row (default: many rows become a sketch).")
 @shared.keep_going
 @option(
     "--engine",
     metavar="ENGINE",
     type=click.Choice(ENGINES),
     default=CommandOptions.engine,
-    help="The engine that reads the files: embedded (this process) or spark.",
+    help="Read the files in this process (embedded) or with spark.",
 )
-@option("--master", metavar="URL", help="Where Spark runs, such as 'local[2]'; default: this machine.")
+@option("--master", metavar="URL", help="The Spark master, such as 'local[2]'.")
 @option(
     "--sketch",
     "sketch_path",
     metavar="PATH",
-    help="Write a sketch of the predictions to this .cal file, to merge with others.",
+    help="Write a sketch, which can be merged, to this .cal file.",
 )
 @shared.outputs
 @option(
@@ -130,36 +130,26 @@ def main() -> None:
     "conditions",
     multiple=True,
     type=conditions.ConditionType(),
-    help="Exit with status 3 if this holds: 'ece > 0.05', 'ece.low > 0.03', 'groups.any(ece.low > 0.05)'.",
+    help="Exit with status 3 if this is true, such as 'ece.low > 0.03'.",
 )
 @option(
     "--gate",
     is_flag=True,
-    help="Exit with status 3 if the scores are miscalibrated; with --tolerance: 3 if the error is above it, 4 if not "
-    "decided.",
+    help="Exit with status 3 on evidence of miscalibration; with --tolerance, 3 above it and 4 if inconclusive.",
 )
 @click.pass_context
 def report(ctx: click.Context, /, **params: Any) -> None:
-    """Report on the predictions in FILE..., which may be patterns, such as 'logs/*.parquet'.
+    """Report on the calibration of the predictions in FILE..., files or patterns such as 'logs/*.parquet'.
 
-    They are .npz, .npy, .csv, .tsv, .xlsx, .parquet, .arrow, .feather, .json, .jsonl, .eval or .cal, - for standard
-    input, or names that begin with https://, s3://, gs:// or hf://. The logs of lm-evaluation-harness
-    (samples_*.jsonl) and inspect (.eval) need no options.
-
-    Columns with the usual names (probs, p_*, score; target, label, outcome) are found automatically, and the
-    report names the used ones. Files may be larger than memory.
+    Columns with the usual names (probs, p_*, score; target, label, outcome) are found automatically.
 
     \b
     calibrant report digits.parquet --html report.html
     calibrant report games.csv --score win_prob --outcome won --by season
-    calibrant report answers.parquet --cluster question_id
-    calibrant report 'logs/*.parquet' --probs 'p_*' --where "split = 'test'"
-    calibrant report 'logs/*.parquet' --keep-going --sketch week.cal
-    calibrant report model.npz --logits --json out.json --fail-if 'ece.low > 0.05'
+    calibrant report 'logs/*.parquet' --probs 'p_*' --cluster question_id
     calibrant report model.npz --logits --tolerance 0.02 --gate
 
-    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 for a gate that fails or a condition that
-    holds; 4 for a gate that cannot decide about its tolerance.
+    Exit status: 0; 1 unusable data; 2 wrong usage; 3 a gate fails or a condition is true; 4 inconclusive gate.
     """  # noqa: D301
     options = CommandOptions(**params)
     shared.check(ctx, shared.problems_of_report(ctx, options))
@@ -168,19 +158,19 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     _run(ctx, options, loading.load, loading.evaluate, conditions.report_status)
 
 
-@main.command(short_help="Which of several models is better calibrated.")
+@main.command(short_help="Compare the calibration of several models.")
 @shared.predictions
 @option(
     "--scores",
     metavar="COLUMNS",
-    help="Models in one file, separated by commas: a column for each, or a pattern such as 'p_*' for its classes.",
+    help="Models in one file: columns, or patterns such as 'p_*', separated by commas.",
 )
 @shared.score
 @option(
     "--outcome",
     "--target",
     metavar="COLUMN",
-    help="What happened: 0 or 1, SQL such as 'predicted = label', or the true class.",
+    help="The outcome: 0 or 1, SQL such as 'predicted = label', or the true class.",
 )
 @shared.probs
 @shared.targets
@@ -188,23 +178,22 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--on",
     metavar="COLUMN",
     multiple=True,
-    help="The column that tells which row of a file is which; repeat for several. Default: their positions.",
+    help="The column that identifies a row in every file (default: its position).",
 )
 @option(
     "--baseline",
     metavar="FILE",
-    help="The first model, from a file of its own, such as last.json or last.cal of an earlier report.",
+    help="The first model: last.json or last.cal of an earlier report.",
 )
 @option(
     "--paired/--independent",
     default=None,
-    help="What .cal files have in common: equal --cluster labels name the same things, such as the same patients; or "
-    "nothing, as of independent samples. Default: not known, so that errors add up.",
+    help="Whether .cal files have the same clusters or independent rows (default: unknown, conservative).",
 )
 @shared.rows
 @option("--logits", is_flag=True, help="The numbers of all models are logits, not probabilities.")
 @shared.numbers
-@option("--notion", metavar="NOTION", help="The judged event: positive or top-label.")
+@option("--notion", metavar="NOTION", help="The evaluated event: positive or top-label.")
 @shared.n_bins
 @shared.classes
 @shared.level
@@ -213,25 +202,23 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--tolerance",
     type=float,
     metavar="ERROR",
-    help="How much larger the ECE of a later model may be, such as 0.01: the comparison says whether it is.",
+    help="By how much the ECE of a later model may be larger, such as 0.01.",
 )
 @option(
     "--fail-if",
     "conditions",
     multiple=True,
     type=conditions.ConditionType(changes=True),
-    help="Exit with status 3 if this holds for a later model minus the first: 'ece > 0.01', 'brier.low > 0', "
-    "'groups.any(ece.low > 0)'.",
+    help="Exit with status 3 if this is true of a later model minus the first, such as 'ece > 0.01'.",
 )
 @option(
     "--gate",
     is_flag=True,
-    help="Exit with status 3 if a model is worse calibrated than the first; with --tolerance: 3 if its ECE is larger "
-    "by more, 4 if not decided.",
+    help="Exit with status 3 if a model is worse than the first; with --tolerance, 4 if inconclusive.",
 )
 @click.pass_context
 def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
-    """Compare models on the same rows, and say which is better calibrated: each in a FILE, or columns of FILE....
+    """Compare the calibration of models on the same rows: each in a FILE, or columns of FILE....
 
     \b
     calibrant compare old.npz new.npz
@@ -239,11 +226,9 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     calibrant compare today.parquet --baseline last.json
     calibrant compare games.csv --scores old,new --outcome won
     calibrant compare digits.parquet --scores 'p_*,overconfident_*'
-    calibrant compare models.npz --scores small,large --logits --json out.json
     calibrant compare games.csv --scores old,new --outcome won --gate
 
-    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage; 3 for a gate that finds a worse model or a
-    condition that holds; 4 for a gate that cannot decide about its tolerance.
+    Exit status: 0; 1 unusable data; 2 wrong usage; 3 a gate fails or a condition is true; 4 inconclusive gate.
     """  # noqa: D301
     options = CommandOptions(scores=scores, models=shared.split(scores or ""), **params)
     shared.check(ctx, shared.problems_of_compare(ctx, options))
@@ -287,7 +272,7 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[list[FileR
         sys.exit(BAD_DATA)
 
 
-@main.command(short_help="Add the sketches of several files.")
+@main.command(short_help="Add up the sketches of several files.")
 @shared.files("Name sketches, such as monday.cal tuesday.cal.")
 @option(
     "--sketch",
@@ -307,7 +292,7 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
     calibrant merge monday.cal tuesday.cal --sketch week.cal
     calibrant merge 'logs/*.cal' -o all.cal
 
-    Exit status: 0; 1 for data that cannot be used; 2 for wrong usage.
+    Exit status: 0; 1 unusable data; 2 wrong usage.
     """  # noqa: D301
     shared.check(ctx, shared.problems_of_sketch(sketch_path))
     with _failing(ctx, CommandOptions()):
@@ -321,13 +306,19 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
         output.warn(merged)
 
 
-@main.command(short_help="What noise alone shows, before there is any data.")
+@main.command(short_help="Print noise floors and sample sizes, without data.")
 @option("--n", "n", type=Count(min=1), help="The number of predictions.")
-@option("--prove", type=float, metavar="ERROR", help="How many predictions prove that the ECE is below this?")
+@option(
+    "--prove",
+    type=float,
+    metavar="ERROR",
+    help="Print the sample size at which a perfectly calibrated model "
+    "shows, with 80 % power, that its ECE is below this value.",
+)
 @option("--bins", "--n-bins", "n_bins", type=Count(1, 1_000_000), default=15, help="The number of bins.")
-@option("--level", type=float, default=0.95, help="The share of samples below the floor.")
-@option("--n-resamples", type=Count(min=1), default=1000, help="Samples drawn.")
-@option("--rng", type=Count(min=0), default=0, help="The seed of the samples.")
+@option("--level", type=float, default=0.95, help="The share of samples below the noise floor.")
+@option("--n-resamples", type=Count(min=1), default=1000, help="Number of simulated data sets.")
+@option("--rng", type=Count(min=0), default=0, help="The seed of the simulated data sets.")
 @shared.json
 @click.pass_context
 def floor(ctx: click.Context, /, **params: Any) -> None:

@@ -249,9 +249,9 @@ def _doubt(condition: Condition, result: Report) -> str | None:
     upper = f"{condition.measure} up to {max(reached.values()):.4f} in {100 * (result.level or 0):g} % of samples"
     proof = f"{condition.measure}.low {condition.operator} {condition.bound:g}"
     if not condition.of_groups:
-        return f"a calibrated model of {result.n:,} rows has {upper}, by noise alone; '{proof}' asks for proof"
+        return f"a perfectly calibrated model of {result.n:,} rows would have {upper}; '{proof}' asks for evidence"
     place = _listed(list(reached), len(reports))
-    return f"a calibrated model has {upper}, by noise alone, for {place}; '{OF_GROUPS}{proof})' asks for proof"
+    return f"a perfectly calibrated model would have {upper} for {place}; '{OF_GROUPS}{proof})' asks for evidence"
 
 
 def _listed(names: Sequence[str], of: int) -> str:

@@ -208,42 +208,43 @@ probs = option(
 )
 targets = option("--targets", "targets_file", metavar="FILE", help="The .npy file of the targets of an .npy file.")
 rows = declared(
-    option("--weight", metavar="COLUMN", help="How often each row counts."),
+    option("--weight", metavar="COLUMN", help="The weight of each row."),
     option(
         "--weights-are",
         type=click.Choice(("frequency", "sampling")),
         metavar="KIND",
-        help="What whole weights are: numbers of equal rows, the default, or sampling weights of a survey.",
+        help="What whole weights are: frequency (numbers of equal rows) or sampling.",
     ),
     option(
         "--by",
         metavar="COLUMN",
         multiple=True,
-        help="Report on each group of rows too: a column or SQL, month(date) or week(date); repeat for several.",
+        help="Evaluate groups: a column, SQL, month(date) or week(date); may be repeated.",
     ),
     option(
-        "--by-values", is_flag=True, help="A group for each number of --by: by default more than 50 become five groups."
+        "--by-values",
+        is_flag=True,
+        help="Keep each number of --by as a group (default: over 50 are cut into quintiles).",
     ),
     option(
         "--cluster",
         "clusters",
         metavar="COLUMN",
         multiple=True,
-        help="What rows belong to, such as patient: rows of one are not independent. A column or SQL; repeat for "
-        "several.",
+        help="The column of clusters, such as patient, whose rows are dependent.",
     ),
-    option("--where", metavar="SQL", help="Leave out the rows that do not meet this condition."),
+    option("--where", metavar="SQL", help="Use only the rows that meet this condition."),
     option(
         "--timezone",
         metavar="NAME",
         callback=_timezone,
         default=CommandOptions.timezone,
-        help="The zone in which SQL and groups see times that have a zone, such as Europe/Berlin.",
+        help="The time zone for SQL and groups, such as Europe/Berlin.",
     ),
 )
 numbers = declared(
-    option("--percent", is_flag=True, help="The numbers are per cent, or text such as '85%'."),
-    option("--decimal-comma", is_flag=True, help="Decimals in a CSV or in texts have a comma, 0,85 for 0.85."),
+    option("--percent", is_flag=True, help="The numbers are percentages, or text such as '85%'."),
+    option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85."),
 )
 n_bins = option(
     "--n-bins",
@@ -251,56 +252,54 @@ n_bins = option(
     "n_bins",
     type=int,
     default=CommandOptions.n_bins,
-    help="The number of bins; --bins means the same.",
+    help="The number of bins.",
 )
 classes = declared(
     option(
         "--labels",
         metavar="LABELS",
         callback=_names,
-        help="The labels in the file, in the order of the classes: 'no,yes' (the second is the event), '1-10'.",
+        help="The labels in the order of the classes, such as 'no,yes' or '1-10'.",
     ),
     option(
         "--class-names",
         metavar="NAMES",
         callback=_names,
-        help="Names of the classes in column order, separated by commas.",
+        help="The names of the classes in column order, separated by commas.",
     ),
     option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label."),
 )
-level = option("--level", type=float, default=CommandOptions.level, help="The confidence of the intervals.")
-keep_going = option(
-    "--keep-going", is_flag=True, help="Leave out files that cannot be used, name them, and use the rest."
-)
+level = option("--level", type=float, default=CommandOptions.level, help="The level of the confidence intervals.")
+keep_going = option("--keep-going", is_flag=True, help="Leave out files that cannot be used, and name them.")
 json = option(
     "--json",
     "json_path",
     metavar="PATH",
     callback=_standard_output,
-    help="Write every number to this file as JSON; - for standard output.",
+    help="Write every number as JSON; - for standard output.",
 )
 outputs = declared(
-    option("--quiet", is_flag=True, help="Show only errors, and conditions and gates that fail."),
+    option("--quiet", is_flag=True, help="Print only errors, failing conditions and gates."),
     json,
-    option("--html", "html_path", metavar="PATH", help="Write an HTML page that needs no other file."),
-    option("--title", metavar="TEXT", help="The title of the page; default: the file's name."),
-    option("--date", metavar="TEXT", help="A date, or any other text, below the title of the page."),
-    option("--open", "open_page", is_flag=True, help="Open the page in a browser; without --html a temporary one."),
+    option("--html", "html_path", metavar="PATH", help="Write one HTML page."),
+    option("--title", metavar="TEXT", help="The title of the page (default: the file name)."),
+    option("--date", metavar="TEXT", help="A date, or other text, below the title of the page."),
+    option("--open", "open_page", is_flag=True, help="Open the page in a browser."),
     option(
         "--markdown",
         "markdown_path",
         metavar="PATH",
         callback=_standard_output,
-        help="Write a summary in Markdown; - for standard output. $GITHUB_STEP_SUMMARY is appended to.",
+        help="Write a summary in Markdown; - for standard output.",
     ),
-    option("--png", "png_path", metavar="PATH", help="Write the reliability diagram as a PNG picture."),
-    option("--svg", "svg_path", metavar="PATH", help="Write the reliability diagram as an SVG picture."),
+    option("--png", "png_path", metavar="PATH", help="Write the reliability diagram as PNG."),
+    option("--svg", "svg_path", metavar="PATH", help="Write the reliability diagram as SVG."),
     option(
         "--config",
         metavar="PATH",
-        help="The file of options; default: calibrant.toml, or pyproject.toml with [tool.calibrant], here or above.",
+        help="A file of options (default: calibrant.toml or pyproject.toml).",
     ),
-    option("--no-config", is_flag=True, expose_value=False, help="Read no file of options."),
+    option("--no-config", is_flag=True, expose_value=False, help="Do not read a file of options."),
 )
 
 

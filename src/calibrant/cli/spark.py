@@ -52,7 +52,7 @@ _OF_FAULTS: Final = {
     Fault.TOO_FINE: "round the values",
 }
 _OF_MISTAKES: Final = {
-    Mistake.PERCENT: "pass --percent if the numbers are per cent",
+    Mistake.PERCENT: "pass --percent if the numbers are percentages",
     Mistake.ROUNDING: "clip the values to [0, 1] if that is rounding",
     Mistake.LOGITS: "if they are logits, pass --logits and leave --engine spark out",
     Mistake.PROBABILITY_TARGETS: "name the column of the outcomes with --outcome",

@@ -32,14 +32,13 @@ FAULTS: Final = "calibrant.faults"
 SECTIONS: Final = {
     title: names.split()
     for title, names in {
-        "Columns": "scores score outcome probs target targets_file weight by by_values clusters on baseline paired",
-        "What the columns contain": "logits percent decimal_comma labels class_names weights_are",
-        "What is evaluated": "where timezone ignore_index notion classwise n_bins",
-        "Intervals": "level n_resamples rng bands",
-        "Decisions": "tolerance tolerance_of gate conditions",
+        "Common options": "scores score outcome probs target by clusters where on logits html_path json_path tolerance "
+        "gate profile",
+        "Columns": "targets_file weight weights_are by_values baseline paired percent decimal_comma labels class_names",
+        "Evaluation": "notion classwise n_bins measures ignore_index timezone level n_resamples rng bands tolerance_of "
+        "conditions",
+        "Output": "all_measures quiet title date open_page markdown_path png_path svg_path sketch_path",
         "Many rows and files": "exact keep_going engine master",
-        "Output": "profile measures all_measures quiet json_path html_path title date open_page markdown_path png_path "
-        "svg_path sketch_path",
         "Options from a file": "config no_config",
     }.items()
 }

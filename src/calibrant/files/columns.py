@@ -193,7 +193,7 @@ class Selection:
         if self.cuts:
             groups = (f"{name} ({self.cuts[name]})" if name in self.cuts else name for name in self.groups)
             words["groups"] = ", ".join(groups)
-        unit = " in per cent" if self.percent else ""
+        unit = " in percent" if self.percent else ""
         return {name: source + unit * name.startswith("probs") for name, source in words.items()}
 
 

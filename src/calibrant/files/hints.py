@@ -117,7 +117,7 @@ _KINDS_OF_ARRAYS: Final = ("npy", "npz")
 #: What values may be for, and the least and the largest of them.
 _LIMITS: Final = {
     "probability": (0.0, 1.0),
-    "per cent": (0.0, 100.0),
+    "percent": (0.0, 100.0),
     "logit": (-math.inf, math.inf),
     "weight": (0.0, math.inf),
     "outcome": (0.0, 1.0),
@@ -169,7 +169,7 @@ def unusable_values(
     scores, outcome, target = _columns_of_numbers(paths[0], columns, options)
     ignored = None if ignore_index is None or target not in columns else (str(target), ignore_index)
     named_logits = bool(scores) and set(scores) <= set(columns) and are_logits(scores)
-    use = "logit" if logits or named_logits else "per cent" if options.percent else "probability"
+    use = "logit" if logits or named_logits else "percent" if options.percent else "probability"
 
     def count(name: str, use: str) -> Unusable | None:
         parts = _parts_of(paths, name, options, targets_file, ignored)
@@ -265,7 +265,7 @@ def _fault(text: str, use: str, eps: float) -> str | None:
     if _COMMA.fullmatch(text.strip()):
         return "a decimal comma"
     number = number_in(text)
-    if use == "per cent" and is_signed(text):
+    if use == "percent" and is_signed(text):
         number = 100 * fraction(text)
     if math.isnan(number):
         word = text.strip().lower()

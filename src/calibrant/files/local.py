@@ -374,7 +374,7 @@ def _patiently(url: str, work: Callable[[], Answer], progress: Callable[[], int]
     return answers[0]
 
 
-# ---------------------------------------------------------------- cells of workbooks that are formatted as per cent
+# ---------------------------------------------------------------- cells of workbooks that are formatted as percent
 
 #: The formats of Excel's own that show per cents: ``0%`` and ``0.00%``.
 _BUILT_IN: Final = frozenset(("9", "10"))
@@ -417,7 +417,7 @@ def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> boo
     formatted = sum(cell.is_percent for cell in of_names)
     others = sum(not (cell.is_percent or cell.is_zero) for cell in of_names)
     if formatted and others:
-        problem = f"{formatted:,} cells of {', '.join(names)} are formatted as per cent, and {others:,} are not"
+        problem = f"{formatted:,} cells of {', '.join(names)} are formatted as percent, and {others:,} are not"
         raise FileError(path, problem, "give all cells of probabilities the same format in the workbook")
     return formatted > 0
 

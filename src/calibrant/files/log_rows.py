@@ -31,7 +31,7 @@ NORMALISATIONS: Final = {
     "acc_bytes_probs": "softmax of the choices' log-likelihoods per byte (as acc_bytes)",
 }
 #: What to do where the right choice is not known, or is not one.
-_JUDGE_THE_ANSWER: Final = "judge the chosen answer alone: --score chosen_probability --outcome correct"
+_JUDGE_THE_ANSWER: Final = "evaluate the chosen answer alone: --score chosen_probability --outcome correct"
 
 _LONGEST_TEXT: Final = 1_000  # characters of a text that may name a group
 #: The column of the question that a row answers.
@@ -94,7 +94,7 @@ class Choices:
                 cells[column] = softmax(per_length)
             else:
                 problem = "a choice is empty" if lengths else "the log does not hold the texts of the choices"
-                missing[column] = (problem, "judge the log-likelihoods without lengths: leave --probs out")
+                missing[column] = (problem, "evaluate the log-likelihoods without lengths: leave --probs out")
         return Row(cells, missing)
 
 
@@ -352,7 +352,7 @@ def _contradictions(
         value, column = _truth(sample, metric), f"{metric}_probs"
         if value is not None and column in cells and (np.argmax(cells[column]) in right) != bool(value):
             problem = f"its {metric} is {value:g}, which does not follow from the texts of the choices"
-            yield column, (problem, "judge the log-likelihoods without lengths: leave --probs out")
+            yield column, (problem, "evaluate the log-likelihoods without lengths: leave --probs out")
 
 
 # ---------------------------------------------------------------- the right choice
@@ -599,7 +599,7 @@ def _sample_row(sample: Mapping[str, Any], shared: Mapping[str, str]) -> Row:
             missing["correct"] = (why, _LEAVE_OUT)
     elif scored:
         example = f"--outcome scores.{next(iter(scored))}.correct"
-        missing["correct"] = (f"it has several scorers ({', '.join(scored)})", f"name the one to judge: {example}")
+        missing["correct"] = (f"it has several scorers ({', '.join(scored)})", f"name the one to evaluate: {example}")
     else:
         why = "it ended with an error" if sample.get("error") else "it has no score"
         missing["correct"] = (why, _LEAVE_OUT)

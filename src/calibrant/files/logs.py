@@ -196,10 +196,10 @@ def _with_scores(path: str, log: EvaluationLog, options: Options) -> Options:
     if len(names) == 1:
         return replace(options, score=names[0])
     if names:
-        raise FileError(path, f"holds {' and '.join(names)}", "name the one to judge", ("--score", names[0]))
+        raise FileError(path, f"holds {' and '.join(names)}", "name the one to evaluate", ("--score", names[0]))
     stated = [name for name in sorted(log.columns) if name.endswith(".confidence")]
     if stated:
-        raise FileError(path, f"holds {' and '.join(stated)}", "name the one to judge", ("--score", stated[0]))
+        raise FileError(path, f"holds {' and '.join(stated)}", "name the one to evaluate", ("--score", stated[0]))
     why = next((log.missing[name][1] for name in ("probs", "chosen_probability") if name in log.missing), "")
     columns = listed(sorted(log.columns))
     remedy = f"name a stated confidence: --score COLUMN --percent; the columns are {columns}"

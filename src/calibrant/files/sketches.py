@@ -185,7 +185,7 @@ def _without_sketch(path: str, content: dict[str, Any], remedy: str) -> FileErro
     if "models" in content:
         return FileError(path, "holds a comparison, not one model", "name the files of the models")
     if content.get("notion") in PER_CLASS:
-        problem = f"holds a report on every class ({content['notion']}), and a comparison judges one event"
+        problem = f"holds a report on every class ({content['notion']}), and a comparison evaluates one event"
         return FileError(path, problem, "write the report of one class's column, or with --notion top-label")
     problem = "holds a report without a sketch, as --json - writes it, and its numbers alone cannot be compared"
     return FileError(path, problem, remedy)

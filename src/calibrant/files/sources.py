@@ -247,7 +247,7 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     if first != len(targets):
         problem = f"has {len(targets):,} rows, the probabilities {first:,}"
         raise FileError(targets_path, problem, "give the targets of just these rows")
-    notes = {"probs": ", ".join(paths) + " in per cent" * options.percent, "targets": targets_path}
+    notes = {"probs": ", ".join(paths) + " in percent" * options.percent, "targets": targets_path}
     return Opened(paths=paths, sources=sources, first=selection, notes=notes, omitted=[])
 
 

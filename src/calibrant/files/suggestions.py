@@ -371,7 +371,7 @@ def _of_right(likely: Likely, score: str, right: str, *, percent: bool = False) 
     case = f"if {quoted(score)} is the probability of an event that was predicted from 1/2 on"
     return [
         Reading(event, case, sql=True),
-        Reading((*event, "--notion", "top-label"), f"{case}, to judge the larger of it and the rest to 1", sql=True),
+        Reading((*event, "--notion", "top-label"), f"{case}, to evaluate the larger of it and the rest to 1", sql=True),
         answer,
     ]
 

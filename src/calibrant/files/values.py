@@ -17,7 +17,7 @@ from calibrant.files.columns import Cuts, Selection, listed
 from calibrant.inputs.groups import group_name
 from calibrant.runtime.dataclass import dataclass
 
-PERCENT_REMEDY = "pass --percent if the numbers are per cent"
+PERCENT_REMEDY = "pass --percent if the numbers are percentages"
 
 _LONGEST = 40  # characters of a cell that an error shows
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "missing"}
@@ -255,7 +255,7 @@ class Percents:
             cell = values.names[values.codes[bad[0]]] if isinstance(values, Words) else values.reshape(-1)[bad[0]]
             text = str(cell) if isinstance(values, Words) else str(cell).removesuffix(".0")
             got = shown(text) if isinstance(values, Words) else text
-            problem = f"{self.place(start + int(bad[0]) // width)}: {got} is not a per cent from 0 to 100"
+            problem = f"{self.place(start + int(bad[0]) // width)}: {got} is not a percentage from 0 to 100"
             problem = f"{problem}, such as 85 or '85%'"
             raise FileError(self.path, problem, self.remedy(text), fault=FileFault.VALUE, column=self.column)
         rounding = 8 * float(np.finfo(shares.dtype).eps)
@@ -287,7 +287,7 @@ def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
     """
     if 0 < largest <= 1:
         problem = f"--percent is given, and no value of {listed(names)} exceeds 1: the numbers look like fractions"
-        raise FileError(path, problem, "leave --percent out, or write per cents with their sign, such as 0.5%")
+        raise FileError(path, problem, "leave --percent out, or write percentages with their sign, such as 0.5%")
 
 
 # ---------------------------------------------------------------- groups

@@ -37,7 +37,7 @@ from calibrant.statistics.random_effects import random_effects
 from calibrant.statistics.resampling import Resampling, Rng, alpha_of
 
 _FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
-_FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the rarer outcome"
+_FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the less frequent outcome"
 _NO_LAW: Final = "too few events are expected for a test without simulated data sets: pass n_resamples=1000"
 
 

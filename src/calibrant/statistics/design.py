@@ -84,7 +84,7 @@ def rare(number: float, of: str = "", unit: str = ROWS) -> str:
         return ""
     if number == 0:
         return f"every row{of} has the same outcome, so intervals may be too short"
-    many = f"{number:.4g} {unit}{'s' * (number != 1)} {'of' if unit == ROWS else 'with'} the rarer outcome{of}"
+    many = f"{number:.4g} {unit}{'s' * (number != 1)} {'of' if unit == ROWS else 'with'} the less frequent outcome{of}"
     return f"{many}, fewer than {MINORITY}, so intervals may be too short"
 
 

@@ -139,7 +139,7 @@ def _interval(inference: Inference) -> Interval:
         return Interval(math.nan, math.nan, "no interval: a threshold on the score separates events from non-events")
     sample = inference.design.sample
     if sample.rarer < 2:
-        return Interval(math.nan, math.nan, f"no interval: fewer than 2 {sample.unit}s with the rarer outcome")
+        return Interval(math.nan, math.nan, f"no interval: fewer than 2 {sample.unit}s with the less frequent outcome")
     return inference.interval_by_variance(AUROC)._replace(method="DeLong, on log-odds")
 
 
