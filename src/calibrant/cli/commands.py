@@ -341,7 +341,7 @@ def floor(ctx: click.Context, /, **params: Any) -> None:
 
 
 def _noise(n: int | None, prove: float | None, n_bins: int, level: float, n_resamples: int, rng: int) -> dict[str, Any]:
-    """Return what each distribution of scores shows by noise alone, and how many rows prove that the error is small."""
+    """Return what each distribution of scores shows by chance, and how many rows prove that the error is small."""
     from calibrant.inference.floor import SCORE_LAWS, noise_floor, rows_to_prove
     from calibrant.measures import MEASURES
 

@@ -94,7 +94,7 @@ class Condition:
 
     @property
     def plain(self) -> bool:
-        """Whether it is about the bare value of a measure being large, which noise alone may make it."""
+        """Whether it is about the bare value of a measure being large, which chance may make it."""
         return self.field == FIELDS[0] and self.operator in (">", ">=") and self.measure not in (TEST, ROWS)
 
 

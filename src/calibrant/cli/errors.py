@@ -114,7 +114,7 @@ def _with_others(
     """Return an error about columns of a file after the numbers of all values that cannot be used, by kind.
 
     They are counted after a failure alone. A single value, a column whose values it lists, and a column that is the
-    wrong one as a whole, the error says by itself.
+    wrong one as a whole, the error says alone.
     """
     if options.engine == "spark" or any(name.lower().endswith(".cal") for name in paths):
         return said.text

@@ -76,7 +76,7 @@ class CoarseCells:
         return self.of_grid("standard")[grids.cell_of(scores, "standard")]
 
 
-#: The cells of a judged event: 256 buckets x 428 cells.
+#: The cells of an evaluated event: 256 buckets x 428 cells.
 EVENT_CELLS: Final = CoarseCells(n_arcs=128, n_parts=300, n_buckets=256, one_apart=True)
 
 #: The cells of one class among many: 32 buckets x 61 cells.
@@ -154,7 +154,7 @@ class BucketSums:
         cells: CoarseCells = EVENT_CELLS,
         count: bool = True,
     ) -> BucketSums:
-        """Return the sums of judged rows.
+        """Return the sums of evaluated rows.
 
         Parameters
         ----------
@@ -524,9 +524,9 @@ class ClusterSums:
     Attributes
     ----------
     event : BucketSums
-        The sums of the judged event, with the scores of whole predictions.
+        The sums of the evaluated event, with the scores of whole predictions.
     classes : tuple of BucketSums
-        Those of each class; empty unless classes are judged in addition to the event.
+        Those of each class; empty unless classes are evaluated in addition to the event.
     """
 
     event: BucketSums
@@ -536,16 +536,17 @@ class ClusterSums:
     def of(
         cls, predictions: Predictions, events: Events, labels: ClusterLabels, *, classes: bool, count: bool
     ) -> ClusterSums:
-        """Return the sums of the judged rows.
+        """Return the sums of the evaluated rows.
 
         Parameters
         ----------
         predictions, events
-            The predictions, and their judged events: one for each row, or of several labels one for each row and label.
+            The predictions, and their evaluated events: one for each row, or of several labels one for each row and
+            label.
         labels
             The clusters of all rows.
         classes
-            Whether classes are judged too.
+            Whether classes are evaluated too.
         count
             As in `BucketSums.of`.
         """
@@ -598,7 +599,7 @@ class ClusterSums:
 
 
 def _judged(predictions: Predictions) -> NDArray[np.bool_]:
-    """Return which rows are judged, (n,); of several labels, the same for each label, (n, C)."""
+    """Return which rows are evaluated, (n,); of several labels, the same for each label, (n, C)."""
     if predictions.layout != "multilabel":
         return predictions.judged
     judged = predictions.targets >= 0

@@ -1,7 +1,7 @@
 """The functions of ``pyhealth.metrics.calibration``.
 
 Uniform bins are right-closed, ((j-1)/M, j/M], with 0 in the first. Adaptive bins hold N // M rows each, and the last
-N % M of them one more. Numbers differ from PyHealth's for three reasons: the binary error judges class 1, as
+N % M of them one more. Numbers differ from PyHealth's for three reasons: the binary error evaluates class 1, as
 PyHealth's documentation says, and takes one-dimensional labels; tied scores on both sides of an adaptive boundary share
 their outcomes; edges are rounded to the type of the probabilities, so that 0.6 is on the edge 0.6 in float32 too.
 """
@@ -50,7 +50,7 @@ def ece_confidence_multiclass(prob: Any, label: Any, bins: Any = 20, adaptive: b
     bins : int or list of float, default 20
         The number of bins, or their edges. The first bin reaches down to 0 and the last up to 1, as in PyHealth.
     adaptive : bool, default False
-        Whether bins have equal mass, not equal width.
+        Whether bins have equal frequency, not equal width.
 
     Raises
     ------
@@ -63,8 +63,8 @@ def ece_confidence_multiclass(prob: Any, label: Any, bins: Any = 20, adaptive: b
 
     Examples
     --------
-    The bins are [0, 0.5] and (0.5, 1]. The first holds one row, which is wrong, with confidence .49. The second holds
-    two, both right, with mean confidence .7. The error is (1/3) .49 + (2/3) .3.
+    The bins are [0, 0.5] and (0.5, 1]. The first holds one row, which is wrong, with confidence 0.49. The second holds
+    two, both right, with mean confidence 0.7. The error is (1/3) 0.49 + (2/3) 0.3.
 
     >>> from calibrant.compat.pyhealth import ece_confidence_multiclass
     >>> pred = [[0.2, 0.2, 0.6], [0.2, 0.31, 0.49], [0.1, 0.1, 0.8]]
@@ -83,7 +83,7 @@ def ece_confidence_binary(prob: Any, label: Any, bins: Any = 20, adaptive: bool 
     r"""Return the expected calibration error of the event "the label is 1", with the probability of class 1.
 
     The formula of `ece_confidence_multiclass`, with conf the mean probability of class 1 and acc the share of label 1.
-    PyHealth 1.1.6 judges column 0 of both arrays and fails on one-dimensional ones.
+    PyHealth 1.1.6 evaluates column 0 of both arrays and fails on one-dimensional ones.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def ece_classwise(prob: Any, label: Any, bins: Any = 20, threshold: float = 0.0,
     Parameters
     ----------
     prob : (N, C) array
-        Probabilities of the classes, or of independent labels. Rows may have any sum: each class is judged by itself.
+        Probabilities of the classes, or of independent labels. Rows may have any sum: each class is evaluated alone.
     label : (N,) array, or (N, C)
         The true classes; or a 0 or 1 for each class, with any number of ones in a row.
     bins, adaptive
@@ -155,7 +155,7 @@ def ece_classwise(prob: Any, label: Any, bins: Any = 20, threshold: float = 0.0,
         predictions = as_predictions(prob, label, notion=notion)
         if predictions.layout == "binary":
             raise InputError("probs", "shape (N, C)", "one column", "for one event use ece_confidence_binary")
-        predictions = replace(predictions, tolerance=np.inf)  # every class is judged by itself
+        predictions = replace(predictions, tolerance=np.inf)  # every class is evaluated alone
         if edges is None and not adaptive:
             return read_histograms(predictions, notion, bins, threshold=float(threshold)).errors("l1").value
         read(predictions, "multilabel" if several else "top-label", scoring=False)
@@ -168,7 +168,7 @@ def brier_top1(prob: Any, label: Any) -> float:
     """Return the Brier score of the top class: the mean of (max p - [right])^2.
 
     In [0, 1], lower is better. Labels may be class indices or one-hot; PyHealth 1.1.6 compares one-hot labels with
-    indices, and gives .315 for [[.8, .2], [.3, .7]] with labels [[1, 0], [0, 1]], where .065 is right.
+    indices, and gives 0.315 for [[0.8, 0.2], [0.3, 0.7]] with labels [[1, 0], [0, 1]], where 0.065 is right.
 
     References
     ----------

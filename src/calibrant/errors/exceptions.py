@@ -88,7 +88,7 @@ class InputError(CalibrantError):
 
 
 class NothingJudgedError(InputError):
-    """Predictions without a judged row: targets or weights leave all rows out."""
+    """Predictions without an evaluated row: targets or weights leave all rows out."""
 
     __module__ = _HOME
 

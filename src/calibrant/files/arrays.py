@@ -183,7 +183,7 @@ class _TableColumns:
         """Return a column of numbers, or ``width`` entries of a list in each row."""
         types, kind = self._types, column.type
         if types.is_decimal(kind):
-            # Through text: Arrow's own cast reads .35 as .35000000000000003.
+            # Through text: Arrow's own cast reads 0.35 as 0.35000000000000003.
             column = column.cast(self._arrow.string()).cast(self._arrow.float64())
         elif _is_text(types, kind):
             return self._of_text(name, column.cast(self._arrow.large_string()).dictionary_encode(), percent, width)
@@ -468,7 +468,7 @@ def array_pieces(
     Raises
     ------
     FileError
-        For text where numbers are expected, and what is no per cent.
+        For text where numbers are expected, and what is no percentage.
     """
     columns = _ArrayColumns(path, selection, stored)
     rows = max(1, min(_ROWS, _BATCH // sum(array.row_bytes for array in stored.values())))

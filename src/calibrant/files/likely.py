@@ -140,7 +140,7 @@ def order_of(columns: Sequence[str], labels: Sequence[str]) -> tuple[str, ...] |
     """Return the labels in the order of the columns that are named like them; None where the names leave a doubt.
 
     What the names of all columns begin and end with is left out. The rest names a label if the two are equal, else if
-    one begins or ends with the other, or both say that an event happened, or did not. Each rule holds for all labels
+    one begins or ends with the other, or both say that an event occurred, or did not. Each rule holds for all labels
     at once, one to one, and no two rules give two orders. A label that is in no row is spelled as its column, where the
     others are equal to theirs.
     """
@@ -165,7 +165,7 @@ def order_of(columns: Sequence[str], labels: Sequence[str]) -> tuple[str, ...] |
 
 
 def _same_side(one: str, other: str) -> bool:
-    """Whether both words say that the event happened, or both that it did not."""
+    """Whether both words say that the event occurred, or both that it did not."""
     return any({one, other} <= {pair[side] for pair in _EVENTS} for side in (0, 1))
 
 
@@ -361,7 +361,7 @@ def number_in(cell: Any) -> float:
 
 
 def fraction(cell: Any) -> float:
-    """Return the fraction of a cell in per cent; NaN where it has no number."""
+    """Return the fraction of a cell in percent; NaN where it has no number."""
     return number_in(cell.strip().removesuffix("%") if isinstance(cell, str) else cell) / 100
 
 

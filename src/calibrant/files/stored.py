@@ -442,7 +442,7 @@ def _message(stream: IO[bytes], at: int, size: int) -> _Message | None:
     """Return the message there; None at the end of a stream."""
     stream.seek(max(at, 0))
     length = _number("<I", stream.read(4), 0)
-    if length == 0xFFFFFFFF:  # before version .15 there was no such mark
+    if length == 0xFFFFFFFF:  # before version 0.15 there was no such mark
         length = _number("<I", stream.read(4), 0)
     if length == 0:
         return None

@@ -489,7 +489,7 @@ def _alike(name: str, others: Sequence[str]) -> set[str]:
 
 
 def _are_complements(likely: Likely, one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Whether two pairs are one event and that it does not happen."""
+    """Whether two pairs are one event and that it does not occur."""
     for name, rest in zip(one, other, strict=True):
         sums = likely.numbers(name) + likely.numbers(rest)
         if np.isnan(sums).all() or np.nanmax(np.abs(sums - 1)) > ROUNDING:

@@ -212,7 +212,7 @@ def fraction(text: str) -> float:
 
 
 def is_signed(text: str) -> bool:
-    """Whether a text is a per cent and says so."""
+    """Whether a text is a percentage and says so."""
     return text.strip().endswith("%") and not math.isnan(fraction(text))
 
 
@@ -220,8 +220,8 @@ def is_signed(text: str) -> bool:
 class Percents:
     """Per cents of one column, some rows after the other, as fractions.
 
-    Numbers from 0 to 100 and texts such as ``85%`` are divided by 100; nothing else is read as a per cent. The quotient
-    is the double nearest to it, so that ``85``, ``"85%"`` and a caller's own ``85 / 100`` are equal.
+    Numbers from 0 to 100 and texts such as ``85%`` are divided by 100; nothing else is read as a percentage. The
+    quotient is the double nearest to it, so that ``85``, ``"85%"`` and a caller's own ``85 / 100`` are equal.
     """
 
     path: str
@@ -239,7 +239,7 @@ class Percents:
         Raises
         ------
         FileError
-            For a value that is no per cent, and for ``0.85`` in addition to ``85%``, which may be a fraction or not.
+            For a value that is no percentage, and for ``0.85`` in addition to ``85%``, which may be a fraction or not.
         """
         if isinstance(values, Words):
             texts = [str(name) for name in values.names]

@@ -112,7 +112,7 @@ def sketch(
     by : str, optional
         The column of the rows' groups; times with a zone are named in UTC.
     notion : {"positive", "top-label", "classwise"}, optional
-        The judged event, as in `expected_calibration_error`; by default "positive" for one event and "top-label" for
+        The evaluated event, as in `expected_calibration_error`; by default "positive" for one event and "top-label" for
         classes.
     classwise, class_names, grid
         As in `CalibrationSketch`.

@@ -341,8 +341,8 @@ def resolve_config(columns: Columns, notion: Any, classwise: Any, grid: Any) -> 
 def alike_in_engines(frame: Frame, columns: Columns) -> Frame:
     """Return a frame with values that every engine reads alike.
 
-    Decimals become the doubles nearest to them: Arrow multiplies by a power of ten and so reads .35 as
-    .35000000000000003, but every engine reads a text right. Groups -0.0 and 0.0 are one: Arrow would tell them apart.
+    Decimals become the doubles nearest to them: Arrow multiplies by a power of ten and so reads 0.35 as
+    0.35000000000000003, but every engine reads a text right. Groups -0.0 and 0.0 are one: Arrow would tell them apart.
     NaN is found in a Parquet file whose statistics leave it out: DuckDB concludes from them that there is none, but it
     concludes nothing about a choice between a number and null.
     """

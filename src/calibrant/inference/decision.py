@@ -38,7 +38,7 @@ def decide(measure: str, tolerance: float, estimate: Estimate, level: float, *, 
     Parameters
     ----------
     rarer : float
-        The effective sample size of the rarer outcome. With few of them nothing is decided.
+        The effective sample size of the less frequent outcome. With few of them nothing is decided.
     """
     ends = estimate.low, estimate.high
     if measure == "mean_gap":  # two one-sided tests

@@ -34,13 +34,13 @@ class Evidence:
     estimates : mapping
         The estimates of the `DECIDING` measures by name.
     notion : str
-        The judged event.
+        The evaluated event.
     n : int
-        The number of judged rows.
+        The number of evaluated rows.
     outcome_rate : float
-        The share of rows in which the judged event happened.
+        The share of rows in which the evaluated event occurred.
     diagram : ReliabilityDiagram or None
-        The bins of the judged event; None if every class is judged.
+        The bins of the evaluated event; None if every class is evaluated.
     level : float or None
         The confidence of the intervals; None without intervals.
     test : TestResult or None
@@ -48,17 +48,17 @@ class Evidence:
     decision : Decision or None
         Whether an error is below a tolerance; None without one.
     line : Line or None
-        The log-odds line of the judged event; None if every class is judged, and without intervals.
+        The log-odds line of the evaluated event; None if every class is evaluated, and without intervals.
     falls : bool
-        Whether the outcome rate clearly falls as the score of the judged event rises.
+        Whether the observed frequency clearly falls as the score of the evaluated event rises.
     ends : WithoutEnds or None
         The line without the rows whose scores are moved in from 0 and 1; None without such rows.
     counted : tuple of float or None
         The rows, and what their whole weights add up to, if the weights may be sampling weights.
     gap_p_value : float
-        The p-value of a mean gap of 0, with the standard error of its interval.
+        The p-value of a mean difference of 0, with the standard error of its interval.
     rarer : float
-        The effective sample size of the rarer outcome; of rows in clusters, how many clusters hold it.
+        The effective sample size of the less frequent outcome; of rows in clusters, how many clusters hold it.
     unit : {"row", "cluster"}
         What ``rarer`` counts.
     """
@@ -173,7 +173,7 @@ class Evidence:
         return self.test is not None and self._leading(self.test) == part
 
     def _leading(self, test: TestResult) -> str:
-        """Return the part with the smallest p-value. In a single bin the ECE is the mean gap without its sign."""
+        """Return the part with the smallest p-value. In a single bin the ECE is the size of the mean difference."""
         single = self.diagram is not None and np.count_nonzero(self.diagram.counts) == 1
         leading = str(test.details["leading"])
         return "mean" if single and leading == ECE.name else leading

@@ -1,4 +1,4 @@
-"""The noise floor before there are any data: what noise alone shows."""
+"""The noise floor before there are any data: what chance shows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class NoiseFloor:
     n_bins : int
         The number of bins of the binned measures.
     scores : str
-        The law of the scores: a name of `SCORE_LAWS`, or "given".
+        The distribution of the scores: a name of `SCORE_LAWS`, or "given".
     level : float
         The share of calibrated samples below each floor's ``upper``.
     floors : mapping
@@ -83,7 +83,7 @@ class NoiseFloor:
 def noise_floor(
     n: int, n_bins: int = 15, *, scores: Any = "uniform", level: float = 0.95, n_resamples: int = 1000, rng: Rng = 0
 ) -> NoiseFloor:
-    r"""Return the noise floor of each measure: what perfectly calibrated scores show by chance alone.
+    r"""Return the noise floor of each measure: what perfectly calibrated scores show by chance.
 
     For the ECE the mean is close to :math:`\sqrt{2/\pi} \sum_b \sqrt{v_b} / N` with :math:`v_b = \sum_{i \in b} p_i
     (1 - p_i)`: more bins and fewer rows make it larger.
@@ -139,7 +139,7 @@ def rows_to_prove(
 
     With so many rows the one-sided upper bound of the ECE is below the tolerance in 80 % of samples. The bound is drawn
     at 4,000 rows, where its 80 % quantile is q; it falls with the root of the rows, so 4,000 (q / tolerance)^2 do. If
-    the event is rare it takes at least so many rows that 80 % of samples hold 15 of the rarer outcome.
+    the event is rare it takes at least so many rows that 80 % of samples hold 15 of the less frequent outcome.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def rows_to_prove(
     Returns
     -------
     int
-        The number of rows, right to some per cent. A model that is not calibrated needs more.
+        The number of rows, right to some percent. A model that is not calibrated needs more.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def _upper_end(bins: BinMoments, positives: Float64s, squared_residuals: Float64
 
 
 def _rows_with_both(rate: float) -> float:
-    """Return about how many rows hold enough of the rarer outcome for a decision: with few of them none is made."""
+    """Return about how many rows have enough of the less frequent outcome for a decision."""
     from scipy.special import gammaincinv
 
     rarer = min(rate, 1 - rate)

@@ -85,8 +85,8 @@ def hosmer_lemeshow_test(
         As in `ks_test`: only for rows in clusters.
     probs, targets, notion, weights, ignore_index, logits, clusters
         As in `spiegelhalter_test`. With weights that are not whole numbers each group counts as
-        (sum w)^2 / sum w^2 predictions. With clusters the law of H comes from replicates, as in `ks_test`. With
-        ``sample="in-sample"`` they are without what a refit of the log-odds line would explain.
+        (sum w)^2 / sum w^2 predictions. With clusters the distribution of H comes from simulated data sets, as in
+        `ks_test`. With ``sample="in-sample"`` they are without what a refit of the log-odds line would explain.
 
     Returns
     -------
@@ -163,7 +163,7 @@ class _Groups:
         """The sum of squared deviations over their variances."""
         variances = np.maximum(self.expected * (1 - self.expected / self.counts), 0.0) * self.squares / self.counts
         groups = zip(self.observed - self.expected, variances, self.counts, strict=True)
-        with np.errstate(over="ignore"):  # a score of 1e-320 whose event happened
+        with np.errstate(over="ignore"):  # a score of 1e-320 whose event occurred
             return float(np.sum(np.array([standardised(*group) for group in groups]) ** 2))
 
     @property

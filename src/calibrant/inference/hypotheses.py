@@ -1,4 +1,4 @@
-"""Tests of the hypothesis that scores are calibrated: each outcome happens with the probability that its score says.
+"""Tests of the hypothesis that scores are calibrated: each outcome occurs with the probability that its score says.
 
 For rows in clusters Spiegelhalter's test and Cox's have a closed form. Under calibration the S of bins are nearly
 normal with covariance Sigma0 = c (sum_h S_h S_h') c, c = sqrt(V0 / Q). A sum psi r over rows has the variance
@@ -64,7 +64,7 @@ def spiegelhalter_test(
     targets : array, (N,) or (N, ...), or one-hot like probs
         0 or 1, or class indices 0 to C - 1. Needed unless ``probs`` is a table.
     notion : {"positive", "top-label"}, optional
-        The judged event; by default the one that follows from the shape.
+        The evaluated event; by default the one that follows from the shape.
     weights : array, (N,), optional
         Weights. Whole numbers are frequency weights: weight 2 counts the row twice. Otherwise each row is one
         prediction with its own weight w, and variances are sums with w^2.
@@ -75,7 +75,7 @@ def spiegelhalter_test(
     clusters : array, (N,), optional
         The label of each row's cluster, whole numbers or text, as in `evaluate`. The variance is then that of sums over
         clusters, which are independent, with any dependence inside them. For probs (N, C, ...) the first axis may have
-        the labels. Without clusters rows are independent. A `CalibrationSketch` with clusters is judged by them.
+        the labels. Without clusters rows are independent. A `CalibrationSketch` with clusters is evaluated by them.
 
     Returns
     -------
@@ -85,8 +85,8 @@ def spiegelhalter_test(
         one row, the numbers are those without clusters.
 
         Scores of 0, 1/2 and 1 add nothing to the variance. If there are no others, the variance is 0. Then Z is 0 with
-        p-value 1; or inf with p-value 0, if an outcome happened that its score excluded. If the numerator is 0 in each
-        cluster by itself, nothing can deviate: Z is 0 with p-value 1.
+        p-value 1; or inf with p-value 0, if an outcome occurred that its score excluded. If the numerator is 0 in each
+        cluster alone, nothing can deviate: Z is 0 with p-value 1.
 
     Raises
     ------
@@ -151,19 +151,20 @@ def ks_test(
     Parameters
     ----------
     n_resamples : int, default 1000
-        Only for rows in clusters: the number of replicates B. The p-value is (1 + #{T* >= T}) / (B + 1).
+        Only for rows in clusters: the number of simulated data sets B. The p-value is (1 + #{T* >= T}) / (B + 1).
     rng : int or numpy.random.Generator or numpy.random.SeedSequence, default 0
-        Only for rows in clusters: the seed of the replicates.
+        Only for rows in clusters: the seed of the simulated data sets.
     probs, targets, notion, weights, ignore_index, logits, clusters
-        As in `spiegelhalter_test`. With clusters T is the same, and its law comes from replicates: the residuals of
-        each cluster are multiplied by one random normal number, scaled to the variance that calibration implies. T and
-        T* are compared on 428 cells of the score, and more than 256 clusters are pooled into 256 buckets.
+        As in `spiegelhalter_test`. With clusters T is the same, and its distribution comes from simulated data sets:
+        the residuals of each cluster are multiplied by one random normal number, scaled to the variance that
+        calibration implies. T and T* are compared on 428 cells of the score, and more than 256 clusters are pooled into
+        256 buckets.
 
     Returns
     -------
     TestResult
         ``details`` hold the ``error``, which is ``max |sum| / N``. If all scores are 0 or 1, the variance is 0. Then T
-        is 0 with p-value 1; or inf with p-value 0, if an outcome happened that its score excluded.
+        is 0 with p-value 1; or inf with p-value 0, if an outcome occurred that its score excluded.
 
     Raises
     ------
@@ -211,8 +212,8 @@ def kuiper_test(
     .. math:: T = \frac{\max_k C_k - \min_k C_k}{\sqrt{\sum_i p_i (1 - p_i)}},\quad C_k = \sum_{p_i \le s_k}(y_i - p_i)
 
     with :math:`C_0 = 0`. The numerator is N times the Kuiper calibration error (ECCE-R): the largest sum of residuals
-    over any interval of scores. Under calibration T has the law of the range of a Brownian motion on [0, 1]. Larger is
-    worse. Parameters, result and errors are those of `ks_test`.
+    over any interval of scores. Under calibration T has the distribution of the range of a Brownian motion on [0, 1].
+    Larger is worse. Parameters, result and errors are those of `ks_test`.
 
     References
     ----------
@@ -261,7 +262,7 @@ def cox_test(
 
     with the log likelihood :math:`\ell`. Under calibration the likelihood ratio T has a chi-square law with 2 degrees
     of freedom. b < 1 means that the scores are too extreme, b > 1 that they are not extreme enough. The intercept at
-    slope 1, calibration in the large, is positive if events happen more often than the scores say.
+    slope 1, calibration in the large, is positive if events occur more often than the scores say.
 
     Parameters
     ----------
@@ -271,7 +272,7 @@ def cox_test(
     probs, targets, notion, weights, ignore_index, logits, clusters
         As in `spiegelhalter_test`. With weights that are not whole numbers the weighted likelihood is maximised, and T
         is scaled to N = (sum w)^2 / sum w^2 predictions. With clusters T is the score statistic of a = 0 and b = 1, by
-        the covariance of sums over clusters: clusters change the law of the likelihood ratio.
+        the covariance of sums over clusters: clusters change the distribution of the likelihood ratio.
 
     Returns
     -------

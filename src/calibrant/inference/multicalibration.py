@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 #: The table of rows, and their sums over buckets of clusters; None for independent rows.
 Sums: TypeAlias = tuple[ReliabilityTable, BucketSums | None]
 
-_TOGETHER: Final = 256  # replicates of a sparse group
-_STEADY: Final = 4  # times the fewest replicates: the p-value at the correction's limit depends less on the seed
+_TOGETHER: Final = 256  # simulated data sets of a sparse group
+_STEADY: Final = 4  # times the fewest data sets, so that the p-value at the correction's limit depends less on the seed
 
 _NO_LAW: Final = "its null distribution needs simulated data sets: pass n_resamples=1000"
 _NO_INTERVAL: Final = "no interval: the group was chosen for its value"
@@ -52,7 +52,7 @@ class GroupKuiper:
     name : str or None
         The group; None for all rows.
     n : int
-        The number of its judged rows.
+        The number of its evaluated rows.
     kuiper : float
         Its Kuiper calibration error: the largest sum of residuals over any interval of scores, divided by its rows.
     standardised : float
@@ -86,7 +86,7 @@ class MulticalibrationError:
     absolute : float
         The value in units of probability: times the standard deviation of the mean residual of all rows (``mce``).
     relative : float
-        ``absolute`` as a share of the rarer outcome's rate (``mce_relative``, which is in per cent); NaN if all
+        ``absolute`` as a share of the less frequent outcome's rate (``mce_relative``, which is in percent); NaN if all
         outcomes are alike.
     p_value : float
         The smallest p-value of a group after Holm's correction; NaN if no group has one.
@@ -95,7 +95,7 @@ class MulticalibrationError:
     groups : tuple of GroupKuiper
         All rows, then each group in the order of the names.
     n : int
-        The number of judged rows.
+        The number of evaluated rows.
     method : str
         How the p-value was computed, and why there is no interval.
     error_bound : float
@@ -159,13 +159,13 @@ def multicalibration_error(
 
     over the groups g, all rows being one, with :math:`C_{g0} = 0`. It is 0 or more; lower is better. Calibrated groups
     are at about 1.6 each, and the largest of many is above that. So read the p-value: under calibration the error of a
-    group has the law of the range of a Brownian motion, and Holm's correction is over all groups. It holds for any
-    dependence, so groups may overlap.
+    group has the distribution of the range of a Brownian motion, and Holm's correction is over all groups. It holds for
+    any dependence, so groups may overlap.
 
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one judged event. ``probs`` may also be a `CalibrationSketch` with
+        As in `expected_calibration_error`, for one evaluated event. ``probs`` may also be a `CalibrationSketch` with
         groups, or a mapping from the name of each group to its sketch; these come alone.
     groups : array, (N,), or mapping
         The name of each row's group. Or a mapping from names to arrays (N,): a boolean array is a mask, which makes one
@@ -173,12 +173,12 @@ def multicalibration_error(
         columns that are crossed are passed in this way. Groups must be known before the outcome.
     clusters : array, (N,), optional
         The label of each row's cluster, as in `evaluate`. The law of each group is then of independent clusters, from
-        replicates, as in `calibrant.inference.kuiper_test`.
+        simulated data sets, as in `calibrant.inference.kuiper_test`.
     n_resamples : int, default 1000
         Only for clusters, and for groups whose outcomes vary too little for the Brownian law (variance below 10): the
-        number of replicates. More are drawn where the correction needs a finer p-value.
+        number of simulated data sets. More are drawn where the correction needs a finer p-value.
     rng : int or numpy.random.Generator, default 0
-        The seed of these replicates.
+        The seed of these simulated data sets.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def multicalibration_error(
         rows of one cluster, is listed with a ``flag``, and counts for neither the value nor the correction. There is no
         interval: the group was chosen for its value. Ties are pooled, so the order of the rows plays no part. Weights
         are frequencies; those that are not whole use effective sample sizes. Scores of 0 and 1 do not vary: a group of
-        these alone is 0, or infinite if an outcome happened that its score excluded.
+        these alone is 0, or infinite if an outcome occurred that its score excluded.
 
     Raises
     ------
@@ -386,7 +386,7 @@ def _drawn_p_value(cells: Cells, resampling: Resampling) -> float:
 
 
 def _segments(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[np.intp]]]:
-    """Return the name of each group and the indices of its judged rows."""
+    """Return the name of each group and the indices of its evaluated rows."""
     if not isinstance(groups, Mapping):
         return as_groups(groups, predictions)
     if not groups:

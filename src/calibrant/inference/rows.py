@@ -1,9 +1,9 @@
 """The rows that a test is about: their table, their sums over buckets of clusters, and their simulated data sets.
 
-Under calibration a replicate of rows in clusters has the sums g* of `measures.simulated`: the residuals of each bucket
-of clusters are multiplied by one random normal number. The data are compared with replicates on the same coarse cells.
-Where the scores of every cluster add up to its outcomes, a sum cannot deviate: it counts as 0, so that rounding decides
-nothing.
+Under calibration a simulated data set of rows in clusters has the sums g* of `measures.simulated`: the residuals of
+each bucket of clusters are multiplied by one random normal number. The data are compared with simulated data sets on
+the same coarse cells. Where the scores of every cluster add up to its outcomes, a sum cannot deviate: it counts as 0,
+so that rounding decides nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HOLDS: Final = {ReliabilityTable: "a table has no clusters", CalibrationSketch:
 
 @dataclass(frozen=True, eq=False)
 class EventRows:
-    """The judged rows of one event.
+    """The evaluated rows of one event.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class EventRows:
 
     @classmethod
     def of_predictions(cls, predictions: Predictions, notion: Notion, labels: ClusterLabels | None) -> EventRows:
-        """Return the judged rows of predictions; ``labels`` are the clusters of all rows."""
+        """Return the evaluated rows of predictions; ``labels`` are the clusters of all rows."""
         events = read(predictions, notion, scoring=False).events
         table = ReliabilityTable.pool(events)
         if labels is None:
@@ -173,7 +173,7 @@ def varies(sums: Float64s, squares: Float64s) -> NDArray[np.bool_]:
 
 
 def _p_value(law: ClusterNull, statistic: Callable[[GapSums], Float64s], resampling: Resampling) -> float:
-    """Return the p-value of a statistic of replicates."""
+    """Return the p-value of a statistic of simulated data sets."""
     return p_value(law.replicates(statistic, resampling), float(statistic(law.observed)[0]))
 
 
@@ -196,7 +196,7 @@ def group_p_value(rows: Clustered, groups: NDArray[np.intp], resampling: Resampl
         The group of each of the cells `Clustered.fine`. A coarse cell is in the group of the cell in its middle.
     fitted : bool
         Whether the scores were fitted to these outcomes. A fit leaves sum r = sum r logit(p) = 0. What a refit of the
-        log-odds line would explain is then subtracted from each replicate.
+        log-odds line would explain is then subtracted from each simulated data set.
     """
     bins = ClusterBins.of(rows, groups)
     moments, free = bins.moments, varies(bins.gaps, bins.moments.squared_residuals)
@@ -207,7 +207,7 @@ def group_p_value(rows: Clustered, groups: NDArray[np.intp], resampling: Resampl
     def statistic(sums: GapSums) -> Float64s:
         gaps = bins.over_bins(sums.cell_gaps) - (0.0 if sums.normals is None else sums.cell_gaps @ explained)
         certain = np.where(np.abs(gaps) > ROUNDING * counts, np.inf, 0.0)
-        with np.errstate(over="ignore"):  # a score of 1e-320 whose event happened
+        with np.errstate(over="ignore"):  # a score of 1e-320 whose event occurred
             terms = np.divide(gaps**2, variances, out=certain, where=variances > 0)
         return np.asarray(np.where(free, terms, 0.0).sum(axis=-1))
 
@@ -230,7 +230,7 @@ def _explained(rows: Clustered, first: NDArray[np.intp]) -> Float64s:
 
 
 def calibrated_tables(rows: Clustered) -> Tables:
-    """Return what draws tables of replicates under calibration, on the coarse cells.
+    """Return what draws tables of simulated data sets under calibration, on the coarse cells.
 
     Outcomes outside 0 to ``counts`` are kept. If they were cut off, sums over bins would vary too little: with 40
     clusters of ten copies the ECE would reject calibrated scores in a quarter of samples at 5 %.

@@ -44,7 +44,7 @@ def consistency(
     r"""Test calibration by any statistic of a table: return its noise floor and its p-value under calibration.
 
     Outcomes are drawn from what the scores claim, :math:`y^*_c \sim B(n_c, P_c)` for each row c of the table, and the
-    statistic is computed on each replicate (Bröcker and Smith 2007):
+    statistic is computed on each simulated data set (Bröcker and Smith 2007):
 
     .. math:: p = \frac{1 + \#\{T^* \ge T\}}{B + 1}
 
@@ -59,13 +59,13 @@ def consistency(
     targets, notion, weights, ignore_index, logits
         As in `spiegelhalter_test`, for predictions.
     clusters : array, (N,), optional
-        The label of each row's cluster, for predictions, as in `spiegelhalter_test`. Replicates are then those of
-        `ks_test`, as tables of 428 rows at most. Their ``positives`` are not whole numbers, and may lie outside 0 to
+        The label of each row's cluster, for predictions, as in `spiegelhalter_test`. Simulated data sets are then those
+        of `ks_test`, as tables of 428 rows at most. Their ``positives`` are not whole numbers, and may lie outside 0 to
         ``counts`` where a row of the table holds few clusters.
     level : float, default 0.95
         The quantile of the noise floor.
     n_resamples : int, default 1000
-        The number of replicates B; the least p-value is 1 / (B + 1).
+        The number of simulated data sets B; the least p-value is 1 / (B + 1).
     rng : int or numpy.random.Generator, default 0
         The seed. The numbers do not depend on the number of threads.
 
@@ -83,8 +83,8 @@ def consistency(
 
     Notes
     -----
-    Valid for any statistic. With clusters the replicates are nearly normal sums: a bin should hold several clusters.
-    Cost: B calls of the statistic, on tables of 4,396 rows at most.
+    Valid for any statistic. With clusters the simulated data sets are nearly normal sums: a bin should hold several
+    clusters. Cost: B calls of the statistic, on tables of 4,396 rows at most.
 
     References
     ----------
@@ -142,7 +142,7 @@ def bootstrap(
         Not valid for statistics that have a kink or a boundary at the true value: calibration errors in l1 or maximum
         norm (0 % coverage at calibration), and anything selected or maximised. Use the intervals of `evaluate` for
         those. Means, differences of means, scores and their smooth functions are fine. A sign of trouble is that the
-        mean of the replicates differs from the value by more than a quarter of their standard deviation. Then
+        mean of the simulated data sets differs from the value by more than a quarter of their standard deviation. Then
         ``details["warning"]`` says so, and ``method`` begins with "NOT VALID".
 
     Parameters
@@ -151,13 +151,14 @@ def bootstrap(
         As in `consistency`.
     clusters : array, (N,), optional
         As in `consistency`. Whole clusters are then drawn, with replacement: of more than 256 clusters the 256 buckets
-        that hold them. Their tables have 428 rows at most; replicates are shifted by what that changes of the value.
+        that hold them. Their tables have 428 rows at most; simulated data sets are shifted by what that changes of the
+        value.
 
     Returns
     -------
     Estimate
-        With value and interval; ``details`` hold ``standard_error``, ``bias`` (the mean of the replicates minus the
-        value) and perhaps ``warning``; with clusters also the ``details`` of `consistency`.
+        With value and interval; ``details`` hold ``standard_error``, ``bias`` (the mean of the simulated data sets
+        minus the value) and perhaps ``warning``; with clusters also the ``details`` of `consistency`.
 
     Raises
     ------

@@ -58,8 +58,8 @@ def t_cal_test(
         part.
     probs, targets, notion, weights, ignore_index, logits, clusters
         As in `spiegelhalter_test`. With weights that are not whole numbers N is (sum w)^2 / sum w^2. With clusters only
-        pairs of rows of different clusters count, the law of T comes from replicates as in `ks_test`, and there are at
-        most 256 bins, whose edges are those of the 428 cells.
+        pairs of rows of different clusters count, the distribution of T comes from simulated data sets as in `ks_test`,
+        and there are at most 256 bins, whose edges are those of the 428 cells.
 
     Returns
     -------

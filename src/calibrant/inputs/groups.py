@@ -30,9 +30,9 @@ MOST_GROUPS: Final = 10_000
 
 
 def as_groups(groups: Any, predictions: Predictions, *, complete: bool = False) -> list[tuple[str, NDArray[np.intp]]]:
-    """Return the name of each group and the indices of its judged rows; omit groups without a judged row.
+    """Return the name of each group and the indices of its evaluated rows; omit groups without an evaluated row.
 
-    With ``complete``, the rows that are not judged are among them.
+    With ``complete``, the rows that are not evaluated are among them.
 
     Raises
     ------

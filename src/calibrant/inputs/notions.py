@@ -1,4 +1,4 @@
-"""Turn predictions into scores and outcomes of the judged event, in one read of the N x C numbers.
+"""Turn predictions into scores and outcomes of the evaluated event, in one read of the N x C numbers.
 
 positive
     The event "the label is 1", with score P(y = 1).
@@ -30,7 +30,7 @@ NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
 
 _ENTRIES: Final = 1 << 16  # of a block of predictions, so that its temporaries stay in the cache
 
-#: The notions that judge every class separately.
+#: The notions that evaluate every class separately.
 PER_CLASS: Final[tuple[Notion, ...]] = ("classwise", "multilabel")
 
 #: The default notion for each shape of the input.
@@ -39,7 +39,7 @@ DEFAULTS: Final[dict[Layout, Notion]] = {"binary": "positive", "multiclass": "to
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Judged events: scores in [0, 1], outcomes 0 and 1, and if any weights above 0, each (n,)."""
+    """Evaluated events: scores in [0, 1], outcomes 0 and 1, and if any weights above 0, each (n,)."""
 
     scores: NDArray[np.floating[Any]]
     outcomes: NDArray[np.uint8]
@@ -68,12 +68,12 @@ class ScoreMeans:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """The result of one read of the predictions: the judged events, the mean scores, the histograms of the classes.
+    """The result of one read of the predictions: the evaluated events, the mean scores, the histograms of the classes.
 
     ``totals`` are the sums of the scores, at the indices named in `dispatch` (``BRIER``, ...).
 
     ``histograms`` has shape (3, bins, classes): counts, sums of scores, counts of true outcomes; empty by default.
-    For classwise, ``events`` judge the top label; for multilabel, all labels together.
+    For classwise, ``events`` evaluate the top label; for multilabel, all labels together.
     """
 
     events: Events
@@ -111,7 +111,7 @@ def read(
     uppers: NDArray[np.floating[Any]] | None = None,
     threshold: float = 0.0,
 ) -> Reading:
-    """Read all predictions once and judge the notion's event.
+    """Read all predictions once and evaluate the notion's event.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def _read_single(predictions: Predictions, notion: Notion, *, eps: float, scorin
 def fold(
     scores: NDArray[np.floating[Any]], outcomes: NDArray[np.uint8], *, half: int = 1
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.uint8]]:
-    """Return the event "the predicted class is right" for "the label is 1"; a score of .5 predicts class ``half``."""
+    """Return the event "the predicted class is right" for "the label is 1"; a score of 0.5 predicts class ``half``."""
     predicts = scores >= 0.5 if half else scores > 0.5
     right = (predicts == (outcomes == 1)).astype(np.uint8)
     return np.maximum(scores, 1 - scores), np.where(outcomes == dispatch.IGNORED, outcomes, right)
@@ -274,7 +274,7 @@ def _column(predictions: Predictions, soft: NDArray[np.floating[Any]] | None, k:
 
 
 def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[tuple[Events, float]]:
-    """Yield, for each class, the events "this is the class" and the weight of its judged rows.
+    """Yield, for each class, the events "this is the class" and the weight of its evaluated rows.
 
     `read` must have accepted the predictions. Events with a score below the threshold are left out of the events.
     """
@@ -294,7 +294,7 @@ def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[t
 
 
 def scores_of_rows(predictions: Predictions) -> RowScores:
-    """Return the scores of each judged row, block by block."""
+    """Return the scores of each evaluated row, block by block."""
     rows, n = predictions.rows, predictions.n
     brier, nll, right = np.empty(n), np.empty(n), np.empty(n, np.bool_)
     score = event_row_scores if predictions.layout == "binary" else class_row_scores
@@ -302,7 +302,7 @@ def scores_of_rows(predictions: Predictions) -> RowScores:
     for start in range(0, n, step):
         for a, block in rows.blocks(start, min(start + step, n)):
             at = slice(a, a + len(block))
-            with np.errstate(all="ignore"):  # rows that are not judged may hold anything
+            with np.errstate(all="ignore"):  # rows that are not evaluated may hold anything
                 brier[at], nll[at], right[at] = score(block, np.maximum(predictions.targets[at], 0), predictions.logits)
     keep = predictions.judged
     return (brier, nll, right) if keep.all() else (brier[keep], nll[keep], right[keep])
@@ -331,14 +331,14 @@ def mean_of_classes(
 def class_rows(
     predictions: Predictions, start: int, stop: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64] | None]:
-    """Return class probabilities (n, C), true classes and weights of the judged rows from ``start`` to ``stop``.
+    """Return class probabilities (n, C), true classes and weights of the evaluated rows from ``start`` to ``stop``.
 
     One event has two classes. The probabilities are a copy.
 
     Raises
     ------
     InputError
-        At the first judged row with a NaN, a value outside [0, 1] or a sum that is not 1.
+        At the first evaluated row with a NaN, a value outside [0, 1] or a sum that is not 1.
     """
     judged = predictions.judged[start:stop]
     values = np.concatenate([part.astype(np.float64) for _, part in predictions.rows.blocks(start, stop)])[judged]

@@ -54,9 +54,10 @@ _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 class Predictions:
     """Validated predictions: rows of probabilities or logits, integer labels, and weights if any.
 
-    ``labels`` has one entry per row: a class index, 0 or 1, or -1 for a row that is not judged. For multilabel it has
-    shape (n, C). Bytes that are all 0 or 1 stay bytes. ``tolerance`` is how far a row's sum may be from 1. ``index``
-    is the index of the rows, if they came from pandas. ``n_rounded`` counts the values that `round` has changed.
+    ``labels`` has one entry per row: a class index, 0 or 1, or -1 for a row that is not evaluated. For multilabel it
+    has shape (n, C). Bytes that are all 0 or 1 stay bytes. ``tolerance`` is how far a row's sum may be from 1.
+    ``index`` is the index of the rows, if they came from pandas. ``n_rounded`` counts the values that `round` has
+    changed.
     """
 
     rows: Rows
@@ -101,7 +102,7 @@ class Predictions:
 
     @cached_property
     def judged(self) -> NDArray[np.bool_]:
-        """Which rows are judged: those with a target (for at least one label) and a weight above 0."""
+        """Which rows are evaluated: those with a target (for at least one label) and a weight above 0."""
         has_target = (self.labels >= 0).reshape(self.n, -1).any(axis=1)
         return np.asarray(has_target if self.weights is None else has_target & (self.weights > 0))
 
@@ -344,7 +345,7 @@ def _class_targets(
 def _in_range(
     index: NDArray[np.int64], judged: NDArray[np.bool_] | np.bool_, n_classes: int | None, width: int = 1
 ) -> NDArray[np.int64]:
-    """Return class indices, or outcomes, with -1 for those that are not judged; reject what is out of range."""
+    """Return class indices, or outcomes, with -1 for those that are not evaluated; reject what is out of range."""
     most = 1 if n_classes is None else n_classes - 1
     if int(index.min(where=judged, initial=0)) < 0 or int(index.max(where=judged, initial=0)) > most:
         entry = int(np.argmax(judged & ((index < 0) | (index > most))))
@@ -383,7 +384,7 @@ def _without(index: NDArray[np.int64], ignore_index: int | None) -> NDArray[np.i
 def _integers(
     labels: NDArray[Any], ignore_index: int | None, n_classes: int | None, width: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | np.bool_]:
-    """Return (labels as int64, which of them are judged); reject fractions and other types."""
+    """Return (labels as int64, which of them are evaluated); reject fractions and other types."""
     kind = labels.dtype.kind
     if kind == "f" or labels.dtype == np.uint64:
         good = (labels == np.floor(labels)) & (np.abs(labels) < np.float64(2.0**62)) if kind == "f" else labels < 2**63

@@ -112,9 +112,9 @@ def share_rows(share: Any, weight: Any, squares: NDArray[np.float64]) -> NDArray
 
 
 def rate_rows(rate: Any, weight: Any, squares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return `share_rows` of the outcome rate of a bin, at most its effective sample size.
+    """Return `share_rows` of the observed frequency of a bin, at most its effective sample size.
 
-    If the few heavy rows of a bin happen to have the same outcome, `share_rows` alone is several times too large.
+    If the few heavy rows of a bin occur to have the same outcome, `share_rows` alone is several times too large.
     """
     most = effective_n(np.asarray(weight, dtype=np.float64), np.asarray(squares[0] + squares[1]))
     return np.minimum(share_rows(rate, weight, squares), most)

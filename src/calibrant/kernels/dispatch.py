@@ -154,7 +154,9 @@ def read_events(
 def tally(
     probs: Floats, targets: Int64s, *, uppers: Floats | None, tolerance: float, fold: bool, half: bool
 ) -> NDArray[Any] | None:
-    """Judge (n,) events or the top labels of (n, C) rows in one read, by `reference.tally_events` or `tally_classes`.
+    """Evaluate (n,) events or the top labels of (n, C) rows in one read.
+
+    By `reference.tally_events` or `tally_classes`.
 
     Returns
     -------
@@ -184,7 +186,7 @@ def tally(
 def sum_events(
     probs: Floats, targets: Int64s | UInt8s, edges: Floats, starts: UInt16s, shift: int, first: int
 ) -> tuple[Float64s, Float64s] | None:
-    """Judge (n,) probabilities of single events in one read, by `reference.sum_events`.
+    """Evaluate (n,) probabilities of single events in one read, by `reference.sum_events`.
 
     Returns
     -------
@@ -201,7 +203,7 @@ def sum_events(
     return cells, totals
 
 
-# ---------------------------------------------------------------- judged rows
+# ---------------------------------------------------------------- evaluated rows
 
 
 def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s | None, uppers: Floats) -> Float64s:

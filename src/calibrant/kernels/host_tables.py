@@ -1,4 +1,4 @@
-"""Fast loops for the host's processor over judged events, clusters and tables: fill bins, cells, runs and sums.
+"""Fast loops for the host's processor over evaluated events, clusters and tables: fill bins, cells, runs and sums.
 
 Like the loops of `host`, they have readable versions, here in `reference_tables`, and are imported inside functions.
 """

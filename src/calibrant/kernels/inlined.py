@@ -127,7 +127,7 @@ def log(x: Any) -> Any:
     """Return log(x) for a positive finite float64, relative error below 1e-15.
 
     x = 2^k m with m between the roots of 1/2 and 2, and log m = 2 atanh(s) = 2 s (1 + s^2/3 + s^4/5 + ...) with
-    s = (m - 1) / (m + 1), |s| < .1716: the terms after s^22/23 are below 3e-19 of it. k becomes a float by its bits.
+    s = (m - 1) / (m + 1), |s| < 0.1716: the terms after s^22/23 are below 3e-19 of it. k becomes a float by its bits.
     """
     small = x < _LEAST_NORMAL
     bits = np.uint64(bits_of(x * 2.0**54 if small else x))

@@ -20,10 +20,10 @@ from calibrant.runtime.arrays import Float64s, Floats, Int64s, UInt8s, UInt16s
 #: The reading passes return this if every row is valid; else the index of the first invalid row of the block.
 CLEAN = -1
 
-#: The outcome written for a row that is not judged: its target is -1 or its weight is 0.
+#: The outcome written for a row that is not evaluated: its target is -1 or its weight is 0.
 IGNORED = 255
 
-#: Indices into the `totals` of a reading pass, each a weighted sum over the judged rows.
+#: Indices into the `totals` of a reading pass, each a weighted sum over the evaluated rows.
 BRIER, NLL, INFINITE, CORRECT, BRIER_SQUARES, NLL_SQUARES = range(6)
 N_TOTALS = 6
 
@@ -98,7 +98,7 @@ def read_probs(
     probs : (n, C)
         Rows of probabilities.
     targets : (n,) int64
-        The true class of each row, or -1 for a row that is not judged.
+        The true class of each row, or -1 for a row that is not evaluated.
     weights : (n,) or (0,) float64
         Weights of the rows; empty if each row weighs 1.
     tolerance : float
@@ -113,7 +113,7 @@ def read_probs(
         Entries below it do not enter the histograms.
     top, correct : (n,) of the type of probs, (n,) uint8
         Written: the largest probability; 1 if the true class has it and no lower class has the same, else 0;
-        `IGNORED` for a row that is not judged.
+        `IGNORED` for a row that is not evaluated.
     histograms : (3, M, C) or (3, 0, 0)
         Added to, unless empty: for each bin and class the count, the sum of scores, the count of true outcomes.
     totals : (6,)
@@ -245,7 +245,7 @@ def tally_classes(
     keys: NDArray[np.signedinteger[Any]],
     sums: Float64s,
 ) -> int:
-    """Judge the top label of a block of class probabilities in one read: add it to bins, or pack it row by row.
+    """Evaluate the top label of a block of class probabilities in one read: add it to bins, or pack it row by row.
 
     This does the work of `read_probs` and `bin_rows` together, for rows that all count once. It also checks targets.
 
@@ -301,10 +301,10 @@ def tally_events(
     keys: NDArray[np.signedinteger[Any]],
     sums: Float64s,
 ) -> int:
-    """Judge a block of single events in one read: `tally_classes` of (n,) probabilities of the outcome 1.
+    """Evaluate a block of single events in one read: `tally_classes` of (n,) probabilities of the outcome 1.
 
-    With ``fold`` the event is "the predicted outcome is right", with score max(p, 1 - p). A score of .5 then predicts 1
-    if ``half`` is true.
+    With ``fold`` the event is "the predicted outcome is right", with score max(p, 1 - p). A score of 0.5 then predicts
+    1 if ``half`` is true.
     """
     wrong = (targets < 0) | (targets > 1) | ~((probs >= 0) & (probs <= 1)) | np.signbit(probs)
     if wrong.any():
@@ -327,7 +327,7 @@ def sum_events(
     cells: Float64s,
     totals: Float64s,
 ) -> int:
-    """Judge a block of single events in one read: add them to the cells of a grid and to the totals.
+    """Evaluate a block of single events in one read: add them to the cells of a grid and to the totals.
 
     This does the work of `read_events` and `cell_rows` together, for probabilities that all count once. It also checks
     targets.
@@ -355,7 +355,7 @@ def slope_rows(
     slopes: Float64s,
     sums: Float64s,
 ) -> None:
-    """Add judged rows, (n, C), to the sums that the variance of sum f S over classes and bins takes, (R, 5).
+    """Add evaluated rows, (n, C), to the sums that the variance of sum f S over classes and bins takes, (R, 5).
 
     A row adds psi = sum over classes of f (p - y), f the slope of the score's bin: ``slopes`` (R, C M), class by class;
     ``uppers`` (M,) are the largest scores of the bins. The sums are of q psi^2, q psi, q, w psi and w, with q from

@@ -1,4 +1,4 @@
-"""The readable form of every loop over judged rows, clusters and tables; NumPy runs it for small inputs.
+"""The readable form of every loop over evaluated rows, clusters and tables; NumPy runs it for small inputs.
 
 As in `reference`, each function has a compiled version, here in `host_tables`. ``weights`` is (n,), or (0,) if each row
 weighs 1.
@@ -23,7 +23,7 @@ _COSINES: Final = 1 << 16  # computed together
 
 
 def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s, uppers: Floats, sums: Float64s) -> None:
-    """Add judged rows to a histogram: ``sums`` (4, M) of weight, w p, w y and w (p - y)^2 in each bin."""
+    """Add evaluated rows to a histogram: ``sums`` (4, M) of weight, w p, w y and w (p - y)^2 in each bin."""
     p, bins = scores.astype(np.float64), bins_of(scores, uppers)
     columns: tuple[NDArray[Any], ...] = (np.ones(len(p)), p, outcomes, (p - outcomes) ** 2)
     for total, values in zip(sums, columns, strict=True):
@@ -40,7 +40,7 @@ def cell_rows(
     first: int,
     sums: Float64s,
 ) -> None:
-    """Add judged rows to the cells of a grid, from the `table.grid.Lookup` of the scores' type.
+    """Add evaluated rows to the cells of a grid, from the `table.grid.Lookup` of the scores' type.
 
     ``sums`` is (cells, 5), with weights (cells, 7), float64. The columns: the weight of the rows with outcome 0, with
     outcome 1; the sum of w p for each outcome; the sum of w p^2; with weights, the sum of w^2 for each outcome.
@@ -329,7 +329,7 @@ def bucket_rows(
     first: int,
     sums: Float64s,
 ) -> None:
-    """Add judged rows to the coarse cells of their buckets: ``sums`` (buckets, cells, 3) of w, w y and w (p - y).
+    """Add evaluated rows to the coarse cells of their buckets: ``sums`` (buckets, cells, 3) of w, w y and w (p - y).
 
     The cell in the grid comes from the `table.grid.Lookup` of the scores' type; ``coarse`` has the coarse cell of
     each cell of the grid.

@@ -50,7 +50,7 @@ class CellTable(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """What judged scores add to the K cells of a grid; for (n, C) scores every shape begins with C.
+    """What evaluated scores add to the K cells of a grid; for (n, C) scores every shape begins with C.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Cells(NamedTuple):
     squares : (2, K) float64 or None
         With weights, the sums of their squares, by outcome.
     refused : () int64
-        The number of judged scores in no cell: NaN, or outside [0, 1].
+        The number of evaluated scores in no cell: NaN, or outside [0, 1].
     """
 
     counts: Tensor
@@ -84,7 +84,7 @@ def cell_table(edges: NDArray[np.floating[Any]], device: torch.device) -> CellTa
 
 
 def cells(scores: Tensor, outcomes: Tensor, judged: Tensor, table: CellTable, weights: Tensor | None = None) -> Cells:
-    """Return the sums of judged scores over the cells of a grid, without waiting for the device.
+    """Return the sums of evaluated scores over the cells of a grid, without waiting for the device.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ _NO_CLASS: Final = -(1 << 63)
 class RowReading(NamedTuple):
     """What `read_blocks` returns for each of n rows, on the device of the values.
 
-    Floats are float32, or float64 for float64 values. They are 0 for a row that is not judged, NaN for a faulty row.
+    Floats are float32, or float64 for float64 values. They are 0 for a row that is not evaluated, NaN for a faulty row.
 
     Attributes
     ----------
@@ -47,12 +47,12 @@ class RowReading(NamedTuple):
         The sum of the squared probabilities.
     correct : (n,) uint8
         1 if the target has the largest probability and no lower class has the same, else 0; `IGNORED` for a row that
-        is not judged or is faulty.
+        is not evaluated or is faulty.
     faults : (5,) int64
         The faulty rows by `FAULTS`. A row counts once, under the first fault it has: a value that is not finite; a
         probability outside [0, 1]; a sum that is not 1; a target that is not a class. "scale" stays 0.
     normalised : () int64
-        If ``logits`` was a true tensor, the number of judged rows that could be probabilities; otherwise 0.
+        If ``logits`` was a true tensor, the number of evaluated rows that could be probabilities; otherwise 0.
     """
 
     top: Tensor
@@ -68,7 +68,7 @@ class RowReading(NamedTuple):
 class Reading:
     """A batch after reading: rows of probabilities and their targets, all on one device.
 
-    ``probs`` is (n, C), with C = 1 for one event. ``targets`` and ``judged`` are (n,), for multilabel (n, C).
+    ``probs`` is (n, C), with C = 1 for one event. ``targets`` and ``evaluated`` are (n,), for multilabel (n, C).
     ``log_p_target`` is the log probability of each target, in the shape of the targets. ``faults`` counts rows by
     `FAULTS`. ``seen`` describes the batch by `PROBABILITIES`, `LOGITS`, `DOUBLE` and `WIDTH`. ``predicted``, for
     classes, is the first class with the largest value; after rounding, another class may have the same probability.
@@ -114,7 +114,7 @@ def read(
     targets : (n,) or, for multilabel, (n, C) tensor
     layout : {"binary", "multiclass", "multilabel"}
     ignore_index : int or None
-        The target of rows that are not judged.
+        The target of rows that are not evaluated.
     logits : bool or None
         Whether the values are logits. None: the first batch decides, or has decided (see ``seen``).
     seen : (4,) int64 tensor
@@ -224,7 +224,7 @@ def read_blocks(
     logits : bool, or a tensor of one boolean on the device
         Whether the values are logits. The host never reads the value of a tensor.
     ignore_index : int or None
-        The target of rows that are not judged; their values may be anything.
+        The target of rows that are not evaluated; their values may be anything.
     tolerance : float
         How far the sum of a row of probabilities may be from 1.
 
@@ -257,7 +257,7 @@ def read_blocks(
 
 
 def beyond(values: Tensor, targets: Tensor, *, ignore_index: int | None, low: float, high: float) -> Tensor:
-    """Return whether a judged value is below ``low`` or above ``high``, as one boolean on the device."""
+    """Return whether an evaluated value is below ``low`` or above ``high``, as one boolean on the device."""
     any_beyond = torch.zeros((), dtype=torch.bool, device=values.device)
     for _, x, _, _ in _blocks(values, targets, ignore_index):
         any_beyond = any_beyond | (x < low).any() | (x > high).any()
@@ -267,9 +267,9 @@ def beyond(values: Tensor, targets: Tensor, *, ignore_index: int | None, low: fl
 def _blocks(
     values: Tensor, targets: Tensor, ignore_index: int | None
 ) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
-    """Yield blocks of rows: which, their values (k, C), their targets as int64, and which are judged.
+    """Yield blocks of rows: which, their values (k, C), their targets as int64, and which are evaluated.
 
-    Half precision is widened. Values that are not judged are 0. A target with a fraction is a class that does not
+    Half precision is widened. Values that are not evaluated are 0. A target with a fraction is a class that does not
     exist.
     """
     deep = values[:, :, None] if values.ndim == 2 else values.flatten(2)
@@ -364,7 +364,7 @@ def _own(probs: Tensor, y: Tensor, layout: str) -> Tensor:
 
 
 def event(reading: Reading, *, layout: str, notion: str, half: int = 1) -> tuple[Tensor, Tensor]:
-    """Return scores and outcomes (0 or 1) of the judged event, (n,); for multilabel of all labels, (n, C)."""
+    """Return scores and outcomes (0 or 1) of the evaluated event, (n,); for multilabel of all labels, (n, C)."""
     probs, y, rows, predicted = reading.probs, reading.targets, reading.rows, reading.predicted
     if rows is not None:  # the top label: `read_rows` serves no other event
         return rows.top, (rows.correct == 1).long()
@@ -380,7 +380,7 @@ def event(reading: Reading, *, layout: str, notion: str, half: int = 1) -> tuple
 
 
 def each_class(reading: Reading, *, layout: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the scores, the outcomes and which are judged, for every class: (n, C) each."""
+    """Return the scores, the outcomes and which are evaluated, for every class: (n, C) each."""
     probs, y, judged = reading.probs, reading.targets, reading.judged
     if layout == "multilabel":
         return probs, y, judged
@@ -396,7 +396,7 @@ def bin_rows(scores: Tensor, outcomes: Tensor, judged: Tensor, uppers: Tensor) -
     """
     n_bins, columns = len(uppers), scores.shape[1] if scores.ndim == 2 else 1
     bins = torch.searchsorted(uppers, scores.contiguous()).clamp(max=n_bins - 1)
-    bins = torch.where(judged, bins, n_bins)  # entries that are not judged go into an extra bin, which is cut off
+    bins = torch.where(judged, bins, n_bins)  # entries that are not evaluated go into an extra bin, which is cut off
     if scores.ndim == 2:
         bins = bins * columns + torch.arange(columns, device=bins.device)
     bits = 62 - len(scores).bit_length()
@@ -450,14 +450,14 @@ def add_sums(parts: Tensor) -> Tensor:
 
 
 def pack(scores: Tensor, outcomes: Tensor, judged: Tensor) -> Tensor:
-    """Return events packed as in `dispatch.pack`, int32 or int64; `IGNORED_KEY` if not judged."""
+    """Return events packed as in `dispatch.pack`, int32 or int64; `IGNORED_KEY` if not evaluated."""
     bits = scores.contiguous().view(torch.int64 if scores.dtype == torch.float64 else torch.int32)
     keys = (bits << 1) | outcomes.to(bits.dtype)
     return torch.where(judged, keys, torch.full_like(keys, IGNORED_KEY))
 
 
 def score_sums(scores: Tensor, outcomes: Tensor, judged: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the squared error of each event and the log probability of its outcome, 0 if not judged."""
+    """Return the squared error of each event and the log probability of its outcome, 0 if not evaluated."""
     p = scores.to(wide(scores.device))
     y = outcomes.to(p.dtype)
     zeros = torch.zeros_like(p)
@@ -466,7 +466,7 @@ def score_sums(scores: Tensor, outcomes: Tensor, judged: Tensor) -> tuple[Tensor
 
 
 def class_square_errors(reading: Reading) -> Tensor:
-    """Return each row's sum over classes of squared errors, 0 if the row is not judged."""
+    """Return each row's sum over classes of squared errors, 0 if the row is not evaluated."""
     if reading.rows is not None:
         squares, p_target = (part.to(wide(part.device)) for part in (reading.rows.squares, reading.rows.p_target))
         return torch.where(reading.judged, squares - 2 * p_target + 1, torch.zeros_like(p_target))

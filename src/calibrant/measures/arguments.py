@@ -30,7 +30,7 @@ class ClassHistograms:
     sums : (3, bins, classes)
         The count, the sum of scores and the sum of outcomes of each bin.
     totals : float or (classes,)
-        The weight of the judged rows.
+        The weight of the evaluated rows.
     edges : (classes, bins + 1) or None
         The ends of each class's bins; None for equal-width bins.
     rows : (bins, classes) or None
@@ -131,7 +131,7 @@ def table_bins(table: ReliabilityTable, n_bins: int, binning: Binning, closed: C
 
 
 def event_bins(events: Events, n_bins: int, binning: Binning, closed: Closed, *, pooled: bool = False) -> Bins:
-    """Count judged events into bins of either kind; ``pooled``: through a table, which has effective sample sizes."""
+    """Count events into bins of either kind; ``pooled``: through a table, which has effective sample sizes."""
     if pooled or binning == "quantile":
         return table_bins(ReliabilityTable.pool(events), n_bins, binning, closed)
     return binned.bin_events(events, n_bins, closed)
@@ -158,7 +158,7 @@ def judged_event(predictions: Predictions, notion: Notion, measure: str) -> Even
 
 
 def event_table(arguments: Arguments, measure: str) -> ReliabilityTable:
-    """Return the table of one judged event."""
+    """Return the table of one evaluated event."""
     table = arguments.ready_table()
     if table is not None:
         return table

@@ -1,4 +1,4 @@
-"""What is inferred from an event: laws under calibration from replicates, bands and curves. Each is computed once."""
+"""What is inferred from an event, each once: null distributions from simulated data sets, bands and curves."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Null:
-    """How the law of a measure under calibration is drawn.
+    """How the distribution of a measure under calibration is drawn.
 
     Attributes
     ----------
     replicate : callable, optional
-        The measure on each of B replicates, (B,), from sums that are shared between measures. Without it the measure's
-        `value` is computed on the table of each replicate.
+        The measure on each of B simulated data sets, (B,), from sums that are shared between measures. Without it the
+        measure's `value` is computed on the table of each simulated data set.
     statistic : callable, optional
         The statistic that decides the p-value, (B,), if it is not the measure itself.
     closed_form : callable, optional
@@ -60,7 +60,7 @@ class Null:
 
 @dataclass(frozen=True, eq=False)
 class OwnLaw:
-    """A law that does not come from the shared replicates. ``law`` returns None if these data have none."""
+    """A law that does not come from the shared simulated data sets. ``law`` returns None if these data have none."""
 
     law: Callable[[Inference], Law | None]
 
@@ -74,7 +74,7 @@ VERDICT: Final = "verdict"  # the key of the verdict's statistic
 
 
 class Draws(NamedTuple):
-    """A statistic on the data, and on each of B replicates: (B,) or (B, ...)."""
+    """A statistic on the data, and on each of B simulated data sets: (B,) or (B, ...)."""
 
     observed: float
     replicates: Float64s
@@ -82,18 +82,19 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inference(Memo):
-    """What is inferred from one judged event: laws under calibration, intervals, bands.
+    """What is inferred from one evaluated event: distributions under calibration, intervals, bands.
 
     Attributes
     ----------
     event : Event
         The event.
     resampling : Resampling
-        The level, the number of replicates and the seed.
+        The level, the number of simulated data sets and the seed.
     measures : sequence of Measure
-        The measures whose replicates are drawn, all in one pass.
+        The measures whose simulated data sets are drawn, all in one pass.
     smooth_bandwidth : float, optional
-        The bandwidth at which smoothed residuals of replicates are compared; by default the data's smooth error.
+        The bandwidth at which smoothed residuals of simulated data sets are compared; by default the data's smooth
+        error.
     with_curves : bool
         Whether the bands of the diagram and of the isotonic curve are drawn with the measures.
     drawn_by : Inference, optional
@@ -132,10 +133,10 @@ class Inference(Memo):
 
     @cached_property
     def observed(self) -> Replicates:
-        """The data in the form of one replicate. Its bins are those of the cells, as for every replicate."""
+        """The data in the form of a simulated data set, with the bins of the cells."""
         return Replicates(inference=self, sums=self.event.of(null_of).observed)
 
-    # ------------------------------------------------------------ the law under calibration
+    # ------------------------------------------------------------ the distribution under calibration
 
     def law(self, measure: Computable) -> Law | None:
         """Return the noise floor and the p-value of a measure, computed once; None if it has no law."""
@@ -190,7 +191,7 @@ class Inference(Memo):
         return linked_interval(value, variance, self.level, measure.link)
 
     def replicates_of(self, measure: Computable) -> Float64s:
-        """Return the values of a measure on the B replicates, (B,)."""
+        """Return the values of a measure on the B simulated data sets, (B,)."""
         return self._draws_of(measure)[measure].replicates
 
     def _draws_of(self, measure: Computable) -> Mapping[Any, Draws]:
@@ -213,7 +214,7 @@ class Inference(Memo):
 
     @cached_property
     def draws(self) -> Mapping[Any, Draws]:
-        """Every measure on B replicates under calibration, and the rates for the two bands."""
+        """Every measure on B simulated data sets under calibration, and the rates for the two bands."""
         if self.drawn_by is not None:
             return self.drawn_by.draws
         verdict = self.event.of(verdict_of)
@@ -226,7 +227,7 @@ class Inference(Memo):
 
     @cached_property
     def _independent(self) -> Mapping[Any, Draws]:
-        """The measures that fall with the root of the rows, on B replicates as if rows in clusters were independent."""
+        """The measures that fall with the root of the rows, on B data sets simulated as if rows were independent."""
         if self.drawn_by is not None:
             return self.drawn_by._independent
         null = self.event.of(null_of)
@@ -249,7 +250,7 @@ class Inference(Memo):
         return {**draws, **{(key, "statistic"): draws[key] for key in work if (key, "statistic") not in work}}
 
     def _blocks(self, work: Mapping[Any, Statistic], n_resamples: int, draw: Draw) -> Iterator[dict[Any, Float64s]]:
-        """Yield statistics of replicates under calibration, block by block."""
+        """Yield statistics of simulated data sets under calibration, block by block."""
 
         def block(rng: np.random.Generator, size: int) -> dict[Any, Float64s]:
             replicates = Replicates(inference=self, sums=draw(rng, size))
@@ -347,7 +348,7 @@ class Inference(Memo):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Replicates(Memo):
-    """B replicates of an event's outcomes under calibration: ``positives`` of each cell, (B, K), and sums over them."""
+    """B data sets simulated under calibration: the ``positives`` of each cell, (B, K), and sums over them."""
 
     inference: Inference
     sums: RowSums | GapSums
@@ -378,18 +379,18 @@ class Replicates(Memo):
         return np.clip(dispatch.isotonic_fits(self.inference.cells.counts, self.positives), 0.0, 1.0)
 
     def events(self) -> Iterator[Event]:
-        """Yield each replicate as an event, for measures that need a table."""
+        """Yield each simulated data set as an event, for measures that need a table."""
         for row in self.sums.table_positives:
             yield Event(table=self.inference.cells.with_positives(row), n_bins=self.inference.event.n_bins)
 
 
 def _values(measure: Computable, replicates: Replicates) -> Float64s:
-    """Return a measure's value on the table of each replicate."""
+    """Return a measure's value on the table of each simulated data set."""
     return np.array([number_of(measure, event) for event in replicates.events()])
 
 
 def _rates(replicates: Replicates) -> Float64s:
-    """Return the outcome rate of each equal-width bin, (B, M); those of replicates may be out of range."""
+    """Return the observed frequency of each equal-width bin, (B, M), cut to [0, 1]."""
     moments = replicates.inference.event.of(uniform_sums).moments
     return np.clip((moments.score_sums - replicates.uniform_gaps) / moments.counts, 0.0, 1.0)
 

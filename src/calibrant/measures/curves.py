@@ -1,4 +1,4 @@
-"""Calibration curves, the outcome rate as a function of the score, with their confidence and consistency bands."""
+"""Calibration curves, the observed frequency by score, with their confidence and consistency bands."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def smooth_curve(design: SamplingDesign, bandwidth: float, level: float) -> Cali
     rate(t) = sum y K_s(t, p) / sum K_s(t, p) with s the smooth calibration error. The bands are pointwise and normal:
     sums of independent outcomes, of the variance of the fitted rates (confidence) and of the scores (consistency),
     around sum p K / sum K for the latter. The curve's own bias is in neither. For rows in clusters the variances have
-    the design effects at the bandwidth, and Student's quantile the degrees of freedom of the mean gap.
+    the design effects at the bandwidth, and Student's quantile the degrees of freedom of the mean difference.
     """
     cells, s = design.fine, max(bandwidth, _NARROWEST)
     shown = cells.of(shown_cells)
@@ -131,7 +131,7 @@ _EVENLY: Final = 512  # scores between which rows are pooled: so many along the 
 
 @dataclass(frozen=True, eq=False)
 class IsotonicBand:
-    """A confidence band of the outcome rate that holds at all scores at once, if the rate never falls with the score.
+    """A simultaneous confidence band of the observed frequency, if it never falls with the score.
 
     Take any run of neighbouring scores. If the rate q never falls, the number of outcomes in the run is at most
     binomial with the rate at its right end, and at least binomial with the rate at its left end. So the Clopper-Pearson

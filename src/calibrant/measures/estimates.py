@@ -80,7 +80,7 @@ def over_classes(
     events
         Each class as an event; None for a class without rows.
     n, effective_n
-        The judged rows, and their effective sample size.
+        The evaluated rows, and their effective sample size.
     dependent
         Whether the labels of a row may depend on one another in any way, as in multilabel predictions. Otherwise a row
         has one class, which excludes the others.
@@ -119,7 +119,7 @@ def class_bins(
 ) -> ClassBins:
     """Return the bins of every class, for the interval of the mean of the classes' errors.
 
-    The rows tell how much sums over bins of equal width vary; those of equal mass differ from class to class.
+    The rows tell how much sums over bins of equal width vary; those of equal frequency differ from class to class.
     """
     tables = [EMPTY if event is None else event.table for event in events]
     n_bins = next(event.n_bins for event in events if event is not None)
@@ -194,7 +194,7 @@ class ClassSums(RowBins):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassBins:
-    """The bins of every class, for the law and the interval of the mean of the classes' l1 errors.
+    """The bins of every class, for the distribution and the interval of the mean of the classes' l1 errors.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class ClassBins:
     squares : (3, bins, classes) or None
         The same sums with squared weights; None if weights are whole.
     effective_n : float
-        The effective sample size of the judged rows.
+        The effective sample size of the evaluated rows.
     dependence : float
         How many times the variance of a sum over classes may exceed the variance if classes were independent.
     rows : ClassRows or None
@@ -267,7 +267,8 @@ class ClassBins:
         """The sums over the filled bins of all classes."""
         masses = self.histograms[0].sum(axis=0)
         weight = float(masses.max())
-        # The error of a class is over its own rows: if a label is judged on fewer rows, each of its rows weighs more.
+        # The error of a class is over its own rows: if a label is evaluated on fewer rows, each of its rows weighs
+        # more.
         shares = np.divide(weight, masses, out=np.zeros_like(masses), where=masses > 0)
         index = np.flatnonzero(self.histograms[0].T.reshape(-1) > 0)
         share = np.repeat(shares, self.histograms.shape[1])[index]
@@ -334,7 +335,7 @@ class ClusterClassBins(ClassBins):
         )
 
     def law(self, value: float, resampling: Resampling) -> Law:
-        """Return floor and p-value of the mean of the classes' errors: replicates c sum_h Z_h S_h of all bins."""
+        """Return floor and p-value of the mean of the classes' errors, from c sum_h Z_h S_h of all bins."""
         closed_form = absolute_law(self.sums, resampling.level, value)
         if not resampling.n_resamples:
             return closed_form
@@ -366,7 +367,7 @@ def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
 
 
 def _drawn_law(drawn: Float64s, value: float, resampling: Resampling, closed_form: Law) -> Law:
-    """Return floor and p-value from replicates of the error, (B,), with what the closed form tells."""
+    """Return floor and p-value from simulated data sets of the error, (B,), with what the closed form tells."""
     limits = resampling.limits(closed_form.p_value)
     floor = floor_of(np.maximum(drawn, 0.0), resampling.level)
     return Law(floor, p_value(drawn, value), resampling.source, limits)
@@ -408,7 +409,7 @@ def _normal_law(mean: float, sd: float, value: float, level: float) -> Law:
 def inferred(
     result: ClasswiseCalibration, squares: Float64s | None, resampling: Resampling | None
 ) -> ClasswiseCalibration:
-    """Return the same with Clopper-Pearson intervals of the bins' outcome rates, and with a test of each class.
+    """Return the same with Clopper-Pearson intervals of the bins' observed frequencies, and with a test of each class.
 
     ``squares`` are as in `ClassBins`. The tests are in closed form: the verdict on the bins of the class, their scores
     taken as equal; where few outcomes are expected, the exact law of their number.
@@ -455,7 +456,7 @@ def inferred_by_cluster(
     buckets: Sequence[BucketSums],
     resampling: Resampling | None,
 ) -> ClasswiseCalibration:
-    """Return the same with intervals of the bins' outcome rates and a test of each class, by cluster.
+    """Return the same with intervals of the bins' observed frequencies and a test of each class, by cluster.
 
     ``tables`` and ``buckets`` are of the same rows of each class. The tests are verdicts in closed form. A class of
     rows in one cluster has neither, and one where few outcomes are expected has no test.

@@ -1,4 +1,4 @@
-"""A judged event: what the values of measures are computed from. Each sum is computed once."""
+"""An evaluated event: what the values of measures are computed from. Each sum is computed once."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class MeanError(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Classes:
-    """Every class judged by itself, in addition to the event: errors, bins, the certified error of the mean error."""
+    """Every class evaluated alone, in addition to the event: errors, bins, the certified error of the mean error."""
 
     errors: ClasswiseCalibration
     bins: MeanError
@@ -84,7 +84,7 @@ class Classes:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Event(Memo):
-    """One judged event, with the means of its predictions and the errors of its classes.
+    """One evaluated event, with the means of its predictions and the errors of its classes.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Event(Memo):
     means : PredictionMeans or None
         Means over whole predictions.
     classes : Classes or None
-        Every class by itself; None if classes are not judged. ``no_classes`` says why.
+        Every class alone; None if classes are not evaluated. ``no_classes`` says why.
     asked_classes : int
         The number of classes that were asked for. If ``classes`` is None, a sketch does not keep them.
     clusters : Clustered or None
@@ -176,12 +176,12 @@ class Event(Memo):
 
     @property
     def judged_classes(self) -> Classes:
-        """Every class by itself.
+        """Every class alone.
 
         Raises
         ------
         calibrant.errors.InputError
-            If classes are not judged.
+            If classes are not evaluated.
         """
         if self.classes is None:
             raise InputError("event", "evaluated classes", self.no_classes, "use evaluate with classwise=True")

@@ -1,4 +1,4 @@
-"""The mean score, and the mean gap between scores and outcomes."""
+"""The mean score, and the mean difference between scores and outcomes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def _mean_score(event: Event) -> float:
 
 
 def largest_gap(inference: Inference) -> float:
-    """Return the largest size of the mean gap within its interval: errors that add up sizes of gaps are not below it.
+    """Return the largest size of the mean difference within its interval.
+
+    Errors that add up sizes of differences are not below it.
 
     The size of a sum is at most the sum of the sizes. So it holds for mean gaps over bins of any edges, for the gap
     after smoothing, which keeps the sum, and for the largest cumulative sum, the last of which is the sum.
@@ -30,7 +32,7 @@ def largest_gap(inference: Inference) -> float:
 
 
 def mean_gap_law(design: SamplingDesign, value: float, level: float) -> Law:
-    """Return the floor of the size of the mean gap, and the two-sided p-value of the mean gap.
+    """Return the floor of the size of the mean difference, and the two-sided p-value of the mean difference.
 
     Where the scores are uncertain and nothing varies, clusters have the outcomes of their scores: p is then 1.
     """

@@ -96,7 +96,7 @@ copyreg.pickle(Measure, _reduced)
 
 
 def compared() -> list[Measure]:
-    """Return the compared measures: first the one that decides, then those of the judged event, then the rest."""
+    """Return the compared measures: first the one that decides, then those of the evaluated event, then the rest."""
     measures = [measure for measure in MEASURES if isinstance(measure.difference, Difference)]
     return sorted(measures, key=lambda measure: (not _decides(measure), measure.judges != "event"))
 

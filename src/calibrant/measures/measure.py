@@ -106,7 +106,7 @@ class Measure:
 
     A name, a label, one sentence and ``value`` are enough. The rest has defaults that promise nothing: no interval, no
     certified error on a sketch. Measures that are better when lower have a noise floor and a p-value by default: a
-    report draws replicates anyway, and ``value`` is computed on each.
+    report draws simulated data sets anyway, and ``value`` is computed on each.
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ class Measure:
         The papers to cite, such as "Brier 1950".
     value : callable
         A function from a `calibrant.measures.Event` to a float: NaN if these data have no value. ``event.table`` is the
-        `ReliabilityTable` of the judged event.
+        `ReliabilityTable` of the evaluated event.
     judges : {"event", "predictions", "classes"}, default "event"
-        What it is a function of: the judged event's table, means over whole predictions, or every class's bins.
+        What it is a function of: the evaluated event's table, means over whole predictions, or every class's bins.
     scale : {"probability", "square", "score", "ratio"}, default "probability"
         The unit; charts show measures of one scale together.
     better : {"lower", "higher", "neither"}, default "lower"
@@ -162,9 +162,9 @@ class Measure:
     caution : callable
         A function from an `Event` to a mapping of details, a "flag" that says why its interval may be too short.
     null : Null, OwnLaw or Unavailable, optional
-        The law under calibration: noise floor and p-value.
+        The distribution under calibration: noise floor and p-value.
     over_classes : OverClasses or Unavailable
-        How the measure combines if every class is judged.
+        How the measure combines if every class is evaluated.
     difference : Difference or Unavailable
         How the measure compares two models.
     origin : float, optional
@@ -272,7 +272,7 @@ class Measure:
         return replace(difference, low=ends[0], high=ends[1])
 
     def law_in_range(self, law: Law | None) -> Law | None:
-        """Return the law under calibration with a noise floor in the range; closed forms may exceed it."""
+        """Return the distribution under calibration with a noise floor in the range; closed forms may exceed it."""
         most = (self.range or UNBOUNDED)[1]
         if law is None or law.floor.upper <= most or self.scale == "ratio":  # the floor of a ratio is a distance from 1
             return law

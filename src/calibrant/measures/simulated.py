@@ -1,4 +1,4 @@
-"""Rows under calibration: data sets whose outcomes happen with their scores, by the sums of p - y.
+"""Rows under calibration: data sets whose outcomes occur with their scores, by the sums of p - y.
 
 Of independent rows the outcomes of each cell have a binomial distribution. Of rows in clusters the sums are
 
@@ -58,15 +58,15 @@ class RowNull:
 
     @property
     def observed(self) -> RowSums:
-        """The data in the form of one replicate."""
+        """The data in the form of one simulated data set."""
         return RowSums(self.cells, self.uniform, self.cells.positives[None])
 
     def drawn(self, rng: np.random.Generator, size: int) -> RowSums:
-        """Return replicates."""
+        """Return simulated data sets."""
         return RowSums(self.cells, self.uniform, self.cells.calibrated.draw(rng, size))
 
     def refinement(self, resampling: Resampling) -> float:
-        """Return 1: replicates have all the cells that the fit follows."""
+        """Return 1: simulated data sets have all the cells that the fit follows."""
         del resampling
         return 1.0
 
@@ -123,7 +123,7 @@ class ClusterNull:
 
     @classmethod
     def of(cls, rows: Clustered, n_bins: int) -> ClusterNull:
-        """Return the law for so many bins."""
+        """Return the distribution for so many bins."""
         uniform, quantile = (bin_of(rows.fine.table, n_bins) for bin_of in (uniform_bin_of, quantile_bin_of))
         return cls(rows, ClusterBins.of(rows, uniform), ClusterBins.of(rows, quantile))
 
@@ -139,23 +139,23 @@ class ClusterNull:
 
     @cached_property
     def observed(self) -> GapSums:
-        """The data in the form of one replicate."""
+        """The data in the form of one simulated data set."""
         return GapSums(self, self.rows.cells.gap_sums[None])
 
     def drawn(self, rng: np.random.Generator, size: int) -> GapSums:
-        """Return replicates of rows in these clusters."""
+        """Return simulated data sets of rows in these clusters."""
         normals = rng.standard_normal((size, len(self.rows.sizes)))
         return GapSums(self, normals @ self.rows.gaps, normals)
 
     def independent(self, rng: np.random.Generator, size: int) -> GapSums:
-        """Return replicates as if rows were independent: each cell's S is normal with variance V0."""
+        """Return simulated data sets as if rows were independent: each cell's S is normal with variance V0."""
         deviations = np.sqrt(self.rows.cells.null_variances)
         return GapSums(self, rng.standard_normal((size, len(deviations))) * deviations)
 
     def replicates(
         self, statistic: Callable[[GapSums], Float64s], resampling: Resampling, *, independent: bool = False
     ) -> Float64s:
-        """Return a statistic on all replicates, (B, ...): of these clusters, or of independent rows."""
+        """Return a statistic on all simulated data sets, (B, ...): of these clusters, or of independent rows."""
         draw, stream = (self.independent, Stream.REFITTED) if independent else (self.drawn, Stream.CALIBRATED)
 
         def block(rng: np.random.Generator, size: int) -> Float64s:
@@ -166,7 +166,7 @@ class ClusterNull:
     def refinement(self, resampling: Resampling) -> float:
         """Return f, how much larger CORP's miscalibration is on all cells, which the fit follows, than on coarse ones.
 
-        f is the ratio of the means of replicates of calibrated independent rows.
+        f is the ratio of the means of simulated data sets of calibrated independent rows.
         """
         fine = self.rows.fine
 
@@ -187,7 +187,7 @@ class ClusterNull:
 
 @dataclass(frozen=True, eq=False)
 class GapSums:
-    """The sums of p - y in coarse cells, (B, K): of the data, of replicates of clusters, or of independent rows.
+    """The sums of p - y in coarse cells, (B, K), of the data or of simulated data sets.
 
     ``raw`` are the sums, for clusters before they are scaled by c. ``normals`` are the draws Z of the buckets, (B, H);
     None where nothing has to be scaled.
@@ -210,7 +210,7 @@ class GapSums:
 
     @cached_property
     def positives(self) -> Float64s:
-        """The outcomes of each coarse cell, (B, K); those of replicates may lie outside the possible range."""
+        """The outcomes of each coarse cell, (B, K); those of simulated data sets may lie outside the possible range."""
         return np.asarray(self.law.cells.score_sums - self.cell_gaps)
 
     @property
@@ -251,7 +251,7 @@ class GapSums:
 
 
 def null_smooth(null: RowNull | ClusterNull, value: float) -> NullSmooth:
-    """Return what gives the smooth errors of replicates, to be compared with the data's error at bandwidth ``value``.
+    """Return what gives smooth errors of simulated data sets, to compare with the data's at bandwidth ``value``.
 
     A design effect d of clusters moves the smooth error by d^(1/3), as its bandwidth grows with it.
     """

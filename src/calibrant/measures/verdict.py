@@ -1,7 +1,8 @@
 """The verdict: one test of calibration that combines three, of the mean, of the spread and of the ECE.
 
-Each part has a p-value in closed form. Their Cauchy combination (Liu and Xie 2020) is the statistic; its law comes from
-the replicates that the noise floors use, or without them from the combination itself, which is then the p-value.
+Each part has a p-value in closed form. Their Cauchy combination (Liu and Xie 2020) is the statistic; its distribution
+comes from the simulated data sets that the noise floors use, or without them from the combination itself, which is then
+the p-value.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Verdict:
         return statistic
 
     def result(self, data: Sums, replicates: Float64s | None, sample: Sample = UNKNOWN) -> TestResult:
-        """Return the test of the data, with the p-value by the ``replicates`` of the statistic, (B,), if there are any.
+        """Return the test of the data, with the p-value by the ``replicates`` of the statistic, (B,), if any.
 
         The ``sample`` has a warning about the data, and what ends the method.
         """
@@ -151,8 +152,9 @@ def tail(statistic: float) -> float:
 def count_p_value(design: Independent | Clustered) -> float:
     """Return the two-sided p-value of the number of outcomes, by its exact law if the scores are right.
 
-    Each cell adds a binomial count; their law is the convolution. Outcomes of scores above 1/2 are counted as failures,
-    so that both counts are small where their variance is. NaN with weights that are not whole, and for clusters.
+    Each cell adds a binomial count; their distribution is the convolution. Outcomes of scores above 1/2 are counted as
+    failures, so that both counts are small where their variance is. NaN with weights that are not whole, and for
+    clusters.
     """
     cells = design.cells
     if isinstance(design, Clustered) or not cells.table.whole:

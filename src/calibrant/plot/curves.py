@@ -42,7 +42,7 @@ def calibration_curve(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the outcome rate as a function of the score, with its confidence band and its consistency band.
+    """Draw the observed frequency as a function of the score, with its confidence band and its consistency band.
 
     The confidence band, around the curve, is where the true rate may be. The consistency band, around the dashed
     diagonal, is where the curve would be if the scores were calibrated.
@@ -50,7 +50,7 @@ def calibration_curve(
     Lines join the points of the curve. An isotonic curve is flat over pooled scores. Between two neighbours with
     different rates it steps up somewhere, and the line joins them. A curve with few points has a marker at each.
 
-    The legend says where the confidence band holds: "pointwise", at each score by itself, or "simultaneous", at all
+    The legend says where the confidence band holds: "pointwise", at each score alone, or "simultaneous", at all
     scores at once, as steps. A report has the latter with ``evaluate(..., bands="simultaneous")``.
 
     Parameters
@@ -278,7 +278,7 @@ def roc_curve(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the share of hits against the share of false alarms, for each threshold.
+    """Draw the share of hits against the share of false positives, for each threshold.
 
     It says how well the scores tell cases apart, and nothing of calibration: an increasing map of the scores does not
     change it. On the diagonal the scores tell nothing apart.

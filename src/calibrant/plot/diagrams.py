@@ -26,7 +26,7 @@ _ORDERS: Final = {"error": "largest error first", "support": "most frequent firs
 _MOST: Final = 12  # panels by default
 _NAME: Final = 24  # characters of the name of a class or a model
 
-#: The labels of the axes of `reliability_figure`, score and outcome rate, by judged event.
+#: The labels of the axes of `reliability_figure`, score and observed frequency, by evaluated event.
 WORDS: Final = {
     "top-label": ("Top-class Confidence (%)", "Success Rate (%)"),
     "positive": ("Predicted Probability (%)", "Observed Frequency (%)"),
@@ -49,12 +49,12 @@ def reliability_diagram(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a reliability diagram: the mean score and the outcome rate of each bin.
+    """Draw a reliability diagram: the mean score and the observed frequency of each bin.
 
-    A bar has the place and width of its bin and the height of the outcome rate. A line across it marks the mean score,
-    and the gap between the two is filled. With ``kind="points"`` each bin is a point at its mean score and outcome
-    rate; its area grows with its rows. Calibrated scores lie on the dashed diagonal. An orange diamond marks a bin
-    whose rate lies outside the band. Some of many bins do so by chance.
+    A bar has the place and width of its bin and the height of the observed frequency. A line across it marks the mean
+    score, and the gap between the two is filled. With ``kind="points"`` each bin is a point at its mean score and
+    outcome rate; its area grows with its rows. Calibrated scores lie on the dashed diagonal. An orange diamond marks a
+    bin whose rate lies outside the band. Some of many bins do so by chance.
 
     A second call on the same axes adds a series with another colour and marker: draw points then, and pass a ``label``
     for each. Each series has its own band: that of the first is filled in grey, those of others are dotted outlines in
@@ -79,7 +79,7 @@ def reliability_diagram(
         largest share.
     number : {"auto", "ece", "smece", "ace"} or None, default "auto"
         The error that is written in the upper left corner, with its interval: the ECE of a report, the smooth ECE, or
-        the ECE over bins of equal mass. "auto" is the ECE, or the smooth ECE of a report without it; nothing for a
+        the ECE over bins of equal frequency. "auto" is the ECE, or the smooth ECE of a report without it; nothing for a
         result with neither. None leaves it out.
     label : str, optional
         The name in the legend; by default "Outcome rate" or "Share right". The entry of the band has it too.
@@ -205,7 +205,7 @@ def score_histogram(
     result : Report or ReliabilityDiagram
         From `calibrant.evaluate` or `calibrant.reliability_diagram`.
     kind : {"mirrored", "stacked"}, default "mirrored"
-        "mirrored": rows where the event happened go up, other rows go down. "stacked": other rows stand on top of
+        "mirrored": rows where the event occurred go up, other rows go down. "stacked": other rows stand on top of
         these, so that the bar shows all rows.
     log : bool, default False
         Whether rows are on a logarithmic scale, which shows bins of few rows next to bins of many. It is linear up to
@@ -394,7 +394,7 @@ def _classes_of(report: Any) -> tuple[ClasswiseCalibration, tuple[str, ...]]:
 
 
 def _ordered(result: ClasswiseCalibration, order: str) -> list[int]:
-    """Return the classes with judged rows, in order."""
+    """Return the classes with evaluated rows, in order."""
     evaluated = np.flatnonzero(result.counts.sum(axis=1) > 0)
     if len(evaluated) == 0:
         raise InputError("report", "a class with scores that reach the threshold", "none", "lower the threshold")
@@ -406,13 +406,13 @@ def _ordered(result: ClasswiseCalibration, order: str) -> list[int]:
 def reliability_figure(
     diagram: ReliabilityDiagram, *, number: str, title: str, labels: tuple[str, str, str, str]
 ) -> tuple[Any, Any]:
-    """Draw a reliability diagram above a histogram of the scores, in per cent. The torch metrics draw it.
+    """Draw a reliability diagram above a histogram of the scores, in percent. The torch metrics draw it.
 
     Parameters
     ----------
     diagram : ReliabilityDiagram
-        The bins. Each bar has the place of its bin and goes from mean score to outcome rate; a darker bar has more
-        rows. Intervals and consistency band are drawn if the diagram has them.
+        The bins. Each bar has the place of its bin and goes from mean score to observed frequency; a darker bar has
+        more rows. Intervals and consistency band are drawn if the diagram has them.
     number : str
         The text in the lower right corner, such as the error.
     title : str
@@ -483,8 +483,8 @@ def compare(
 ) -> Axes:
     """Draw the reliability diagrams of several models in one.
 
-    Each model has a colour and a marker. A point is a bin, at its mean score and outcome rate; its area grows with its
-    rows. The legend shows each model's ECE. `differences` shows whether models differ.
+    Each model has a colour and a marker. A point is a bin, at its mean score and observed frequency; its area grows
+    with its rows. The legend shows each model's ECE. `differences` shows whether models differ.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ def groups(
 
     The grey box shows the ECE of perfectly calibrated scores with as many rows: from its mean to its quantile at
     ``level``. Compare a group with its own box, not with other groups. The groups that are miscalibrated after Holm's
-    correction for the number of groups are called out.
+    correction for the number of groups are flagged.
 
     Of a measure that the profile shows for every group (``report.forests``) the value of calibrated scores is a dashed
     line, and the axis names the heterogeneity: I², the share of the variation between groups that is more than sampling
@@ -134,7 +134,7 @@ def _floors(ax: Any, estimates: list[Estimate]) -> None:
 
 
 def _values(ax: Any, shown: list[PlottableGroup], estimates: list[Estimate], label: str) -> None:
-    """Draw the values with their intervals; those of groups that are called out or too small look different."""
+    """Draw the values with their intervals; those of groups that are flagged or too small look different."""
     for word, chosen, colour, marker in (
         (label, [not (group.called_out or group.flag) for group in shown], canvas.BLUE, "o"),
         ("Evidence of miscalibration", [group.called_out for group in shown], canvas.VERMILION, "D"),

@@ -1,6 +1,6 @@
 """The marks of a reliability diagram: bars and points, intervals, band, rows. They estimate nothing.
 
-Positions are multiplied by ``scale``: 1 for axes of shares, 100 for axes of per cent.
+Positions are multiplied by ``scale``: 1 for axes of shares, 100 for axes of percent.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def diagram_of(result: Any) -> tuple[ReliabilityDiagram, bool]:
 
 
 def words_of(right: bool) -> tuple[str, str, str]:
-    """Return the words for the outcome rate, for outcome 1 and for outcome 0."""
+    """Return the words for the observed frequency, for outcome 1 and for outcome 0."""
     return ("Accuracy", "Correct", "Incorrect") if right else ("Observed frequency", "Events", "Non-events")
 
 
 def bins_of(diagram: ReliabilityDiagram, scale: float = 1.0) -> tuple[Any, ...]:
-    """Return left ends, widths, mean scores and event rates of the bins that are not empty.
+    """Return left ends, widths, mean scores and observed frequencies of the bins that are not empty.
 
     A quantile bin with a single score has no width. It gets one that can just be seen.
     """
@@ -57,7 +57,7 @@ def bins_of(diagram: ReliabilityDiagram, scale: float = 1.0) -> tuple[Any, ...]:
 def whiskers(
     ax: Any, diagram: ReliabilityDiagram, colour: Any = None, *, scale: float = 1.0, weight: float = 1.0
 ) -> Any:
-    """Draw the intervals of the event rates at the mean scores; None if the diagram has no intervals."""
+    """Draw the intervals of the observed frequencies at the mean scores; None if the diagram has no intervals."""
     if diagram.lows is None or diagram.highs is None:
         return None
     filled = diagram.counts > 0
@@ -157,7 +157,7 @@ def areas_of(diagram: ReliabilityDiagram) -> Any:
 
 
 def bars(ax: Any, diagram: ReliabilityDiagram, colour: Any, label: str, gid: str, *, weight: float = 1.0) -> None:
-    """Draw the event rate of each bin as a bar, its mean score as a line across, and the gap between them."""
+    """Draw the observed frequency of each bin as a bar, its mean score as a line across, and the gap between them."""
     lefts, widths, mean_scores, event_rates = bins_of(diagram)
     edge = {"align": "edge", "edgecolor": canvas.paper(ax), "linewidth": 0.8 * weight}
     drawn = ax.bar(lefts, event_rates, widths, color=canvas.tint(ax, colour, 0.3), zorder=0.8, label=label, **edge)
@@ -185,7 +185,7 @@ def points(
     gid: str,
     line: dict[str, Any] | None = None,
 ) -> None:
-    """Draw each bin as a point at its mean score and event rate; its area grows with its rows.
+    """Draw each bin as a point at its mean score and observed frequency; its area grows with its rows.
 
     ``line``, the properties of a line, joins the points.
     """

@@ -240,7 +240,7 @@ def _pair(pair: Pair, summary: Summary, style: Style) -> list[str]:
 
 
 def groups(place: int, summary: Summary) -> tuple[str, Table, str]:
-    """Return the differences of one pair in every group: a title, the table, and what is called out."""
+    """Return the differences of one pair in every group: a title, the table, and what is flagged."""
     decides, pair, groups = summary["decides"], summary["pairs"][place], summary["groups"]
     names, counts = [group["name"] for group in groups], [group["comparison"]["n"] for group in groups]
     parts = [group["comparison"]["pairs"][place]["estimates"][decides] for group in groups]

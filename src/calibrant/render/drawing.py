@@ -47,7 +47,7 @@ _BRIEF: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)  # thresholds o
 _NAMED: Final = 5  # groups in a sentence
 _MARKS: Final = 25  # points of a line that a page describes
 
-#: The labels of the axes by notion, score and event rate, and the words for outcomes 1 and 0.
+#: The labels of the axes by notion, score and observed frequency, and the words for outcomes 1 and 0.
 AXES: Final = {
     "top-label": ("confidence", "accuracy", "correct", "incorrect"),
     "positive": ("predicted probability", "observed frequency", "events", "non-events"),
@@ -119,14 +119,14 @@ class LogitAxis(Axis):
         return min(max(value, self.low), self.high)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return about five round shares, each with its coordinate and its text in per cent."""
+        """Return about five round shares, each with its coordinate and its text in percent."""
         steps = (1, 2, 5) if self.high / self.low <= 101 else (1,)
         shares = [round(m * 10.0**k, 9) for k in range(-7, 0) for m in steps] + [0.5, 0.9, 0.99]
         return [(self.at(p), percent_text(p)) for p in sorted({*shares}) if self.low <= p <= self.high]
 
 
 def percent_text(share: float) -> str:
-    """Return a round share in per cent."""
+    """Return a round share in percent."""
     return f"{100 * share:.6g} %"
 
 

@@ -146,7 +146,7 @@ def _groups(summary: Summary) -> list[str]:
 
 
 def _marked(table: tables.Table) -> tables.Table:
-    """Return a table with a mark before the name of each row that is called out."""
+    """Return a table with a mark before the name of each row that is flagged."""
     rows = [(_MARK * mark + name, *cells) for (name, *cells), mark in zip(table.rows, table.marked, strict=True)]
     return replace(table, rows=rows)
 

@@ -1,4 +1,4 @@
-"""From what is judged to a report."""
+"""From what is evaluated to a report."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class Settings:
     listed : bool
         Whether the measures are a list instead of the profile's.
     resampling : Resampling or None
-        The level and the replicates; None for values alone.
+        The level and the simulated data sets; None for values alone.
     classwise : bool or None
-        Whether every class is judged in addition to the top label; None for up to `evaluated.MOST_CLASSES`.
+        Whether every class is evaluated in addition to the top label; None for up to `evaluated.MOST_CLASSES`.
     tolerance : float or None
         The largest error that is tolerated, for a decision; None for none.
     tolerance_of : Measure
@@ -69,7 +69,7 @@ class Settings:
     of_group : bool
         Whether the report is one of many, about a group.
     tests_alone : bool
-        Whether only what tells groups apart is computed: the ECE, the mean gap, the test, the diagram.
+        Whether only what tells groups apart is computed: the ECE, the mean difference, the test, the diagram.
     """
 
     n_bins: int
@@ -113,11 +113,11 @@ def report_on(data: Evaluated, settings: Settings) -> Reported:
         return (_class_report if data.notion in PER_CLASS else _event_report)(data, settings)
 
 
-# ---------------------------------------------------------------- one judged event
+# ---------------------------------------------------------------- one evaluated event
 
 
 def _event_report(data: Evaluated, settings: Settings) -> Reported:
-    """Return the report on one judged event."""
+    """Return the report on one evaluated event."""
     event, resampling = _event(data, settings), settings.resampling
     if resampling is None:
         inference = None
@@ -146,7 +146,7 @@ def _event_report(data: Evaluated, settings: Settings) -> Reported:
 
 
 def _event(data: Evaluated, settings: Settings) -> Event:
-    """Return the judged event, with its classes if they are judged too."""
+    """Return the evaluated event, with its classes if they are evaluated too."""
     (table,) = data.tables
     no_classes, clusters = _why_no_classes(data, settings.classwise), None
     if data.clusters is not None and not (data.one_cluster and settings.resampling is None):
@@ -163,7 +163,7 @@ def _event(data: Evaluated, settings: Settings) -> Event:
 
 
 def _why_no_classes(data: Evaluated, classwise: bool | None) -> str:
-    """Return why classes are not judged; empty if they are, or if only a sketch lacks them."""
+    """Return why classes are not evaluated; empty if they are, or if only a sketch lacks them."""
     if data.n_classes is None:
         return "one event is evaluated, no classes"
     if classwise is False:
@@ -223,11 +223,11 @@ def _flag(*warnings: str) -> dict[str, str]:
     return {"flag": flag} if flag else {}
 
 
-# ---------------------------------------------------------------- every class by itself
+# ---------------------------------------------------------------- every class alone
 
 
 def _class_report(data: Evaluated, settings: Settings) -> Reported:
-    """Return the report on every class by itself: each measure combined over classes."""
+    """Return the report on every class alone: each measure combined over classes."""
     resampling = settings.resampling
     if data.one_cluster and resampling is None:
         data = replace(data, clusters=None)
@@ -362,7 +362,7 @@ def _report(
 
 
 def _cluster_facts(data: Evaluated, evidence: Evidence) -> dict[str, Any] | None:
-    """Return the number of clusters, the largest one's share, and the rows that they are worth by the mean gap."""
+    """Return the number of clusters, the share of the largest, and the effective rows of the mean difference."""
     if data.alone:
         return {"clusters": evidence.n, "largest_cluster": 1 / evidence.n, "effective_rows": evidence.n}
     if data.clusters is None:

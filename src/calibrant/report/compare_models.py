@@ -1,4 +1,4 @@
-"""`compare`: two or more models judged on the same rows."""
+"""`compare`: two or more models evaluated on the same rows."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def compare(
     How often the intervals hold the truth is in the documentation's page of coverage. Fewer than 15 rows of the rarer
     outcome are flagged in the details.
 
-    Cost: one read of each model's N x C numbers for the judged event and one for the scores of the rows, with memory
+    Cost: one read of each model's N x C numbers for the evaluated event and one for the scores of the rows, with memory
     below 80 bytes a row and model; of each pair some passes over N rows.
 
     References
@@ -260,7 +260,7 @@ def _compare_sketches(
 def _check_sketches(
     named: Sequence[_Named], others: Mapping[str, Any], notion: Notion | None, *, paired: bool | None
 ) -> None:
-    """Reject models that are not all sketches of one make, of one judged event."""
+    """Reject models that are not all sketches of one make, of one evaluated event."""
     (_, _, first), *_ = named
     for _, argument, sketch in named:
         if not isinstance(sketch, CalibrationSketch):
@@ -382,7 +382,7 @@ class Settings(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What is read of one model: its judged events, the scores of these rows, and their means."""
+    """What is read of one model: its evaluated events, the scores of these rows, and their means."""
 
     name: str
     predictions: Predictions

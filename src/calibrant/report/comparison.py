@@ -78,9 +78,9 @@ class Comparison:
     names : tuple of str
         The models, in the order given.
     n : int
-        The judged rows.
+        The evaluated rows.
     notion : str
-        The judged event.
+        The evaluated event.
     n_classes : int or None
         The number of classes; None for one event.
     n_bins : int
@@ -97,7 +97,7 @@ class Comparison:
         Each two models: ``pair.first`` and ``pair.second``, and ``pair["debiased_square"]``, ``pair["ece"]``,
         ``pair["brier"]``, ``pair["nll"]``, ``pair["accuracy"]``, the `Estimate` of first minus second.
     diagrams : mapping
-        The `ReliabilityDiagram` of the judged event for each model, with intervals and consistency band.
+        The `ReliabilityDiagram` of the evaluated event for each model, with intervals and consistency band.
     paired : bool
         Whether what models have in common cancels: of rows side by side, and of sketches with the same clusters.
     independent : bool
@@ -340,7 +340,7 @@ class GroupComparison:
 
     @property
     def n(self) -> int:
-        """The judged rows."""
+        """The evaluated rows."""
         return self.comparison.n
 
     @property

@@ -1,4 +1,4 @@
-"""What is judged: the tables, bins and means of predictions, of a table or of a sketch, from one read of the data."""
+"""What is evaluated: tables, bins and means of predictions, of a table or of a sketch, from one read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.table.reliability_table import table_in_units
 
-#: The most classes of rows that are judged by default: each costs about 0.1 ms.
+#: The most classes of rows that are evaluated by default: each costs about 0.1 ms.
 MOST_CLASSES: Final = 10_000
 
 ONE_IMAGE: Final = "rows of one image are assumed to be independent, so intervals may be too short"
@@ -56,20 +56,20 @@ class Evaluated:
     Attributes
     ----------
     notion : str
-        The judged event.
+        The evaluated event.
     means : PredictionMeans
         The means over whole predictions.
     event : ReliabilityTable or None
-        The table of the judged event; if every class is judged by itself, of what is behind the means, where it is
+        The table of the evaluated event; if every class is evaluated alone, of what is behind the means, where it is
         known: of the top label, or of all labels together.
     tables : sequence of ReliabilityTable
-        The table of the judged event; or one table for each class, if every class is judged by itself.
+        The table of the evaluated event; or one table for each class, if every class is evaluated alone.
     n_classes : int or None
         The number of classes or labels; None for one event.
     names : tuple of str or None
         The names of the classes.
     histograms : ClassHistograms or None
-        The bins of every class, if classes are judged in addition to the event.
+        The bins of every class, if classes are evaluated in addition to the event.
     class_bound : float
         The certified error of the mean of the classes' errors.
     class_rows : ClassRows or None
@@ -158,11 +158,11 @@ def said(ready: Ready, weights_are: WeightsAre, *, sketch: bool) -> Ready:
 
 
 def single_image(clusters: Any, predictions: Predictions) -> str:
-    """Return a warning about predictions (1, C, ...), whose rows are judged as if they were independent."""
+    """Return a warning about predictions (1, C, ...), whose rows are evaluated as if they were independent."""
     return ONE_IMAGE if clusters is None and _one_image(predictions) else ""
 
 
-#: What is judged of all rows, and of each group by its name.
+#: What is evaluated of all rows, and of each group by its name.
 Ready = tuple[Evaluated, Mapping[str, Evaluated]]
 
 
@@ -186,7 +186,7 @@ def ready(
 
 
 def of_table(table: ReliabilityTable, notion: Notion | None) -> Evaluated:
-    """Return what is judged of a table.
+    """Return what is evaluated of a table.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def _weights_of(table: ReliabilityTable) -> Literal["integer", "fractional"] | N
 
 
 def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None) -> Evaluated:
-    """Return what is judged of a sketch; with ``classwise`` also its classes, if it holds them."""
+    """Return what is evaluated of a sketch; with ``classwise`` also its classes, if it holds them."""
     sketch = sketch.in_units()
     means, notion = PredictionMeans.of_sketch(sketch), sketch.notion or "positive"
     data = Evaluated(
@@ -247,7 +247,7 @@ def of_predictions(
     *,
     classwise: bool | None,
 ) -> Ready:
-    """Return what is judged of predictions, and of each group of them."""
+    """Return what is evaluated of predictions, and of each group of them."""
     # All rows first, so that errors name the caller's rows.
     everything = _of_rows(predictions, notion, labels, n_bins, classwise=classwise)
     parts = [] if groups is None else as_groups(groups, predictions, complete=True)
@@ -259,14 +259,14 @@ def of_predictions(
 
 
 def are_judged(classwise: bool | None, n_classes: int) -> bool:
-    """Whether every class of rows is judged: as asked, by default up to `MOST_CLASSES`."""
+    """Whether every class of rows is evaluated: as asked, by default up to `MOST_CLASSES`."""
     return n_classes <= MOST_CLASSES if classwise is None else classwise
 
 
 def _of_rows(
     predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool | None
 ) -> Evaluated:
-    """Return what is judged of rows, from one read of them."""
+    """Return what is evaluated of rows, from one read of them."""
     layout, per_class = predictions.layout, notion in PER_CLASS
     every_class = layout == "multiclass" and are_judged(classwise, predictions.n_classes) and notion != "classwise"
     several = every_class or per_class
@@ -315,7 +315,7 @@ def _few_decide(weights: NDArray[np.float64] | None) -> str:
 
 
 def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, NDArray[np.float64] | None]:
-    """Return the judged rows and their weights; means of several labels are over labels, but rows are independent."""
+    """Return the number of rows and their weights; several labels of a row are dependent."""
     if predictions.layout != "multilabel":
         return reading.n, reading.events.weights
     rows = predictions.judged
@@ -325,7 +325,7 @@ def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, 
 def _in_clusters(
     data: Evaluated, predictions: Predictions, reading: Reading, labels: ClusterLabels, *, several: bool
 ) -> Evaluated:
-    """Return the same with sums of the rows over clusters; ``several`` says that classes are judged."""
+    """Return the same with sums of the rows over clusters; ``several`` says that classes are evaluated."""
     _, weights = _independent_rows(predictions, reading)
     if labels.take(np.flatnonzero(predictions.judged)).alone(weights):
         return replace(data, alone=True)
@@ -335,7 +335,7 @@ def _in_clusters(
 
 
 def _choices(predictions: Predictions, n: int) -> Choices:
-    """Return what was passed, and how many rows were left out if n of them are judged."""
+    """Return what was passed, and how many rows were left out if n of them are evaluated."""
     weights, lost = predictions.weights, predictions.n - n
     ignored = lost
     if lost and weights is not None:
@@ -350,7 +350,7 @@ def _choices(predictions: Predictions, n: int) -> Choices:
 
 
 def _by_cluster(data: Evaluated, layout: Layout | None) -> Evaluated:
-    """Return what is judged with the weight of each kind of outcome in each bucket of clusters, where it is known."""
+    """Return what is evaluated with the weight of each kind of outcome in each bucket, where it is known."""
     rates, clusters = data.means.base_rates, data.clusters
     if rates is None or clusters is None:
         return data
@@ -380,7 +380,7 @@ def _places(event: BucketSums, part: BucketSums) -> NDArray[np.intp] | None:
 
 
 def classes_of(data: Evaluated, total: Any, resampling: Resampling | None) -> Classes | None:
-    """Return every class by itself, if classes are judged."""
+    """Return every class alone, if classes are evaluated."""
     if data.histograms is None:
         return None
     histograms = replace(data.histograms, totals=total)
@@ -403,7 +403,7 @@ def classes_of(data: Evaluated, total: Any, resampling: Resampling | None) -> Cl
 def multicalibration(
     data: Evaluated, groups: Mapping[str, Evaluated], resampling: Resampling | None
 ) -> MulticalibrationError | None:
-    """Return the multicalibration error of groups; None without intervals, and if every class is judged by itself."""
+    """Return the multicalibration error of groups; None without intervals, and if every class is evaluated alone."""
     if resampling is None or data.notion in PER_CLASS or not groups:
         return None
     sums = {name: _sums(one) for name, one in groups.items()}
@@ -464,7 +464,7 @@ def _power(weights: Any, power: int) -> float:
 
 
 def _class_table(events: Events) -> ReliabilityTable:
-    """Return the judged rows of one class on the standard grid."""
+    """Return the evaluated rows of one class on the standard grid."""
     sums, whole_weights = cell_sums(events, "standard"), integer_weights(events.weights)
     counts = sums[:, :2].astype(np.int64) if events.weights is None else sums[:, :2]
     squares = None if whole_weights else sums[:, 5:]

@@ -72,10 +72,11 @@ def evaluate(
 
     - ``accuracy``, ``brier``, ``nll``: means over whole predictions (for a table, over its event); ``brier_skill``: how
       much better the Brier score is than that of always predicting the base rates,
-    - ``brier_event``: the Brier score of the judged event; of one event it is ``brier``,
-    - ``mean_confidence``: the mean score of the judged event; ``mean_gap``: the mean score minus the outcome rate,
+    - ``brier_event``: the Brier score of the evaluated event; of one event it is ``brier``,
+    - ``mean_confidence``: the mean score of the evaluated event; ``mean_gap``: the mean score minus the observed
+    frequency,
     - ``ece``, ``rmsce``, ``mce`` (uniform bins; the maximum over bins with 30 rows), ``ace`` (quantile bins),
-      ``debiased_square`` (the unbiased square of rmsce), ``smece`` (exact), ``ks``: of the judged event,
+      ``debiased_square`` (the unbiased square of rmsce), ``smece`` (exact), ``ks``: of the evaluated event,
     - ``classwise_ece``: the mean of the classes' errors,
     - ``miscalibration``, ``discrimination``, ``uncertainty``: the CORP decomposition of the event's Brier score.
 
@@ -87,17 +88,17 @@ def evaluate(
     ----------
     probs, targets, notion, weights, ignore_index, logits
         As in `expected_calibration_error`. ``probs`` may also be a `CalibrationSketch`, a mapping from the name of each
-        group to its sketch, or a `ReliabilityTable`; these come without targets. Two columns are judged by the
-        predicted class, as more columns are; scikit-learn's scorers and displays judge the event of the second class,
-        which is ``probs[:, 1]`` here. The first line of the report names both. The groups of a sketch are reported on.
-        A table is of the event "positive", or with ``notion="top-label"`` of right answers. Ten logits of one event or
-        more that all lie in [0, 1] cause a warning: they may be probabilities.
+        group to its sketch, or a `ReliabilityTable`; these come without targets. Two columns are evaluated by the
+        predicted class, as more columns are; scikit-learn's scorers and displays evaluate the event of the second
+        class, which is ``probs[:, 1]`` here. The first line of the report names both. The groups of a sketch are
+        reported on. A table is of the event "positive", or with ``notion="top-label"`` of right answers. Ten logits of
+        one event or more that all lie in [0, 1] cause a warning: they may be probabilities.
     n_bins : int, default 15
         The number of bins of ECE, RMSCE, MCE, ACE and the classwise error.
     class_names : sequence of str, optional
         The names of the classes, in the order of the columns. Targets that are strings are matched to them.
     classwise : bool, optional
-        Whether each class is judged as well, in the same read; by default up to 10,000 classes are. Each costs about
+        Whether each class is evaluated as well, in the same read; by default up to 10,000 classes are. Each costs about
         0.1 ms.
     profile : {"standard", "clinical", "forecast", "all"}, default "standard"
         Whom the report serves: it sets the measures and the pictures. "clinical" is the validation of a risk model,
@@ -125,12 +126,12 @@ def evaluate(
     level : float or None, default 0.95
         The confidence of the intervals. None gives values alone, in a fraction of the time.
     n_resamples : int, default 1000
-        The number of replicates behind noise floors and p-values. With 0 they come from closed forms; what has no
-        closed form is then missing.
+        The number of simulated data sets behind noise floors and p-values. With 0 they come from closed forms; what has
+        no closed form is then missing.
     rng : int or numpy.random.Generator, default 0
-        The seed of the replicates. The numbers do not depend on the number of threads.
+        The seed of the simulated data sets. The numbers do not depend on the number of threads.
     bands : {"pointwise", "simultaneous"}, default "pointwise"
-        Where the confidence band of the isotonic curve holds: at each score by itself, or at all scores at once
+        Where the confidence band of the isotonic curve holds: at each score alone, or at all scores at once
         (Dimitriadis et al. 2023, doi 10.1093/biomet/asac068). The latter needs rows that are independent, and that the
         true rate never falls with the score. Not with clusters, nor with weights that are not whole numbers.
     tolerance : float, optional

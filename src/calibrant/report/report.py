@@ -74,26 +74,26 @@ class Report(Mapping[str, Estimate]):
         depend on the measures shown.
     test : TestResult or None
         The test of calibration behind the verdict: the p-values of the mean, the spread and the ECE, combined.
-        ``details`` have the ``parts`` and the ``leading`` one. None without intervals. If every class is judged by
+        ``details`` have the ``parts`` and the ``leading`` one. None without intervals. If every class is evaluated by
         itself, it is the test of the ECE over classes.
     decision : Decision or None
         Whether an error is below the tolerance; None if none was given, and without intervals.
     clusters : mapping or None
         The rows as clusters: ``clusters``, their number, or a text if they were not counted; ``largest_cluster``, the
         share of the rows in the largest; ``effective_rows``, how many independent rows tell as much of the
-        mean gap, or None. None if rows were taken as independent.
+        mean difference, or None. None if rows were taken as independent.
     notion : str
-        The judged event.
+        The evaluated event.
     n : int
-        The number of judged rows.
+        The number of evaluated rows.
     n_classes : int or None
         The number of classes or labels; None for one event.
     n_bins : int
         The number of bins of the binned measures.
     outcome_rate : float
-        The share of rows in which the judged event happened; for the top label, the share of right answers.
+        The share of rows in which the evaluated event occurred; for the top label, the share of right answers.
     diagram : ReliabilityDiagram or None
-        The uniform bins of the judged event; None if every class is judged by itself.
+        The uniform bins of the evaluated event; None if every class is evaluated alone.
     classwise : ClasswiseCalibration or None
         The calibration error of each class.
     class_names : tuple of str or None
@@ -101,10 +101,10 @@ class Report(Mapping[str, Estimate]):
     level : float or None
         The confidence of intervals and bands; None for a report without them.
     n_resamples : int
-        The number of replicates behind noise floors and p-values; 0 if they come from closed forms.
+        The number of simulated data sets behind noise floors and p-values; 0 if they come from closed forms.
     curves : mapping
-        The `CalibrationCurve` of the judged event, "isotonic" and "smooth"; the profiles "clinical" and "all" have
-        "loess" too. Empty without intervals, and if every class is judged by itself. They are computed when they are
+        The `CalibrationCurve` of the evaluated event, "isotonic" and "smooth"; the profiles "clinical" and "all" have
+        "loess" too. Empty without intervals, and if every class is evaluated alone. They are computed when they are
         first looked at.
     bands : {"pointwise", "simultaneous"}
         Where the confidence band of the isotonic curve holds.
@@ -400,7 +400,7 @@ class GroupReport:
     name : str
         The group.
     n : int
-        The number of its judged rows.
+        The number of its evaluated rows.
     test : TestResult or None
         Its test of calibration, as in a report.
     diagram : ReliabilityDiagram or None
@@ -408,7 +408,7 @@ class GroupReport:
     report : Report
         All measures of its predictions, computed when they are first looked at.
     ece, mean_gap : Estimate
-        Its expected calibration error and its mean gap. They are there whichever measures the report shows.
+        Its expected calibration error and its mean difference. They are there whichever measures the report shows.
     p_value : float
         The p-value of the group's test, ``report.test``. If it is too small for the number of resamples, it is in
         closed form, or in a group with few expected outcomes from more resamples. NaN for a group without a test, and

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Scale: TypeAlias = Literal["probability", "square", "score", "ratio"]
 
-#: Where a confidence band of the isotonic curve holds: at each score by itself, or at all scores at once.
+#: Where a confidence band of the isotonic curve holds: at each score alone, or at all scores at once.
 CurveKind: TypeAlias = Literal["isotonic", "smooth", "loess"]
 
 #: Where a confidence band holds.
@@ -281,7 +281,7 @@ class ReliabilityDiagram:
 
 @dataclass(frozen=True, eq=False)
 class CalibrationCurve:
-    """The outcome rate as a function of the score, with two bands.
+    """The observed frequency as a function of the score, with two bands.
 
     Attributes
     ----------
@@ -290,7 +290,7 @@ class CalibrationCurve:
     scores : (M,) float64
         The scores of the points of the curve, increasing.
     rates : (M,) float64
-        The outcome rate at each of them, which a calibrated score would equal.
+        The observed frequency at each of them, which a calibrated score would equal.
     confidence_lows, confidence_highs : (M,) float64
         The confidence band, around the curve, for the true rate. NaN if it needs resampling and none was done.
     consistency_lows, consistency_highs : (M,) float64
@@ -300,7 +300,7 @@ class CalibrationCurve:
     bandwidth : float
         The bandwidth of the smooth curve's kernel; NaN for the isotonic curve.
     bands : {"pointwise", "simultaneous"}
-        Where the confidence band holds: at each score by itself, or at all scores at once. Between two points the lower
+        Where the confidence band holds: at each score alone, or at all scores at once. Between two points the lower
         end of a simultaneous band is that on the left, and the upper end that on the right. The consistency band is
         pointwise.
     """
@@ -319,7 +319,7 @@ class CalibrationCurve:
 
 @dataclass(frozen=True)
 class ScoreDecomposition:
-    """A mean proper score of the judged event and its parts, ``score = miscalibration - discrimination + uncertainty``.
+    """A mean proper score: ``score = miscalibration - discrimination + uncertainty``.
 
     Attributes
     ----------
@@ -414,7 +414,7 @@ class NetBenefit:
     net_benefit : (T,)
         The net benefit, in outcomes found for each row.
     lows, highs : (T,)
-        The ends of its interval at each threshold by itself; NaN where fewer than 30 rows are treated, or rows of
+        The ends of its interval at each threshold alone; NaN where fewer than 30 rows are treated, or rows of
         fewer than 10 clusters, and without intervals.
     treat_all : (T,)
         The net benefit of treating everyone.
@@ -469,7 +469,7 @@ class MurphyCurve:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RocCurve:
-    """The share of hits against the share of false alarms, for each threshold of the score.
+    """The share of hits against the share of false positives, for each threshold of the score.
 
     Attributes
     ----------

@@ -55,7 +55,7 @@ class Arguments:
         return self.probs.in_units() if isinstance(self.probs, CalibrationSketch) else None
 
     def table(self) -> ReliabilityTable:
-        """Return the table of the judged event: from predictions, from a sketch, or the one that was passed."""
+        """Return the table of the evaluated event: from predictions, from a sketch, or the one that was passed."""
         sketch = self.sketch()
         if sketch is not None:
             self._check_alone(sketch, self.notion)
@@ -107,7 +107,7 @@ def table_of(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> ReliabilityTable:
-    """Return the table of the judged event."""
+    """Return the table of the evaluated event."""
     return Arguments(
         probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
     ).table()

@@ -43,7 +43,7 @@ _ALLOWED: Final[dict[Layout, tuple[Notion, ...]]] = {
     "multilabel": ("multilabel",),
 }
 
-#: The largest Brier score of a row: sums of probabilities may differ from 1 by half a per cent, for half types more.
+#: The largest Brier score of a row: sums of probabilities may differ from 1 by half a percentage, for half types more.
 _MOST_BRIER: Final[dict[Layout, float]] = {"binary": 1.0, "multiclass": 2.001, "multilabel": 1.0}
 
 #: The totals that version 1 began without.

@@ -68,7 +68,7 @@ class CalibrationSketch:
     Parameters
     ----------
     notion : {"positive", "top-label", "classwise", "multilabel"}, optional
-        The judged event, as in `expected_calibration_error`. By default the shape of the first batch decides.
+        The evaluated event, as in `expected_calibration_error`. By default the shape of the first batch decides.
     classwise : bool, default False
         Whether to keep a curve for every class too, with notion "top-label" or "positive", at 176 kB each.
     class_names : sequence of str, optional
@@ -143,7 +143,7 @@ class CalibrationSketch:
         Parameters
         ----------
         probs, targets, weights, ignore_index, logits
-            As in `expected_calibration_error`. A batch without a judged row adds nothing.
+            As in `expected_calibration_error`. A batch without an evaluated row adds nothing.
         groups : array, (N,), optional
             The name of each row's group, in every batch or in none: each group gets its own sketch.
         clusters : array, (N,), optional
@@ -294,7 +294,7 @@ class CalibrationSketch:
 
     @property
     def notion(self) -> Notion | None:
-        """The judged event; None before the first batch, unless it was passed."""
+        """The evaluated event; None before the first batch, unless it was passed."""
         return self._make.notion
 
     @property
@@ -329,7 +329,7 @@ class CalibrationSketch:
 
     @property
     def n(self) -> int:
-        """The number of judged rows."""
+        """The number of evaluated rows."""
         return self.totals.n
 
     @property
@@ -357,18 +357,18 @@ class CalibrationSketch:
 
     @property
     def buckets(self) -> BucketSums | None:
-        """The sums of the judged event over buckets of clusters; None if batches had no clusters."""
+        """The sums of the evaluated event over buckets of clusters; None if batches had no clusters."""
         clusters = self.clusters
         return None if clusters is None else clusters.event
 
     @property
     def table(self) -> ReliabilityTable:
-        """The table of the judged event, on the sketch's grid.
+        """The table of the evaluated event, on the sketch's grid.
 
         Raises
         ------
         calibrant.errors.InputError
-            For an empty sketch, and for one that judges every class separately.
+            For an empty sketch, and for one that evaluates every class separately.
         """
         self.check_filled()
         if self.notion in PER_CLASS:
@@ -404,7 +404,7 @@ class CalibrationSketch:
             return self.of_parts(self._make, part)
 
     def of_event(self) -> CalibrationSketch:
-        """Return a copy without the curves of the classes, for a sketch that judges one event."""
+        """Return a copy without the curves of the classes, for a sketch that evaluates one event."""
         make, groups, parts = self._content()
         return self._from_content(Content(replace(make, classwise=False), groups, [part.of_event() for part in parts]))
 

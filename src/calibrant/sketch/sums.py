@@ -65,7 +65,7 @@ class SketchConfig:
 
     @property
     def n_curves(self) -> int:
-        """The number of curves: one for the judged event, then one for each class."""
+        """The number of curves: one for the evaluated event, then one for each class."""
         return int(self.notion not in PER_CLASS) + (self.n_classes or 0) * self.has_classes
 
     @property
@@ -231,7 +231,7 @@ class Curves:
         return cls(counts, sums, None, np.zeros(n_curves, np.int64))
 
     def add_events(self, k: int, events: Events, grid: grids.Grid) -> None:
-        """Add judged events to one curve."""
+        """Add evaluated events to one curve."""
         self.add_cells(k, cell_sums(events, grid), len(events.scores), weighted=events.weights is not None)
 
     def add_cells(self, k: int, sums: Float64s, rows: int, *, weighted: bool) -> None:
@@ -324,7 +324,7 @@ class SketchSums(NamedTuple):
         return cls(Totals.unweighted(n, **scores_of(totals)), curves)
 
     def of_event(self) -> SketchSums:
-        """Return the sums of the judged event alone, without those of the classes."""
+        """Return the sums of the evaluated event alone, without those of the classes."""
         counts, sums, squares, rows = (self.curves.counts, self.curves.sums, self.curves.squares, self.curves.rows)
         curves = Curves(counts[:1], sums[:1], None if squares is None else squares[:1], rows[:1])
         return SketchSums(self.totals, curves, None if self.clusters is None else ClusterSums(self.clusters.event))

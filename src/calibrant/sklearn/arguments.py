@@ -125,7 +125,7 @@ def _rows(
     pos_label: Any,
     notion: Any,
 ) -> Rows:
-    """Return the judged column, or all columns; ``places`` are the labels as indices of classes."""
+    """Return the evaluated column, or all columns; ``places`` are the labels as indices of classes."""
     width, labels = probs.shape[1] if probs.ndim == 2 else 1, classes.tolist()
     names = tuple(map(str, labels))
     if pos_label is not None and pos_label not in labels:

@@ -42,7 +42,7 @@ _DRAWN_BY: Final[Mapping[Kind, Callable[..., Any]]] = {
 class ReliabilityDisplay:
     """A reliability diagram with its uncertainty, as a scikit-learn display.
 
-    Make it with `from_estimator` or `from_predictions`, or from any `calibrant.Report` of one judged event. Numbers
+    Make it with `from_estimator` or `from_predictions`, or from any `calibrant.Report` of one evaluated event. Numbers
     are computed once; ``display.plot(...)`` draws them again, in other ways or on other axes.
 
     Parameters
@@ -52,7 +52,7 @@ class ReliabilityDisplay:
     name : str, optional
         The name in the legend.
     pos_label : label, optional
-        The label that is the judged event, for the axes.
+        The label that is the evaluated event, for the axes.
     diagram : ReliabilityDiagram, optional
         The bins to draw, by default those of the report: others come from `calibrant.reliability_diagram`.
 
@@ -62,7 +62,7 @@ class ReliabilityDisplay:
         All numbers, in the picture or not: ``print(display.report)``.
     diagram : ReliabilityDiagram
         The bins that are drawn: those of the report, which have equal width, or with ``strategy="quantile"`` bins of
-        equal mass.
+        equal frequency.
     name, pos_label
         The arguments.
     ax_ : matplotlib.axes.Axes
@@ -73,7 +73,7 @@ class ReliabilityDisplay:
     Raises
     ------
     calibrant.errors.InputError
-        For a report that judges each class, which has no single diagram.
+        For a report that evaluates each class, which has no single diagram.
 
     Examples
     --------
@@ -142,7 +142,7 @@ class ReliabilityDisplay:
         y : array, (N,)
             The true labels, as in `fit`.
         sample_weight, pos_label, notion, n_bins, strategy, level, n_resamples, rng, kind, ax, options
-            As in `from_predictions`. For two classes the judged event is ``classes_[1]``, unless ``pos_label`` is
+            As in `from_predictions`. For two classes the evaluated event is ``classes_[1]``, unless ``pos_label`` is
             passed.
         name : str, optional
             The name in the legend; by default the class of the estimator.
@@ -198,19 +198,20 @@ class ReliabilityDisplay:
         sample_weight : array, (N,), optional
             Frequency weights: 2 equals the row twice.
         pos_label : label, optional
-            The label whose probability is judged, against all others. By default 1, for a single column and labels 0
+            The label whose probability is evaluated, against all others. By default 1, for a single column and labels 0
             and 1 (or -1 and 1); the last of two classes; for more than two classes no label: the event is that the
             predicted class is right.
         class_names : sequence of labels, optional
             The labels in the order of the columns: ``estimator.classes_``. By default 0 to C - 1.
         notion : {"positive", "top-label"}, optional
-            The judged event, as in `calibrant.evaluate`; by default "positive" if one label is judged.
+            The evaluated event, as in `calibrant.evaluate`; by default "positive" if one label is evaluated.
         n_bins, level, n_resamples, rng
             As in `calibrant.evaluate`.
         strategy : {"uniform", "quantile"}, default "uniform"
-            Whether the bins that are drawn have equal width or equal mass, as `calibrant.reliability_diagram` cuts
-            them: equal scores stay together. The intervals and the band of bins of equal mass come from closed forms,
-            and the error in the figure is ``report["ace"]``. The report is the same. Curves have no bins to choose.
+            Whether the bins that are drawn have equal width or equal frequency, as `calibrant.reliability_diagram` cuts
+            them: equal scores stay together. The intervals and the band of bins of equal frequency come from closed
+            forms, and the error in the figure is ``report["ace"]``. The report is the same. Curves have no bins to
+            choose.
         name : str, optional
             The name in the legend.
         kind, ax, options
@@ -268,7 +269,7 @@ class ReliabilityDisplay:
         if line:
             options["line"] = {**(options.get("line") or {}), **line}
         if draw is plot.reliability_diagram and self.diagram is not self.report.diagram and "ace" in self.report:
-            options.setdefault("number", "ace")  # the error over bins of equal mass
+            options.setdefault("number", "ace")  # the error over bins of equal frequency
         shown = replace(self.report, diagram=self.diagram)
         self.ax_ = draw(shown, kind=kind, label=label, ax=ax, **options)
         self.figure_ = self.ax_.figure
@@ -281,7 +282,7 @@ class ReliabilityDisplay:
 def _evaluated(
     rows: Rows, weights: Any, strategy: Strategy, settings: dict[str, Any]
 ) -> tuple[Report, ReliabilityDiagram | None]:
-    """Return the report, and the bins of equal mass if they are asked for."""
+    """Return the report, and the bins of equal frequency if they are asked for."""
     shared = {"notion": rows.notion, "weights": weights}
     report = evaluate(rows.probs, rows.targets, **shared, class_names=rows.class_names, **settings)
     if strategy == "uniform":

@@ -133,7 +133,7 @@ class Scorer:
 
     @property
     def _notion(self) -> Any:
-        """The judged event; classwise measures need a column for each class, even for two classes."""
+        """The evaluated event; classwise measures need a column for each class, even for two classes."""
         return self.kwargs.get("notion", "classwise" if self.metric in _OF_CLASSES else None)
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
@@ -182,7 +182,7 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
 
     Pass it as ``scoring`` to `cross_val_score`, `cross_validate`, `GridSearchCV`, `learning_curve` and the like. It
     matches labels to ``estimator.classes_``: labels may be of any type, and a fold may lack a class.
-    `TunedThresholdClassifierCV` takes it too: it judges decisions, so that each decided label has probability 1.
+    `TunedThresholdClassifierCV` takes it too: it evaluates decisions, so that each decided label has probability 1.
 
     Parameters
     ----------
@@ -195,9 +195,9 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
         Whether greater is better; if not, the sign is turned, because scikit-learn's searches maximise. The default
         is right for calibrant's measures (`calibrant.accuracy`, say, is better when greater); other functions need it.
     pos_label : label, optional
-        The label whose probability is judged, against all others if there are more than two classes. By default
+        The label whose probability is evaluated, against all others if there are more than two classes. By default
         ``estimator.classes_[1]`` for two classes; for more, the measure gets all classes. So for two classes the score
-        is that of ``estimator.predict_proba(X)[:, 1]``. `calibrant.evaluate` judges both columns by the predicted
+        is that of ``estimator.predict_proba(X)[:, 1]``. `calibrant.evaluate` evaluates both columns by the predicted
         class.
     kwargs
         Passed on to the measure: ``n_bins``, ``notion``, ``norm``...

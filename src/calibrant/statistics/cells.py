@@ -2,9 +2,9 @@
 
 In the ordinary bootstrap the counts of (cell, outcome) have exactly a multinomial law, and under the hypothesis that
 the scores are right the outcomes of a cell have a binomial one: `Outcomes` draws their sums. So every function of a
-table has its law from the table alone, and rows never need to be drawn. A table of more rows than the standard grid has
-cells is pooled into it first: of variances that leaves out what scores vary within a cell, w^2 / 12 of p (1 - p) for a
-cell of width w.
+table has its distribution from the table alone, and rows never need to be drawn. A table of more rows than the standard
+grid has cells is pooled into it first: of variances that leaves out what scores vary within a cell, w^2 / 12 of p (1 -
+p) for a cell of width w.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _MOST_LISTED: Final = 63  # trials: every number of outcomes 1 is listed with it
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Sums of the outcomes of K cells that happen with given rates, from the sums of w and of w^2.
+    """Sums of the outcomes of K cells that occur with given rates, from the sums of w and of w^2.
 
-    A sum has the mean W r and the variance r (1 - r) sum w^2, whatever the outcomes seen. With equal weights the law is
-    exact: binomial. Otherwise n trials are drawn, n the whole part of W^2 / sum w^2, so that no sum leaves [0, W].
+    A sum has the mean W r and the variance r (1 - r) sum w^2, whatever the outcomes seen. With equal weights the
+    distribution is exact: binomial. Otherwise n trials are drawn, n the whole part of W^2 / sum w^2, so that no sum
+    leaves [0, W].
     """
 
     weights: Float64s
@@ -106,7 +107,9 @@ def _ways() -> Float64s:
 
 @dataclass(frozen=True, eq=False)
 class Aliases:
-    """Numbers 0..M - 1, M <= 256, with given laws, drawn in constant time (Walker 1974, doi 10.1049/el:19740097).
+    """Numbers 0..M - 1, M <= 256, with given distributions, drawn in constant time.
+
+    Walker (1974, doi 10.1049/el:19740097).
 
     Each of M equally likely columns holds its own number with some probability, and otherwise one other, its alias.
     """
@@ -116,7 +119,7 @@ class Aliases:
 
     @classmethod
     def of(cls, laws: Float64s) -> Aliases:
-        """Fill the columns of (K, M) laws, all K at once: what a low column lacks comes from a high one."""
+        """Fill the columns of (K, M) distributions, all K at once: what a low column lacks comes from a high one."""
         n_laws, width = laws.shape
         starts = width * np.arange(n_laws)  # of each law among all columns
         chances, others = (laws * width).ravel(), np.tile(np.arange(width, dtype=np.uint8), n_laws)
@@ -238,7 +241,7 @@ class Cells(Memo):
 
     @cached_property
     def calibrated(self) -> Outcomes:
-        """The outcomes of a calibrated model: they happen with the scores."""
+        """The outcomes of a calibrated model: they occur with the scores."""
         return Outcomes(self.counts, self.square_weights, self.scores)
 
     @cached_property

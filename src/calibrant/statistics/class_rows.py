@@ -32,7 +32,7 @@ _TOGETHER: Final = 64  # classes
 
 @dataclass(frozen=True, eq=False)
 class ClassRows:
-    """The judged rows of exclusive classes, and ``uppers``, the largest score of each bin, (M,)."""
+    """The evaluated rows of exclusive classes, and ``uppers``, the largest score of each bin, (M,)."""
 
     predictions: Predictions
     uppers: Floats
@@ -101,7 +101,7 @@ class ClassRows:
         return bins + np.arange(p.shape[1]) * len(self.uppers)
 
     def _blocks(self, start: int, stop: int) -> Iterator[tuple[Floats, NDArray[np.int64], Float64s]]:
-        """Yield the probabilities, (n, C), labels and q of the judged ones of these rows."""
+        """Yield the probabilities, (n, C), labels and q of the evaluated ones of these rows."""
         predictions = self.predictions
         for first, block in predictions.rows.blocks(start, stop):
             rows = slice(first, first + len(block))
@@ -122,7 +122,7 @@ class ClassRows:
         return np.asarray(weights[rows] if self._whole else weights[rows] ** 2)
 
     def _sample(self) -> Iterator[tuple[Floats, NDArray[np.int64], Float64s]]:
-        """Yield some judged rows: those whose scores of three classes have the smallest hashes."""
+        """Yield some evaluated rows: those whose scores of three classes have the smallest hashes."""
         predictions, keep = self.predictions, np.flatnonzero(self.predictions.judged)
         if len(keep) > _SAMPLE:
             hashes = self._hashes(keep, [0])

@@ -1,8 +1,8 @@
 """How sums over rows vary: the sampling design, in the sense of survey statistics.
 
 Independent rows are clusters of one row. What needs to know how its sums vary asks a `SamplingDesign`, and is written
-once. Its `Sample` says how much the rows tell: how many rows, or clusters, have the rarer outcome, with a caution where
-they are few.
+once. Its `Sample` says how much the rows tell: how many rows, or clusters, have the less frequent outcome, with a
+caution where they are few.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from calibrant.statistics.cluster_sums import (
 from calibrant.statistics.intervals import PRIOR_ROWS, Variance
 from calibrant.statistics.resampling import normal_quantile, t_quantile
 
-#: Rows, or clusters, with the rarer outcome below which every interval is flagged.
+#: Rows, or clusters, with the less frequent outcome below which every interval is flagged.
 MINORITY: Final = 15
 
-#: What is counted of the rarer outcome: rows, or the clusters that hold it.
+#: What is counted of the less frequent outcome: rows, or the clusters that hold it.
 ROWS: Final = "row"
 CLUSTERS: Final = "cluster"
 
@@ -48,9 +48,9 @@ CLUSTERS: Final = "cluster"
 class Sample(NamedTuple):
     """What a result says about the rows behind it.
 
-    ``rarer`` is how many rows have the rarer outcome, as equal ones, or how many clusters hold it; ``unit`` says which.
-    ``flag`` is a warning where intervals are not to be trusted, or nothing. ``suffix`` ends the method of each number,
-    and ``facts`` are added to its details.
+    ``rarer`` is how many rows have the less frequent outcome, as equal ones, or how many clusters hold it; ``unit``
+    says which. ``flag`` is a warning where intervals are not to be trusted, or nothing. ``suffix`` ends the method of
+    each number, and ``facts`` are added to its details.
     """
 
     rarer: float
@@ -65,7 +65,7 @@ UNKNOWN: Final = Sample(math.inf, ROWS, "")
 
 
 def rarer_rows(cells: Cells) -> float:
-    """Return the effective sample size of the rarer outcome."""
+    """Return the effective sample size of the less frequent outcome."""
     kinds = np.stack([cells.counts - cells.positives, cells.positives])
     return rarer_of(kinds.sum(axis=1), cells.table.own_weights.sum(axis=1))
 
@@ -79,7 +79,7 @@ def rarer_of(weights: Float64s, squares: Float64s) -> float:
 
 
 def rare(number: float, of: str = "", unit: str = ROWS) -> str:
-    """Return a warning where too few rows, or clusters, have the rarer outcome, or nothing."""
+    """Return a warning where too few rows, or clusters, have the less frequent outcome, or nothing."""
     if number >= MINORITY * (1 - 1e-9):
         return ""
     if number == 0:
@@ -229,7 +229,7 @@ class Independent(SamplingDesign):
 
     @cached_property
     def sample(self) -> Sample:
-        """The rows with the rarer outcome, as equal ones."""
+        """The rows with the less frequent outcome, as equal ones."""
         rarer = rarer_rows(self.cells)
         return Sample(rarer, ROWS, rare(rarer))
 
@@ -254,7 +254,7 @@ class Independent(SamplingDesign):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Clustered(SamplingDesign):
-    """Judged rows in clusters: what inference needs of them.
+    """Evaluated rows in clusters: what inference needs of them.
 
     The sums of buckets are weighted, so N_h and N are weights. Q and V0 are in squared weight, as in
     `Cells`; whole weights repeat a row within its cluster. With other weights the rows of a cluster are taken to be
@@ -279,7 +279,7 @@ class Clustered(SamplingDesign):
 
     @classmethod
     def of(cls, cells: Cells, buckets: BucketSums, held: NDArray[np.intp] | None = None) -> Clustered:
-        """Return the sums of judged rows from their cells and from the buckets of the same rows.
+        """Return the sums of evaluated rows from their cells and from the buckets of the same rows.
 
         ``held`` are the buckets to keep, by default those with rows, in the order `by_content`.
 
@@ -377,7 +377,7 @@ class Clustered(SamplingDesign):
 
     @cached_property
     def sample(self) -> Sample:
-        """The buckets that hold the rarer outcome.
+        """The buckets that hold the less frequent outcome.
 
         The warning also says where one cluster holds more than a tenth of the rows.
         """
@@ -400,7 +400,7 @@ class Clustered(SamplingDesign):
         return Variance(unbiased(influence.steadied, influence.n) * by_bucket.deff, by_bucket.deff, by_bucket.df)
 
     def trials(self, n: float, variance: Variance, level: float, *, varied: bool) -> float:
-        """Return n / deff (z / t)^2 (Korn and Graubard 1998), the design effect at least .01.
+        """Return n / deff (z / t)^2 (Korn and Graubard 1998), the design effect at least 0.01.
 
         Where all rows are alike it is the effective number of clusters.
         """

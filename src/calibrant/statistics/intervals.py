@@ -73,7 +73,8 @@ PRIOR_ROWS: Final = 5.0
 #: By how much E g(m + Z) falls short of |m| at most: the maximum of 2 m Phi(-m / sqrt 2), at m = 1.0632.
 THINNED_BIAS: Final = 0.480751173662022
 
-#: With so many bins, (sum sd)^2 / variance of the sum, the law of their thinned sum is close enough to a normal one.
+#: With so many bins, (sum sd)^2 / variance of the sum, the distribution of their thinned sum is close enough to a
+#: normal one.
 FEWEST: Final = 4.0
 
 
@@ -133,7 +134,7 @@ def thinned(x: Float64s) -> tuple[Float64s, Float64s]:
 def unbiased_end(middle: float, roots: float, half: float, *, several: bool) -> float:
     """Return an upper end of sum |m|: G with its largest bias and a half width; infinite for few bins.
 
-    With fewer than four bins the law of G is too far from a normal one.
+    With fewer than four bins the distribution of G is too far from a normal one.
     """
     return middle + THINNED_BIAS * roots + half if several else math.inf
 
@@ -145,7 +146,7 @@ def score_end(value: float, growth: float, rest: float, z: float) -> float:
 
 
 def consistency_band(means: Float64s, rows: Float64s, tail: float) -> tuple[Float64s, Float64s]:
-    """Return what the outcome rates of bins are within if the mean scores are right: binomial quantiles."""
+    """Return what the observed frequencies of bins are within if the mean scores are right: binomial quantiles."""
     from scipy.special import bdtrik
 
     means = np.clip(means, 0.0, 1.0)
@@ -156,7 +157,7 @@ def consistency_band(means: Float64s, rows: Float64s, tail: float) -> tuple[Floa
 
 
 def clopper_pearson(successes: Any, trials: Any, alpha: float) -> tuple[Float64s, Float64s]:
-    """Return one-sided bounds, each at ``alpha``, of the probability of an event that happened so often.
+    """Return one-sided bounds, each at ``alpha``, of the probability of an event that occurred so often.
 
     Clopper and Pearson (1934). Neither number need be whole: with weights both are effective sample sizes.
     """

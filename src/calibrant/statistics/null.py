@@ -1,8 +1,9 @@
 """What calibration shows by chance: noise floors and p-values from simulated data sets, and what an interval is.
 
-Outcomes of each cell are drawn from the binomial law that its score claims, and a measure is computed on each
-replicate. Their mean and a quantile are the noise floor; the p-value is (1 + #{T* >= T}) / (B + 1) (Bröcker and Smith
-2007; Vaicenavicius et al. 2019). Without resampling a sum of absolute normals has nearly a gamma distribution.
+Outcomes of each cell are drawn from the binomial law that its score predicts, and a measure is computed on each
+simulated data set. Their mean and a quantile are the noise floor; the p-value is (1 + #{T* >= T}) / (B + 1) (Bröcker
+and Smith 2007; Vaicenavicius et al. 2019). Without resampling a sum of absolute normals has nearly a gamma
+distribution.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from calibrant.runtime.dataclass import dataclass
 
 CLOSED_FORM: Final = "closed form"
 
-_TIE: Final = 1e-9  # relative: a replicate that equals the data but for rounding is at least as large
-_ENOUGH: Final = 10  # replicates at least as large: a p-value from so many is off by a third
+_TIE: Final = 1e-9  # relative: a simulated data set that equals the data but for rounding is at least as large
+_ENOUGH: Final = 10  # simulated data sets at least as large: a p-value from so many is off by a third
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ def p_value(replicates: Float64s, value: float) -> float:
 
 
 def sequential_p_value(blocks: Iterable[Float64s], value: float) -> float:
-    """Return the p-value from blocks of replicates, and take no more of them than it needs.
+    """Return the p-value from blocks of simulated data sets, and take no more of them than it needs.
 
-    It is h / l if replicate l is the h-th one with T* >= T, and as `p_value` if there are fewer than h in all: valid at
-    any level (Besag and Clifford 1991, doi 10.1093/biomet/78.2.301). h is `_ENOUGH`.
+    It is h / l if simulated data set l is the h-th one with T* >= T, and as `p_value` if there are fewer than h in all:
+    valid at any level (Besag and Clifford 1991, doi 10.1093/biomet/78.2.301). h is `_ENOUGH`.
     """
     n, n_reaching = 0, 0
     for block in blocks:
@@ -64,7 +65,7 @@ def sequential_p_value(blocks: Iterable[Float64s], value: float) -> float:
 
 
 def least_of(value: float) -> float:
-    """Return from what number on a replicate counts as at least as large as a value."""
+    """Return from what number on a simulated data set counts as at least as large as a value."""
     return value - _TIE * abs(value)
 
 
@@ -73,7 +74,7 @@ def _reaching(replicates: Float64s, value: float) -> NDArray[np.intp]:
 
 
 def floor_of(replicates: Float64s, level: float) -> Floor:
-    """Return the mean and the quantile of replicates."""
+    """Return the mean and the quantile of simulated data sets."""
     return Floor(float(replicates.mean()), float(np.quantile(replicates, level, method="higher")))
 
 

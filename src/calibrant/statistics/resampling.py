@@ -29,7 +29,7 @@ class Stream(IntEnum):
     BOOTSTRAP = 4  # predictions, with replacement
 
 
-#: Replicates drawn together, so many that all cells of a block are about a megabyte.
+#: Simulated data sets drawn together, so many that all cells of a block are about a megabyte.
 _FEWEST, _MANY, _ENTRIES = 32, 1024, 1 << 17
 _MOST: Final = 10_000_000
 
@@ -89,7 +89,7 @@ def seed_of(rng: Rng) -> np.random.SeedSequence:
 
 @dataclass(frozen=True)
 class Resampling:
-    """How intervals, noise floors and bands are made: the confidence, the number of replicates, the seed of all draws.
+    """How intervals, noise floors and bands are made: the level, the number of data sets, the seed.
 
     ``bands`` says where the confidence band of the isotonic curve holds.
     """
@@ -131,7 +131,7 @@ class Resampling:
         return {"closed_form_p_value": closed_form_p_value, "least_p_value": 1 / (self.n_resamples + 1)}
 
     def band(self, replicates: Float64s) -> tuple[Float64s, Float64s]:
-        """Return the ends of the pointwise band that holds a share ``level`` of (B, M) replicates."""
+        """Return the ends of the pointwise band that holds a share ``level`` of (B, M) simulated data sets."""
         low, high = np.quantile(replicates, [self.tail, 1 - self.tail], axis=0)
         return low, high
 
@@ -155,12 +155,12 @@ def in_blocks(
     *,
     cells: int = _ENTRIES,
 ) -> Iterator[Result]:
-    """Yield ``work(generator, size)`` of each block of replicates in order.
+    """Yield ``work(generator, size)`` of each block of simulated data sets in order.
 
     One thread computes them. Several would wait for the interpreter's lock: SciPy's isotonic regression holds it, as do
     NumPy's cumulative sums along rows and the start of every call.
 
-    The number of ``cells`` of a replicate decides how many are drawn together.
+    The number of ``cells`` of a simulated data set decides how many are drawn together.
     """
     together = min(max(_ENTRIES // max(cells, 1), _FEWEST), _MANY)
     np.empty(_KEPT, np.uint8)

@@ -121,7 +121,7 @@ class ReliabilityTable:
         scores : (N,) array of any library
             Probabilities of one event, in [0, 1].
         outcomes : (N,) array of any library
-            0 or 1 (or booleans, or floats 0.0 and 1.0): whether the event happened.
+            0 or 1 (or booleans, or floats 0.0 and 1.0): whether the event occurred.
         weights : (N,) array, optional
             Frequency weights: 2 counts the row twice, 0 leaves it out.
         grid : {"standard", "fine"}, optional
@@ -158,7 +158,7 @@ class ReliabilityTable:
 
     @classmethod
     def pool(cls, events: Events, *, grid: grids.Grid | None = None) -> ReliabilityTable:
-        """Return the table of judged events, by distinct score or on a grid; the events must be valid."""
+        """Return the table of evaluated events, by distinct score or on a grid; the events must be valid."""
         scores, outcomes, weights = events.scores, events.outcomes, events.weights
         if grid is not None:
             check_choice("grid", grid, grids.GRIDS)
@@ -187,7 +187,7 @@ class ReliabilityTable:
         logits: bool = False,
         units: bool = False,
     ) -> ReliabilityTable:
-        """Return the table of the judged event of predictions; a table as ``probs`` is returned unchanged.
+        """Return the table of the evaluated event of predictions; a table as ``probs`` is returned unchanged.
 
         Parameters
         ----------

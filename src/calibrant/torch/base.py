@@ -467,7 +467,7 @@ class ProbabilityMetric(SharingMetric):
         half: bool,
         uppers: NDArray[Any] | None,
     ) -> NDArray[Any] | None:
-        """Judge the event of plain probabilities in one read, into bins or packed; None if they are not plain."""
+        """Evaluate the event of plain probabilities in one read, into bins or packed; None if they are not plain."""
         fold = notion == "top-label"
         if not fold and (probs.ndim == 2 or notion != "positive"):
             return None
@@ -475,7 +475,7 @@ class ProbabilityMetric(SharingMetric):
         return dispatch.tally(probs, targets, uppers=uppers, tolerance=tolerance, fold=fold, half=half)
 
     def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
-        """Judge plain probabilities in one read; None if this metric or batch needs the longer way."""
+        """Evaluate plain probabilities in one read; None if this metric or batch needs the longer way."""
         del probs, targets, notion
         return None
 
@@ -636,7 +636,7 @@ def check_classes(num_classes: Any) -> None:
 
 
 def check_notion(notion: object, choices: tuple[str, ...], num_classes: int | None = None) -> None:
-    """Reject a notion that the metric does not judge."""
+    """Reject a notion that the metric does not evaluate."""
     if notion is not None:
         check_choice("notion", notion, choices)
     if notion == "positive" and num_classes not in (None, 1, 2):

@@ -1,4 +1,4 @@
-"""Calibration errors over bins: of one event in bins of equal width or equal mass, and of each class."""
+"""Calibration errors over bins: of one event in bins of equal width or equal frequency, and of each class."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CalibrationError(TableMetric):
               \mathrm{RMSCE} = \Bigl(\sum_b o_b (P_b - Y_b)^2\Bigr)^{1/2} (\text{l2}), \quad
               \mathrm{MCE} = \max_b |P_b - Y_b| \;(\text{max})
 
-    All are in [0, 1], lower is better; empty bins add nothing. Without ``notion`` the judged event is that of
+    All are in [0, 1], lower is better; empty bins add nothing. Without ``notion`` the evaluated event is that of
     TorchUncertainty:
 
     ========================  ================================  =====================
@@ -59,7 +59,7 @@ class CalibrationError(TableMetric):
     Uniform bins are closed on the left here, as in torchmetrics; the functions of calibrant, scikit-learn and the
     papers close them on the right. 1 is in the last bin either way. Edges are j / M, rounded to the type of the
     scores. Adaptive bins hold N // M rows each, and the first N % M one more. Tied scores on both sides of a boundary
-    share their outcomes, so the order of rows has no effect. With adaptive bins a binary score of .5 predicts class 0,
+    share their outcomes, so the order of rows has no effect. With adaptive bins a binary score of 0.5 predicts class 0,
     as in TorchUncertainty; in the smooth error it predicts class 1.
 
     Parameters
@@ -67,7 +67,7 @@ class CalibrationError(TableMetric):
     task : {"binary", "multiclass"}, or torchmetrics' enumeration
         (N,) probabilities of class 1, or (N, C), (N, C, ...) probabilities of C classes.
     adaptive : bool, default False
-        Whether bins have equal mass, not equal width. The state then grows, unless it is a sketch: see ``state``.
+        Whether bins have equal frequency, not equal width. The state then grows, unless it is a sketch: see ``state``.
     num_bins : int, default 10
         The number of bins.
     norm : {"l1", "l2", "max"}, default "l1"
@@ -77,11 +77,11 @@ class CalibrationError(TableMetric):
     ignore_index : int, optional
         Rows with this target are left out, with both kinds of bins.
     validate_args : bool, default True
-        False judges rows that do not sum to 1 as they are, such as those of sigmoid heads, and skips the checks that
+        False evaluates rows that do not sum to 1 as they are, such as those of sigmoid heads, and skips the checks that
         cost a pass over the data or a wait for the device. Bad values on a GPU then give wrong numbers. On the host
         the other checks are part of the one read, and stay.
     notion : {"positive", "top-label", "classwise"}, optional
-        The judged event. "classwise" combines the classes' errors as `calibrant.classwise_calibration_error` does.
+        The evaluated event. "classwise" combines the classes' errors as `calibrant.classwise_calibration_error` does.
     closed : {"left", "right"}, default "left"
         The edge that belongs to a uniform bin.
     logits : bool, optional
@@ -161,7 +161,7 @@ class CalibrationError(TableMetric):
             check_classes(num_classes)
         check_notion(notion, ("positive", "top-label", "classwise")[: 2 if task == "binary" else 3], num_classes)
         classes = num_classes if task == "multiclass" else None
-        half = int(task != "binary" or notion == "positive")  # .5 predicts class 0 if binary scores are folded
+        half = int(task != "binary" or notion == "positive")  # 0.5 predicts class 0 if binary scores are folded
         make: tuple[Any, ...] = ("rows", "half 0") if adaptive else ("bins", num_bins, closed)
         if state == "sketch":
             notion, make = notion or "top-label", ("sketch", f"half {half}")
@@ -229,7 +229,7 @@ class CalibrationError(TableMetric):
         return self._scalar(np.nan if self._bins is None else binned.calibration_error(self._bins, self.norm))
 
     def _adaptive(self, table: ReliabilityTable) -> tuple[float, float, Bins]:
-        """Return the error over bins of equal mass, its error bound, and the bins."""
+        """Return the error over bins of equal frequency, its error bound, and the bins."""
         sizes = binned.even_sizes(table.n, self.num_bins, "first")
         bins = binned.sized_bins(table, sizes)
         value, cells = binned.calibration_error(bins, self.norm), GridCells.of(table)
@@ -281,7 +281,7 @@ class CalibrationError(TableMetric):
 
 
 class AdaptiveCalibrationError(CalibrationError):
-    """Calibration error over bins of equal mass: `CalibrationError` with ``adaptive=True``.
+    """Calibration error over bins of equal frequency: `CalibrationError` with ``adaptive=True``.
 
     Parameters
     ----------
@@ -408,7 +408,7 @@ class BinaryAdaptiveCalibrationError(AdaptiveCalibrationError):
     Parameters
     ----------
     n_bins : int, default 10
-        The number of bins of equal mass.
+        The number of bins of equal frequency.
     norm, ignore_index, validate_args, notion, logits, state, kwargs
         As in `CalibrationError`.
 
@@ -440,7 +440,7 @@ class MulticlassAdaptiveCalibrationError(AdaptiveCalibrationError):
     num_classes : int
         The number of classes.
     n_bins : int, default 10
-        The number of bins of equal mass.
+        The number of bins of equal frequency.
     norm, ignore_index, validate_args, notion, logits, state, kwargs
         As in `CalibrationError`.
 

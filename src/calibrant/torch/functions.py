@@ -1,4 +1,4 @@
-"""Measures of the judged event's table as metrics: each is the function of calibrant, over all batches."""
+"""Measures of the evaluated event's table as metrics: each is the function of calibrant, over all batches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from calibrant.torch.tables import State, TableMetric
 
 
 class _TableFunction(TableMetric):
-    """A function of the judged event's table, with the parameters of `AUROC`."""
+    """A function of the evaluated event's table, with the parameters of `AUROC`."""
 
     #: The function of a table with rows, and the attributes that are its further arguments.
     _function: ClassVar[Callable[..., float]]
@@ -77,7 +77,7 @@ class AUROC(_TableFunction):
     Parameters
     ----------
     notion : {"positive", "top-label"}, optional
-        The judged event. By default class 1 of (N,) and (N, 1), and whether the top label of (N, C) is right.
+        The evaluated event. By default class 1 of (N,) and (N, 1), and whether the top label of (N, C) is right.
     state : {"rows", "sketch"}, default "rows"
         What is kept: 4 bytes a row, 8 in double precision; or 176 kB for any number of rows. In a sketch two scores of
         one cell count as tied.
@@ -130,7 +130,7 @@ class KuiperCalibrationError(_TableFunction):
 
 
 class IntegratedCalibrationIndex(_TableFunction):
-    """Integrated calibration index (ICI): the mean gap between the scores and a loess curve of the outcomes.
+    """Integrated calibration index (ICI): the mean difference between the scores and a loess curve of the outcomes.
 
     In [0, 1], lower is better. `calibrant.integrated_calibration_index` gives the curve. Other parameters, attributes
     and errors are those of `AUROC`; no bound of a sketch is known.
@@ -216,7 +216,7 @@ class CalibrationSlope(_TableFunction):
 
 
 class CalibrationIntercept(_TableFunction):
-    """Calibration intercept, in log-odds: 0 is right, above 0 events happen more often than the scores say.
+    """Calibration intercept, in log-odds: 0 is right, above 0 events occur more often than the scores say.
 
     `calibrant.calibration_intercept` gives the formula. Infinite if all outcomes are equal. Parameters, attributes and
     errors are those of `AUROC`; no bound of a sketch is known.
@@ -254,7 +254,7 @@ class ObservedExpectedRatio(_TableFunction):
 
 
 def _metric_of(name: str, measure: Measure) -> type[_TableFunction]:
-    """Return the metric of a measure of the judged event's table."""
+    """Return the metric of a measure of the evaluated event's table."""
     bound = measure.bound
 
     def _bound(cells: GridCells) -> float:
@@ -302,8 +302,8 @@ class SmoothCalibrationError(TableMetric):
     method : {"mesh", "exact"}, default "mesh"
         "exact" has an error below 1e-7. It needs the reflected kernel, and rejects the three options above.
     notion : {"top-label", "positive"}, optional
-        The judged event. By default the predicted class: max(p, 1 - p) of (N,) and (N, 1) (.5 predicts class 1), the
-        top label of (N, C).
+        The evaluated event. By default the predicted class: max(p, 1 - p) of (N,) and (N, 1) (0.5 predicts class 1),
+        the top label of (N, C).
     state : {"rows", "sketch"}, default "rows"
         "sketch" keeps 176 kB for any number of rows; it needs ``method="exact"``. The value then has a certified
         error, ``error_bound``, and `sketch` returns all batches so far.

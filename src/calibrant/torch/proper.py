@@ -139,7 +139,7 @@ class BrierScore(_MeanScore):
     top_class : bool, default False
         Whether the score is that of the top label alone: ``notion="top-label"``.
     reduction : {"mean", "sum", "none"} or None, default "mean"
-        "none" and None return the score of each judged row, in order; the state then grows.
+        "none" and None return the score of each evaluated row, in order; the state then grows.
     notion : {"positive", "top-label", "multilabel"}, optional
         By default the score of the whole row. "top-label": (max p - [right])^2. "positive": the score of class 1 of
         two. "multilabel": the mean over labels.

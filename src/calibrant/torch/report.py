@@ -47,7 +47,7 @@ class CalibrationReport(TableMetric):
     num_bins : int, default 15
         The bins of the binned measures, right-closed as in `calibrant.evaluate`.
     notion : {"positive", "top-label"}, optional
-        The judged event; by default "positive" for (N,) and (N, 1), "top-label" for (N, C).
+        The evaluated event; by default "positive" for (N,) and (N, 1), "top-label" for (N, C).
     level, n_resamples, rng
         The confidence level of the intervals, the number of resamples for noise floors and p-values, their seed: as
         in `calibrant.evaluate`.
@@ -64,7 +64,7 @@ class CalibrationReport(TableMetric):
 
     Notes
     -----
-    The state keeps score and outcome of the judged event, 4 bytes a row (8 in double precision), or a sketch. Each
+    The state keeps score and outcome of the evaluated event, 4 bytes a row (8 in double precision), or a sketch. Each
     bin of each class takes 24 bytes more. Intervals cost 0.1 to 1 second in `compute`, and in `forward` for each
     batch: ``level=None`` leaves them out.
 
@@ -231,7 +231,7 @@ class CalibrationReport(TableMetric):
             return ax.figure, ax
         words = diagrams.WORDS["positive" if report.notion == "positive" else "top-label"]
         number = f"ECE = {report['ece'].value:.2%}"
-        diagram = cast("ReliabilityDiagram", report.diagram)  # there is one for every judged event
+        diagram = cast("ReliabilityDiagram", report.diagram)  # there is one for every evaluated event
         return diagrams.reliability_figure(
             diagram, number=number, title=title, labels=(*words, words[0], diagrams.SHARE)
         )

@@ -42,7 +42,7 @@ class TableMetric(ProbabilityMetric):
         What the metric keeps: score and outcome of every row; or their sums in each cell of a grid, with the exact
         sums of Brier score, log loss and accuracy.
     half : {0, 1}
-        The class that a binary score of .5 predicts, if the evaluated event is that the predicted class is right.
+        The class that a binary score of 0.5 predicts, if the evaluated event is that the predicted class is right.
     keeps : bool
         Whether this class adds states; if not, the subclass adds its own.
     layout, num_classes

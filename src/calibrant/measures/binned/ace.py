@@ -1,4 +1,4 @@
-"""The adaptive calibration error (ACE): over bins of equal mass."""
+"""The adaptive calibration error (ACE): over bins of equal frequency."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def adaptive_calibration_error(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    r"""Return the adaptive calibration error (ACE): the calibration error over bins of equal mass.
+    r"""Return the adaptive calibration error (ACE): the calibration error over bins of equal frequency.
 
     Let w be the weight of a distinct score, A the weight of all scores up to and including it, and W the total weight.
     The score belongs to bin :math:`\min(M - 1, \lfloor M (A - w/2) / W \rfloor)`. So ties are never split, and the
     order of the rows plays no part. The ACE equals ``expected_calibration_error(..., binning="quantile")``, with the
-    same parameters, errors and range. By default the judged event is the positive class or the top label;
+    same parameters, errors and range. By default the evaluated event is the positive class or the top label;
     ``notion="classwise"`` gives Nixon's ACE.
 
     References

@@ -67,7 +67,7 @@ class Bins:
 
     @cached_property
     def rate_rows(self) -> Float64s:
-        """The number of equal rows in which each outcome rate would be as uncertain; 0 in an empty bin."""
+        """The number of equal rows in which each observed frequency would be as uncertain; 0 in an empty bin."""
         squared, filled = self.squared, self.counts > 0
         rows, kinds = np.zeros_like(self.counts), np.stack([squared.counts - squared.positives, squared.positives])
         rates = self.positives[filled] / self.counts[filled]
@@ -324,7 +324,7 @@ def debiased_square_error(bins: Bins) -> float:
 
 
 def gaussian_debiased_error(bins: Bins) -> float:
-    """Return sum o_b (2 |D_b| - E |X_b|), X_b normal with mean D_b and the variance of the bin's outcome rate.
+    """Return sum o_b (2 |D_b| - E |X_b|), X_b normal with mean D_b and the variance of the bin's observed frequency.
 
     A bin whose rate is 0 or 1 has variance 0 and adds |D_b| (Kumar 2019).
     """
@@ -358,7 +358,7 @@ def classwise_errors(
 ) -> ClasswiseCalibration:
     """Return the calibration error of each class from histograms (3, bins, classes) of counts, scores and outcomes.
 
-    ``total`` is the weight of the judged rows, ``edges`` are the ends of the bins; both may differ between classes.
+    ``total`` is the weight of the evaluated rows, ``edges`` are the ends of the bins; both may differ between classes.
     Without edges the bins are uniform. The maximum is over the bins ``held``, by default over those that are not empty.
     """
     counts, score_sums, positives = histograms

@@ -24,7 +24,7 @@ def split_cells(cells: GridCells, n_bins: int, closed: Closed = "right") -> NDAr
 
 
 def cells_split_by_mass(cells: GridCells, n_bins: int) -> NDArray[np.bool_]:
-    """Return the rows whose cells may belong to several bins of equal mass.
+    """Return the rows whose cells may belong to several bins of equal frequency.
 
     M (C - w / 2) / W decides the bin of a score with weight w and cumulative weight C; it is between its values at
     the cell's ends.
@@ -129,8 +129,8 @@ def resolution_bound(cells: GridCells, n_bins: int) -> float:
 def mce_bound(cells: GridCells, n_bins: int, value: float) -> float:
     """Bound the error of the largest gap of the bins with 30 rows, from the least and the largest gap of each bin.
 
-    The predictions certainly in a bin have a mean gap. A bin has at most two split cells, at its two ends. Gaps in
-    a split cell are at most u with outcome 0 and u - 1 with outcome 1, and at least l and l - 1. The largest mean
+    The predictions certainly in a bin have a mean difference. A bin has at most two split cells, at its two ends. Gaps
+    in a split cell are at most u with outcome 0 and u - 1 with outcome 1, and at least l and l - 1. The largest mean
     results from adding the predictions of split cells, largest gap first, as long as the mean grows; the least mean
     likewise. NaN if bins may have 30 rows but none certainly has.
     """

@@ -1,4 +1,4 @@
-"""The classwise calibration error, every class judged by itself, and its thresholded adaptive form (TACE)."""
+"""The classwise calibration error, every class evaluated alone, and its thresholded adaptive form (TACE)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def classwise_calibration_errors(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> NDArray[np.float64]:
-    """Return the calibration error of every class by itself, (C,).
+    """Return the calibration error of every class alone, (C,).
 
     NaN for a class if the threshold kept none of its scores. Parameters, errors and cost are those of
     `classwise_calibration_error`.
@@ -247,13 +247,13 @@ def thresholded_adaptive_calibration_error(
 ) -> float:
     """Return the thresholded adaptive calibration error (TACE): class by class, over equal-mass bins of larger scores.
 
-    Of each class only the scores p >= threshold count. They are put into bins of equal mass, and the errors of the
+    Of each class only the scores p >= threshold count. They are put into bins of equal frequency, and the errors of the
     classes are combined. It equals ``classwise_calibration_error(..., threshold=threshold, binning="quantile")``, with
     the same parameters, errors, range and cost. With threshold 0 it is the classwise ACE. A sketch does not do, unless
     the threshold is 0.
 
-    It misleads between thresholds: the rows below are dropped, so a model that claims less than the threshold for
-    classes which happen is not seen, and values of different thresholds, or of models that put different shares of
+    It misleads between thresholds: the rows below are dropped, so a model that predicts less than the threshold for
+    classes which occur is not seen, and values of different thresholds, or of models that put different shares of
     their scores below one, do not compare. `classwise_calibration` has the share of scores that was kept.
 
     References

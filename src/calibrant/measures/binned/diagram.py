@@ -35,15 +35,15 @@ def reliability_diagram(
     logits: bool = False,
     level: float | None = None,
 ) -> ReliabilityDiagram:
-    """Return the bins of a reliability diagram: edges, counts, mean scores, outcome rates and shares.
+    """Return the bins of a reliability diagram: edges, counts, mean scores, observed frequencies and shares.
 
-    Parameters, errors and cost are those of `expected_calibration_error`, for one judged event. An empty bin has
-    count 0 and NaN for its mean score and outcome rate.
+    Parameters, errors and cost are those of `expected_calibration_error`, for one evaluated event. An empty bin has
+    count 0 and NaN for its mean score and observed frequency.
 
-    With a ``level`` from 0.5 to below 1 each bin also has the Clopper-Pearson interval of its outcome rate and the
-    consistency band: the binomial range of the rate if the mean score is right. Both hold for independent rows and for
-    the edges that the bins have; bins of equal mass take theirs from the scores, not from the outcomes. With weights
-    that are not integers, effective sample sizes stand for rows.
+    With a ``level`` from 0.5 to below 1 each bin also has the Clopper-Pearson interval of its observed frequency and
+    the consistency band: the binomial range of the rate if the mean score is right. Both hold for independent rows and
+    for the edges that the bins have; bins of equal frequency take theirs from the scores, not from the outcomes. With
+    weights that are not integers, effective sample sizes stand for rows.
 
     References
     ----------

@@ -34,7 +34,7 @@ def expected_calibration_error(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    r"""Return the expected calibration error (ECE): the mean gap between score and outcome rate over bins of the score.
+    r"""Return the expected calibration error (ECE): the mean difference of predicted and observed over bins.
 
     .. math:: \mathrm{ECE} = \sum_b o_b\,|P_b - Y_b|
 
@@ -55,12 +55,12 @@ def expected_calibration_error(
     n_bins : int, default 15
         The number of bins.
     notion : {"positive", "top-label", "classwise", "multilabel"}, optional
-        The judged event. "positive": the label is 1; its score is P(y = 1). This is the default for (N,) and (N, 1).
+        The evaluated event. "positive": the label is 1; its score is P(y = 1). This is the default for (N,) and (N, 1).
         "top-label": the predicted class is right; its score is max p, for a single score max(p, 1 - p). This is the
-        default for (N, C). "classwise": each class by itself, combined as in `classwise_calibration_error`.
+        default for (N, C). "classwise": each class alone, combined as in `classwise_calibration_error`.
         "multilabel": the same for independent labels, with targets (N, C) of 0 and 1.
     binning : {"uniform", "quantile"}, default "uniform"
-        Bins of equal width 1 / M, or of equal mass. Tied scores are never split.
+        Bins of equal width 1 / M, or of equal frequency. Tied scores are never split.
     norm : {"l1", "l2", "max"}, default "l1"
         How the bins' gaps are combined: mean, root mean square, maximum.
     closed : {"right", "left"}, default "right"
@@ -112,7 +112,7 @@ def expected_calibration_error(
 
 
 def _details(event: Event) -> Mapping[str, Any]:
-    """Return two parts of the error: from bins with mean scores above the outcome rate, and from those below it."""
+    """Return two parts of the error: from bins that overestimate, and from bins that underestimate."""
     gaps, total = event.of(uniform_bins).gap_sums, event.table.total
     return {
         "over_stated": float(gaps[gaps > 0].sum() / total),
@@ -167,7 +167,7 @@ def gaussian_debiased_calibration_error(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    r"""Return the ECE less an estimate of its bias, from Gaussian noise of the bins' outcome rates.
+    r"""Return the ECE less an estimate of its bias, from Gaussian noise of the bins' observed frequencies.
 
     .. math:: \sum_b o_b \bigl(2\,|D_b| - \mathbb E\,|X_b|\bigr), \qquad
               X_b \sim \mathcal N\bigl(D_b,\; Y_b (1 - Y_b) / n_b\bigr),\quad D_b = P_b - Y_b
@@ -183,7 +183,7 @@ def gaussian_debiased_calibration_error(
     Parameters
     ----------
     probs, targets, n_bins, notion, binning, closed, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one judged event; ``probs`` may be a `ReliabilityTable` or a
+        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
         `CalibrationSketch`. The authors' program takes quantile bins.
 
     Returns

@@ -39,7 +39,7 @@ def absolute_interval(sums: BinSums, value: float, level: float, *, rejected: bo
     """Return the interval of the l1 error.
 
     low = [G - t sd(g')] / N with X = S / sqrt(v), G = sum sqrt(v) g(X) and sd(f) the standard deviation of sum f S. The
-    upper end is the smallest of three: T + t sd(sign) / N (Jensen), G with its largest bias, .481 sum sqrt(v), and the
+    upper end is the smallest of three: T + t sd(sign) / N (Jensen), G with its largest bias, 0.481 sum sqrt(v), and the
     same half width, for as much as four equal bins, and a bound by Cauchy and Schwarz with a chi-square inverted in its
     score. For the upper end no half width is below that for gaps which clusters move together, `widest`.
     """
@@ -60,7 +60,7 @@ def _cauchy_schwarz(sums: BinSums, t: float) -> float:
 
     A = sum (S^2 - Q deff) / W estimates m. Its variance is 4 rho m + B, B = 2 sum_bc Sigma_bc^2 / (W_b W_c) the one
     without gaps, rho the largest of those for gaps that are large in the direction of the signs, of what was seen, of a
-    common effect of the clusters, or in each bin by itself.
+    common effect of the clusters, or in each bin alone.
     """
     moments, v = sums.moments, sums.variances
     uncertain = moments.null_variances > 0
@@ -168,7 +168,7 @@ def maximum_interval(sums: BinSums, value: float, level: float, *, rejected: boo
 
 
 def rate_band(sums: BinSums, level: float) -> tuple[Float64s, Float64s]:
-    """Return what the bins' outcome rates are within if the scores are right: binomial quantiles.
+    """Return what the bins' observed frequencies are within if the scores are right: binomial quantiles.
 
     They are of as many rows as n divided by the design effect under calibration.
     """
@@ -181,7 +181,7 @@ def rate_band(sums: BinSums, level: float) -> tuple[Float64s, Float64s]:
 
 
 def rate_intervals(sums: BinSums, level: float) -> tuple[Float64s, Float64s]:
-    """Return Clopper and Pearson's interval of each bin's outcome rate, in as many independent rows."""
+    """Return Clopper and Pearson's interval of each bin's observed frequency, in as many independent rows."""
     tail = alpha_of(level) / 2
     rows = sums.rate_rows(tail)
     return clopper_pearson(sums.moments.rates * rows, rows, tail)
@@ -197,7 +197,7 @@ def absolute_law(sums: BinSums, level: float, value: float | None = None) -> Law
 
 
 def square_laws(sums: BinSums, level: float) -> tuple[Law, Law]:
-    """Return the laws of the l2 error and of its debiased square; their p-value is the same.
+    """Return the distributions of the l2 error and of its debiased square; their p-value is the same.
 
     N times the square is sum S^2 / n, fitted by a scaled chi-square of the same mean and variance. The debiased square
     is less its mean, with other weights of the bins.

@@ -40,7 +40,7 @@ def maximum_calibration_error(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    r"""Return the maximum calibration error (MCE): the largest gap between score and outcome rate in any bin.
+    r"""Return the maximum calibration error (MCE): the largest gap between score and observed frequency in any bin.
 
     .. math:: \mathrm{MCE} = \max_b |P_b - Y_b|
 

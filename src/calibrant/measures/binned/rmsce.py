@@ -107,7 +107,7 @@ def _debiased_square(event: Event) -> float:
 
 
 def replicate(replicates: Replicates) -> Float64s:
-    """Return the RMSCE of each replicate."""
+    """Return the RMSCE of each simulated data set."""
     moments = replicates.inference.event.of(uniform_sums).moments
     return binned.root_square_error(replicates.uniform_gaps, moments.counts, moments.total)
 

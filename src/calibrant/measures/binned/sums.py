@@ -101,7 +101,7 @@ class BinMoments:
 
     @property
     def rates(self) -> Float64s:
-        """The outcome rate of each bin."""
+        """The observed frequency of each bin."""
         return np.clip((self.score_sums - self.gap_sums) / self.counts, 0.0, 1.0)
 
     @property
@@ -164,7 +164,7 @@ class BinSums(ABC):
 
     moments: BinMoments
 
-    # ------------------------------------------------------------ measures, of many replicates at once
+    # ------------------------------------------------------------ measures, of many simulated data sets at once
 
     def over_bins(self, cell_sums: Float64s) -> Float64s:
         """Return the sums over each bin, (..., M), of sums over each cell, (..., K)."""

@@ -1,4 +1,4 @@
-"""The monotone sweep calibration error: bins as many as leave the outcome rates increasing."""
+"""The monotone sweep calibration error: bins as many as leave the observed frequencies increasing."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ def monotone_sweep_calibration_error(
 ) -> float:
     r"""Return the monotone sweep calibration error: that of equal-mass bins whose number the data choose.
 
-    For 2, 3, ... bins of equal mass, the sweep stops at the first number for which a bin has a lower outcome rate than
-    the bin before, and uses one bin less. With b bins, a score is in bin :math:`\lfloor b\, i / N \rfloor`, i being the
-    mean rank of its rows, from 0. If the rates of all distinct scores increase, each score is a bin of its own. The
-    error is that of `expected_calibration_error` over these bins: in [0, 1], in units of probability; lower is better.
+    For 2, 3, ... bins of equal frequency, the sweep stops at the first number for which a bin has a lower observed
+    frequency than the bin before, and uses one bin less. With b bins, a score is in bin :math:`\lfloor b\, i / N
+    \rfloor`, i being the mean rank of its rows, from 0. If the rates of all distinct scores increase, each score is a
+    bin of its own. The error is that of `expected_calibration_error` over these bins: in [0, 1], in units of
+    probability; lower is better.
 
     It misleads near calibration: the outcomes choose the number of bins, so its value there is noise.
 
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one judged event; ``probs`` may be a `ReliabilityTable` or a
+        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
         `CalibrationSketch`.
     norm : {"l1", "l2", "max"}, default "l1"
         How the bins' gaps are combined. The authors' program takes l2 by default.

@@ -40,7 +40,7 @@ def top_k_calibration_error(
     `expected_calibration_error`, whose formula, range and direction hold here too. It belongs to models that show the
     first k classes, and to the top-k accuracy.
 
-    It misleads as k grows: the scores move towards 1 and the error towards 0, whatever happens among the k classes.
+    It misleads as k grows: the scores move towards 1 and the error towards 0, whatever occurs among the k classes.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def _error(
 def _events(
     predictions: Predictions, judge: Callable[[Float64s, NDArray[np.intp]], tuple[Float64s, NDArray[np.bool_]]]
 ) -> Events:
-    """Return the judged event of each row, from its probabilities and the rank of its true class."""
+    """Return the evaluated event of each row, from its probabilities and the rank of its true class."""
     n, step = predictions.n, max(1, _ENTRIES // predictions.n_classes)
 
     def work(block: int) -> tuple[NDArray[Any], NDArray[np.uint8], Float64s | None]:

@@ -51,7 +51,7 @@ class CumulativeStatistic(NamedTuple):
         return root(lambda x: 1 - self.sf(x) - p, *self.bracket, xtol=1e-10)
 
     def replicate(self, replicates: Replicates) -> Float64s:
-        """Return the error on each replicate, (B,)."""
+        """Return the error on each simulated data set, (B,)."""
         return np.asarray(self.of(np.cumsum(replicates.gap_sums, axis=-1)) / replicates.inference.cells.total)
 
     def law(self, inference: Inference) -> Law | None:

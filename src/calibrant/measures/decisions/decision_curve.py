@@ -34,7 +34,7 @@ _SINGLE: Final = 2.0**-23  # between neighbouring float32, relative: scores of f
 _ROUNDED: Final = 1e-12  # relative, of the mean of equal scores
 
 
-#: .01, .02, ..., .99
+#: 0.01, 0.02, ..., 0.99
 THRESHOLDS: Final = tuple((np.arange(1, 100) / 100).tolist())
 
 _METHOD: Final = f"{NORMAL}, where {LEAST_ROWS} rows or more are treated"
@@ -57,10 +57,10 @@ def net_benefit(
     .. math:: \mathrm{NB}(t) = \frac{\mathrm{TP}(t) - \mathrm{FP}(t)\,\frac{t}{1 - t}}{N}
 
     TP and FP are the rows with a score of at least t, with outcome 1 and with outcome 0. Whoever acts at a threshold t
-    accepts (1 - t) / t false alarms for an outcome that is found. Net benefit counts found outcomes for each row, less
-    the false alarms at that rate. It is at most the outcome rate; higher is better. Treating nobody has net benefit 0.
-    Treating everyone has :math:`\bar y - (1 - \bar y)\,t / (1 - t)`. A model is of use at the thresholds where it is
-    above both.
+    accepts (1 - t) / t false positives for an outcome that is found. Net benefit counts found outcomes for each row,
+    less the false positives at that rate. It is at most the observed frequency; higher is better. Treating nobody has
+    net benefit 0. Treating everyone has :math:`\bar y - (1 - \bar y)\,t / (1 - t)`. A model is of use at the thresholds
+    where it is above both.
 
     Miscalibration costs net benefit. Acting on the scores at t gives away at most K / (1 - t) against the best
     threshold on the same scores, where K is Kuiper's calibration error, the range of cumulative residuals.
@@ -68,10 +68,10 @@ def net_benefit(
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one judged event; ``probs`` may be a `ReliabilityTable` or a
+        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
         `CalibrationSketch`.
     thresholds : (T,) array, optional
-        Increasing numbers above 0 and below 1; by default .01, .02, ..., .99. They are rounded to the type of the
+        Increasing numbers above 0 and below 1; by default 0.01, 0.02, ..., 0.99. They are rounded to the type of the
         scores, so a float32 score of 0.1 is at the threshold 0.1.
     level : float or None, default 0.95
         The confidence of the intervals; None leaves them out.
@@ -90,7 +90,7 @@ def net_benefit(
 
     Notes
     -----
-    Intervals are for each threshold by itself and for independent rows, by the central limit theorem. A report on rows
+    Intervals are for each threshold alone and for independent rows, by the central limit theorem. A report on rows
     in clusters (``evaluate(..., clusters=..., profile="clinical")``) has intervals by cluster. They need 30
     treated rows. With 70 and more, 93 to 96 % of 95 % intervals hold the true value. With weights that are not
     integers, variances are sums of squared weights.
@@ -139,7 +139,7 @@ def murphy_curve(
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one judged event; ``probs`` may be a `ReliabilityTable` or a
+        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
         `CalibrationSketch`.
     thresholds : (T,) array, optional
         As in `net_benefit`.
@@ -325,7 +325,7 @@ def treated_of_buckets(rows: Clustered, treated: Treated) -> tuple[Float64s, Flo
 
 
 def murphy_curve_of(event: Event, thresholds: Float64s | None = None) -> MurphyCurve:
-    """Return the Murphy curve of a judged event, by default at the usual thresholds."""
+    """Return the Murphy curve of an evaluated event, by default at the usual thresholds."""
     table = event.table
     treated = Treated.of(table, _thresholds(None) if thresholds is None else thresholds, closed=False)
     return MurphyCurve(
@@ -338,7 +338,7 @@ def murphy_curve_of(event: Event, thresholds: Float64s | None = None) -> MurphyC
 
 
 def decision_curve_of(event: Event, level: float | None, thresholds: Float64s | None = None) -> NetBenefit:
-    """Return the net benefit of a judged event, by default at the usual thresholds; with a level, with intervals."""
+    """Return the net benefit of an event, by default at the usual thresholds; with a level, with intervals."""
     table = event.table
     treated = Treated.of(table, _thresholds(None) if thresholds is None else thresholds, closed=True)
     lows = highs = np.full(len(treated.thresholds), np.nan)

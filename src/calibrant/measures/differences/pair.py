@@ -171,11 +171,11 @@ class UnitModel(ABC):
     name : str
         Its name.
     bins : BinSums
-        The equal-width bins of its judged rows, (M,).
+        The equal-width bins of its evaluated rows, (M,).
     means : PredictionMeans
         The means over its predictions.
     event : Event
-        Its judged event.
+        Its evaluated event.
     """
 
     name: str

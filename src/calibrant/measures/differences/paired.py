@@ -1,4 +1,4 @@
-"""Two models judged on the same rows, or on rows in the same clusters: how the differences of their measures vary.
+"""Two models evaluated on the same rows, or on rows in the same clusters: how the differences of their measures vary.
 
 A row has gaps r = p - y of both models; a bin of one model has n rows, S = sum r, the gap D = S / n, the share
 o = n / N and the variance u of one residual. The intervals of differences are those of means of differences of rows.
@@ -6,7 +6,7 @@ o = n / N and the variance u of one residual. The intervals of differences are t
 Clusters with the same label are the same units in both, so the sums of buckets tell how the two models vary together,
 whether all their rows are the same, some or none. Each model adds psi_h / N to a measure, psi_h its sum over bucket h;
 the variance of a difference is that of psi^A_h / N_A - psi^B_h / N_B. Quantiles are Student's. Rows are not
-known, so the degrees of freedom assume a correlation of rows of .2: they matter where sizes differ much.
+known, so the degrees of freedom assume a correlation of rows of 0.2: they matter where sizes differ much.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Weighting:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model(UnitModel):
-    """One model and its judged rows, (N,).
+    """One model and its evaluated rows, (N,).
 
     Attributes
     ----------
@@ -107,9 +107,9 @@ class Model(UnitModel):
     row_scores : RowScores
         The Brier score and the log loss of each row, and whether the predicted class is right.
     events : Events
-        The judged rows.
+        The evaluated rows.
     rarer : float
-        The effective sample size of the rarer outcome.
+        The effective sample size of the less frequent outcome.
     """
 
     bins: RowBins
@@ -199,7 +199,7 @@ class Model(UnitModel):
 
 @dataclass(frozen=True, eq=False)
 class RowPair(UnitPair[Model]):
-    """Two models judged on the same rows, which are independent of each other."""
+    """Two models evaluated on the same rows, which are independent of each other."""
 
     mean_method = "paired central limit theorem"
     square_method = "paired U-statistics, normal"
@@ -272,7 +272,7 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClusterModel(UnitModel):
-    """One model and its judged rows in buckets of clusters, (H,), which must be scored; two have the same buckets.
+    """One model and its evaluated rows in buckets of clusters, (H,), which must be scored; two have the same buckets.
 
     ``answers`` tell which rows it predicts right; None if only sums are known.
     """

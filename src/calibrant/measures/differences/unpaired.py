@@ -2,8 +2,8 @@
 
 What the rows have in common cannot cancel, since nothing tells which rows these are. The standard deviation of a
 difference is at most the sum of the two, whatever the models have in common (Cauchy and Schwarz), so that the intervals
-and the test are safe, for the same rows and for others, and wide. Where no normal law holds, each model's own interval
-is taken at half the error, and the ends are subtracted (Bonferroni).
+and the test are safe, for the same rows and for others, and wide. Where no normal distribution holds, each model's own
+interval is taken at half the error, and the ends are subtracted (Bonferroni).
 
 Of independent rows the variances add up: errors and half widths are combined by the root of the sum of their squares,
 and so are the distances to the ends of intervals that are not symmetric (Newcombe 1998; Zou and Donner 2008).
@@ -36,7 +36,7 @@ _SQUARES: Final = "independent rows, variances added"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Summed:
-    """A model known by sums: the table of its judged event on a grid, and the means over its predictions.
+    """A model known by sums: the table of its evaluated event on a grid, and the means over its predictions.
 
     ``values`` are the measures of the event by name, ``bounds`` their certified errors. The weights of ``deciding``
     rows decide variances.

@@ -37,7 +37,7 @@ def score_decomposition(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> ScoreDecomposition:
-    r"""Decompose a mean proper score of the judged event into miscalibration, discrimination and uncertainty.
+    r"""Decompose a mean proper score of the evaluated event into miscalibration, discrimination and uncertainty.
 
     .. math:: \bar S = \mathrm{MCB} - \mathrm{DSC} + \mathrm{UNC}
 
@@ -49,7 +49,7 @@ def score_decomposition(
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one judged event.
+        As in `expected_calibration_error`, for one evaluated event.
     score : {"brier", "log"}, default "brier"
         The proper score: (p - y)^2, or minus the log of the probability of the observed outcome.
     method : {"corp", "murphy"}, default "corp"
@@ -103,7 +103,7 @@ _bound = certified(lambda cells, _: isotonic.recalibrated_bound(cells))
 
 
 def _refinement(inference: Inference) -> float:
-    """Return by how much the miscalibration of replicates is larger on all cells, which the fit follows."""
+    """Return by how much the miscalibration of simulated data sets is larger on all cells, which the fit follows."""
     return inference.event.of(null_of).refinement(inference.resampling)
 
 
@@ -151,7 +151,7 @@ MISCALIBRATION = Measure(
     details=lambda event: {"brier_of_event": event.of(decomposition).score},
     bound=lambda event: event.of(_bound),
     interval=_miscalibration_interval,
-    implied=lambda inference: largest_gap(inference) ** 2,  # which moving all scores by the mean gap takes away
+    implied=lambda inference: largest_gap(inference) ** 2,  # which moving all scores by the mean difference takes away
     null=Null(replicate=_replicate),
 )
 

@@ -46,7 +46,7 @@ class IsotonicFit:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """The recalibrated probability of each block: its outcome rate."""
+        """The recalibrated probability of each block: its observed frequency."""
         return np.asarray(self.positives / self.counts, dtype=np.float64)
 
 
@@ -337,7 +337,7 @@ def rank_p_value(cells: Cells) -> float:
 def null_discrimination_sd_by_cluster(rows: Clustered, resampling: Resampling) -> float:
     """Return the standard deviation of the discrimination where scores tell nothing of the outcomes.
 
-    Replicates are n r + c sum_h Z_h (y_h - n_h x), r the base rate and x the fit, with c^2 = sum n r (1 - r) /
+    Simulated data sets are n r + c sum_h Z_h (y_h - n_h x), r the base rate and x the fit, with c^2 = sum n r (1 - r) /
     sum (y - x)^2: the dependence that is seen around the fit, with the variance of outcomes at the base rate. Without
     resampling it is the closed form of independent rows, as if rows of a cluster were copies.
     """

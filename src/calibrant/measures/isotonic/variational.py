@@ -69,9 +69,9 @@ def variational_calibration_error(
     .. math:: \frac1N \sum_i \operatorname{sign}(g(p_i) - p_i)\,(y_i - p_i) \quad\text{estimates}\quad
               \mathbb E \operatorname{sign}(g(p) - p)\,(q(p) - p) \;\le\; \mathbb E\,|q(p) - p|
 
-    with q(p) the true outcome rate at the score p. For any map g that other rows decide, the estimate is on average at
-    most the true error, and equal to it if g is on the right side of p everywhere. No bins bias it upwards, as they do
-    the ECE. It is in [-1, 1], in units of probability; lower is better.
+    with q(p) the true observed frequency at the score p. For any map g that other rows decide, the estimate is on
+    average at most the true error, and equal to it if g is on the right side of p everywhere. No bins bias it upwards,
+    as they do the ECE. It is in [-1, 1], in units of probability; lower is better.
 
     Here g is the isotonic regression of the outcomes on the scores, fitted without the row's own fold, of five. Equal
     scores fall into the folds at random. Scores with more distinct values than the standard grid has cells (4,396) are
@@ -81,7 +81,7 @@ def variational_calibration_error(
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one judged event; ``probs`` may be a `ReliabilityTable` or a
+        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
         `CalibrationSketch`.
     level : float, default 0.95
         The bound is the lower end of an interval at this level, so it is false in at most 2.5 % of samples.

@@ -46,10 +46,10 @@ def calibration_intercept(
 
     .. math:: \operatorname{logit} P(y = 1) = a + \operatorname{logit} p
 
-    a is 0 if events happen as often as the scores say, above 0 if more often. In log-odds; -inf or inf if all outcomes
+    a is 0 if events occur as often as the scores say, above 0 if more often. In log-odds; -inf or inf if all outcomes
     are equal. Scores within 1e-6 of 0 and 1 count as 1e-6 and 1 - 1e-6: the log-odds of 0 and 1 are infinite. Ties and
     the order of the rows play no part; weights are frequencies. A table on a grid is fitted at the cells' mean scores.
-    Parameters, errors and cost are those of `expected_calibration_error`, for one judged event.
+    Parameters, errors and cost are those of `expected_calibration_error`, for one evaluated event.
 
     References
     ----------

@@ -1,6 +1,6 @@
 """Recalibration by logistic regression on the log-odds of the scores (Cox 1958): the fit, and how it varies.
 
-The model: an outcome happens with log-odds a + b logit(p). Calibrated scores have a = 0 and b = 1. With b < 1 the
+The model: an outcome occurs with log-odds a + b logit(p). Calibrated scores have a = 0 and b = 1. With b < 1 the
 scores are too extreme, with b > 1 not extreme enough.
 """
 
@@ -37,7 +37,7 @@ _LEAST: Final = 1e-9  # share of the information that the other buckets have
 #: Scores are moved in from 0 and 1 by this, because their log-odds are infinite.
 CERTAIN: Final = 1e-6
 
-#: Standard errors by which the outcome rate falls as scores rise, for a finding.
+#: Standard errors by which the observed frequency falls as scores rise, for a finding.
 FALLING: Final = 4.0
 
 
@@ -150,7 +150,7 @@ def _entropy(positives: float, negatives: float) -> float:
 
 
 def _intercept(x: Float64s, positives: Float64s, negatives: Float64s) -> float:
-    """Return a with sum s(a + x) = sum of outcomes: then the mean score equals the outcome rate.
+    """Return a with sum s(a + x) = sum of outcomes: then the mean score equals the observed frequency.
 
     The left side increases in a. The root lies between the a for all scores equal to the largest and the a for all
     equal to the smallest; the bracket is wider by 1 because its ends are rounded.
@@ -177,12 +177,12 @@ def _fit(
 ) -> tuple[tuple[float, float], tuple[float, float], float]:
     """Return a and b of the standardised x, its mean and deviation, and the log likelihood, if the optimum is finite.
 
-    By Newton's method. x is standardised to mean 0 and variance 1. The start is the outcome rate with slope 0, where
-    the curvature is largest, or the unchanged scores if these are more likely (``issued``). The expected gain of a step
-    is half the squared Newton decrement. A step at most doubles the log-odds: farther out the curvature may vanish. It
-    is halved until the likelihood grows, unless its gain is below 1e-10 of the likelihood: then steps square the error,
-    and rounding could hide the growth. When the gain is below the rounding of the likelihood, one last step makes the
-    coefficients exact to rounding.
+    By Newton's method. x is standardised to mean 0 and variance 1. The start is the observed frequency with slope 0,
+    where the curvature is largest, or the unchanged scores if these are more likely (``issued``). The expected gain of
+    a step is half the squared Newton decrement. A step at most doubles the log-odds: farther out the curvature may
+    vanish. It is halved until the likelihood grows, unless its gain is below 1e-10 of the likelihood: then steps square
+    the error, and rounding could hide the growth. When the gain is below the rounding of the likelihood, one last step
+    makes the coefficients exact to rounding.
     """
     counts = positives + negatives
     total, positive = float(counts.sum()), float(positives.sum())
@@ -296,7 +296,7 @@ def without_ends(cells: Cells, line: Line, level: float) -> WithoutEnds | None:
 
 
 def falls(sums: BinSums) -> bool:
-    """Return whether the outcome rate clearly falls as the mean scores of bins rise.
+    """Return whether the observed frequency clearly falls as the mean scores of bins rise.
 
     The sum of w c (y - r), c the mean score of the bin around that of all rows and r the base rate, is then below -4
     standard errors, or Student's quantile with the same tail. Its variance is that of r (1 - r), as if scores told

@@ -38,7 +38,7 @@ def integrated_calibration_index(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    r"""Return the integrated calibration index (ICI): the mean gap between the scores and a loess curve.
+    r"""Return the integrated calibration index (ICI): the mean difference between the scores and a loess curve.
 
     .. math:: \frac1N \sum_i |s(p_i) - p_i|
 
@@ -49,7 +49,7 @@ def integrated_calibration_index(
     the index positive: compare it with its noise floor (`calibrant.evaluate`). Ties are pooled, so that the order of
     the rows plays no part; weights are frequencies. More than 4,396 distinct scores are fitted in as many cells of the
     standard grid, as a sketch has them. Parameters, errors and cost are otherwise those of
-    `expected_calibration_error`, for one judged event.
+    `expected_calibration_error`, for one evaluated event.
 
     Parameters
     ----------

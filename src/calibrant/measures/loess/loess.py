@@ -36,8 +36,8 @@ class Loess:
 
     At each anchor x a line is fitted to the outcomes by least squares, with the weights :math:`(1 - |p - x|^3 / h^3)^3`
     (tricube); h is the smallest half-width that holds a share ``span`` of the rows. Where a single score has weight,
-    the curve is its outcome rate. Lines reproduce the diagonal: the gaps between scores and curve are the same map of
-    score - outcome, and calibrated scores have none on average.
+    the curve is its observed frequency. Lines reproduce the diagonal: the gaps between scores and curve are the same
+    map of score - outcome, and calibrated scores have none on average.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ def design_effects(design: SamplingDesign) -> Float64s:
 
 
 def interval(design: SamplingDesign, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
-    """Return the interval of the mean gap between the scores and the curve that the true rates would have.
+    """Return the interval of the mean difference between the scores and the curve that the true rates would have.
 
     low = sum o tau g(G / tau) - t sd[g'(G / tau)] and high = T + t sd[sign G]: G are the gaps at the anchors, o the
     shares of the rows, tau^2 the variances of G, sd[f] the standard deviation of sum o f G, and g as for binned errors.
@@ -216,8 +216,8 @@ def loess_curve(design: SamplingDesign, shown: NDArray[np.intp], level: float) -
     """Return the loess curve of the fine cells at those shown, with two pointwise bands: around it and the diagonal.
 
     The variances are those of the fitted rates, and of the scores. The design effects of the bands are those of the
-    curve of the design's cells; Student's quantile has the degrees of freedom of the mean gap. Under calibration the
-    mean of the curve is the diagonal: lines reproduce it. Of other curves the bias is in neither band.
+    curve of the design's cells; Student's quantile has the degrees of freedom of the mean difference. Under calibration
+    the mean of the curve is the diagonal: lines reproduce it. Of other curves the bias is in neither band.
     """
     fine = design.fine
     curve, scores = fine.of(Loess.of), fine.scores[shown]

@@ -19,7 +19,7 @@ def accuracy(
     """Return the share of rows whose predicted class is right, in [0, 1].
 
     The predicted class is the most probable one; ties go to the lowest class. A single score predicts class 1 if it is
-    at least .5. Parameters and errors are those of `expected_calibration_error`.
+    at least 0.5. Parameters and errors are those of `expected_calibration_error`.
 
     Examples
     --------

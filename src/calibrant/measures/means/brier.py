@@ -20,7 +20,7 @@ from calibrant.sketch import Arguments
 def brier_score(
     probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
 ) -> float:
-    r"""Return the Brier score: the mean squared distance between predicted probabilities and what happened.
+    r"""Return the Brier score: the mean squared distance between predicted probabilities and the outcomes.
 
     .. math:: \frac1N \sum_i (p_i - y_i)^2 \quad\text{for (N,)}, \qquad
               \frac1N \sum_i \sum_k (p_{ik} - [y_i = k])^2 \quad\text{for (N, C)}
@@ -50,7 +50,7 @@ def top_label_brier_score(
 ) -> float:
     r"""Return the Brier score of the event "the predicted class is right": mean of (max p - [right])^2.
 
-    It is in [0, 1]; lower is better. A single binary score p becomes max(p, 1 - p), and .5 predicts class 1. Ties
+    It is in [0, 1]; lower is better. A single binary score p becomes max(p, 1 - p), and 0.5 predicts class 1. Ties
     go to the lowest class. Parameters and errors are those of `expected_calibration_error`.
 
     Examples

@@ -18,7 +18,7 @@ def ranked_probability_score(
     .. math:: \mathrm{RPS} = \frac1N \sum_i \sum_{j=0}^{C-2} (F_{ij} - [y_i \le j])^2
 
     with :math:`F_{ij}` the probability of the classes up to j. A proper score that knows the order of the classes:
-    probability far from the class that happened costs more than probability next to it. It is in [0, C - 1], because
+    probability far from the class that occurred costs more than probability next to it. It is in [0, C - 1], because
     it is not divided by C - 1; lower is better. For two classes, and for (N,), it is the Brier score of one event.
 
     Parameters

@@ -29,14 +29,14 @@ def negative_log_likelihood(
 ) -> float:
     r"""Return the negative log likelihood (log loss, cross-entropy): the mean of :math:`-\log p_y`, in nats.
 
-    A proper score, from 0 to infinity; lower is better. It is infinite if an outcome that happened had probability 0;
+    A proper score, from 0 to infinity; lower is better. It is infinite if an observed outcome had probability 0;
     `evaluate` counts such rows. From logits it is computed by log-sum-exp, which does not overflow. The other
     parameters and errors are those of `expected_calibration_error`.
 
     Parameters
     ----------
     eps : float, default 0
-        The least probability of an outcome that happened: smaller ones are raised to it. Use it only if the result must
+        The least probability of an observed outcome: smaller ones are raised to it. Use it only if the result must
         be finite, because the score is then no longer proper.
 
     Raises

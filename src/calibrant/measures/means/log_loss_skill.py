@@ -37,11 +37,11 @@ def log_loss_skill_score(
 
     .. math:: 1 - \frac{L}{H}, \qquad H = -\bar y \log \bar y - (1 - \bar y) \log (1 - \bar y)
 
-    L is the mean log loss of the judged event. It is 1 for perfect predictions, 0 for the base rate itself, below 0 for
-    what is worse, and -inf if an outcome that happened had probability 0; higher is better. NaN if all outcomes are
+    L is the mean log loss of the evaluated event. It is 1 for perfect predictions, 0 for the base rate itself, below 0
+    for what is worse, and -inf if an observed outcome had probability 0; higher is better. NaN if all outcomes are
     equal: then the base rate is right. It is McFadden's (1974) pseudo R² of a logistic regression that gave the scores.
     Ties and the order of the rows play no part. Parameters, errors and cost are those of `expected_calibration_error`,
-    for one judged event.
+    for one evaluated event.
 
     References
     ----------

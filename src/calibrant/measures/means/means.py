@@ -60,7 +60,7 @@ class BaseRates:
     buckets : (B, K) float64 or None
         The weight of each kind in each bucket of clusters; None if it is not known, and without clusters.
     places : (H,) int or None
-        The bucket of these for each bucket of the judged event, which may be finer.
+        The bucket of these for each bucket of the evaluated event, which may be finer.
     """
 
     masses: Float64s
@@ -81,7 +81,7 @@ class BaseRates:
 
     @classmethod
     def of_tables(cls, tables: Sequence[ReliabilityTable]) -> BaseRates:
-        """Return the base rates of events that are judged together: one, or the labels of multilabel predictions."""
+        """Return the base rates of events that are evaluated together: one, or the labels of multilabel predictions."""
         each = [table for table in tables if len(table)]
         parts = []
         for table in each:
@@ -151,7 +151,7 @@ class BaseRates:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionMeans:
-    """Means over whole predictions, not over a judged event: accuracy, Brier score, log loss and their spread.
+    """Means over whole predictions, not over an evaluated event: accuracy, Brier score, log loss and their spread.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class PredictionMeans:
 
     @property
     def event(self) -> bool:
-        """Whether the scores are those of the judged event itself."""
+        """Whether the scores are those of the evaluated event itself."""
         return self.layout == "binary"
 
     @classmethod
@@ -339,7 +339,7 @@ def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
 
 
 def accuracy_bound(cells: GridCells, value: float) -> float:
-    """Bound the error of the share of right answers: a score of .5 predicts 1, lower scores in its cell 0."""
+    """Bound the error of the share of right answers: a score of 0.5 predicts 1, lower scores in its cell 0."""
     doubt = cells.table.counts[cells.sums.high == 0.5].sum() / cells.table.total
     return float(min(doubt, max(value, 1 - value)))
 
@@ -364,11 +364,11 @@ def log_loss_of_cells(cells: GridCells) -> tuple[float, float]:
     return least / cells.table.total, max(most - least, 0.0) / cells.table.total
 
 
-# ------------------------------------------------------------ the mean gap, the mean score
+# ------------------------------------------------------------ the mean difference, the mean score
 
 
 def gap_influence(design: SamplingDesign) -> Influence:
-    """Return the influence on the mean gap, score - outcome, its square blended with what calibration implies.
+    """Return the influence on the mean difference, score - outcome, its square blended with what calibration implies.
 
     The blend is (K Q + 5 V0) / (K + 5), K the effective number of rows, or of clusters.
     """
@@ -390,7 +390,7 @@ def gap_influence(design: SamplingDesign) -> Influence:
 
 
 def gap_variance(design: SamplingDesign) -> Variance:
-    """Return the variance of the mean gap."""
+    """Return the variance of the mean difference."""
     return design.variance(gap_influence(design))
 
 
@@ -424,9 +424,9 @@ def score_influence(
 ) -> Influence:
     """Return the influence on the mean Brier score or log loss; the buckets of clusters must be scored.
 
-    Where the scores are those of the judged event, the variance is blended with what calibration implies, as for the
-    mean gap: an outcome that scores call nearly certain may not have failed yet. ``by_bucket`` are other sums of the
-    buckets.
+    Where the scores are those of the evaluated event, the variance is blended with what calibration implies, as for the
+    mean difference: an outcome that scores call nearly certain may not have failed yet. ``by_bucket`` are other sums of
+    the buckets.
     """
     cells, n, name = design.fine, _rows(design, means), "brier" if score == "brier" else "nll"
     mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
@@ -449,7 +449,7 @@ def score_influence(
 
 
 def event_brier_influence(design: SamplingDesign) -> Influence:
-    """Return the influence on the judged event's own mean Brier score.
+    """Return the influence on the evaluated event's own mean Brier score.
 
     The sum of (p - y)^2 over a bucket is that of p (1 - p) less the exact one of (p - y) (1 - 2 p); p (1 - p) is
     linear in each coarse cell, around the cell's mean score.

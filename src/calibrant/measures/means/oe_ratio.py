@@ -40,10 +40,10 @@ def observed_expected_ratio(
 
     .. math:: \frac{O}{E} = \frac{\sum_i y_i}{\sum_i p_i}
 
-    It is at least 0, and 1 if events happen as often as the scores say on average. Above 1 they happen more often: the
+    It is at least 0, and 1 if events occur as often as the scores say on average. Above 1 they occur more often: the
     scores are too low. NaN if every score is 0: no outcome is then expected. Ties and the order of the rows play no
     part; weights are frequencies. From a sketch it is exact. Parameters, errors and cost are those of
-    `expected_calibration_error`, for one judged event.
+    `expected_calibration_error`, for one evaluated event.
 
     References
     ----------
@@ -80,7 +80,7 @@ def _interval(inference: Inference) -> Interval:
 
 
 def _law(inference: Inference) -> Law | None:
-    """Return the law of the mean gap, in units of the mean score: that of O / E - 1."""
+    """Return the distribution of the mean difference, in units of the mean score: that of O / E - 1."""
     law, sums = inference.law(MEAN_GAP), inference.event.table.sums
     if law is None or not sums.scores > 0:
         return None
@@ -97,7 +97,7 @@ FEW_EXPECTED: Final = f"fewer than {MINORITY} events or non-events expected at t
 
 
 def ratio_influence(cells: Cells, ratio: float) -> Influence | None:
-    """Return the influence of rows, (y - t p) / O, on log t, t = O / E; None if no outcome happened.
+    """Return the influence of rows, (y - t p) / O, on log t, t = O / E; None if no outcome occurred.
 
     The sum of (y - t p)^2 in units of squared weight is sum y - 2 t sum p y + t^2 sum p^2, and sum p y = (sum p^2 +
     sum y - sum (p - y)^2) / 2: exact on a grid.

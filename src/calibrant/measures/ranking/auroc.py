@@ -48,7 +48,7 @@ def auroc(
     it. For ``notion="top-label"`` it says how well the confidence tells right answers from wrong ones. NaN if all
     outcomes are equal. A tie counts half, so that the order of the rows plays no part; weights are frequencies. From a
     sketch two scores in one cell count as tied. Parameters, errors and cost are those of `expected_calibration_error`,
-    for one judged event.
+    for one evaluated event.
 
     References
     ----------

@@ -2,7 +2,7 @@
 
 With G_s(t) = sum_c R_c K_s(t, c) / N the smoothed residuals of cells (R_c the sum of outcome - score) and S(s) the
 integral of |G_s|, smECE <= s exactly when S(s) <= s. So an interval for S(s) at every s is an interval for smECE, and
-a replicate's error is at least T exactly when its S(T) is.
+a simulated data set's error is at least T exactly when its S(T) is.
 
 Cells are smoothed by a cosine series, in which the reflections at 0 and 1 come by themselves: few cells directly, many
 by cosine transforms, once they are laid on a mesh by linear weights.
@@ -34,12 +34,12 @@ _MOST_MESH = 1 << 16
 _FEW_NODES, _FEW = 1 << 8, 1 << 15  # nodes, and cells times nodes, that matrices smooth faster than transforms
 _PART = 1 << 18  # multiplications: OpenBLAS starts no threads for so small a product of matrices
 _STEPS_PER_SD = 8.0  # mesh widths in one bandwidth, at least: the mesh then widens it by less than one part in 300
-_STEPS_OF_DRAWS = 4.0  # where replicates are integrated: S is then 3 parts in 1,000 larger, of the data and of draws
-_AT_ONCE = 1 << 16  # nodes of replicates that are in the cache together
+_STEPS_OF_DRAWS = 4.0  # where simulated data sets are integrated: S is then 3 parts in 1,000 larger, also of the data
+_AT_ONCE = 1 << 16  # nodes of simulated data sets that are in the cache together
 _REACH = 6.0  # the series is cut after this value of pi k s
 _FAR = 6.0  # bandwidths from an end, where exp(-x^2) is lost in rounding
-_ROOT_STEPS = 4  # bandwidths at which the law under calibration is evaluated
-_SPAN = 2.0  # the largest of them over the middle; beyond it the law is continued
+_ROOT_STEPS = 4  # bandwidths at which the distribution under calibration is evaluated
+_SPAN = 2.0  # the largest of them over the middle; beyond it the distribution is continued
 _STEP = 0.25  # of log s, in the search for an end
 _DEEP = 3.0  # of log s below the value: lower, the lower end is 0
 _SMALLEST = 1e-9
@@ -164,7 +164,7 @@ class Mesh:
         """Interpolate values on the nodes at the cells."""
         return np.asarray(self._weights @ values)
 
-    # ------------------------------------------------------------ what intervals and replicates need
+    # ------------------------------------------------------------ what intervals and simulated data sets need
 
     def integral(self, values: Float64s) -> Float64s:
         """Integrate (..., M) values over [0, 1]."""
@@ -233,10 +233,11 @@ def interval(design: SamplingDesign, value: float, level: float, *, rejected: bo
     """Return the interval of the smooth calibration error.
 
     L_s = integral of tau g(G / tau) dt - t sd[g'(G / tau)] and U_s = integral of |G| + t sd[sign G] are the ends of an
-    interval for S(s), or as upper end the integral of tau (g(G / tau) + .481) + t sd[g'(G / tau)] if it is smaller; low
-    solves L_s = s and high U_s = s. tau^2(t) is the variance of G(t), sd[psi] the standard deviation of the integral of
-    psi G, and g as for binned errors. Variances of cells are blended with what calibration implies as if each had the
-    rows that the kernel sees, or the clusters if they are fewer: with its own few it would have little else.
+    interval for S(s), or as upper end the integral of tau (g(G / tau) + 0.481) + t sd[g'(G / tau)] if it is smaller;
+    low solves L_s = s and high U_s = s. tau^2(t) is the variance of G(t), sd[psi] the standard deviation of the
+    integral of psi G, and g as for binned errors. Variances of cells are blended with what calibration implies as if
+    each had the rows that the kernel sees, or the clusters if they are fewer: with its own few it would have little
+    else.
     """
     effects, start = DesignEffects.of(design, value), max(value, _SMALLEST)
     high = crossing(lambda s: _ends(design, effects, s, level)[1], start, up=True)
@@ -286,7 +287,7 @@ def crossing(end: Callable[[float], float], start: float, *, up: bool) -> float:
 
 @dataclass(frozen=True, eq=False)
 class NullSmooth:
-    """What the smooth calibration error of replicates needs: the mesh, and bandwidths around the likely root."""
+    """What the smooth error of simulated data sets needs: the mesh, and bandwidths around the likely root."""
 
     mesh: Mesh
     value: float
@@ -294,14 +295,14 @@ class NullSmooth:
 
     @classmethod
     def of(cls, cells: Cells, value: float) -> NullSmooth:
-        """Prepare for replicates under calibration, to be compared with the data's error."""
+        """Prepare for simulated data sets under calibration, to be compared with the data's error."""
         centre = expected(cells)
         bandwidths = centre * np.geomspace(1 / _SPAN, _SPAN, _ROOT_STEPS)
         return cls.around(cells, min(centre, max(value, centre / _SPAN)), value, bandwidths)
 
     @classmethod
     def around(cls, cells: Cells, least: float, value: float, bandwidths: Float64s) -> NullSmooth:
-        """Return what evaluates replicates at bandwidths from ``least`` upwards."""
+        """Return what evaluates simulated data sets at bandwidths from ``least`` upwards."""
         return cls(Mesh.fine_enough(cells, least, _STEPS_OF_DRAWS), value, bandwidths)
 
     def __call__(self, gap_sums: Float64s) -> tuple[Float64s, Float64s]:

@@ -49,7 +49,7 @@ def kernel_calibration_error(
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one judged event; ``probs`` may be a `ReliabilityTable` or a
+        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
         `CalibrationSketch`.
     kernel : {"laplace", "gaussian"}, default "laplace"
         :math:`\exp(-|p - p'| / \nu)` or :math:`\exp(-(p - p')^2 / (2 \nu^2))`, with :math:`\nu` the width.
@@ -74,10 +74,10 @@ def kernel_calibration_error(
     Notes
     -----
     Cost: one read and one sort of N integers. Then O(N) for the Laplace kernel, in one pass; O(N / width) for the
-    Gaussian one, whose Fourier series gives the sum over pairs to 1e-16: 3 seconds for 2 million scores at width .1.
+    Gaussian one, whose Fourier series gives the sum over pairs to 1e-16: 3 seconds for 2 million scores at width 0.1.
 
-    `squared_kernel_calibration_error` judges all classes together. For one event given as two classes its kernel sums
-    both: its value is twice this one.
+    `squared_kernel_calibration_error` evaluates all classes together. For one event given as two classes its kernel
+    sums both: its value is twice this one.
 
     References
     ----------

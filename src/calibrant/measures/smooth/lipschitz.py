@@ -31,12 +31,13 @@ def lipschitz_calibration_error(
     distinct scores. It is not the smooth calibration error smECE of `smooth_calibration_error`, which smooths by a
     kernel instead.
 
-    It misleads as a mean gap: gaps of both signs next to each other cancel, so it is below the ECE, often by much.
+    It misleads as a mean difference: gaps of both signs next to each other cancel, so it is below the ECE, often by
+    much.
 
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one judged event; ``probs`` may be a `ReliabilityTable` or a
+        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
         `CalibrationSketch`.
 
     Returns

@@ -93,7 +93,7 @@ def mesh_smooth_error(
       it has no sample at 0, so all mass moves by half a cell: down (reflected) or up (logit).
     - ``"reflected"``: mass that leaves [0, 1] comes back once. The end nodes lie on their own mirror images and are not
       doubled, so mass at scores 0 and 1 has half the weight of mass elsewhere. :math:`w_j = 1`.
-    - ``"logit"``: positions are log-odds, scores clipped to [.001, .999] first (the residuals use unclipped scores),
+    - ``"logit"``: positions are log-odds, scores clipped to [0.001, 0.999] first (the residuals use unclipped scores),
       scaled so that the extremes among clipped scores and inner points are 0 and 1; h is scaled by 4
       over the range of log-odds; mass that leaves is lost; :math:`w_j = 1 / (t_j (1 - t_j))` at inner points, and the
       two ends repeat their neighbours.
@@ -134,7 +134,7 @@ def mesh_smooth_error(
 
     Notes
     -----
-    The rows are read once per mesh of nodes; all bandwidths from .01 upward share one (logit: from about .03). A
+    The rows are read once per mesh of nodes; all bandwidths from 0.01 upward share one (logit: from about 0.03). A
     smoothing is a convolution of M nodes with at most M, or 740, taps. The order of the rows changes only the rounding
     of sums.
 

@@ -107,7 +107,7 @@ def squared_kernel_calibration_error(
     Notes
     -----
     Under calibration the mean of a block is 0 whatever its rows, so the p-value is Student's, from the mean over blocks
-    and its standard error. With 2 to 40 blocks, 1 to 5 % of calibrated samples had p < .05. The width is a
+    and its standard error. With 2 to 40 blocks, 1 to 5 % of calibrated samples had p < 0.05. The width is a
     choice: errors that change sign over a shorter distance are seen less.
 
     Cost: one read, and block x N x C operations.
@@ -137,7 +137,7 @@ def squared_kernel_calibration_error(
 
 
 def _rows(predictions: Predictions) -> NDArray[np.intp]:
-    """Return the judged rows in their order, each as often as its weight."""
+    """Return the evaluated rows in their order, each as often as its weight."""
     rows, weights = np.flatnonzero(predictions.judged), predictions.weights
     if weights is None:
         return rows

@@ -154,7 +154,7 @@ def _interval(inference: Inference) -> Interval:
 
 
 def _null_smooth(inference: Inference) -> NullSmooth:
-    """Return what gives the smooth errors of replicates."""
+    """Return what gives the smooth errors of simulated data sets."""
     bandwidth = inference.smooth_bandwidth
     value = inference.event.of(event_error).value if bandwidth is None else bandwidth
     return null_smooth(inference.event.of(null_of), value)

@@ -54,7 +54,7 @@ _ROUGH, _ROUGH_STEPS = 0.005, 5  # of log s: nearer to the root, or after so man
 _WIDEST = 100.0  # this and any wider bandwidth leave only the mean
 _PARTS = 64  # parts of a mesh cell if the interpolant changes sign in it and is bent
 _STRAIGHT = 0.05  # of the rise: a cell whose slopes deviate from it by no more is nearly straight
-_SECOND: Final = 4 * math.exp(-0.5) / math.sqrt(2 * math.pi)  # the integral of |phi''|: .968
+_SECOND: Final = 4 * math.exp(-0.5) / math.sqrt(2 * math.pi)  # the integral of |phi''|: 0.968
 _FIRST: Final = math.sqrt(2 / math.pi)  # the integral of |phi'|
 _SINGLE: Final = 2.0**-24  # half a unit in the last place of a float32, relative
 
@@ -330,7 +330,7 @@ def certified_error(cells: GridCells, bandwidth: float | None = None) -> SmoothE
 
     The residuals of each cell move to its two ends, and keep their sum and first moment, S1 - Q. This replaces the
     kernel in a cell of width w by a linear interpolant. Its error is at most the second derivative times w^2 / 8,
-    and at most the first times w / 2. S is off by at most sum A min(.968 (w / s)^2 / 8, .798 (w / s) / 2, 2) / N. S
+    and at most the first times w / 2. S is off by at most sum A min(0.968 (w / s)^2 / 8, 0.798 (w / s) / 2, 2) / N. S
     falls, so the root moves by no more.
     """
     error = smooth_error(*_tents(cells), cells.table.total, bandwidth)

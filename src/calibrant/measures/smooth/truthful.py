@@ -37,7 +37,7 @@ def truthful_calibration_error(
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one judged event; ``probs`` may be a `ReliabilityTable` or a
+        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
         `CalibrationSketch`.
 
     Returns
