@@ -490,8 +490,8 @@ def test_each_group_is_compared_as_by_itself() -> None:
         assert np.isnan(comparison.groups[-1].adjusted_p_values).all()
         assert not any(comparison.groups[-1].called_out)
     text = str(comparison)
-    assert "Groups: old minus new, squared CE" in text
-    assert "after Holm's correction for 6 comparisons" in " ".join(text.split())
+    assert "Groups: old minus new, debiased squared CE" in text
+    assert "after Holm correction: 0 of 6 comparisons" in " ".join(text.split())
 
 
 def test_of_a_hundred_groups_the_worst_twenty_are_shown() -> None:
