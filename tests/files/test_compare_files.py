@@ -256,7 +256,7 @@ def test_groups_of_sketches_are_compared_where_all_have_them() -> None:
     alone = calibrant.compare({name: sketch.groups["a"] for name, sketch in models.items()})
     (group,) = (group for group in comparison.groups if group.name == "a")
     assert group.comparison.to_dict() == alone.to_dict()
-    assert "groups that not all sketches have are not compared: c, d" in " ".join(str(comparison).split())
+    assert "only groups present in every sketch are compared, not: c, d" in " ".join(str(comparison).split())
 
 
 @pytest.mark.parametrize(
@@ -485,7 +485,7 @@ def test_each_group_is_compared_as_by_itself() -> None:
                 **{name: values[rows] for name, values in given.items()},
             )
             assert group.comparison.to_dict() == alone.to_dict()
-            assert group.flag == ("fewer than 30 rows, too few to say anything" if group.name == "few" else "")
+            assert group.flag == ("fewer than 30 rows, too few for a test" if group.name == "few" else "")
             raw += [pair.raw_p_value for pair in alone.pairs] if group.name != "few" else []
         adjusted = [p for group in comparison.groups if not group.flag for p in group.adjusted_p_values]
         assert adjusted == pytest.approx(holm(raw))
@@ -493,8 +493,8 @@ def test_each_group_is_compared_as_by_itself() -> None:
         assert np.isnan(comparison.groups[-1].adjusted_p_values).all()
         assert not any(comparison.groups[-1].called_out)
     text = str(comparison)
-    assert "Groups: old minus new, squared CE" in text
-    assert "after Holm's correction for 6 comparisons" in " ".join(text.split())
+    assert "Groups: old minus new, debiased squared CE" in text
+    assert "after Holm correction: 0 of 6 comparisons" in " ".join(text.split())
 
 
 def test_of_a_hundred_groups_the_worst_twenty_are_shown() -> None:
@@ -508,7 +508,7 @@ def test_of_a_hundred_groups_the_worst_twenty_are_shown() -> None:
     shown = text[text.index("Groups: old minus new") :]
     assert re.findall(r"^  (\d+) ", shown, re.MULTILINE) == [group.name for group in worst]
     assert {"7", "37", "67", "97"} <= {group.name for group in worst}
-    assert "the other 100 groups: --json or --html, in Python comparison.groups" in shown
+    assert "for the other 100 groups, use --json, --html, or comparison.groups in Python" in shown
     source = comparison.to_markdown()
     assert "squared CE (the 20 of 120 groups that stand out most)" in source
     assert re.findall(r"^\| (?:◆ )?(\d+) \|", source, re.MULTILINE) == [group.name for group in worst]

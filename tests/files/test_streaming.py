@@ -383,8 +383,8 @@ def test_classes_have_curves_while_they_are_few(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(reading, "MOST_ROWS", 0)
     status, out, _ = run("report", path, *FAST, "--no-classwise")
     assert status == 0
-    assert "The worst of" not in out
-    assert "The worst of 4 classes" in run("report", path, *FAST)[1]
+    assert "ECE by class" not in out
+    assert "ECE by class" in run("report", path, *FAST)[1]
 
 
 @pytest.mark.usefixtures("nothing_is_few")
@@ -393,7 +393,7 @@ def test_a_report_on_classes_that_a_sketch_does_not_keep_says_so_and_how_to_get_
 ) -> None:
     path = write(tmp_path / "f.parquet", {**OF_CLASSES, "target": TARGETS})
     why = (
-        "classwise ECE: the sketch keeps none of the 4 classes by itself, to save memory: judge all rows at once "
+        "classwise ECE: the sketch keeps no single one of the 4 classes, to save memory: evaluate all rows at once "
         "(--exact), or make the sketch with classwise=True (--classwise)"
     )
     monkeypatch.setattr(reading, "MOST_ROWS", 0)
@@ -402,7 +402,7 @@ def test_a_report_on_classes_that_a_sketch_does_not_keep_says_so_and_how_to_get_
     assert status == 0
     assert why in " ".join(out.split())
     for options in (["--exact"], ["--no-classwise"]):
-        assert "keeps none" not in run("report", path, *FAST, *options)[1]
+        assert "keeps no single one" not in run("report", path, *FAST, *options)[1]
     sketch = stream_predictions([path]).sketch
     report = evaluate(sketch, n_resamples=0)
     assert report["classwise_ece"].details["unkept_classes"] == 4
@@ -851,7 +851,7 @@ def test_what_was_left_out_stands_in_every_output(tmp_path: Path) -> None:
         "report", tmp_path / "*.parquet", "--keep-going", *FAST, "--html", page, "--json", numbers, "--fail-if", "n > 1"
     )
     assert status == 3  # by the condition alone
-    caution = "Caution: Caution: these inputs are left out of every number: "
+    caution = "Caution: these inputs are left out of every number: "
     assert f"{caution}{torn} (cannot be read (".replace(" ", "") in "".join(out.split())  # in lines of 80 columns
     assert f"calibrant: left out 1 of 2 files:\n  {torn}: cannot be read (" in err
     summary = json.loads(numbers.read_text())

@@ -93,7 +93,7 @@ def test_a_constant_score_is_too_low_and_has_no_spread() -> None:
         assert report.test is not None
         assert set(report.test.details["parts"]) == {"mean", "ece"}
         assert list(found(report)) == [Code.MISCALIBRATED, Code.TOO_LOW, Code.RECALIBRATION_GAIN]
-        assert not any("xtreme" in sentence or "spread" in sentence for sentence in report.verdict())
+        assert not any("xtreme" in sentence or "slope" in sentence for sentence in report.verdict())
 
 
 def test_a_forest_that_predicts_twice_the_deaths_is_too_high() -> None:

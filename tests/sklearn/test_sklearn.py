@@ -887,7 +887,7 @@ def test_points_stand_where_the_report_says_with_their_intervals(figures):
     probs = GaussianNB().fit(X, y).predict_proba(X)[:, 1]
     assert display.report["ece"].value == pytest.approx(naive_ece(probs, y == "yes", 15), abs=1e-12)
     assert display.ax_ is display.figure_.axes[0] is figures.gcf().axes[0]
-    assert display.ax_.get_xlabel() == "Mean score (positive class: yes)"
+    assert display.ax_.get_xlabel() == "Mean predicted probability (positive class: yes)"
 
 
 def test_bars_are_as_high_as_the_outcome_rates_of_the_report(figures):
@@ -1010,7 +1010,7 @@ def test_two_models_share_axes(figures):
         LogisticRegression().fit(X, y), X, y, kind="points", ax=first.ax_, name="logistic", **fast()
     )
     assert second.ax_ is first.ax_
-    assert first.ax_.get_xlabel() == "Mean score (positive class: 1)"
+    assert first.ax_.get_xlabel() == "Mean predicted probability (positive class: 1)"
     assert {"GaussianNB", "logistic"} <= set(first.ax_.get_legend_handles_labels()[1])
     assert len(figures.get_fignums()) == 1
 
@@ -1033,7 +1033,7 @@ def test_a_report_of_ones_own_is_drawn():
     report = calibrant.evaluate([0.2, 0.4, 0.9], [0, 1, 1], level=None)
     display = ReliabilityDisplay(report, name="mine").plot(kind="points")
     assert display.report is report
-    assert display.ax_.get_xlabel() == "Mean score"
+    assert display.ax_.get_xlabel() == "Mean predicted probability"
     assert "mine" in display.ax_.get_legend_handles_labels()[1]
 
 
@@ -1215,7 +1215,9 @@ def test_nothing_is_computed_for_options_that_do_not_exist(monkeypatch):
 
 
 def test_a_display_is_of_a_report_on_one_event():
-    with pytest.raises(InputError, match="report: expected a report on one judged event, got one on notion='classwise"):
+    with pytest.raises(
+        InputError, match="report: expected a report on one evaluated event, got one on notion='classwise"
+    ):
         ReliabilityDisplay(calibrant.evaluate(THREE, Y, notion="classwise", level=None))
     with pytest.raises(InputError, match=r"report: expected a calibrant\.Report, got a ndarray; call from_predictions"):
         ReliabilityDisplay(P)

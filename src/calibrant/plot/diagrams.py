@@ -372,9 +372,8 @@ def _say(panels: list[Any], figure: Any, columns: int, words: str, left_out: boo
         for panel in panels:
             panel.set_ylabel("Observed frequency")
         if left_out:
-            panels[-1].set_xlabel(
-                f"Predicted probability\n{words}", loc="right"
-            )  # right-aligned, so a long line grows to the left
+            # Aligned to the right, so that a long line grows to the left.
+            panels[-1].set_xlabel(f"Predicted probability\n{words}", loc="right")
     else:
         figure.supylabel("Observed frequency", fontsize="medium")
         figure.suptitle(words, fontsize="medium")
