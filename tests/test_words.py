@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *s
 BANNED = {
     r"\bclaim(s|ed)?\b": "predicted",
     r"\bhappen(s|ed)?\b": "observed, occurred",
-    r"\bless frequent outcome\b": "events or non-events, whichever are fewer",
+    r"\brarer outcome\b": "events or non-events, whichever are fewer",
     r"\bcalled out\b": "flagged",
     r"\brightly\b": "the ideal value",
     r"\bjudge[ds]?\b": "evaluated",

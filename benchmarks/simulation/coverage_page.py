@@ -35,7 +35,7 @@ LABELS = {measure.name: measure.label for measure in MEASURES}
 DIFFERENCES = {f"pair {measure.name}": f"difference of the {measure.label}" for measure in COMPARED}
 #: The measures whose tests the page shows. The squared error is left out, because the RMSCE has the same test.
 TESTED = [m.name for m in MEASURES if m.judges == "classes" or (isinstance(m.null, Null) and m.scale != "square")]
-CLASSICAL = ("Spiegelhalter", "Hosmer-Lemeshow, equal mass", "Kolmogorov-Smirnov", "Kuiper", "Cox", "T-Cal")
+CLASSICAL = ("Spiegelhalter", "Hosmer-Lemeshow, equal frequency", "Kolmogorov-Smirnov", "Kuiper", "Cox", "T-Cal")
 TESTS = ("verdict", *TESTED, *CLASSICAL)
 
 

@@ -210,7 +210,7 @@ def classical(table: ReliabilityTable) -> dict[str, float]:
     """Return the p-values of the tests that a report does not have."""
     tests = {
         "Spiegelhalter": spiegelhalter_test(table),
-        "Hosmer-Lemeshow, equal mass": hosmer_lemeshow_test(table, sample="external", cuts="mass"),
+        "Hosmer-Lemeshow, equal frequency": hosmer_lemeshow_test(table, sample="external", cuts="mass"),
         "Kolmogorov-Smirnov": ks_test(table),
         "Kuiper": kuiper_test(table),
         "Cox": cox_test(table),

@@ -280,10 +280,10 @@ def test_rows_to_prove_need_no_data(tmp_path: Path) -> None:
     rows = {law: calibrant.inference.rows_to_prove(0.02, scores=law) for law in ("uniform", "confident", "rare")}
     said = " ".join(out.split())
     listed = ", ".join(f"{n:,} ({law})" for law, n in rows.items())
-    assert f"A proof that the ECE of a calibrated model is below 0.02 takes about this many rows: {listed}." in said
-    assert "With so many, 80 % of samples prove it (one-sided bound, 95 %)." in said
+    assert f"to show that the ECE of a perfectly calibrated model is below 0.02: {listed}." in said
+    assert "With so many rows, the upper 95 % confidence bound is below it in 80 % of samples." in said
     assert "noise" not in said
-    assert "By chance" not in said
+    assert "Noise floors" not in said
     summary = json.loads(target.read_text("utf-8"))
     assert {law: found["rows_to_prove"] for law, found in summary["laws"].items()} == rows
     assert (summary["n"], summary["prove"], summary["measures"]) == (None, 0.02, {})
@@ -349,8 +349,8 @@ def test_fail_if_names_the_measure_and_its_value(tmp_path: Path) -> None:
     assert "Reliability diagram" in out
     summary = json.loads(target.read_text("utf-8"))["estimates"]
     shown = {
-        name: f"{one['value']:.6g} (95 % interval {one['low']:.6g} to {one['high']:.6g}, "
-        f"noise up to {one['floor']['upper']:.6g})"
+        name: f"{one['value']:.6g} (95 % CI {one['low']:.6g} to {one['high']:.6g}, "
+        f"calibrated: below {one['floor']['upper']:.6g})"
         for name, one in summary.items()
         if one["floor"] is not None
     }
@@ -358,8 +358,9 @@ def test_fail_if_names_the_measure_and_its_value(tmp_path: Path) -> None:
     assert err.splitlines() == [
         f"calibrant: --fail-if 'ece > 0.05' holds: ece is {shown['ece']}",
         f"calibrant: --fail-if 'smece>0' holds: smece is {shown['smece']}",
-        f"calibrant: --fail-if 'smece>0': a calibrated model of 1,797 rows has smece up to {upper} in 95 % of samples, "
-        "by noise alone; 'smece.low > 0' asks for proof",
+        f"calibrant: --fail-if 'smece>0': a perfectly calibrated model of 1,797 rows would have smece "
+        f"up to {upper} in 95 % of samples; "
+        "'smece.low > 0' asks for evidence",
     ]
 
 
@@ -373,10 +374,10 @@ def test_fail_if_shows_value_interval_and_floor_of_any_number(tmp_path: Path) ->
     ece, accuracy = summary["estimates"]["ece"], summary["estimates"]["accuracy"]
     assert err.splitlines() == [
         f"calibrant: --fail-if 'ece.low > 0.05' holds: ece.low is {ece['low']:.6g} (value {ece['value']:.6g}, 95 % "
-        f"interval {ece['low']:.6g} to {ece['high']:.6g}, noise up to {ece['floor']['upper']:.6g})",
+        f"CI {ece['low']:.6g} to {ece['high']:.6g}, calibrated: below {ece['floor']['upper']:.6g})",
         f"calibrant: --fail-if 'test.p_value < 0.01' holds: test.p_value is {summary['test']['p_value']:.6g}",
         "calibrant: --fail-if 'n > 1' holds: n is 1797",
-        f"calibrant: --fail-if 'accuracy > 0.9' holds: accuracy is {accuracy['value']:.6g} (95 % interval "
+        f"calibrant: --fail-if 'accuracy > 0.9' holds: accuracy is {accuracy['value']:.6g} (95 % CI "
         f"{accuracy['low']:.6g} to {accuracy['high']:.6g})",
     ]
 
@@ -398,8 +399,8 @@ def test_a_plain_bound_that_noise_alone_reaches_is_warned_about_though_it_does_n
         status, _, err = run(*columns, "--fail-if", f"ece {operator} {bound}")
         assert status == 0
         assert err == (
-            f"calibrant: --fail-if 'ece {operator} {bound}': a calibrated model of 200 rows has ece up to "
-            f"{floor.upper:.4f} in 95 % of samples, by noise alone; 'ece.low {operator} {bound:g}' asks for proof\n"
+            f"calibrant: --fail-if 'ece {operator} {bound}': a perfectly calibrated model of 200 rows would have ece "
+            f"up to {floor.upper:.4f} in 95 % of samples; 'ece.low {operator} {bound:g}' asks for evidence\n"
         )
     above = round(floor.upper + 0.01, 4)
     for silent in (f"ece > {above}", f"ece.low > {bound}", f"ece < {bound / 2}", "ece.p_value > 1", "accuracy > 1"):
@@ -459,9 +460,9 @@ def test_a_plain_bound_on_groups_is_warned_about(wards: Path) -> None:
     status, _, err = run(*columns, "--fail-if", "groups.any(ece > 0.12)")
     assert status == 3
     assert err.splitlines()[1] == (
-        "calibrant: --fail-if 'groups.any(ece > 0.12)': a calibrated model has ece up to "
-        f"{upper:.4f} in 95 % of samples, by noise alone, for 1 of 4 groups: few; 'groups.any(ece.low > 0.12)' asks "
-        "for proof"
+        "calibrant: --fail-if 'groups.any(ece > 0.12)': a perfectly calibrated model would have ece up to "
+        f"{upper:.4f} in 95 % of samples for 1 of 4 groups: few; 'groups.any(ece.low > 0.12)' asks "
+        "for evidence"
     )
 
 
@@ -845,7 +846,7 @@ def test_version_and_help() -> None:
     status, out, _ = run("report", "--help")
     assert status == 0
     assert "calibrant report games.csv --score win_prob" in out
-    assert "Exit status: 0; 1 for data" in out
+    assert "Exit status: 0; 1 unusable data" in out
 
 
 # ---------------------------------------------------------------- real files

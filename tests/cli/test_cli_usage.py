@@ -159,17 +159,21 @@ def test_the_options_of_a_long_help_are_in_sections() -> None:
     _, out, _ = run("report", "--help")
     heads = re.findall(r"^(\w[\w ]*):$", out, re.MULTILINE)
     assert heads == [*SECTIONS, "Others"]
-    columns = out[out.index("\nColumns:") : out.index("\nWhat the columns contain:")]
-    assert re.findall(r"^  (--[\w-]+)", columns, re.MULTILINE) == [
+    common = out[out.index("\nCommon options:") : out.index("\nColumns:")]
+    assert re.findall(r"^  (--[\w-]+)", common, re.MULTILINE) == [
         "--score",
         "--outcome",
         "--probs",
         "--target",
-        "--targets",
-        "--weight",
         "--by",
-        "--by-values",
         "--cluster",
+        "--where",
+        "--logits",
+        "--profile",
+        "--tolerance",
+        "--json",
+        "--html",
+        "--gate",
     ]
     assert re.findall(r"^  (-.*?)  ", out[out.index("\nOthers:") :], re.MULTILINE) == ["-h, --help"]
     starts = {match.start(1) for match in re.finditer(r"(?<=\n)  --\S+ \S+ +(\S)", out)}
@@ -742,7 +746,7 @@ QUOTED = {
     "is not a condition; quote it": "report games.csv --fail-if ece",
     "is not a condition; write it like": "report games.csv --fail-if 'any(ece > 0.1)'",
     "there are no groups": "report plain.csv --score p --outcome won --fail-if 'groups.any(n > 9)'",
-    "by noise alone": "report plain.csv --score p --outcome won --fail-if 'ece > 0.001'",
+    "asks for evidence": "report plain.csv --score p --outcome won --fail-if 'ece > 0.001'",
     "no measure": "report games.csv --fail-if 'eces > 0.1'",
     "both say what the numbers are": "report games.csv --logits --percent",
     "holds probs in": "report numbers.parquet other.parquet",
@@ -827,7 +831,7 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
             if words == "expected a sketch of at most":
                 limited.setenv("CALIBRANT_MAX_MEMORY", "100kB")
             status, _, err = run(*shlex.split(line))
-        assert status in ((3,) if words == "by noise alone" else (1, 2)), (
+        assert status in ((3,) if words == "asks for evidence" else (1, 2)), (
             line
         )  # a warning next to a condition that holds
         assert words in err, line

@@ -1574,7 +1574,9 @@ def test_numbers_that_are_no_per_cents(tmp_path, ending, number):
     shown = f"'{number}'" if ending == "csv" else shown
     with pytest.raises(FileError) as caught:
         read_predictions([path], percent=True)
-    assert f"row 3, {'array' if ending == 'npz' else 'column'} 'score': {shown} is not a per cent" in str(caught.value)
+    assert f"row 3, {'array' if ending == 'npz' else 'column'} 'score': {shown} is not a percentage" in str(
+        caught.value
+    )
     if ending != "npz":
         where = shlex.split(str(caught.value).split("--where ")[1])[0]
         assert len(read_predictions([path], percent=True, where=where).probs) == 3
@@ -1583,7 +1585,7 @@ def test_numbers_that_are_no_per_cents(tmp_path, ending, number):
 def test_commas_are_no_points(tmp_path):
     for cell in ("85,5%", "1,000"):
         path = save(tmp_path / "f.jsonl", ["50%", cell])
-        with pytest.raises(FileError, match=f"row 2, column 'score': '{cell}' is not a per cent"):
+        with pytest.raises(FileError, match=f"row 2, column 'score': '{cell}' is not a percentage"):
             read_predictions([path], percent=True)
 
 
@@ -1604,7 +1606,7 @@ def test_an_empty_cell_is_no_per_cent(tmp_path, ending):
 
 def test_a_bad_per_cent_in_a_list(tmp_path):
     path = text(tmp_path / "f.jsonl", '{"probs": ["85%", 15], "y": 0}\n{"probs": [20, "most"], "y": 1}\n')
-    with pytest.raises(FileError, match=r"row 2, column 'probs': 'most' is not a per cent .*; correct the cell$"):
+    with pytest.raises(FileError, match=r"row 2, column 'probs': 'most' is not a percentage .*; correct the cell$"):
         read_predictions([path], percent=True)
     path = str(tmp_path / "g.npz")
     np.savez(path, probs=[[85.0, 15], [20, 180]], y=[0, 1])

@@ -260,7 +260,7 @@ def test_a_choice_that_is_impossible_has_probability_zero(tmp_path):
     assert read.probs.tolist() == [[0.0, 1.0]]
 
 
-JUDGE = r"judge the chosen answer alone: --score chosen_probability --outcome correct$"
+JUDGE = r"evaluate the chosen answer alone: --score chosen_probability --outcome correct$"
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ JUDGE = r"judge the chosen answer alone: --score chosen_probability --outcome co
         (
             sample([-1, -2], 0, texts=("", "b"), acc=1.0),
             {"probs": "acc_norm_probs"},
-            "a choice is empty; judge the log-",
+            "a choice is empty; evaluate the log-",
         ),
         (
             sample([-1, -2], "t", texts=("t", "t"), acc=1.0),

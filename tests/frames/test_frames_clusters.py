@@ -293,7 +293,7 @@ def test_minus_0_is_the_cluster_0(name: str) -> None:
 
 def test_classes_alone_have_no_clusters() -> None:
     frame = pl.DataFrame({"a": [0.5], "b": [0.5], "c": [0.0], "t": [0], "k": [1]})
-    with pytest.raises(InputError, match=r"clusters: expected a notion of one event, got 'classwise'; judge one"):
+    with pytest.raises(InputError, match=r"clusters: expected a notion of one event, got 'classwise'; evaluate one"):
         sketch(frame, **CLASSES, cluster="k", notion="classwise")
 
 

@@ -439,8 +439,8 @@ BAD_OUTCOMES = [
         ["a", "b", "c", "a"],
     ),
     case(
-        "targets: expected outcomes 0 or 1, got 0.1 at row 0; the targets look like probabilities: pass what "
-        "happened, as 0 and 1 or class indices",
+        "targets: expected outcomes 0 or 1, got 0.1 at row 0; the targets look like probabilities; pass the observed "
+        "outcomes, as 0 and 1 or class indices",
         PROBS,
         PROBS,
     ),
@@ -539,7 +539,7 @@ BAD_CLASSES = [
         np.eye(3)[CLASSES].T,
     ),
     case(
-        "targets: expected class indices 0 to 2, got 0.1 at row 0; the targets look like probabilities: pass what",
+        "targets: expected class indices 0 to 2, got 0.1 at row 0; the targets look like probabilities; pass the",
         ROWS,
         PROBS,
     ),

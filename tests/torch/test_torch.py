@@ -1082,7 +1082,7 @@ def test_other_plots():
     assert axes[0].texts[0].get_text() == f"ECE = {report.compute()['ece'].value:.2%}"
     with pytest.raises(InputError, match="call update first"), pytest.warns(UserWarning, match="before the"):
         ct.CalibrationError("binary").plot()
-    with pytest.raises(InputError, match="one judged event for a picture"):
+    with pytest.raises(InputError, match="one evaluated event for a picture"):
         filled("event classwise").plot()
 
 

@@ -327,7 +327,7 @@ def _shown(condition: Condition, report: Report) -> str:
     estimate = report[condition.measure]
     facts = [] if condition.field == FIELDS[0] else [f"value {estimate.value:.6g}"]
     if not math.isnan(estimate.low):
-        facts.append(f"{100 * estimate.level:g} % interval {estimate.low:.6g} to {estimate.high:.6g}")
+        facts.append(f"{100 * estimate.level:g} % CI {estimate.low:.6g} to {estimate.high:.6g}")
     if estimate.floor is not None:
-        facts.append(f"noise up to {estimate.floor.upper:.6g}")
+        facts.append(f"calibrated: below {estimate.floor.upper:.6g}")
     return f"{text} ({', '.join(facts)})" if facts else text

@@ -390,8 +390,11 @@ def _more_rows(findings: _Findings, facts: Facts, name: str) -> str:
 def _dependence(_: _Findings, summary: Summary) -> _Sentences:
     if summary["level"] is None:
         return
-    if not is_clustered(summary):
+    if summary["clusters"] is None:
         yield "Confidence intervals and p-values assume independent rows.", ""
+        return
+    if not is_clustered(summary):
+        yield "Each cluster has one row, so the rows are independent.", ""
         return
     number, rows = summary["clusters"]["clusters"], summary["clusters"].get("effective_rows")
     named = number if isinstance(number, str) else f"{number:,}"
