@@ -129,7 +129,7 @@ def test_the_second_model_of_the_example_is_over_confident() -> None:
     status, out, _ = run("report", DIGITS, "--probs", "overconfident_*", *FEW)
     assert status == 0
     assert re.search(
-        r"Over-confident: mean prediction 98\.9 %, accuracy 90\.7 % "
+        r"Over-confident: mean confidence 98\.9 %, accuracy 90\.7 % "
         r"\(difference \+8\.2 percentage points, 95 % CI \+6\.\d to \+9\.\d\)\.",
         " ".join(out.split()),
     )

@@ -76,10 +76,10 @@ TEMPLATES: list[tuple[Any, str]] = [
         rf"Underestimates the event: mean predicted probability {NUMBER} %, "
         rf"observed frequency {NUMBER} % {DIFFERENCE}\.",
     ),
-    (lambda: of_top(2.0), rf"Over-confident: mean prediction {NUMBER} %, accuracy {NUMBER} % {DIFFERENCE}\."),
-    (lambda: of_top(0.5), rf"Under-confident: mean prediction {NUMBER} %, accuracy {NUMBER} % {DIFFERENCE}\."),
+    (lambda: of_top(2.0), rf"Over-confident: mean confidence {NUMBER} %, accuracy {NUMBER} % {DIFFERENCE}\."),
+    (lambda: of_top(0.5), rf"Under-confident: mean confidence {NUMBER} %, accuracy {NUMBER} % {DIFFERENCE}\."),
     (of_event, rf"No clear over- or underestimation: mean predicted probability .* {DIFFERENCE}\."),
-    (of_top, rf"No clear over- or under-confidence: mean prediction {NUMBER} %, accuracy {NUMBER} % {DIFFERENCE}\."),
+    (of_top, rf"No clear over- or under-confidence: mean confidence {NUMBER} %, accuracy {NUMBER} % {DIFFERENCE}\."),
     (
         lambda: of_event(powered(2.0)),
         rf"Predictions are too extreme: calibration slope 0\.\d\d \({CI}; ideal 1\)\.",

@@ -37,7 +37,7 @@ class _Terms(NamedTuple):
 
 
 _CONFIDENCE: Final = _Terms(
-    "mean prediction",
+    "mean confidence",
     "accuracy",
     "over-confident",
     "under-confident",
