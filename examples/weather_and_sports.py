@@ -27,13 +27,13 @@ FORECASTS = {
 
 
 def rain(path):
-    """Judge each of the four forecasts of rain, then compare every pair."""
+    """Evaluate each of the four forecasts of rain, then compare every pair."""
     days = csv.read_csv(path)
     print(f"Rain in Niamey, {len(days)} days")
     for column, name in FORECASTS.items():
         report = calibrant.evaluate(days[column], days["obs"])
         error, score = report["ece"], report["brier"]
-        noise = f"noise up to {error.floor.upper:.3f}, p {error.p_value:.2g}"
+        noise = f"calibrated: below {error.floor.upper:.3f}, p {error.p_value:.2g}"
         print(f"  {name:<12} ECE {error.value:.3f}, {noise}; Brier score {score.value:.3f}")
     models = {name: days[column] for column, name in FORECASTS.items()}
     comparison = calibrant.compare(models, days["obs"])
@@ -43,18 +43,19 @@ def rain(path):
 
 
 def basketball(path):
-    """Judge the win probabilities of the first team, over all seasons and in each."""
+    """Evaluate the win probabilities of the first team, over all seasons and in each."""
     games = csv.read_csv(path)
     report = calibrant.evaluate(
         games["prob1"], games["prob1_outcome"], groups=games["season"]
     )
     error = report["ece"]
     print(f"Basketball, {report.n:,} games: ECE {error.value:.3f} ", end="")
-    print(f"({error.low:.3f} to {error.high:.3f}), noise up to {error.floor.upper:.3f}")
+    interval = f"95 % CI {error.low:.3f} to {error.high:.3f}"
+    print(f"({interval}), calibrated: below {error.floor.upper:.3f}")
     for season in report.groups:
         error = season.report["ece"]
-        noise = f"noise up to {error.floor.upper:.3f}"
-        verdict = "miscalibrated" if season.called_out else "no evidence"
+        noise = f"calibrated: below {error.floor.upper:.3f}"
+        verdict = "evidence of miscalibration" if season.called_out else "no evidence"
         print(f"  {season.name}: ECE {error.value:.3f}, {noise}, ", end="")
         print(f"adjusted p {season.adjusted_p_value:.2g}: {verdict}")
     return report
