@@ -192,7 +192,7 @@ def measure_cells(plan: Plan) -> str:
     generator = torch.Generator(plan.device).manual_seed(20_261_124)
     scores = torch.rand(n, generator=generator, device=plan.device)
     outcomes = (torch.rand(n, generator=generator, device=plan.device) < scores).to(torch.uint8)
-    judged = torch.ones(n, dtype=torch.bool, device=plan.device)
+    evaluated = torch.ones(n, dtype=torch.bool, device=plan.device)
     edges = grid.edges("standard").astype("float32")
     table = tensor_cells.cell_table(edges, plan.device)
     bounds = torch.from_numpy(edges).to(plan.device)
@@ -201,7 +201,7 @@ def measure_cells(plan: Plan) -> str:
         cell = torch.bucketize(scores, bounds)
         return torch.stack([torch.bincount(cell[outcomes == y], minlength=len(bounds) + 1) for y in (0, 1)])
 
-    calls = (lambda: tensor_cells.cells(scores, outcomes, judged, table), counted)
+    calls = (lambda: tensor_cells.cells(scores, outcomes, evaluated, table), counted)
     cells = calls[0]()
     assert torch.equal(cells.counts, counted())
     assert abs(float(cells.sums[:2].sum()) / float(scores.double().sum()) - 1) < 1e-12

@@ -346,8 +346,10 @@ def test_a_language_models_confidences(tmp_path: Path) -> None:
     refused = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     assert refused.returncode == 1
     assert re.search(r"row 1, column 'confidence': '\d+%' is not a number; pass --percent", refused.stderr)
-    judged = subprocess.run([*command, "--percent", "--json", "-"], capture_output=True, encoding="utf-8", check=True)
-    estimate = json.loads(judged.stdout)["estimates"]["ece"]
+    evaluated = subprocess.run(
+        [*command, "--percent", "--json", "-"], capture_output=True, encoding="utf-8", check=True
+    )
+    estimate = json.loads(evaluated.stdout)["estimates"]["ece"]
     assert (estimate["n"], estimate["value"]) == (600, pytest.approx(naive_ece(said, correct), abs=1e-12))
     # The token probabilities: of the answer, and over the four options.
     logprobs = np.array([[line["logprobs"][option] for option in "ABCD"] for line in lines])

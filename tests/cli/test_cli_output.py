@@ -86,29 +86,29 @@ JUDGED: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("most", [None, 0], ids=["rows", "stream"])
-@pytest.mark.parametrize("judged", JUDGED)
+@pytest.mark.parametrize("evaluated", JUDGED)
 @pytest.mark.slow
-def test_an_output_changes_no_number(monkeypatch: pytest.MonkeyPatch, judged: str, most: int | None) -> None:
+def test_an_output_changes_no_number(monkeypatch: pytest.MonkeyPatch, evaluated: str, most: int | None) -> None:
     if most is not None:
         monkeypatch.setattr(reading, "MOST_ROWS", most)
-    status, out, err = run(*JUDGED[judged], "--all")
+    status, out, err = run(*JUDGED[evaluated], "--all")
     assert status == 0
     written = [word for option in OUTPUTS.items() for word in option]
-    status, shown, said = run(*JUDGED[judged], "--all", *written)
+    status, shown, said = run(*JUDGED[evaluated], "--all", *written)
     assert (status, shown) == (0, out)
     assert set(err.splitlines()) <= set(said.splitlines())
-    plain = json.loads(run(*JUDGED[judged], "--json", "-")[1])
+    plain = json.loads(run(*JUDGED[evaluated], "--json", "-")[1])
     in_file = json.loads(Path("a.json").read_text())
     in_file.pop("sketch", None)
     assert in_file == plain
 
 
-@pytest.mark.parametrize("judged", JUDGED)
-def test_the_sketch_of_kept_rows_is_that_of_a_stream(monkeypatch: pytest.MonkeyPatch, judged: str) -> None:
+@pytest.mark.parametrize("evaluated", JUDGED)
+def test_the_sketch_of_kept_rows_is_that_of_a_stream(monkeypatch: pytest.MonkeyPatch, evaluated: str) -> None:
     for name, options in (("kept.cal", ()), ("exact.cal", ("--exact",)), ("streamed.cal", ())):
         if name == "streamed.cal":
             monkeypatch.setattr(reading, "MOST_ROWS", 0)
-        assert run(*JUDGED[judged], *options, "--sketch", name)[0] == 0
+        assert run(*JUDGED[evaluated], *options, "--sketch", name)[0] == 0
     assert Path("kept.cal").read_bytes() == Path("exact.cal").read_bytes() == Path("streamed.cal").read_bytes()
 
 

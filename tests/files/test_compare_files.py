@@ -325,8 +325,8 @@ def test_the_json_of_a_report_is_the_other_side(
     with monkeypatch.context() as patch:
         patch.setattr(reading, "MOST_ROWS", 0)
         report("old.parquet", *options, "--json", "streamed/last.json", "--sketch", "last.cal")
-    judged = json.loads(Path("last.json").read_text("utf-8"))
-    assert without_source(judged).keys() - {"sketch"} == calibrant.evaluate(P, Y, level=None).to_dict().keys()
+    evaluated = json.loads(Path("last.json").read_text("utf-8"))
+    assert without_source(evaluated).keys() - {"sketch"} == calibrant.evaluate(P, Y, level=None).to_dict().keys()
     theirs = without_source(compared("new.parquet", "--baseline", "last.cal", *options))
     assert theirs["groups"] or "--by" not in options
     assert theirs["clusters"] or "--cluster" not in options
@@ -468,11 +468,11 @@ def test_each_group_is_compared_as_by_itself() -> None:
     for given in ({}, {"weights": weights}, {"clusters": clusters}, {"weights": weights, "clusters": clusters}):
         comparison = calibrant.compare(models, targets, groups=sites, ignore_index=-1, **given)
         assert {group.name for group in comparison.groups} == {"north", "south", "few"}
-        judged = targets >= 0
+        evaluated = targets >= 0
         whole = calibrant.compare(
-            {name: scores[judged] for name, scores in models.items()},
-            targets[judged],
-            **{name: values[judged] for name, values in given.items()},
+            {name: scores[evaluated] for name, scores in models.items()},
+            targets[evaluated],
+            **{name: values[evaluated] for name, values in given.items()},
         ).to_dict()
         assert {**comparison.to_dict(), "groups": []} == whole
         raw = []

@@ -228,10 +228,10 @@ def test_feather_of_version_1(tmp_path):
 @pytest.mark.parametrize("ending", [*TABULAR, "npz"])
 @pytest.mark.parametrize("keep", [True, False])
 def test_logits_of_one_event_in_the_unit_interval_are_doubted(tmp_path, ending, keep):
-    def doubts(name: str, scores: list[float], **judged: bool) -> tuple[str, ...]:
+    def doubts(name: str, scores: list[float], **evaluated: bool) -> tuple[str, ...]:
         path, columns = tmp_path / f"f.{ending}", {name: scores, "outcome": [*OUTCOMES * 2, *OUTCOMES[::-1]]}
         np.savez(path, **columns) if ending == "npz" else write(path, columns)
-        return files.read_predictions([str(path)], asked({}), Judging(**judged), keep=keep).doubts
+        return files.read_predictions([str(path)], asked({}), Judging(**evaluated), keep=keep).doubts
 
     words = "column {!r} is read as logits, and all its values lie in [0, 1]; if they are probabilities, {}"
     assert doubts("score", SCORES * 3, logits=True) == (words.format("score", "leave --logits out"),)

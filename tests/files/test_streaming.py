@@ -88,9 +88,9 @@ def read_or_stream(patterns: Any, options: Options, judging: Judging, **how: Any
 
 def stream_predictions(patterns: Any, **options: Any) -> FileSketch:
     """Read files into a sketch, however few rows there are."""
-    judged = ("notion", "classwise", "ignore_index", "logits", "grid")
+    evaluated = ("notion", "classwise", "ignore_index", "logits", "grid")
     how = {name: options.pop(name) for name in ("targets_file", "keep_going", "progress") if name in options}
-    judging = Judging(**{name: options.pop(name) for name in judged if name in options})
+    judging = Judging(**{name: options.pop(name) for name in evaluated if name in options})
     read = files.read_predictions(patterns, asked(options), judging, keep=False, **how)
     assert isinstance(read, FileSketch)
     return read
@@ -799,10 +799,10 @@ def test_a_file_that_cannot_be_used_is_named_or_left_out_as_a_whole(
 
 def test_a_torn_file_enters_nothing_though_most_of_it_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_CHUNK", 1024)
-    judged: list[int] = []
+    evaluated: list[int] = []
     add = reading._Sums.add
     monkeypatch.setattr(
-        reading._Sums, "add", lambda self, arrays: (judged.append(len(arrays["probs"])), add(self, arrays))
+        reading._Sums, "add", lambda self, arrays: (evaluated.append(len(arrays["probs"])), add(self, arrays))
     )
     monkeypatch.setattr(engine, "CELLS", 1024)
     monkeypatch.setattr(stored, "_CELLS_OF_NUMBERS", 1024)
@@ -814,9 +814,9 @@ def test_a_torn_file_enters_nothing_though_most_of_it_was_read(tmp_path: Path, m
     data[int(len(data) * 0.75)] ^= 1
     Path(torn).write_bytes(data)
     expected = stream_predictions([good], keep_going=True).sketch
-    judged.clear()
+    evaluated.clear()
     found = stream_predictions([torn, good], keep_going=True)
-    assert sum(judged) > N  # rows of the torn one were judged
+    assert sum(evaluated) > N  # rows of the torn one were judged
     assert found.sketch == expected
     assert [omitted.path for omitted in found.omitted] == [torn]
 

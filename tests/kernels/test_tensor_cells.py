@@ -20,10 +20,10 @@ def table_of(name, dtype=np.float32):
     return tensor_cells.cell_table(grid.edges(name).astype(dtype), torch.device("cpu"))
 
 
-def cells_of(scores, outcomes, name="standard", judged=None, weights=None):
+def cells_of(scores, outcomes, name="standard", evaluated=None, weights=None):
     scores = np.asarray(scores)
-    judged = np.ones(scores.shape, bool) if judged is None else judged
-    columns = [None if x is None else torch.as_tensor(x) for x in (scores, outcomes, judged, weights)]
+    evaluated = np.ones(scores.shape, bool) if evaluated is None else evaluated
+    columns = [None if x is None else torch.as_tensor(x) for x in (scores, outcomes, evaluated, weights)]
     return tensor_cells.cells(*columns[:3], table_of(name, scores.dtype), columns[3])
 
 
@@ -93,10 +93,10 @@ def test_cells_have_the_same_bits_in_any_order_and_of_any_parts():
 def test_every_column_has_cells_of_its_own():
     rng = np.random.default_rng(9)
     x, y = rng.random((700, 3)).astype(np.float32), rng.integers(0, 2, (700, 3))
-    judged = rng.random((700, 3)) < 0.8
-    found = cells_of(x, y, judged=judged)
+    evaluated = rng.random((700, 3)) < 0.8
+    found = cells_of(x, y, evaluated=evaluated)
     for k in range(3):
-        kept = judged[:, k]
+        kept = evaluated[:, k]
         alone = cells_of(x[kept, k], y[kept, k])
         assert torch.equal(found.counts[k], alone.counts)
         assert torch.equal(found.sums[k], alone.sums)
@@ -105,8 +105,8 @@ def test_every_column_has_cells_of_its_own():
 def test_what_is_not_judged_is_in_no_cell():
     x = np.array([0.5, np.nan, 0.25, 7.0, -1e-9, 0.25, 1.0, 0.0], np.float32)
     y = np.array([0, 1, 255, 1, 0, 1, 1, 0])
-    judged = np.array([True, True, False, True, True, False, True, True])
-    found = cells_of(x, y, judged=judged)
+    evaluated = np.array([True, True, False, True, True, False, True, True])
+    found = cells_of(x, y, evaluated=evaluated)
     assert found.counts.sum(1).tolist() == [2, 1]
     assert found.sums.sum(1).tolist() == [0.5, 1.0, 1.25]
     assert found.counts[:, 0].tolist() == [1, 0]

@@ -509,14 +509,14 @@ def test_reading_rows_is_reading_whole_batches(logits):
             whole = tensors.read(values, y, layout="multiclass", **options)
             rows = tensors.read_rows(values, y, **options)
             assert torch.equal(rows.seen, whole.seen)
-            assert torch.equal(rows.judged, whole.judged)
+            assert torch.equal(rows.evaluated, whole.evaluated)
             first = whole.faults.tolist()
             if values is raw and int(
                 whole.seen[0]
             ):  # of the faults of a row, `read` counts each, `read_rows` the first
                 first[2:4] = [0, 0]
             assert rows.faults.tolist() == first
-            good = whole.judged & ~rows.log_p_target.isnan()
+            good = whole.evaluated & ~rows.log_p_target.isnan()
             (a, b), (c, d) = (tensors.event(x, layout="multiclass", notion="top-label") for x in (rows, whole))
             assert set(b.tolist()) <= {0, 1}  # faulty and ignored rows included: keys are packed of it
             near = {"rtol": 2e-6, "atol": 2e-6}
@@ -564,10 +564,10 @@ def test_nothing_is_looked_at(logits):
     scores, outcomes = tensors.event(reading, layout="multiclass", notion="top-label")
     assert scores.shape == outcomes.shape == (30,)
     table = tensor_cells.cell_table(grid.edges("standard").astype(np.float32), torch.device("meta"))
-    found = tensor_cells.cells(scores, outcomes, reading.judged, table)
+    found = tensor_cells.cells(scores, outcomes, reading.evaluated, table)
     assert found.counts.shape == (2, 4396)
     assert found.sums.shape == (3, 4396)
-    weighted = tensor_cells.cells(scores, outcomes, reading.judged, table, scores)
+    weighted = tensor_cells.cells(scores, outcomes, reading.evaluated, table, scores)
     assert weighted.squares.shape == (2, 4396)
 
 
@@ -616,7 +616,7 @@ def test_a_gpu_reads_without_waiting(dtype):
     def once():
         reading = tensors.read_rows(values, targets, seen=seen, **options)
         event = tensors.event(reading, layout="multiclass", notion="top-label")
-        return reading, tensor_cells.cells(*event, reading.judged, table)
+        return reading, tensor_cells.cells(*event, reading.evaluated, table)
 
     first, counted = once()
     torch.cuda.set_sync_debug_mode("error")

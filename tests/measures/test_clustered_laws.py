@@ -169,7 +169,7 @@ NEVER_BELOW = {
 ERRORS = ["mean_gap", "ece", "ace", "rmsce", "debiased_square", "mce", "ks", "smece", "miscalibration"]
 
 
-def judged_rows(seed, design):
+def evaluated_rows(seed, design):
     """Return options of `evaluate` for rows whose gaps cluster effects, few rows or weights hide."""
     rng = np.random.default_rng(seed)
     k, m = int(rng.choice([15, 20, 40])), int(rng.choice([4, 20]))
@@ -193,7 +193,7 @@ def judged_rows(seed, design):
 @pytest.mark.parametrize("design", ["rows", "weights", "clusters", "sketch", "sketch of clusters"])
 def test_no_interval_of_an_error_excludes_what_another_implies(design, n_resamples):
     for seed in range(4):
-        options = {**judged_rows(seed, design), "measures": ERRORS}
+        options = {**evaluated_rows(seed, design), "measures": ERRORS}
         report = calibrant.evaluate(**options, n_resamples=n_resamples, level=[0.9, 0.95][seed % 2])
         for name, (larger, smaller) in NEVER_BELOW.items():
             ends = larger(report), smaller(report)
@@ -203,7 +203,7 @@ def test_no_interval_of_an_error_excludes_what_another_implies(design, n_resampl
 
 def test_a_tolerance_is_not_proven_that_the_mean_gap_may_exceed():
     for seed in range(4):
-        options = {**judged_rows(seed, "clusters"), "measures": ["mean_gap"]}
+        options = {**evaluated_rows(seed, "clusters"), "measures": ["mean_gap"]}
         gap = calibrant.evaluate(**options, n_resamples=0, level=0.9)["mean_gap"]  # one-sided bounds at 95 %
         tolerance = max(-gap.low, gap.high) - 1e-9
         for name in ("ece", "rmsce", "smece"):
@@ -286,16 +286,19 @@ def test_effective_rows_are_those_of_the_mean_gap_with_and_without_resamples(n_r
 # ---------------------------------------------------------------- labels
 
 
-@pytest.mark.parametrize("judged", ["standard", "forecast", "top-label", "classwise"])
-def test_names_of_clusters_play_no_part(judged):
-    options = {**judged_rows(1, "clusters"), "profile": "standard"}  # of 20 clusters: those of classes share 32 buckets
+@pytest.mark.parametrize("evaluated", ["standard", "forecast", "top-label", "classwise"])
+def test_names_of_clusters_play_no_part(evaluated):
+    options = {
+        **evaluated_rows(1, "clusters"),
+        "profile": "standard",
+    }  # of 20 clusters; classes share 32 buckets
     labels = options.pop("clusters")
     rng = np.random.default_rng(0)
-    if judged in ("top-label", "classwise"):
+    if evaluated in ("top-label", "classwise"):
         probs = rng.dirichlet(np.ones(3), len(labels))
-        options |= {"probs": probs, "targets": labels % 3, "notion": judged}
+        options |= {"probs": probs, "targets": labels % 3, "notion": evaluated}
     else:
-        options["profile"] = judged
+        options["profile"] = evaluated
     names = rng.permutation(10_000)[: labels.max() + 1]
     reports = [
         calibrant.evaluate(**options, clusters=clusters, n_resamples=99, rng=1)

@@ -99,7 +99,7 @@ def clustered(p, y, labels):
     return Cells.from_table(ReliabilityTable.from_scores(p, y.astype(int))), buckets
 
 
-def judged(rows, resampling, *, slow):
+def evaluated(rows, resampling, *, slow):
     """The p-values and the intervals of one data set."""
     law, level = ClusterNull.of(rows, 15), resampling.level
     found, verdict = law.uniform, Verdict.of(rows, law.uniform)
@@ -166,7 +166,7 @@ def simulated(scale):
             for i in range(DATA_SETS):
                 q, y, labels = drawn(rng, n_clusters, dependence)
                 rows = Clustered.of(*clustered(expit(scale * logit(q)), y, labels))
-                p, ends = judged(rows, Resampling.of(LEVEL, DRAWS, int(rng.integers(1 << 30))), slow=i % 4 == 0)
+                p, ends = evaluated(rows, Resampling.of(LEVEL, DRAWS, int(rng.integers(1 << 30))), slow=i % 4 == 0)
                 for name, value in p.items():
                     rejects.setdefault(name, []).append(value <= 0.05)
                 for name, (low, high) in ends.items():

@@ -389,7 +389,7 @@ def test_an_event_without_means_says_what_it_lacks() -> None:
     with pytest.raises(InputError, match="event: expected means over whole predictions"):
         BY_NAME["brier"].value(event)
     with pytest.raises(InputError, match="event: expected evaluated classes"):
-        event.judged_classes  # noqa: B018 - a property that raises
+        event.evaluated_classes  # noqa: B018 - a property that raises
 
 
 @pytest.mark.parametrize("least_rows", [1, 2, 30, 100])

@@ -171,8 +171,8 @@ def test_the_calibration_errors_against_naive_formulas(multiclass: bool, n_bins:
     else:
         *probs, targets = sample(60, 3)
     pair = calibrant.compare(*probs, targets, n_bins=n_bins, level=0.9).pairs[0]
-    judged = [rows_of(each, targets) for each in probs]
-    p, y = [e[0] for e in judged], [e[1] for e in judged]
+    evaluated = [rows_of(each, targets) for each in probs]
+    p, y = [e[0] for e in evaluated], [e[1] for e in evaluated]
     z, ones = float(ndtri(0.95)), np.ones(60)
     square = pair["debiased_square"]
     value = naive_square(p[0], y[0], ones, n_bins) - naive_square(p[1], y[1], ones, n_bins)

@@ -848,7 +848,7 @@ def fast(**kwargs):
     return {"n_resamples": 50, **kwargs}
 
 
-def judged(display, probs, targets, **kwargs):
+def evaluated(display, probs, targets, **kwargs):
     """Whether a display's report is what evaluate says of these arrays."""
     expected = calibrant.evaluate(probs, targets, n_resamples=50, **kwargs)
     return display.report.to_dict() == expected.to_dict()
@@ -1053,7 +1053,7 @@ def test_an_estimator_is_judged_as_its_predictions_are():
     targets = np.searchsorted(model.classes_, NAMES[codes])
     names = ["ash", "birch", "cedar"]
     for display, name in ((own, "Pipeline"), (same, None)):
-        assert judged(display, probs, targets, weights=weights, n_bins=8, level=0.9, class_names=names)
+        assert evaluated(display, probs, targets, weights=weights, n_bins=8, level=0.9, class_names=names)
         assert (display.report.notion, display.pos_label, display.name) == ("top-label", None, name)
 
 
@@ -1083,7 +1083,7 @@ def test_one_column_is_the_probability_of_the_positive_label(labels, kwargs, pos
     X, codes = known(200)
     p = Sharpened().predict_proba(X)[:, 1]
     display = ReliabilityDisplay.from_predictions(np.array(labels)[codes], p.reshape(shape), **kwargs, **fast())
-    assert judged(display, p, (codes == positive).astype(int))
+    assert evaluated(display, p, (codes == positive).astype(int))
     assert display.pos_label == np.array(labels)[positive]
 
 
@@ -1094,11 +1094,11 @@ def test_of_two_columns_the_judged_one_is_taken(positive):
     both, y = Sharpened().predict_proba(X), np.array(["no", "yes"])[codes]
     display = ReliabilityDisplay.from_predictions(y, both, class_names=["no", "yes"], pos_label=positive, **fast())
     k = 0 if positive == "no" else 1
-    assert judged(display, both[:, k], (codes == k).astype(int))
+    assert evaluated(display, both[:, k], (codes == k).astype(int))
     assert display.report.class_names == (("yes", "no"), ("no", "yes"))[k]
     assert display.pos_label == ["no", "yes"][k]
     plain = ReliabilityDisplay.from_predictions(codes, both, **fast())
-    assert judged(plain, both[:, 1], codes)
+    assert evaluated(plain, both[:, 1], codes)
     assert plain.report.class_names == ("0", "1")
 
 
@@ -1109,10 +1109,10 @@ def test_one_class_of_several_is_judged_against_the_rest():
     model = GaussianNB(var_smoothing=0.1).fit(X, y)
     probs = model.predict_proba(X)
     display = ReliabilityDisplay.from_estimator(model, X, y, pos_label="birch", **fast())
-    assert judged(display, probs[:, 1], y == "birch")
+    assert evaluated(display, probs[:, 1], y == "birch")
     assert display.ax_.get_xlabel().endswith("(positive class: birch)")
     columns = ReliabilityDisplay.from_predictions(codes, probs[:, [1, 0, 2]], pos_label=2, **fast())
-    assert judged(columns, probs[:, 2], codes == 2)
+    assert evaluated(columns, probs[:, 2], codes == 2)
 
 
 @pytest.mark.usefixtures("figures")
@@ -1120,7 +1120,7 @@ def test_the_folded_notion_is_handed_on():
     X, y = two()
     model = GaussianNB().fit(X, y)
     display = ReliabilityDisplay.from_estimator(model, X, y, notion="top-label", **fast())
-    assert judged(display, model.predict_proba(X)[:, 1], y, notion="top-label")
+    assert evaluated(display, model.predict_proba(X)[:, 1], y, notion="top-label")
 
 
 @pytest.mark.usefixtures("figures")

@@ -54,7 +54,7 @@ def top(case):
     return p.max(axis=1), (p.argmax(axis=1) == y).astype(float)
 
 
-def judged(case):
+def evaluated(case):
     return (case.probs, case.targets.astype(float)) if case.kind == "binary" else top(case)
 
 
@@ -113,7 +113,7 @@ def real_or_skip(name):
 @functools.cache
 def naive_error(name, n_bins, norm):
     """The error in bins of equal width, by the definition."""
-    scores, outcomes = judged(CASES[name])
+    scores, outcomes = evaluated(CASES[name])
     return naive(scores, outcomes, left_bins(scores, n_bins), norm)
 
 
@@ -128,7 +128,7 @@ def test_equal_width_bins(key):
         classes = None if kind == "binary" else case.probs.shape[1]
         metric = ct.CalibrationError(kind, num_bins=int(n_bins), norm=norm, num_classes=classes)
         ours = metric(*tensors_of(case)).item()
-        scores, _ = judged(case)
+        scores, _ = evaluated(case)
         assert ours == pytest.approx(naive_error(name, int(n_bins), norm), abs=NEAR), name
         if differs(ours, theirs, len(scores)):
             reasons.add(reason(scores, int(n_bins)))

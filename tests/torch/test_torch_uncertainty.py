@@ -192,14 +192,14 @@ def test_a_routine_of_torch_uncertainty_runs_with_one_import_changed(kind, routi
     ours = run(routine, kind)
     assert sum(isinstance(metric, ct.CalibrationError | ct.SmoothCalibrationError) for metric in routine.modules()) >= 6
     assert set(ours) == set(theirs)
-    judged = {name: name.rpartition("/")[2] for name in ours if name.rpartition("/")[2] in lone}
-    assert len(judged) == 12  # six metrics, in validation and in the test
-    for name, short in judged.items():
+    evaluated = {name: name.rpartition("/")[2] for name in ours if name.rpartition("/")[2] in lone}
+    assert len(evaluated) == 12  # six metrics, in validation and in the test
+    for name, short in evaluated.items():
         assert float(ours[name]) == pytest.approx(lone[short], rel=1e-6), name
         if short in EQUAL:
             assert lone[short] == pytest.approx(original[short], rel=1e-5), name
             if (kind, short) != ("binary", "SmECE"):
                 assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-5), name
-    for name in set(ours) - set(judged):
+    for name in set(ours) - set(evaluated):
         if isinstance(theirs[name], torch.Tensor):
             assert torch.allclose(ours[name].double(), theirs[name].double(), equal_nan=True), name

@@ -118,8 +118,8 @@ def _calls(function: Any, name: str) -> Iterator[tuple[str, Any, dict[str, Any]]
         rest = {option: value for option, value in fixed.items() if option != "groups"}
         yield label, probs, rest
     for kind, data in kinds.items():
-        judged = data.judged if "notion" in parameters else {}
-        base = {**fixed, **judged, "targets": data.targets}
+        evaluated = data.evaluated if "notion" in parameters else {}
+        base = {**fixed, **evaluated, "targets": data.targets}
         yield kind, data.probs, base
         if kind == "labels":
             continue

@@ -20,7 +20,7 @@ class Data(NamedTuple):
     notion: str | None = None
 
     @property
-    def judged(self) -> dict[str, str]:
+    def evaluated(self) -> dict[str, str]:
         """The option that says what is judged."""
         return {} if self.notion is None else {"notion": self.notion}
 

@@ -75,7 +75,7 @@ def cases() -> Cases:
 
 def filled(data: Data, design: dict[str, Any], groups: Any = None, **make: Any) -> Any:
     """Return the sketch of predictions, from two batches."""
-    sketch = calibrant.CalibrationSketch(**{**data.judged, **make})
+    sketch = calibrant.CalibrationSketch(**{**data.evaluated, **make})
     half = len(data.probs) // 2
     for part in (slice(None, half), slice(half, None)):
         rows = {**design, "groups": groups}
@@ -93,7 +93,10 @@ def _reports() -> Cases:
     for (kind, data), (design, setting) in product(KINDS.items(), crossed):
         given, chosen = DESIGNS[design], options[setting]
         name = f"report: {kind}, {design}, {setting}"
-        yield f"{name}, of rows", lambda d=data, g=given, c=chosen: calibrant.evaluate(*_rows(d), **d.judged, **g, **c)
+        yield (
+            f"{name}, of rows",
+            lambda d=data, g=given, c=chosen: calibrant.evaluate(*_rows(d), **d.evaluated, **g, **c),
+        )
         if setting != "defaults":
             yield f"{name}, of a sketch", lambda d=data, g=given, c=chosen: _of_sketch(d, g, c)
 
@@ -117,7 +120,7 @@ def _comparisons() -> Cases:
         name = f"comparison: {kind}, {design}, {setting}"
         yield (
             f"{name}, of rows",
-            lambda d=data, g=given, c=chosen: calibrant.compare(d.probs, d.other, d.targets, **d.judged, **g, **c),
+            lambda d=data, g=given, c=chosen: calibrant.compare(d.probs, d.other, d.targets, **d.evaluated, **g, **c),
         )
         for paired in (None, True, False):
             yield (
@@ -248,7 +251,7 @@ def _special() -> Cases:
                 yield (
                     f"report: a detailed measure, {kind}, law={law}, {design}",
                     lambda g=given, k=KINDS[kind], w=law: evaluate(
-                        *_rows(k), **k.judged, **g, measures=[_detailed(law=w)], **_FEW
+                        *_rows(k), **k.evaluated, **g, measures=[_detailed(law=w)], **_FEW
                     ),
                 )
         yield (

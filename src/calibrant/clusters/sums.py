@@ -550,7 +550,7 @@ class ClusterSums:
         count
             As in `BucketSums.of`.
         """
-        each, scores = _judged(predictions), events.scores
+        each, scores = _evaluated(predictions), events.scores
         if predictions.layout == "multilabel":
             rows = np.nonzero(each)[0]
             row_scores = event_row_scores(scores[:, np.newaxis], events.outcomes.astype(np.int64), logits=False)
@@ -598,12 +598,12 @@ class ClusterSums:
         return sum(part.cell_sums.nbytes + part.scalars.nbytes for part in self.parts)
 
 
-def _judged(predictions: Predictions) -> NDArray[np.bool_]:
+def _evaluated(predictions: Predictions) -> NDArray[np.bool_]:
     """Return which rows are evaluated, (n,); of several labels, the same for each label, (n, C)."""
     if predictions.layout != "multilabel":
-        return predictions.judged
-    judged = predictions.targets >= 0
-    return judged if predictions.weights is None else judged & (predictions.weights > 0)[:, np.newaxis]
+        return predictions.evaluated
+    evaluated = predictions.targets >= 0
+    return evaluated if predictions.weights is None else evaluated & (predictions.weights > 0)[:, np.newaxis]
 
 
 def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:

@@ -230,19 +230,19 @@ def multicalibration_error(
         got = "None" if groups is None else "groups next to a table"
         raise InputError("groups", _EXPECTED, got, "pass predictions with the group of each row, or a sketch of each")
     arguments = Arguments(probs=probs, notion=notion, **options)
-    predictions, judged = arguments.predictions()
-    if judged in PER_CLASS:
+    predictions, evaluated = arguments.predictions()
+    if evaluated in PER_CLASS:
         remedy = "pass one class's column at a time"
-        raise InputError("notion", "'positive' or 'top-label' for groups", repr(judged), remedy)
+        raise InputError("notion", "'positive' or 'top-label' for groups", repr(evaluated), remedy)
     labels = None if clusters is None or clusters is False else labels_of(clusters, predictions)
-    return _of_rows(predictions, judged, labels, groups, resampling)
+    return _of_rows(predictions, evaluated, labels, groups, resampling)
 
 
 def _of_rows(
-    predictions: Predictions, judged: Notion, labels: ClusterLabels | None, groups: Any, resampling: Resampling
+    predictions: Predictions, evaluated: Notion, labels: ClusterLabels | None, groups: Any, resampling: Resampling
 ) -> MulticalibrationError:
     """Return the error of groups of rows."""
-    everything = EventRows.of_predictions(predictions, judged, labels)
+    everything = EventRows.of_predictions(predictions, evaluated, labels)
     lone: list[str] = []
     parts: dict[str, EventRows] = {}
     for name, places in _segments(groups, predictions):
@@ -250,7 +250,7 @@ def _of_rows(
         if of_group is not None and len(of_group.numbered()[1]) < 2:
             lone.append(name)
             of_group = None
-        parts[name] = EventRows.of_predictions(predictions.take(places), judged, of_group)
+        parts[name] = EventRows.of_predictions(predictions.take(places), evaluated, of_group)
     return multicalibration_of(everything, parts, lone, resampling)
 
 
@@ -298,8 +298,8 @@ def multicalibration_of(
     tested = [i for i, flag in enumerate(flags) if not flag]
     for i, p in zip(tested, holm([results[i].p_value for i in tested]), strict=True):
         results[i] = replace(results[i], adjusted_p_value=p)
-    judged = [group for group in results if group.flag in ("", _NO_LAW)]
-    worst = max(judged, key=lambda group: group.standardised)  # the first of equal ones
+    evaluated = [group for group in results if group.flag in ("", _NO_LAW)]
+    worst = max(evaluated, key=lambda group: group.standardised)  # the first of equal ones
     table = everything.table
     absolute, rate = worst.standardised * _deviation(table) / table.total, table.sums.positives / table.total
     rarer = min(rate, 1 - rate)
@@ -317,7 +317,7 @@ def multicalibration_of(
         groups=tuple(results),
         n=table.n,
         method=everything.method(f"{law}, Holm's correction for {family:,} groups with all rows; {_NO_INTERVAL}"),
-        error_bound=max(group.standardised + group.error_bound for group in judged) - worst.standardised,
+        error_bound=max(group.standardised + group.error_bound for group in evaluated) - worst.standardised,
     )
 
 

@@ -90,7 +90,7 @@ class EventRows:
         table = ReliabilityTable.pool(events)
         if labels is None:
             return cls(table)
-        labels = labels.take(np.flatnonzero(predictions.judged))
+        labels = labels.take(np.flatnonzero(predictions.evaluated))
         if labels.alone(events.weights):
             return cls(table, alone=True)
         return cls.of_buckets(table, BucketSums.of(labels, events.scores, events.outcomes, events.weights))

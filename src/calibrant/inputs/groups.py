@@ -51,11 +51,11 @@ def as_groups(groups: Any, predictions: Predictions, *, complete: bool = False) 
     if len(names) > MOST_GROUPS:
         remedy = "pass a column with fewer groups; one that names a patient or a question may be for clusters"
         raise InputError("groups", f"at most {MOST_GROUPS:,} different names", f"{len(names):,}", remedy)
-    judged = predictions.judged
-    rows = np.arange(predictions.n) if complete else np.flatnonzero(judged)
+    evaluated = predictions.evaluated
+    rows = np.arange(predictions.n) if complete else np.flatnonzero(evaluated)
     order = np.argsort(group_of_row[rows], kind="stable")
     places = np.split(rows[order], np.cumsum(np.bincount(group_of_row[rows], minlength=len(names)))[:-1])
-    held = np.bincount(group_of_row[judged], minlength=len(names)) > 0
+    held = np.bincount(group_of_row[evaluated], minlength=len(names)) > 0
     return [
         (group_name(name), rows_of_group) for name, rows_of_group, some in zip(names, places, held, strict=True) if some
     ]

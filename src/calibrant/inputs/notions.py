@@ -284,9 +284,9 @@ def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[t
         scores = _column(predictions, soft, k)
         labels = predictions.targets[:, k] if several else predictions.targets
         outcomes = (labels == (1 if several else k)).astype(np.uint8)
-        judged = labels >= 0 if weights is None else (labels >= 0) & (weights > 0)
-        total = float(np.count_nonzero(judged) if weights is None else weights[judged].sum())
-        keep = judged & (scores >= scores.dtype.type(threshold))
+        evaluated = labels >= 0 if weights is None else (labels >= 0) & (weights > 0)
+        total = float(np.count_nonzero(evaluated) if weights is None else weights[evaluated].sum())
+        keep = evaluated & (scores >= scores.dtype.type(threshold))
         if keep.all():
             yield Events(scores, outcomes, weights), total
         else:
@@ -304,7 +304,7 @@ def scores_of_rows(predictions: Predictions) -> RowScores:
             at = slice(a, a + len(block))
             with np.errstate(all="ignore"):  # rows that are not evaluated may hold anything
                 brier[at], nll[at], right[at] = score(block, np.maximum(predictions.targets[at], 0), predictions.logits)
-    keep = predictions.judged
+    keep = predictions.evaluated
     return (brier, nll, right) if keep.all() else (brier[keep], nll[keep], right[keep])
 
 
@@ -340,10 +340,10 @@ def class_rows(
     InputError
         At the first evaluated row with a NaN, a value outside [0, 1] or a sum that is not 1.
     """
-    judged = predictions.judged[start:stop]
-    values = np.concatenate([part.astype(np.float64) for _, part in predictions.rows.blocks(start, stop)])[judged]
-    classes = predictions.labels[start:stop][judged].astype(np.int64, copy=False)
-    weights = None if predictions.weights is None else predictions.weights[start:stop][judged]
+    evaluated = predictions.evaluated[start:stop]
+    values = np.concatenate([part.astype(np.float64) for _, part in predictions.rows.blocks(start, stop)])[evaluated]
+    classes = predictions.labels[start:stop][evaluated].astype(np.int64, copy=False)
+    weights = None if predictions.weights is None else predictions.weights[start:stop][evaluated]
     single = predictions.layout == "binary"
     if not predictions.logits:
         good = ((values >= 0) & (values <= 1)).all(axis=1)  # NaN compares as false
@@ -356,7 +356,7 @@ def class_rows(
     if not good.all():
         if predictions.round():
             return class_rows(predictions, start, stop)
-        raise explain(predictions, start + int(np.flatnonzero(judged)[np.argmin(good)]))
+        raise explain(predictions, start + int(np.flatnonzero(evaluated)[np.argmin(good)]))
     if single and predictions.logits:
         values = np.concatenate([np.zeros_like(values), values], axis=1)
     elif single:
@@ -377,14 +377,14 @@ def explain(predictions: Predictions, row: int) -> InputError:
     if predictions.layout == "multilabel":
         row, entry = divmod(row, predictions.n_classes)
     values = predictions.rows.pick(row)
-    judged = slice(None) if entry is None else slice(entry, entry + 1)
-    finite = np.isfinite(values[judged])
+    evaluated = slice(None) if entry is None else slice(entry, entry + 1)
+    finite = np.isfinite(values[evaluated])
     if predictions.logits and predictions.layout == "multiclass":  # -inf is a class of probability 0
         masked = values == -np.inf
         if masked.all():
             return refuse("probs", Fault.NO_LOGIT, ScoreFacts(value=values[0], place=Place(row)))
         finite |= masked
-    outside = (values[judged] < 0) | (values[judged] > 1)
+    outside = (values[evaluated] < 0) | (values[evaluated] > 1)
     if not finite.all() or outside.any():
         column = int(np.argmin(finite) if not finite.all() else np.argmax(outside)) + (entry or 0)
         place = Place(row, column, len(values))
@@ -413,8 +413,8 @@ def _suspect(predictions: Predictions, value: float) -> Suspicion:
 
 
 def _looks_percent(predictions: Predictions) -> bool:
-    judged = np.flatnonzero(predictions.targets.reshape(predictions.n, -1).max(axis=1) >= 0)[:200]
-    head = np.stack([predictions.rows.pick(row) for row in judged]).astype(np.float64)
+    evaluated = np.flatnonzero(predictions.targets.reshape(predictions.n, -1).max(axis=1) >= 0)[:200]
+    head = np.stack([predictions.rows.pick(row) for row in evaluated]).astype(np.float64)
     return mistakes.look_percent(head, classes=predictions.layout == "multiclass")
 
 
@@ -423,4 +423,4 @@ def _foreign_column(predictions: Predictions) -> Suspicion | None:
     values = predictions.rows.values
     if predictions.layout != "multiclass" or values.shape[2] > 1 or predictions.rows.bfloat16:
         return None
-    return mistakes.of_column(values[:, :, 0], predictions.targets, predictions.judged)
+    return mistakes.of_column(values[:, :, 0], predictions.targets, predictions.evaluated)

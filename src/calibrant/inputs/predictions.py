@@ -92,7 +92,7 @@ class Predictions:
             return False
         rounded = np.where(low, values.dtype.type(0), np.where(high, values.dtype.type(1), values))
         object.__setattr__(self, "rows", Rows(rounded))
-        object.__setattr__(self, "n_rounded", self.n_rounded + int(np.count_nonzero(changed[self.judged])))
+        object.__setattr__(self, "n_rounded", self.n_rounded + int(np.count_nonzero(changed[self.evaluated])))
         return True
 
     @cached_property
@@ -101,7 +101,7 @@ class Predictions:
         return self.labels.astype(np.int64, copy=False)
 
     @cached_property
-    def judged(self) -> NDArray[np.bool_]:
+    def evaluated(self) -> NDArray[np.bool_]:
         """Which rows are evaluated: those with a target (for at least one label) and a weight above 0."""
         has_target = (self.labels >= 0).reshape(self.n, -1).any(axis=1)
         return np.asarray(has_target if self.weights is None else has_target & (self.weights > 0))
@@ -338,23 +338,23 @@ def _class_targets(
         return _without(_named(flat, names, layout == "binary"), ignore_index)
     if layout == "binary":
         return _binary_targets(flat, ignore_index)
-    index, judged = _integers(flat, ignore_index, rows.width)
-    return _in_range(index, judged, rows.width)
+    index, evaluated = _integers(flat, ignore_index, rows.width)
+    return _in_range(index, evaluated, rows.width)
 
 
 def _in_range(
-    index: NDArray[np.int64], judged: NDArray[np.bool_] | np.bool_, n_classes: int | None, width: int = 1
+    index: NDArray[np.int64], evaluated: NDArray[np.bool_] | np.bool_, n_classes: int | None, width: int = 1
 ) -> NDArray[np.int64]:
     """Return class indices, or outcomes, with -1 for those that are not evaluated; reject what is out of range."""
     most = 1 if n_classes is None else n_classes - 1
-    if int(index.min(where=judged, initial=0)) < 0 or int(index.max(where=judged, initial=0)) > most:
-        entry = int(np.argmax(judged & ((index < 0) | (index > most))))
-        seen, wrong = index[np.broadcast_to(judged, index.shape)], int(index[entry])
+    if int(index.min(where=evaluated, initial=0)) < 0 or int(index.max(where=evaluated, initial=0)) > most:
+        entry = int(np.argmax(evaluated & ((index < 0) | (index > most))))
+        seen, wrong = index[np.broadcast_to(evaluated, index.shape)], int(index[entry])
         outcomes = n_classes is None
         suspicion = mistakes.of_outcomes(seen, wrong) if outcomes else mistakes.of_classes(seen, wrong, most + 1)
         facts = LabelFacts(value=wrong, n_classes=n_classes, place=_place(entry, width), suspicion=suspicion)
         raise refuse("targets", Fault.OUTCOMES if outcomes else Fault.CLASS_INDICES, facts)
-    return index if bool(judged.all()) else np.where(judged, index, -1)
+    return index if bool(evaluated.all()) else np.where(evaluated, index, -1)
 
 
 def _binary_targets(
@@ -366,10 +366,10 @@ def _binary_targets(
         outcomes = np.ascontiguousarray(labels).view(np.uint8)
         if int(outcomes.max()) <= 1:
             return outcomes
-    index, judged = _integers(labels, ignore_index, None, width)
+    index, evaluated = _integers(labels, ignore_index, None, width)
     if ignore_index is None and index.size and int(index.view(np.uint64).max()) <= 1:  # one pass; -1 is the largest
         return index
-    return _in_range(index, judged, None, width)
+    return _in_range(index, evaluated, None, width)
 
 
 def _place(entry: int, width: int) -> Place:
@@ -466,11 +466,11 @@ def _weights(
     if bad.any():
         row = int(np.argmax(bad))
         raise refuse("weights", Fault.WEIGHT, WeightFacts(value=weights[row], place=Place(row)))
-    judged = targets.reshape(n, -1).max(axis=1) >= 0
-    if not np.any(weights[judged] > 0):
+    evaluated = targets.reshape(n, -1).max(axis=1) >= 0
+    if not np.any(weights[evaluated] > 0):
         remedy = "leave weights out to count every row once"
         raise NothingJudgedError("weights", "at least one above 0", "only zeros", remedy)
-    weights = np.ascontiguousarray(weights if judged.all() else np.where(judged, weights, 0.0))
+    weights = np.ascontiguousarray(weights if evaluated.all() else np.where(evaluated, weights, 0.0))
     _check_range(weights, units=units)
     if weights_are == "frequency" and not integer_weights(weights):
         row = int(np.argmax(weights != np.rint(weights)))

@@ -145,7 +145,7 @@ def read_probs(
     weighted, classwise = weights.shape[0] > 0, histograms.size > 0
     plain = classwise & (not weighted) & (threshold <= 0.0)
     counts, sums, positives = histograms[0], histograms[1], histograms[2]
-    n_judged = 0
+    n_evaluated = 0
     for i in range(n):
         y = targets[i]
         w = weights[i] if weighted else 1.0
@@ -165,7 +165,7 @@ def read_probs(
             squares += p * p
         if not abs(total - 1.0) <= tolerance:
             return i
-        n_judged += 1
+        n_evaluated += 1
         hit = _first_of(probs, i, y, largest)
         top[i] = largest
         correct[i] = hit
@@ -175,7 +175,7 @@ def read_probs(
         if classwise:
             _bin_row(probs, i, y, w, plain, uppers, threshold, counts, sums, positives)
     if plain:
-        counts[0] += n_judged
+        counts[0] += n_evaluated
     return CLEAN
 
 
@@ -258,7 +258,7 @@ def read_logits(
     needed = classwise or keep
     soft = _scratch(probs)
     ceiling = -np.log(eps)
-    n_judged = 0
+    n_evaluated = 0
     for i in range(n):
         y = targets[i]
         w = weights[i] if weighted else 1.0
@@ -288,7 +288,7 @@ def read_logits(
                 wide = np.float64(exp(logits[i, j] - largest))
                 total += wide
                 squares += wide * wide
-        n_judged += 1
+        n_evaluated += 1
         hit = _first_of(logits, i, y, largest)
         top[i] = 1.0 / total
         correct[i] = hit
@@ -301,7 +301,7 @@ def read_logits(
         if classwise:
             _bin_row(soft, at, y, w, plain, uppers, threshold, counts, sums, positives)
     if plain:
-        counts[0] += n_judged
+        counts[0] += n_evaluated
     return CLEAN
 
 

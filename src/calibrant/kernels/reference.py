@@ -34,7 +34,7 @@ _quietly = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 _ones = cache(np.ones)
 
 
-def _judged(targets: Int64s, weights: Float64s) -> NDArray[np.bool_]:
+def _evaluated(targets: Int64s, weights: Float64s) -> NDArray[np.bool_]:
     return (targets >= 0) & (weights != 0) if len(weights) else targets >= 0
 
 
@@ -125,16 +125,16 @@ def read_probs(
     int
         `CLEAN`, or the first row with a value outside [0, 1] or a sum that is not 1; the outputs are then invalid.
     """
-    judged = _judged(targets, weights)
+    evaluated = _evaluated(targets, weights)
     top[:], correct[:] = 0, IGNORED
-    rows: Any = slice(None) if judged.all() else judged
+    rows: Any = slice(None) if evaluated.all() else evaluated
     p, y, mass = probs[rows], targets[rows], weights[rows] if len(weights) else 1.0
     wide, each = p.astype(np.float64, copy=False), np.arange(len(y))
     good = np.abs(np.einsum("ij->i", wide) - 1) <= tolerance
     if not (p.min(initial=0) >= 0 and p.max(initial=0) <= 1):
         good &= ((p >= 0) & (p <= 1)).all(axis=1)
     if not good.all():
-        return int(np.flatnonzero(judged)[np.argmin(good)])
+        return int(np.flatnonzero(evaluated)[np.argmin(good)])
     largest = p.argmax(axis=1)
     hits = largest == y
     top[rows], correct[rows] = p[each, largest], hits
@@ -167,14 +167,14 @@ def read_logits(
     ``probs`` is (n, C) and receives the softmax, or (0, C). A logit of -inf is a class of probability 0. A row is
     invalid if one of its values is NaN or +inf, or if all are -inf.
     """
-    judged = _judged(targets, weights)
+    evaluated = _evaluated(targets, weights)
     top[:], correct[:] = 0, IGNORED
-    rows: Any = slice(None) if judged.all() else judged
+    rows: Any = slice(None) if evaluated.all() else evaluated
     z, y, mass = logits[rows], targets[rows], weights[rows] if len(weights) else 1.0
     if not np.isfinite(z).all():
         valid = (z < np.inf).all(axis=1) & (z > -np.inf).any(axis=1)  # NaN compares as false
         if not valid.all():
-            return int(np.flatnonzero(judged)[np.argmin(valid)])
+            return int(np.flatnonzero(evaluated)[np.argmin(valid)])
     largest, each = z.argmax(axis=1), np.arange(len(y))
     shifted = z.astype(np.float64) - z[each, largest, None]
     exps = np.exp(shifted)
@@ -212,13 +212,13 @@ def read_events(
     already scores), ``outcomes`` (the target, or `IGNORED`), and with ``scoring`` the totals. The Brier score is
     (p - y)^2, and a row is correct if [p >= 1/2] equals its target.
     """
-    judged = _judged(targets, weights)
-    outcomes[:] = np.where(judged, targets, IGNORED)
-    rows: Any = slice(None) if judged.all() else judged
+    evaluated = _evaluated(targets, weights)
+    outcomes[:] = np.where(evaluated, targets, IGNORED)
+    rows: Any = slice(None) if evaluated.all() else evaluated
     x, y, mass = probs[rows].astype(np.float64), targets[rows], weights[rows] if len(weights) else 1.0
     good = np.isfinite(x) if logits else (x >= 0) & (x <= 1)
     if not good.all():
-        return int(np.flatnonzero(judged)[np.argmin(good)])
+        return int(np.flatnonzero(evaluated)[np.argmin(good)])
     p = x
     if logits:
         e = np.exp(-np.abs(x))

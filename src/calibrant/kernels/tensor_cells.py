@@ -83,14 +83,16 @@ def cell_table(edges: NDArray[np.floating[Any]], device: torch.device) -> CellTa
     return CellTable(columns[0], columns[1], columns[2], len(slots) - len(edges) + 1)
 
 
-def cells(scores: Tensor, outcomes: Tensor, judged: Tensor, table: CellTable, weights: Tensor | None = None) -> Cells:
+def cells(
+    scores: Tensor, outcomes: Tensor, evaluated: Tensor, table: CellTable, weights: Tensor | None = None
+) -> Cells:
     """Return the sums of evaluated scores over the cells of a grid, without waiting for the device.
 
     Parameters
     ----------
     scores : (n,) or (n, C) tensor of float32 or float64
         Each column of (n, C) scores has its own cells.
-    outcomes, judged : tensors of the shape of scores
+    outcomes, evaluated : tensors of the shape of scores
         0 or 1; booleans.
     table : CellTable
         For the scores' type, on their device.
@@ -116,7 +118,7 @@ def cells(scores: Tensor, outcomes: Tensor, judged: Tensor, table: CellTable, we
         remedy = "add them in parts"
         raise InputError("scores", f"fewer than {_MOST_SCORES:,} at once", f"{scores.numel():,}", remedy)
     columns = scores.shape[1] if scores.ndim == 2 else 1
-    x, y, rows = (part.reshape(-1) for part in (scores, outcomes, judged))
+    x, y, rows = (part.reshape(-1) for part in (scores, outcomes, evaluated))
     good = rows & (x >= 0) & (x <= 1)
     yes = good & (y == 1)
     slot = torch.where(x == 1, len(table.edges), torch.searchsorted(table.edges, x))

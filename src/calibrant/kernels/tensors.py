@@ -77,7 +77,7 @@ class Reading:
 
     probs: Tensor
     targets: Tensor
-    judged: Tensor
+    evaluated: Tensor
     log_p_target: Tensor
     faults: Tensor
     seen: Tensor
@@ -126,11 +126,11 @@ def read(
     """
     x = values if values.dtype == torch.float64 else values.float()
     classes, several = targets.long(), layout == "multiclass"
-    judged = _judged(targets, ignore_index)
-    x = torch.where(judged if layout == "multilabel" else judged[:, None], x, torch.zeros_like(x))
+    evaluated = _evaluated(targets, ignore_index)
+    x = torch.where(evaluated if layout == "multilabel" else evaluated[:, None], x, torch.zeros_like(x))
     top = x.shape[1] if several else 2
     good = (classes >= 0) & (classes < top) & (classes == targets)
-    y = torch.where(judged, classes, torch.zeros_like(classes)).clamp(0, top - 1)
+    y = torch.where(evaluated, classes, torch.zeros_like(classes)).clamp(0, top - 1)
 
     within = x.clamp(0, 1)
     inside = (x - within).abs() <= ROUNDING * torch.finfo(values.dtype if values.is_floating_point() else x.dtype).eps
@@ -142,7 +142,7 @@ def read(
         probs = torch.where(as_logits, probs_of_logits, rounded)
         log_p_target = torch.where(as_logits, log_of_logits, _own(rounded, y, layout).log())
     else:
-        decided, as_logits = judged.new_ones(()), torch.full((), logits, device=values.device)
+        decided, as_logits = evaluated.new_ones(()), torch.full((), logits, device=values.device)
         probs, log_p_target = _activated(x, y, layout) if logits else (rounded, _own(rounded, y, layout).log())
 
     faults = torch.zeros(len(FAULTS), dtype=torch.int64, device=values.device)
@@ -150,16 +150,16 @@ def read(
         outside, infinite = ~inside & x.isfinite() & ~as_logits, (~x.isfinite()).any(1)
         sums, scale = faults[2], faults[4]
         if several:
-            off = judged & ((x.sum(1, dtype=wide(x.device)) - 1).abs() > tolerance)
+            off = evaluated & ((x.sum(1, dtype=wide(x.device)) - 1).abs() > tolerance)
             sums = (off & ~as_logits).sum()
             infinite = torch.where(as_logits, _no_logits(x), infinite)
             if logits is None:  # probabilities after logits
-                scale = (as_logits & decided & judged.any() & (inside.all() & ~off.any())).long()
-        faults = torch.stack([infinite.sum(), outside.any(1).sum(), sums, (judged & ~good).sum(), scale])
+                scale = (as_logits & decided & evaluated.any() & (inside.all() & ~off.any())).long()
+        faults = torch.stack([infinite.sum(), outside.any(1).sum(), sums, (evaluated & ~good).sum(), scale])
     return Reading(
         probs=probs,
         targets=y,
-        judged=judged,
+        evaluated=evaluated,
         log_p_target=log_p_target,
         faults=faults,
         seen=_shown(as_logits, values, x.shape[1]),
@@ -183,26 +183,26 @@ def read_rows(
     scale is not declared. ``targets`` is (N,) or (N, ...).
     """
     flat = targets.reshape(-1)
-    judged = _judged(flat, ignore_index)
+    evaluated = _evaluated(flat, ignore_index)
     if logits is None:
         far = beyond(values, flat, ignore_index=ignore_index, low=-SLACK, high=1 + SLACK)
         decided, as_logits = _decided(seen, far)
     else:
-        decided, as_logits = judged.new_ones(()), torch.full((), logits, device=values.device)
+        decided, as_logits = evaluated.new_ones(()), torch.full((), logits, device=values.device)
     scale = as_logits if logits is None else logits
     rows = read_blocks(values, flat, logits=scale, ignore_index=ignore_index, tolerance=tolerance)
     faults = rows.faults
     if logits is None:  # probabilities after logits
-        number = judged.sum()
+        number = evaluated.sum()
         faults = faults.clone()
         faults[-1] = as_logits & decided & (rows.normalised == number) & (number > 0)
     if not checked:
         faults = torch.zeros_like(faults)
-    classes = torch.where(judged, flat.long(), 0).clamp(0, values.shape[1] - 1)
+    classes = torch.where(evaluated, flat.long(), 0).clamp(0, values.shape[1] - 1)
     return Reading(
         probs=rows.top.new_empty((len(flat), 0)),
         targets=classes,
-        judged=judged,
+        evaluated=evaluated,
         log_p_target=rows.log_p_target,
         faults=faults,
         seen=_shown(as_logits, values, values.shape[1]),
@@ -239,14 +239,14 @@ def read_blocks(
     correct = torch.empty(n, dtype=torch.uint8, device=device)
     faults = torch.zeros(len(FAULTS), dtype=torch.int64, device=device)
     normalised = torch.zeros((), dtype=torch.int64, device=device)
-    for rows, x, target, judged in _blocks(values, targets, ignore_index):
-        aimed = judged & (target >= 0) & (target < x.shape[1])
+    for rows, x, target, evaluated in _blocks(values, targets, ignore_index):
+        aimed = evaluated & (target >= 0) & (target < x.shape[1])
         y = torch.where(aimed, target, 0)
         columns, fault, normal = _read_block(x, y, logits, tolerance, slack)
         fault = torch.where((fault == 0) & ~aimed, 4, fault)
-        fault = torch.where(judged, fault, 0)
-        good = judged & (fault == 0)
-        void = torch.where(judged, torch.nan, 0.0).to(dtype)
+        fault = torch.where(evaluated, fault, 0)
+        good = evaluated & (fault == 0)
+        void = torch.where(evaluated, torch.nan, 0.0).to(dtype)
         floats[:, rows] = torch.where(good, columns, void)
         right = (x.argmax(1) == y).to(torch.uint8)  # the first if several are equal
         correct[rows] = torch.where(good, right, IGNORED)
@@ -284,8 +284,8 @@ def _blocks(
             target = targets[rows].long()
             if targets.is_floating_point():
                 target = torch.where(target == targets[rows], target, _NO_CLASS)
-            judged = _judged(target, ignore_index)
-            yield rows, torch.where(judged[:, None], x, 0), target, judged
+            evaluated = _evaluated(target, ignore_index)
+            yield rows, torch.where(evaluated[:, None], x, 0), target, evaluated
 
 
 def _read_block(
@@ -324,7 +324,7 @@ def _softmax(x: Tensor, y: Tensor, wide: torch.dtype) -> Tensor:
     return torch.stack([column.to(x.dtype) for column in columns])
 
 
-def _judged(targets: Tensor, ignore_index: int | None) -> Tensor:
+def _evaluated(targets: Tensor, ignore_index: int | None) -> Tensor:
     """Return which targets are not the one to ignore."""
     return torch.ones_like(targets, dtype=torch.bool) if ignore_index is None else targets != ignore_index
 
@@ -381,14 +381,14 @@ def event(reading: Reading, *, layout: str, notion: str, half: int = 1) -> tuple
 
 def each_class(reading: Reading, *, layout: str) -> tuple[Tensor, Tensor, Tensor]:
     """Return the scores, the outcomes and which are evaluated, for every class: (n, C) each."""
-    probs, y, judged = reading.probs, reading.targets, reading.judged
+    probs, y, evaluated = reading.probs, reading.targets, reading.evaluated
     if layout == "multilabel":
-        return probs, y, judged
+        return probs, y, evaluated
     outcomes = torch.nn.functional.one_hot(y, probs.shape[1])
-    return probs, outcomes, judged[:, None].expand_as(probs)
+    return probs, outcomes, evaluated[:, None].expand_as(probs)
 
 
-def bin_rows(scores: Tensor, outcomes: Tensor, judged: Tensor, uppers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def bin_rows(scores: Tensor, outcomes: Tensor, evaluated: Tensor, uppers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return counts, counts of outcomes 1 (int64) and sums of scores of each bin: (M,), or (M, C) for (n, C) scores.
 
     ``uppers`` holds the largest score of each bin, in the scores' type. Scores are added as integers, multiples of a
@@ -396,7 +396,7 @@ def bin_rows(scores: Tensor, outcomes: Tensor, judged: Tensor, uppers: Tensor) -
     """
     n_bins, columns = len(uppers), scores.shape[1] if scores.ndim == 2 else 1
     bins = torch.searchsorted(uppers, scores.contiguous()).clamp(max=n_bins - 1)
-    bins = torch.where(judged, bins, n_bins)  # entries that are not evaluated go into an extra bin, which is cut off
+    bins = torch.where(evaluated, bins, n_bins)  # entries that are not evaluated go into an extra bin, which is cut off
     if scores.ndim == 2:
         bins = bins * columns + torch.arange(columns, device=bins.device)
     bits = 62 - len(scores).bit_length()
@@ -449,28 +449,28 @@ def add_sums(parts: Tensor) -> Tensor:
     return torch.stack([high, low])
 
 
-def pack(scores: Tensor, outcomes: Tensor, judged: Tensor) -> Tensor:
+def pack(scores: Tensor, outcomes: Tensor, evaluated: Tensor) -> Tensor:
     """Return events packed as in `dispatch.pack`, int32 or int64; `IGNORED_KEY` if not evaluated."""
     bits = scores.contiguous().view(torch.int64 if scores.dtype == torch.float64 else torch.int32)
     keys = (bits << 1) | outcomes.to(bits.dtype)
-    return torch.where(judged, keys, torch.full_like(keys, IGNORED_KEY))
+    return torch.where(evaluated, keys, torch.full_like(keys, IGNORED_KEY))
 
 
-def score_sums(scores: Tensor, outcomes: Tensor, judged: Tensor) -> tuple[Tensor, Tensor]:
+def score_sums(scores: Tensor, outcomes: Tensor, evaluated: Tensor) -> tuple[Tensor, Tensor]:
     """Return the squared error of each event and the log probability of its outcome, 0 if not evaluated."""
     p = scores.to(wide(scores.device))
     y = outcomes.to(p.dtype)
     zeros = torch.zeros_like(p)
     p_outcome = torch.where(outcomes == 1, p, 1 - p)
-    return torch.where(judged, (p - y) ** 2, zeros), torch.where(judged, p_outcome.log(), zeros)
+    return torch.where(evaluated, (p - y) ** 2, zeros), torch.where(evaluated, p_outcome.log(), zeros)
 
 
 def class_square_errors(reading: Reading) -> Tensor:
     """Return each row's sum over classes of squared errors, 0 if the row is not evaluated."""
     if reading.rows is not None:
         squares, p_target = (part.to(wide(part.device)) for part in (reading.rows.squares, reading.rows.p_target))
-        return torch.where(reading.judged, squares - 2 * p_target + 1, torch.zeros_like(p_target))
+        return torch.where(reading.evaluated, squares - 2 * p_target + 1, torch.zeros_like(p_target))
     p = reading.probs.to(wide(reading.probs.device))
     p_target = p.gather(1, reading.targets[:, None])[:, 0]
     squares = p.square().sum(1) - 2 * p_target + 1
-    return torch.where(reading.judged, squares, torch.zeros_like(squares))
+    return torch.where(reading.evaluated, squares, torch.zeros_like(squares))

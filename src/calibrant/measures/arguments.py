@@ -148,7 +148,7 @@ def stacked(bins: Iterator[Bins | None], n_bins: int, n_classes: int) -> tuple[F
     return sums, edges, rows
 
 
-def judged_event(predictions: Predictions, notion: Notion, measure: str) -> Events:
+def evaluated_event_of(predictions: Predictions, notion: Notion, measure: str) -> Events:
     """Read the predictions for a measure of one event."""
     if notion in PER_CLASS:
         raise InputError(
@@ -162,7 +162,7 @@ def event_table(arguments: Arguments, measure: str) -> ReliabilityTable:
     table = arguments.ready_table()
     if table is not None:
         return table
-    return ReliabilityTable.pool(judged_event(*arguments.predictions(), measure))
+    return ReliabilityTable.pool(evaluated_event_of(*arguments.predictions(), measure))
 
 
 def class_predictions(arguments: Arguments, measure: str) -> Predictions:
@@ -183,7 +183,7 @@ def bins_with_rows(arguments: Arguments, n_bins: int, binning: Binning, closed: 
     table = arguments.ready_table()
     if table is not None:
         return table_bins(table, n_bins, binning, closed)
-    events = judged_event(*arguments.predictions(), measure)
+    events = evaluated_event_of(*arguments.predictions(), measure)
     return event_bins(events, n_bins, binning, closed, pooled=events.weights is not None)
 
 
@@ -203,7 +203,7 @@ def binned_error(
         classes = read_histograms(predictions, notion, n_bins, binning=binning, closed=closed, least_rows=least_rows)
         return classes.errors(norm, least_rows).value
     if least_rows > 1:
-        events = judged_event(predictions, notion, "the maximum")
+        events = evaluated_event_of(predictions, notion, "the maximum")
         bins = event_bins(events, n_bins, binning, closed, pooled=True)
     else:
         bins = _fast_bins(predictions, notion, n_bins, binning, closed)

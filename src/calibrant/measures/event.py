@@ -175,7 +175,7 @@ class Event(Memo):
         return GridCells.of(self.table)
 
     @property
-    def judged_classes(self) -> Classes:
+    def evaluated_classes(self) -> Classes:
         """Every class alone.
 
         Raises

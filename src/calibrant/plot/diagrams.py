@@ -118,7 +118,7 @@ def reliability_diagram(
     >>> report = calibrant.evaluate([0.2] * 50 + [0.8] * 50, [1] * 12 + [0] * 38 + [1] * 39 + [0] * 11)
     >>> ax = cp.reliability_diagram(report, kind="points")
     >>> ax.get_xlabel(), ax.get_ylabel()
-    ('Mean score', 'Outcome rate')
+    ('Mean predicted probability', 'Observed frequency')
     >>> ax.texts[0].get_text()
     'ECE 0.0300 (0.0000 – 0.1121)'
     """

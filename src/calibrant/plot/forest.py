@@ -82,7 +82,7 @@ def groups(
     >>> [name.get_text() for name in ax.get_yticklabels()]
     ['b (40)', 'a (80)', 'c (2)']
     >>> [text.get_text() for text in ax.get_legend().get_texts()][-2:]
-    ['Too few rows', 'Noise alone: mean to 95 %']
+    ['Too few rows', 'Noise floor: mean to 95 %']
     """
     check_choice("order", order, _ORDERS)
     estimates = _estimates_of(report, measure)

@@ -168,7 +168,7 @@ def _why_no_classes(data: Evaluated, classwise: bool | None) -> str:
         return "one event is evaluated, no classes"
     if classwise is False:
         return "not asked for (classwise=False)"
-    if data.choices.data == "sketch" or evaluated.are_judged(classwise, data.n_classes):
+    if data.choices.data == "sketch" or evaluated.are_evaluated(classwise, data.n_classes):
         return ""
     return f"more than {evaluated.MOST_CLASSES:,} classes are evaluated on request (classwise=True, --classwise)"
 

@@ -163,8 +163,8 @@ def compare(
     >>> comparison.pairs[0]["debiased_square"].high < 0
     True
     >>> print(comparison.verdict()[0])
-    honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by 0.0101 (0.0077 to
-    0.0125).
+    honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by 0.0101 (95 % CI
+    0.0077 to 0.0125).
     """
     settings = Settings.of(n_bins, level, tolerance, measures)
     if paired not in (None, True, False):
@@ -434,7 +434,7 @@ def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Sett
         "n_classes": None if first.predictions.layout == "binary" else first.predictions.n_classes,
     }
     if labels is not None:
-        labels = labels.take(np.flatnonzero(first.predictions.judged))
+        labels = labels.take(np.flatnonzero(first.predictions.evaluated))
     lone = labels is not None and labels.alone(first.events.weights)
     if labels is not None and not lone:
         sums = [model.in_clusters(labels, settings) for model in models]

@@ -268,7 +268,7 @@ class Comparison:
         >>> import calibrant
         >>> comparison = calibrant.compare({"old": [0.1, 0.4, 0.7, 0.9], "new": [0.2, 0.3, 0.9, 0.8]}, [0, 0, 1, 1])
         >>> comparison.plot().get_xlabel()
-        'Mean score'
+        'Mean predicted probability'
         """
         from calibrant.plot import compare
 

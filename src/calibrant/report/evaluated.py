@@ -258,7 +258,7 @@ def of_predictions(
     return everything, data_of_groups
 
 
-def are_judged(classwise: bool | None, n_classes: int) -> bool:
+def are_evaluated(classwise: bool | None, n_classes: int) -> bool:
     """Whether every class of rows is evaluated: as asked, by default up to `MOST_CLASSES`."""
     return n_classes <= MOST_CLASSES if classwise is None else classwise
 
@@ -268,7 +268,7 @@ def _of_rows(
 ) -> Evaluated:
     """Return what is evaluated of rows, from one read of them."""
     layout, per_class = predictions.layout, notion in PER_CLASS
-    every_class = layout == "multiclass" and are_judged(classwise, predictions.n_classes) and notion != "classwise"
+    every_class = layout == "multiclass" and are_evaluated(classwise, predictions.n_classes) and notion != "classwise"
     several = every_class or per_class
     uppers = None
     if several and layout == "multiclass":
@@ -318,7 +318,7 @@ def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, 
     """Return the number of rows and their weights; several labels of a row are dependent."""
     if predictions.layout != "multilabel":
         return reading.n, reading.events.weights
-    rows = predictions.judged
+    rows = predictions.evaluated
     return int(np.count_nonzero(rows)), None if predictions.weights is None else predictions.weights[rows]
 
 
@@ -327,7 +327,7 @@ def _in_clusters(
 ) -> Evaluated:
     """Return the same with sums of the rows over clusters; ``several`` says that classes are evaluated."""
     _, weights = _independent_rows(predictions, reading)
-    if labels.take(np.flatnonzero(predictions.judged)).alone(weights):
+    if labels.take(np.flatnonzero(predictions.evaluated)).alone(weights):
         return replace(data, alone=True)
     sums = ClusterSums.of(predictions, reading.events, labels, classes=several, count=True)
     class_tables = [_class_table(events) for events, _ in class_events(predictions)] if several else ()
@@ -454,7 +454,7 @@ def counted_flag(data: Predictions | CalibrationSketch, weights_are: WeightsAre 
     if isinstance(data, CalibrationSketch):
         counted = _counted_of_sketch(data)
     else:
-        rows = data.judged
+        rows = data.evaluated
         counted = _counted(int(np.count_nonzero(rows)), None if data.weights is None else data.weights[rows])
     return "" if counted is None else counted_rows(*counted)
 

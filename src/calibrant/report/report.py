@@ -181,7 +181,7 @@ class Report(Mapping[str, Estimate]):
         >>> import calibrant
         >>> report = calibrant.evaluate([0.2, 0.3, 0.8, 0.9], [0, 0, 1, 1], measures=["ece"], level=None)
         >>> print(report.methods)  # doctest: +ELLIPSIS
-        Calibration was evaluated with calibrant ... The ECE is the mean distance between mean score and outcome rate...
+        Calibration was evaluated with calibrant ... The ECE is the mean absolute difference between mean predicted...
         """
         return str(self.to_dict(curves=False, groups=False)["methods"])
 
@@ -288,9 +288,9 @@ class Report(Mapping[str, Estimate]):
         >>> print(report.to_markdown(title="Rain in Bath"))  # doctest: +ELLIPSIS
         ## Rain in Bath
         <BLANKLINE>
-        **Too high by 5.0 points on average: it claims 55.0 %, the event happened in 50.0 %.**
+        **Overestimates the event: mean predicted probability 55.0 %, observed frequency 50.0 % (difference ...).**
         ...
-        | measure | value |
+        | measure | estimate |
         | --- | ---: |
         | ECE | 0.2000 |
         ...
@@ -324,7 +324,7 @@ class Report(Mapping[str, Estimate]):
         >>> import calibrant
         >>> report = calibrant.evaluate([0.2] * 50 + [0.8] * 50, [1] * 12 + [0] * 38 + [1] * 39 + [0] * 11)
         >>> report.plot(kind="points").get_ylabel()
-        'Outcome rate'
+        'Observed frequency'
         """
         from calibrant.plot import reliability_diagram
 

@@ -473,8 +473,8 @@ def _check_curves(cells: _Cells, head: Head) -> None:
             if several:  # a row may have some labels only
                 fits = (sums <= total * (1 + relative)) & (sums.sum() * (1 + relative) >= total)
             _require(fits.all(), f"cells that do not add up to the {name} of part {part}")
-        judged = weights.sum() if several else weights[0]
-        adds_up = np.isclose(judged, totals.entries, rtol=relative, atol=0)
+        evaluated = weights.sum() if several else weights[0]
+        adds_up = np.isclose(evaluated, totals.entries, rtol=relative, atol=0)
         _require(adds_up, f"cells that do not add up to the entries of part {part}")
     whole_parts = np.array([totals.whole for totals in head.totals])[cells.slot // shape[1]]
     _require((counts == np.rint(counts))[whole_parts].all(), "whole weights with fractions")

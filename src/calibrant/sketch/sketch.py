@@ -243,10 +243,10 @@ class CalibrationSketch:
         return merged
 
     def _take(self, predictions: Predictions, labels: ClusterLabels | None) -> None:
-        judged = resolve(predictions, self.notion)
-        self._make = replace(self._make.shaped_as(predictions), notion=judged)
+        evaluated = resolve(predictions, self.notion)
+        self._make = replace(self._make.shaped_as(predictions), notion=evaluated)
         if labels is not None:
-            check_notion(judged)
+            check_notion(evaluated)
         self._part = SketchSums.of(predictions, self._make, labels)
 
     def _like(self) -> CalibrationSketch:

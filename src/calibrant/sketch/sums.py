@@ -284,21 +284,21 @@ class SketchSums(NamedTuple):
             sums = cls._of_events(predictions, config.grid)
             if sums is not None:
                 return sums
-        judged = config.notion or "positive"
-        reading = read(predictions, judged)
+        evaluated = config.notion or "positive"
+        reading = read(predictions, evaluated)
         weights, n = reading.events.weights, reading.n
         if predictions.layout == "multilabel":
-            judged_rows = predictions.judged
-            weights = None if predictions.weights is None else predictions.weights[judged_rows]
-            n = int(np.count_nonzero(judged_rows))
+            evaluated_rows = predictions.evaluated
+            weights = None if predictions.weights is None else predictions.weights[evaluated_rows]
+            n = int(np.count_nonzero(evaluated_rows))
         curves = Curves.empty(config.n_curves, config.grid)
-        if judged not in PER_CLASS:
+        if evaluated not in PER_CLASS:
             curves.add_events(0, reading.events, config.grid)
         if config.has_classes:
             first = config.n_curves - predictions.n_classes
             for k, (events, _) in enumerate(class_events(predictions)):
                 curves.add_events(first + k, events, config.grid)
-        squared = read_squared(predictions, judged) or reading
+        squared = read_squared(predictions, evaluated) or reading
         totals = Totals.weighted(n, weights, reading.total, reading.totals, squared.totals)
         totals.rounded = predictions.n_rounded
         if not totals.nll_square < _MOST_SQUARE:

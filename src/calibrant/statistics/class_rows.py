@@ -106,7 +106,7 @@ class ClassRows:
         for first, block in predictions.rows.blocks(start, stop):
             rows = slice(first, first + len(block))
             p, y, q = block, predictions.targets[rows], self._squares(rows)
-            keep = predictions.judged[rows]
+            keep = predictions.evaluated[rows]
             if not keep.all():
                 p, y, q = p[keep], y[keep], q[keep]
             if predictions.logits:
@@ -123,7 +123,7 @@ class ClassRows:
 
     def _sample(self) -> Iterator[tuple[Floats, NDArray[np.int64], Float64s]]:
         """Yield some evaluated rows: those whose scores of three classes have the smallest hashes."""
-        predictions, keep = self.predictions, np.flatnonzero(self.predictions.judged)
+        predictions, keep = self.predictions, np.flatnonzero(self.predictions.evaluated)
         if len(keep) > _SAMPLE:
             hashes = self._hashes(keep, [0])
             few = np.flatnonzero(hashes < np.uint64(min(_CANDIDATES * _SAMPLE / len(keep), 1.0) * (2**64 - 2**12)))

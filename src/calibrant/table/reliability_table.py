@@ -226,11 +226,11 @@ class ReliabilityTable:
         predictions = as_predictions(
             probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion, units=units
         )
-        judged = resolve(predictions, notion)
-        if judged in PER_CLASS:
+        evaluated = resolve(predictions, notion)
+        if evaluated in PER_CLASS:
             remedy = "pass one class's column at a time"
-            raise InputError("notion", "'positive' or 'top-label' for a table of one event", repr(judged), remedy)
-        return cls.pool(read(predictions, judged, scoring=False).events)
+            raise InputError("notion", "'positive' or 'top-label' for a table of one event", repr(evaluated), remedy)
+        return cls.pool(read(predictions, evaluated, scoring=False).events)
 
     def on_grid(self, grid: grids.Grid) -> ReliabilityTable:
         """Return the table with its rows pooled into the cells of a grid.

@@ -515,7 +515,7 @@ def bins_of_device(metric: Any, reading: Reading, layout: Layout, notion: Notion
         scores, outcomes, evaluated = tensors.each_class(reading, layout=layout)
     else:
         scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
-        evaluated = reading.judged
+        evaluated = reading.evaluated
     largest = uppers_on(metric.num_bins, metric.closed, scores.dtype, scores.device)
     counts, positives, sums = tensors.bin_rows(scores, outcomes, evaluated, largest)
     return {"counts": counts, "positives": positives, "score_sums": sums}

@@ -94,12 +94,12 @@ class _MeanScore(ProbabilityMetric):
             squares, logs = score_terms(reading, layout)
         else:
             scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
-            squares, logs = tensors.score_sums(scores, outcomes, reading.judged)
-        sums = summed(squares, logs, reading.judged)
+            squares, logs = tensors.score_sums(scores, outcomes, reading.evaluated)
+        sums = summed(squares, logs, reading.evaluated)
         if not self.keeps_rows:
             return sums
         left_out = torch.full_like(squares, np.nan)  # left out in the end: to know how many there are would take a wait
-        squares, losses = (torch.where(reading.judged, x, left_out).reshape(-1) for x in (squares, -logs))
+        squares, losses = (torch.where(reading.evaluated, x, left_out).reshape(-1) for x in (squares, -logs))
         return {**sums, _ROWS: self._rows(squares, losses, reading.probs.dtype)}
 
     def _rows(self, squares: Tensor, losses: Tensor, dtype: Any) -> Tensor:
@@ -260,13 +260,13 @@ def totals_of_host(reading: HostReading) -> Increments:
 def totals_of_device(reading: Reading, layout: Layout) -> Increments:
     """Return the same sums, computed on the batch's device."""
     squares, logs = score_terms(reading, layout)
-    of_squares = summed(squares**2, -(logs**2), reading.judged)
+    of_squares = summed(squares**2, -(logs**2), reading.evaluated)
     right = tensors.event(reading, layout=layout, notion="top-label")[1]
     return {
-        **summed(squares, logs, reading.judged),
+        **summed(squares, logs, reading.evaluated),
         "brier_squares": of_squares["brier_sum"],
         "nll_squares": of_squares["nll_sum"],
-        "correct": (right * reading.judged).sum(),
+        "correct": (right * reading.evaluated).sum(),
     }
 
 
@@ -276,8 +276,8 @@ def score_terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
         squares = tensors.class_square_errors(reading)
     else:
         scores, outcomes = tensors.event(reading, layout=layout, notion=DEFAULTS[layout])
-        squares, _ = tensors.score_sums(scores, outcomes, reading.judged)
-    logs = torch.where(reading.judged, reading.log_p_target, torch.zeros_like(reading.log_p_target))
+        squares, _ = tensors.score_sums(scores, outcomes, reading.evaluated)
+    logs = torch.where(reading.evaluated, reading.log_p_target, torch.zeros_like(reading.log_p_target))
     return squares, logs
 
 

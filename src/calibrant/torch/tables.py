@@ -140,7 +140,7 @@ class TableMetric(ProbabilityMetric):
             scores, outcomes, evaluated = tensors.each_class(reading, layout=layout)
         else:
             scores, outcomes = tensors.event(reading, layout=layout, notion=notion, half=self._half)
-            evaluated = reading.judged
+            evaluated = reading.evaluated
         if self.state == "sketch":
             return {**cells_of_device(scores, outcomes, evaluated), **totals_of_device(reading, layout)}
         keys = tensors.pack(scores, outcomes, evaluated)

@@ -207,12 +207,12 @@ def _details(event: Event) -> Mapping[str, Any]:
 
 
 def _interval(inference: Inference) -> Interval:
-    value, bins = inference.event.value(CLASSWISE_ECE), inference.event.judged_classes.bins
+    value, bins = inference.event.value(CLASSWISE_ECE), inference.event.evaluated_classes.bins
     return bins.interval(value, inference.resampling, rejected=inference.rejects(CLASSWISE_ECE))
 
 
 def _law(inference: Inference) -> Law:
-    bins = inference.event.judged_classes.bins
+    bins = inference.event.evaluated_classes.bins
     return bins.law(inference.event.value(CLASSWISE_ECE), inference.resampling)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_bins, event_table, judged_event, table_bins
+from calibrant.measures.arguments import evaluated_event_of, event_bins, event_table, table_bins
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, check_bins, uniform_edges
 from calibrant.measures.binned.clustered import uniform_bins
@@ -70,7 +70,7 @@ def reliability_diagram(
         check_level(level)
         table = event_table(arguments, measure) if table is None else table
     if table is None:
-        events = judged_event(*arguments.predictions(), measure)
+        events = evaluated_event_of(*arguments.predictions(), measure)
         return binned.diagram(event_bins(events, n_bins, binning, closed), weighted=events.weights is not None)
     bins = table_bins(table, n_bins, binning, closed)
     plain = binned.diagram(bins, weighted=table.counts.dtype.kind == "f")

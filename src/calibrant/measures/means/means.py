@@ -107,9 +107,9 @@ class BaseRates:
         single = predictions.layout == "binary"
         if predictions.layout == "multilabel" or (single and notion == "positive"):
             return cls.of_tables(tables)
-        judged, weights = predictions.judged, predictions.weights
-        kinds = predictions.targets[judged]
-        weights = None if weights is None else weights[judged]
+        evaluated, weights = predictions.evaluated, predictions.weights
+        kinds = predictions.targets[evaluated]
+        weights = None if weights is None else weights[evaluated]
         n_kinds = 2 if single else predictions.n_classes
         squares = weights if weights is None or integer_weights(weights) else weights**2
 

@@ -138,7 +138,7 @@ def squared_kernel_calibration_error(
 
 def _rows(predictions: Predictions) -> NDArray[np.intp]:
     """Return the evaluated rows in their order, each as often as its weight."""
-    rows, weights = np.flatnonzero(predictions.judged), predictions.weights
+    rows, weights = np.flatnonzero(predictions.evaluated), predictions.weights
     if weights is None:
         return rows
     if not integer_weights(weights):
@@ -157,7 +157,7 @@ def _block_values(predictions: Predictions, rows: NDArray[np.intp], width: float
         ends = bounds[part * together : (part + 1) * together + 1]
         start, stop = int(rows[ends[0]]), int(rows[ends[-1] - 1]) + 1
         probs, classes, _ = class_rows(predictions, start, stop)
-        places = (np.cumsum(predictions.judged[start:stop]) - 1)[rows[ends[0] : ends[-1]] - start]
+        places = (np.cumsum(predictions.evaluated[start:stop]) - 1)[rows[ends[0] : ends[-1]] - start]
         cuts = ends - ends[0]
         taken = [places[a:b] for a, b in pairwise(cuts)]
         return np.array([pair_terms(probs[at], classes[at], width).mean() for at in taken])

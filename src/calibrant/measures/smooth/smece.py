@@ -8,7 +8,7 @@ from typing import Any, Literal
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.kernels import dispatch
-from calibrant.measures.arguments import is_number, judged_event
+from calibrant.measures.arguments import evaluated_event_of, is_number
 from calibrant.measures.context import Inference, Null, Replicates, null_of
 from calibrant.measures.event import Event
 from calibrant.measures.gap import largest_gap
@@ -112,7 +112,7 @@ def smooth_calibration_error(
             expected = "'exact' for a ReliabilityTable or a CalibrationSketch"
             raise InputError("method", expected, "'mesh'", "pass the predictions themselves")
         return event_error(Event(table=table), _fixed(bandwidth)).value
-    events = judged_event(*arguments.predictions(), "the smooth error")
+    events = evaluated_event_of(*arguments.predictions(), "the smooth error")
     residuals, sum_, size = dispatch.residuals(events.scores, events.outcomes, events.weights)
     if method == "mesh":
         return mesh.mesh_smooth_error(
