@@ -74,7 +74,7 @@ def evaluate(
       much better the Brier score is than that of always predicting the base rates,
     - ``brier_event``: the Brier score of the evaluated event; of one event it is ``brier``,
     - ``mean_confidence``: the mean score of the evaluated event; ``mean_gap``: the mean score minus the observed
-    frequency,
+      frequency,
     - ``ece``, ``rmsce``, ``mce`` (uniform bins; the maximum over bins with 30 rows), ``ace`` (quantile bins),
       ``debiased_square`` (the unbiased square of rmsce), ``smece`` (exact), ``ks``: of the evaluated event,
     - ``classwise_ece``: the mean of the classes' errors,
