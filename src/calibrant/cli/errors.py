@@ -378,7 +378,7 @@ def _of_outcomes(error: InputError, predictions: FileRows, ctx: click.Context, o
 
 
 def _listing(held: Held, labels: Sequence[str] = ()) -> str:
-    """Return the values that are no outcomes, or none of the labels, with the numbers of their rows."""
+    """Return the values that are not outcomes, or none of the labels, with the numbers of their rows."""
     wrong = {text: count for text, count in held.counts.items() if text not in labels} if labels else held.unusable
     counts = sorted(wrong.items(), key=lambda each: (-each[1], each[0] is None, str(each[0])))
     words = [f"{_value(text, held)} in {count:,}" for text, count in counts[:_LISTED]]
@@ -393,7 +393,7 @@ def _value(text: str | None, held: Held) -> str:
 
 
 def _is_label(text: str) -> bool:
-    """Whether ``--labels`` can name a value; a number with a fraction, such as that of a draw, is no label."""
+    """Whether ``--labels`` can name a value; a number with a fraction, such as that of a draw, is not a label."""
     return (
         text == text.strip() and text != "" and "," not in text and (not _is_number(text) or float(text).is_integer())
     )

@@ -198,7 +198,7 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
     from calibrant.report.evaluated import UNIT_LOGITS
     from calibrant.report.evaluation import evaluate as evaluate_predictions
 
-    # The choices of an evaluation log are no classes: the second choice of one question is not that of another.
+    # The choices of an evaluation log are not classes: the second choice of one question is not that of another.
     classwise = False if options.classwise is None and predictions.protocol else options.classwise
     how: dict[str, Any] = {name: getattr(options, name) for name in _OF_EVALUATION} | {"classwise": classwise}
     if isinstance(predictions, FileSketch):

@@ -167,7 +167,7 @@ def show(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]
 
 
 def _json(summary: Mapping[str, Any]) -> bytes:
-    """Return JSON as UTF-8; what acts on a terminal, and bytes of a file's name that are no text, are escaped."""
+    """Return JSON as UTF-8; what acts on a terminal, and bytes of a file's name that are not text, are escaped."""
     text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
     return _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode()
 

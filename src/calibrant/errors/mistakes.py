@@ -128,7 +128,7 @@ def of_one_hot(targets: NDArray[Any], row: NDArray[Any]) -> Suspicion | None:
 
 
 def of_column(values: NDArray[Any], targets: NDArray[Any], evaluated: NDArray[np.bool_]) -> Suspicion | None:
-    """Recognise a column of ``values`` (n, C) that is no probability: the targets, or integers such as counts."""
+    """Recognise a column of ``values`` (n, C) that is not a probability: the targets, or integers such as counts."""
     rows, labels = values[evaluated], targets[evaluated]
     foreign = np.flatnonzero(~((rows >= 0) & (rows <= 1)).all(axis=0))
     if len(foreign) > 1:

@@ -273,7 +273,7 @@ class _TableColumns:
             raise self._bad_cell(name, self._compute.index(column.is_null(), True).as_py())
 
     def _bad_cell(self, name: str, row: int, inside: bool = False) -> FileError:
-        """Say what is wrong with a cell that came as a null: nothing in it, or something that is no number."""
+        """Say what is wrong with a cell that came as a null: nothing in it, or something that is not a number."""
         table, index = self._table, self.start + row
         text = table.cell(name, index)
         place = f"row {table.row_of(index)}, column {quoted(name)}"
@@ -468,7 +468,7 @@ def array_pieces(
     Raises
     ------
     FileError
-        For text where numbers are expected, and what is no percentage.
+        For text where numbers are expected, and what is not a percentage.
     """
     columns = _ArrayColumns(path, selection, stored)
     rows = max(1, min(_ROWS, _BATCH // sum(array.row_bytes for array in stored.values())))
@@ -599,7 +599,7 @@ def array_names(path: str) -> list[str]:
     """Return the names of an archive's arrays."""
     if not zipfile.is_zipfile(located(path)):
         with open(located(path), "rb") as stream:
-            np.load(stream, allow_pickle=False)  # raises an error that says what is wrong, if it is no array either
+            np.load(stream, allow_pickle=False)  # raises an error that says what is wrong, if it is not an array either
         raise FileError(path, "holds a single array, not an archive", "rename it to .npy and give --targets FILE")
     with zipfile.ZipFile(located(path)) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]

@@ -221,7 +221,7 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
     if targets is None:
         targets = finder.usual_targets({*probs, *others}, len(probs) == max(len(models), 1), groups)
     class_names, labels = _classes(finder, options, suffixes)
-    is_expression = options.score is not None and options.score not in columns  # whose text is no name
+    is_expression = options.score is not None and options.score not in columns  # whose text is not a name
     selection = Selection(
         probs=probs,
         targets=targets,
@@ -248,7 +248,7 @@ def _classes(
     names = options.labels or options.class_names
     if names is not None or suffixes is None:
         return names, options.labels is not None
-    # Numbers that are listed with words are no indices: targets are matched by name then.
+    # Numbers that are listed with words are not indices: targets are matched by name then.
     are_listed = options.probs is not None and not finder.is_pattern(options.probs)
     return suffixes, not are_listed or any(name.isdecimal() for name in suffixes)
 
@@ -319,7 +319,7 @@ class _Finder:
             raise FileError(self.path, "both --outcome and --target are given", "give one of them")
 
     def check_names(self, options: Options) -> None:
-        """Reject several names that are no columns, all at once; a single one is an error where it is used."""
+        """Reject several names that are not columns, all at once; a single one is an error where it is used."""
         values = [("--score", options.score), ("--outcome", options.outcome), ("--weight", options.weight)]
         for option, names in (("--by", options.by), ("--cluster", options.clusters), ("--on", options.on)):
             values += [(option, name) for name in names]
@@ -470,7 +470,7 @@ def _ends(names: tuple[str, ...]) -> tuple[str, ...] | None:
 
     None where there is no such beginning, or 0 to C - 1 follow it.
     """
-    common = os.path.commonprefix(names)  # noqa: RUF071 - these are no paths
+    common = os.path.commonprefix(names)  # noqa: RUF071 - these are not paths
     words = [common[: len(word)] for word in PROBS_NAMES if len(word) > 3 and common.lower().startswith(word)]
     beginning = max(re.sub(r"[^_.\- ]*$", "", common), *words, "", key=len)
     ends = tuple(name[len(beginning) :] for name in names)

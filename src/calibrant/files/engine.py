@@ -188,7 +188,7 @@ class Table(ABC):
         return False
 
     def cell(self, column: str, index: int) -> str | None:  # noqa: ARG002
-        """Return the text of a cell that is no number; None for a null."""
+        """Return the text of a cell that is not a number; None for a null."""
         return None
 
     def spoken(self, column: str) -> str:
@@ -293,12 +293,12 @@ class EngineTable(Table):
         return int(numbers[0][0]) == 0
 
     def cell(self, column: str, index: int) -> str | None:
-        """Return the text of a cell that is no number; None for a null."""
+        """Return the text of a cell that is not a number; None for a null."""
         text = self._lookup(self.text_of(column), index)
         return None if text is None else str(text)
 
     def expressions(self, selection: Selection) -> dict[str, str]:
-        """Return the expressions, which are no columns, with the options that they are given by."""
+        """Return the expressions, which are not columns, with the options that they are given by."""
         asked = dict.fromkeys(selection.clusters, "--cluster") | dict.fromkeys(selection.groups, "--by")
         asked |= dict.fromkeys(selection.targets, "--outcome") | dict.fromkeys(selection.probs, "--score")
         return {name: option for name, option in asked.items() if name not in self.columns}
@@ -390,7 +390,7 @@ class EngineTable(Table):
                 )
 
     def _check_condition(self, connection: Any) -> None:
-        """Reject a query that is no condition: DuckDB would take a number other than 0 for true."""
+        """Reject a query that is not a condition: DuckDB would take a number other than 0 for true."""
         if self.where is None:
             return
         # DuckDB finds the types of the query and does not run it.

@@ -186,7 +186,7 @@ def _rests(columns: Sequence[str]) -> list[tuple[str, ...]]:
     What they begin with is left out up to the last sign that separates words, and whole: ``prob_no`` and ``PH``.
     """
     names = list(columns)
-    start = os.path.commonprefix(names)  # noqa: RUF071 - these are no paths
+    start = os.path.commonprefix(names)  # noqa: RUF071 - these are not paths
     candidates = [tuple(names)]
     for beginning in {re.sub(r"[A-Za-z0-9]*$", "", start), re.sub(r"[0-9]*$", "", start)}:
         rests = [name[len(beginning) :] for name in names]

@@ -50,7 +50,7 @@ _WORKBOOK: Final = ".xlsx"
 #: The program that reads workbooks.
 _READER: Final = os.path.join(os.path.dirname(__file__), "sheet_reader.py")
 
-#: What the first bytes of a file that is no text are those of.
+#: What the first bytes of a file that is not text are those of.
 _BINARY: Final = {
     b"PAR1": "Parquet (.parquet)",
     b"ARROW1": "Arrow (.arrow)",
@@ -199,7 +199,7 @@ def stand_in(path: str, source: str, make: Callable[[], str | None]) -> None:
 def convert(path: str) -> None:
     """Copy the only sheet of a workbook to a CSV, which `located` finds; `check_converted` raises what went wrong.
 
-    The sheets of a workbook are no files of their own: if several have cells, that is an error.
+    The sheets of a workbook are not files of their own: if several have cells, that is an error.
     """
     source = original(path)
     if not source.lower().endswith(_WORKBOOK) or not os.path.getsize(source):

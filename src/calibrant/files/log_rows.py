@@ -207,7 +207,7 @@ def choices_rows(path: str) -> Iterator[Row]:
     Raises
     ------
     FileError
-        For a row without them, a log-probability that is no number, and a target that is no choice.
+        For a row without them, a log-probability that is not a number, and a target that is not a choice.
     """
     for where, value in objects(path):
         yield _choices_row(path, where, value)
@@ -294,7 +294,7 @@ def harness_rows(path: str) -> Iterator[Row]:
     Raises
     ------
     FileError
-        For an object without the keys of the harness, and log-likelihoods that are no numbers.
+        For an object without the keys of the harness, and log-likelihoods that are not numbers.
     """
     task = _task(path)
     config = _of_task(_results(path), "configs", task)
@@ -680,7 +680,7 @@ class Archive:
     Raises
     ------
     FileError
-        For what is no archive, and members that promise more bytes than may be read.
+        For what is not an archive, and members that promise more bytes than may be read.
     """
 
     def __init__(self, path: str) -> None:

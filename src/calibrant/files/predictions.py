@@ -297,7 +297,7 @@ def model_names(models: Sequence[str]) -> list[str]:
 def matched(models: Mapping[str, FilePredictions]) -> FileModels:
     """Return models that were read from files of their own, their rows in the order of the first model's.
 
-    Rows belong together by their keys if there are any, otherwise by their positions. What is no prediction must be
+    Rows belong together by their keys if there are any, otherwise by their positions. What is not a prediction must be
     alike in all files: outcomes, weights, groups and clusters.
 
     Raises

@@ -46,7 +46,7 @@ def read_sketches(patterns: Sequence[str], *, keep_going: bool = False) -> FileS
     Raises
     ------
     FileError
-        For a file that is no sketch, is damaged, has an unknown version, or was made in another way than the first.
+        For a file that is not a sketch, is damaged, has an unknown version, or was made in another way than the first.
     """
     paths = expand(patterns)
     total: CalibrationSketch | None = None

@@ -53,7 +53,7 @@ def literal(text: str) -> str:
 def number_of(text: str, kind: str = "DOUBLE", *, comma: bool = False) -> str:
     """Return the SQL of the number, or list of numbers, that a text holds; DuckDB reads ``0.1_5`` as 0.15.
 
-    With ``comma`` decimals have a comma, and a text with a point is no number: it may stand between thousands.
+    With ``comma`` decimals have a comma, and a text with a point is not a number: it may stand between thousands.
     """
     if comma and not kind.endswith("[]"):
         wrong = f"contains({text}, '_') OR contains({text}, '.')"

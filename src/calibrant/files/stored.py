@@ -76,7 +76,7 @@ class ParquetTable(StoredTable):
 
     def relation(self) -> str:
         """Return the SQL of the table."""
-        # A folder named year=2024 is no column of the file.
+        # A folder named year=2024 is not a column of the file.
         return f"read_parquet({engine_path(self.path)}, hive_partitioning=false)"
 
     def _open(self, names: Sequence[str] = ()) -> Any:

@@ -99,15 +99,24 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
         problem = f"{quoted(score)} is below 1/2 in some rows, and {quoted(target)} says whether a prediction was right"
         readings = _of_right(likely, score, target, percent=options.percent)
     elif score in likely.scores:
-        problem = f"{quoted(score)} may be the probability of a predicted label"
-        truths = _truths(likely, options) if says_label(target) else [target]
-        readings = _of_scores(likely, [score], truths, options) or readings
-        if _is_predicted_alone(likely, score, target, readings):
-            problem = f"{quoted(score)} may be the probability of the predicted label {quoted(target)}"
-            problem += f", and no {selection.noun} looks like the truth"
-            remedy, readings = f"add a {selection.noun} with the truth, and name it", [replace(usual, always=True)]
+        problem, remedy, readings = _question_of_score(likely, selection, options, usual)
     if [(reading.options[-2:], reading.always) for reading in readings] != [(usual.options, False)]:
         raise _asking(path, problem, remedy, readings, selection.noun)
+
+
+def _question_of_score(
+    likely: Likely, selection: Selection, options: Options, usual: Reading
+) -> tuple[str, str, list[Reading]]:
+    """Return what may be wrong with the target of a score, the remedy, and the readings; the usual one if nothing."""
+    target, score = selection.targets[0], selection.probs[0]
+    truths = _truths(likely, options) if says_label(target) else [target]
+    readings = _of_scores(likely, [score], truths, options) or [usual]
+    if not _is_predicted_alone(likely, score, target, readings):
+        problem = f"{quoted(score)} may be the probability of a predicted label"
+        return problem, "choose what the columns are", readings
+    predicted = f"{quoted(score)} may be the probability of the predicted label {quoted(target)}"
+    problem = f"{predicted}, and no {selection.noun} looks like the truth"
+    return problem, f"add a {selection.noun} with the truth, and name it", [replace(usual, always=True)]
 
 
 def _is_predicted_alone(likely: Likely, score: str, target: str, readings: Sequence[Reading]) -> bool:
@@ -463,7 +472,7 @@ def _rank(likely: Likely, score: str, truth: str) -> tuple[bool, ...]:
 def _best_pairs(scores: Sequence[str], outcomes: Sequence[str], likely: Likely) -> list[tuple[str, str]]:
     """Return the pairs of a score and an outcome that belong together most likely, each event once.
 
-    A score and an outcome are no pair if only one of them is named like a third column: ``prob_insult`` and ``toxic``
+    A score and an outcome are not a pair if only one of them is named like a third column: ``prob_insult`` and ``toxic``
     where there is ``insult``.
     """
     if len(scores) * len(outcomes) > _PAIRS:  # no name is likely to decide

@@ -190,7 +190,7 @@ def header(path: str) -> tuple[str, ...]:
     Raises
     ------
     FileError
-        For a first line that is no header, or one with the separators of another format.
+        For a first line that is not a header, or one with the separators of another format.
     """
     remedy = "the first line must name the columns"
     with reading(path, remedy, "has no readable header"):
@@ -227,7 +227,7 @@ def separator(path: str) -> str:
         return "\t"
     try:
         commas = len(_fields(path, ","))
-    except csv.Error:  # such as '"a";"b"', which is no line of a file with commas
+    except csv.Error:  # such as '"a";"b"', which is not a line of a file with commas
         commas = 1
     with suppress(csv.Error):
         return ";" if commas == 1 and len(_fields(path, ";")) > 1 else ","
@@ -385,7 +385,7 @@ class JsonTable(EngineTable):
         return super().explain(error, condition)
 
     def _no_record(self) -> FileError:
-        """Return the error of the first line that is no object, or has a key without a name."""
+        """Return the error of the first line that is not an object, or has a key without a name."""
         with reading(self.path), open_text(self.path) as stream:
             for number, line in enumerate(bounded_lines(stream), 1):
                 row = json.loads(line if line.strip() else "{}")

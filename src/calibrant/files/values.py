@@ -25,7 +25,7 @@ _PER_CENT = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)
 
 
 class BadTarget(FileError):
-    """A cell of the only column of targets that is no number: the column may hold labels."""
+    """A cell of the only column of targets that is not a number: the column may hold labels."""
 
     def __init__(self, path: str, problem: str, remedy: str, column: str, score: str) -> None:
         super().__init__(path, problem, remedy, fault=FileFault.VALUE, column=column)

@@ -127,7 +127,7 @@ def sketch(
     calibrant.errors.InputError
         For a missing column or one of the wrong type; and, with the number of rows, for missing values (null or NaN),
         scores outside [0, 1], rows of classes that do not sum to 1, unknown labels, negative weights and clusters that
-        are no whole numbers. No row is dropped silently.
+        are not whole numbers. No row is dropped silently.
     calibrant.errors.MissingDependencyError
         Without PyArrow, for engines that return rows through it (DuckDB, Ibis, PySpark).
 

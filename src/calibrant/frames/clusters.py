@@ -313,7 +313,7 @@ def with_hashes(frame: Frame, columns: Columns) -> tuple[Frame, Columns, LabelKi
     Raises
     ------
     InputError
-        For Python objects that are no labels, and for an engine that cannot hash labels.
+        For Python objects that are not labels, and for an engine that cannot hash labels.
     """
     name = "cluster"
     while any(column.casefold().startswith(name) for column in frame.columns):

@@ -270,7 +270,7 @@ def read_logits(
                 soft[i] = 0
             continue
         largest_bits, farthest = _largest_logit(bits, i, sign, magnitude)
-        masks = farthest >= infinite  # or holds what is no logit
+        masks = farthest >= infinite  # or holds what is not a logit
         if _lacks_logit(logits, i, masks):
             return i
         largest = float_of(largest_bits)

@@ -100,7 +100,7 @@ def sum_pooled(scores: Any, counts: Any, positives: Any, sums: Any) -> None:
 def sort_keys(keys: Any, scratch: Any) -> Any:
     """See `reference_tables.sort_keys`.
 
-    A radix sort by digits of what a key exceeds the least by, the lowest digit first. NumPy's sort is no faster with
+    A radix sort by digits of what a key exceeds the least by, the lowest digit first. NumPy's sort is not faster with
     vector instructions, and takes several times longer where it has none for it.
     """
     n, kind = keys.shape[0], keys.dtype.type

@@ -27,7 +27,7 @@ IGNORED = 255
 BRIER, NLL, INFINITE, CORRECT, BRIER_SQUARES, NLL_SQUARES = range(6)
 N_TOTALS = 6
 
-#: Values outside [0, 1] are found after they have been added up, and an infinite loss is no fault.
+#: Values outside [0, 1] are found after they have been added up, and an infinite loss is not a fault.
 _quietly = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 

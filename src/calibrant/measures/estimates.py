@@ -432,7 +432,7 @@ def inferred(
 
 
 def with_tests(result: ClasswiseCalibration, p_values: Float64s) -> ClasswiseCalibration:
-    """Return the same with the p-value of each class, and these after Holm's correction; NaN is no test."""
+    """Return the same with the p-value of each class, and these after Holm's correction; NaN is not a test."""
     tested, adjusted = ~np.isnan(p_values), np.full(len(p_values), math.nan)
     adjusted[tested] = holm(p_values[tested].tolist())
     return replace(result, p_values=p_values, adjusted_p_values=adjusted)

@@ -236,7 +236,7 @@ class Measure:
             object.__setattr__(self, "null", Null() if self.better == "lower" else NO_FLOOR)
 
     def _check(self) -> None:
-        """Reject what is no measure."""
+        """Reject what is not a measure."""
         if not (isinstance(self.name, str) and _NAME.fullmatch(self.name)):
             expected = "lower-case letters, digits and underscores, a letter first"
             raise InputError("name", expected, repr(self.name), "pass a key such as 'my_measure'")

@@ -137,13 +137,8 @@ def _diagram(summary: Summary, style: Style) -> list[str]:
     if bar:
         bars = [_bar(score, rate, bar) for score, rate in zip(scores, rates, strict=True)]
         columns.append(("  {}", f"0{' ' * (bar - 2)}1", bars))
-    notes = _legend(bar, with_gaps)
     empty = len(bins["counts"]) - len(filled)
-    if empty:
-        notes.append(f"{empty} empty bin{'s are' if empty > 1 else ' is'} not shown")
-    if summary["level"] is not None:
-        level = summary["level"]
-        notes.append(f"* outside its {percent(level)} consistency band; expect 1 in {1 / (1 - level):.3g} by chance")
+    notes = [*_legend(bar, with_gaps), *_diagram_notes(empty, summary["level"])]
     return [style.bold("Reliability diagram"), *aligned(columns), *_faint(notes, style)]
 
 
@@ -152,6 +147,14 @@ def _legend(bar: int, with_gaps: bool) -> list[str]:
     if not bar:
         return ["diff.: predicted - observed"] * with_gaps
     return ["█ observed  ┃ predicted  ░┃ overestimated (+)  ┃█ underestimated (-)"]
+
+
+def _diagram_notes(empty: int, level: float | None) -> list[str]:
+    """Return how many bins are empty, and what a star means."""
+    notes = [f"{empty} empty bin{'s are' if empty > 1 else ' is'} not shown"] if empty else []
+    if level is not None:
+        notes.append(f"* outside its {percent(level)} consistency band; expect 1 in {1 / (1 - level):.3g} by chance")
+    return notes
 
 
 def _is_outside(bins: Facts, b: int) -> bool:

@@ -449,7 +449,7 @@ class CalibrationSketch:
         Raises
         ------
         calibrant.errors.InputError
-            For another ending, and for what is no path.
+            For another ending, and for what is not a path.
         calibrant.errors.FileError
             If the file cannot be written, as on a full disk. An old file is then unchanged.
 
@@ -483,9 +483,9 @@ class CalibrationSketch:
         Raises
         ------
         calibrant.errors.InputError
-            For what is no path.
+            For what is not a path.
         calibrant.errors.FileError
-            For a file that does not exist, cannot be read, is no sketch, is damaged, or has an unknown version.
+            For a file that does not exist, cannot be read, is not a sketch, is damaged, or has an unknown version.
         """
         name = _name_of(path)
         try:

@@ -156,7 +156,7 @@ class Influence:
 class SamplingDesign(ABC):
     """How sums over the rows of some cells vary; r = p - y is the residual of a row.
 
-    `Independent` and `Clustered` are the designs. What is no abstract method here is that of independent rows.
+    `Independent` and `Clustered` are the designs. What is not an abstract method here is that of independent rows.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ Link = Literal["identity", "log", "logit"]
 NORMAL: Final = "central limit theorem"
 
 _METHODS: Final = {"identity": NORMAL, "log": "normal, of the logarithm", "logit": "normal, on log-odds"}
-_LARGEST: Final = 700.0  # exp of more is no float
+_LARGEST: Final = 700.0  # exp of more is not a float
 
 
 def has_link(value: float, link: Link) -> bool:

@@ -610,7 +610,7 @@ def from_cuda(x: Any) -> Any:
 
 
 def check_tensor(name: str, value: object, device: torch.device) -> None:
-    """Reject what is no tensor, or on another device than the metric."""
+    """Reject what is not a tensor, or on another device than the metric."""
     if not isinstance(value, Tensor):
         remedy = "convert it, or use the functions of calibrant itself"
         raise InputError(name, "a tensor", f"a {type(value).__name__}", remedy)
