@@ -472,7 +472,7 @@ def _rank(likely: Likely, score: str, truth: str) -> tuple[bool, ...]:
 def _best_pairs(scores: Sequence[str], outcomes: Sequence[str], likely: Likely) -> list[tuple[str, str]]:
     """Return the pairs of a score and an outcome that belong together most likely, each event once.
 
-    A score and an outcome are not a pair if only one of them is named like a third column: ``prob_insult`` and ``toxic``
+    They are not a pair if only one of them is named like a third column: ``prob_insult`` and ``toxic``
     where there is ``insult``.
     """
     if len(scores) * len(outcomes) > _PAIRS:  # no name is likely to decide
