@@ -236,7 +236,7 @@ def test_a_developer_with_answers_of_a_language_model() -> None:
         ("report answers.jsonl --percent --tolerance 5 --gate", 2),
         ("report answers.jsonl --percent --tolerance 0.05 --gate --json report.json", 3),
     ]
-    assert "Too high" in screens[1].shown
+    assert "Overestimates the event" in screens[1].shown
     assert {"maths", "trivia"} <= set(screens[2].shown.split())
     assert "such as 0.02" in screens[3].message
     assert "trivia" in Path("answers.html").read_text(encoding="utf-8")

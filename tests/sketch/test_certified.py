@@ -76,7 +76,7 @@ def check(exact: calibrant.Report, sketched: calibrant.Report) -> None:
         assert estimate.error_bound >= 0
         if name == "brier_skill" and math.isnan(estimate.value) and not math.isnan(truth.value):
             assert exact.notion == "top-label"
-            assert "not how often each class is" in estimate.method
+            assert "not how often each class occurs" in estimate.method
             continue
         if not math.isfinite(estimate.value):
             assert str(estimate.value) == str(truth.value), name

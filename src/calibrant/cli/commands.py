@@ -146,7 +146,8 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     \b
     calibrant report digits.parquet --html report.html
     calibrant report games.csv --score win_prob --outcome won --by season
-    calibrant report 'logs/*.parquet' --probs 'p_*' --cluster question_id
+    calibrant report answers.parquet --cluster question_id
+    calibrant report 'logs/*.parquet' --probs 'p_*' --where "split = 'test'"
     calibrant report model.npz --logits --tolerance 0.02 --gate
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 a gate fails or a condition is true; 4 inconclusive gate.
