@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from functools import cache
 from importlib.util import find_spec
 
@@ -69,4 +70,17 @@ def _one_engine() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         # A test may say that the engine is missing.
         patch.setattr(engine, "open_engine", lambda purpose, _, zone: engine.load("duckdb", purpose) and shared(zone))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels_load_silently() -> Iterator[None]:
+    """Leave out the message of compiled kernels that load slowly, which depends on the machine and its other work."""
+    if os.environ.get("CALIBRANT_KERNELS") != "numba":
+        yield
+        return
+    from calibrant.kernels import compiled
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "announced", lambda _: nullcontext())
         yield
