@@ -1223,7 +1223,7 @@ def test_columns_of_pandas_with_different_indexes_are_not_paired_by_position():
     assert brier_score(frame, classes) == brier_score(ROWS, CLASSES)
     others = {"weights": [1, 2, 3, 4], "groups": ["a", "a", "b", "b"], "clusters": [1, 1, 2, 2]}
     sorted_by_itself = (
-        "expected the index of the columns before it, got a Series with another index; align them, or pass"
+        "expected the same index as the columns before it, got a Series with another index; align them, or pass"
     )
     for name, values in others.items():
         good, bad = pd.Series(values, index=index), pd.Series(values, index=index).sort_index()

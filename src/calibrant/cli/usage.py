@@ -487,7 +487,7 @@ class _File:
                         self._set(of_command, name, checked)
                 continue
             if isinstance(value, dict) and key.replace("_", "-") not in _options(ctx.command):
-                problem = f"expected the name of a command, got another; {nearest(key, options)}"
+                problem = f"expected the name of a command, got another name; {nearest(key, options)}"
                 raise self.error("[" + short(key) + "]", problem)
             owners = [options[str(ctx.command.name)], *options.values()]
             name, checked = self._checked(key, value, owners)

@@ -153,7 +153,7 @@ def spool() -> str:
         raise FileError(STANDARD_INPUT, "is empty", "pipe a CSV with a header, or JSON lines, into the command")
     for start, kind in _BINARY.items():
         if head.startswith(start):
-            raise FileError(STANDARD_INPUT, f"is no text but {kind}", "write it to a file, and give its name")
+            raise FileError(STANDARD_INPUT, f"is not text but {kind}", "write it to a file, and give its name")
     ending = ".jsonl" if text.startswith(b"{") else ".json" if text.startswith(b"[") else ".csv"
     copy = new_copy(ending)
     with open(copy, "xb") as target:

@@ -221,7 +221,7 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
         raise FileError(paths[0], "a .npy holds no targets", "name the .npy of the targets with --targets FILE")
     logits = all("logits" in os.path.basename(path).lower() for path in paths)
     if options.percent and logits:
-        raise FileError(paths[0], "--percent is given, and the file is named as logits are", "leave --percent out")
+        raise FileError(paths[0], "--percent is given, and the name of the file suggests logits", "leave --percent out")
     if keep_going:
         problem = "--keep-going is not available for .npy: the targets of all files are in one"
         raise FileError(paths[0], problem, "save a .npz with named arrays")

@@ -134,7 +134,7 @@ def _question_of_classes(
         problem = f"{quoted(target)} says whether a prediction was right, and not the true class"
         return problem, _readings(likely, asked) or [replace(usual, always=True)]
     if _follows(likely, selection.probs, target):
-        problem = f"{quoted(target)} has the largest probability in every row, as a predicted class has"
+        problem = f"{quoted(target)} has the largest probability in every row, so it may be the predicted class"
         return problem, _readings(likely, asked) or [usual]
     return "", [usual]
 

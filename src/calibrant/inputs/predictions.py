@@ -195,7 +195,7 @@ def check_index(name: str, column: Any, index: Any) -> Any:
         return index_of_column if index is None else index
     if len(index_of_column) == len(index) and not index_of_column.equals(index):
         remedy = "align them, or pass .to_numpy() to pair the rows by their positions"
-        raise InputError(name, "the index of the columns before it", "a Series with another index", remedy)
+        raise InputError(name, "the same index as the columns before it", "a Series with another index", remedy)
     return index
 
 

@@ -334,7 +334,7 @@ def put_together(head: Head, columns: Columns, argument: str) -> Content:
         return Content(head.make, [], [])
     lengths = {len(columns[name]) for name in cell_names(weighted=head.weighted)}
     good = len(lengths) == 1 and max(lengths) <= head.most_cells
-    _require(good, "columns of different lengths, or of more cells than there are")
+    _require(good, "columns of different lengths, or with more cells than the grid has")
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
         cells = _Cells.of(head, columns)
         _check_cells(cells)

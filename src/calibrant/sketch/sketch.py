@@ -465,7 +465,7 @@ class CalibrationSketch:
         """
         name = _name_of(path)
         if not name.lower().endswith(_ENDING):
-            remedy = f"name it {name + _ENDING!r}: calibrant report knows a file by its ending"
+            remedy = f"name it {name + _ENDING!r}: calibrant report recognises a file by its ending"
             raise InputError("path", f"a name that ends in {_ENDING}", repr(name), remedy)
         replace_file(name, self.to_bytes())
 
