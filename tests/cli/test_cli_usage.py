@@ -428,15 +428,17 @@ def test_a_column_is_no_condition(ending: str) -> None:
         path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     rest = ", or the shell takes > for itself"
     assert refused("report", path, "--where", "season") == (
-        f"{path}: --where 'season' is no condition but a column of numbers; write it with its quotes, such as "
+        f"{path}: --where 'season' is not a condition but a column of numbers; write it with its quotes, such as "
         f'--where "season >= 2016"{rest}'
     )
     said = refused("report", path, "--where", '"team 1"')
-    assert "is no condition but a column of texts; write it with its quotes, such as --where " in said
+    assert "is not a condition but a column of texts; write it with its quotes, such as --where " in said
     shell = said.partition("such as --where ")[2].removesuffix(rest)
     for condition, n in ((shlex.split(shell)[0], 3), ("season > 2016", 3)):
         assert json.loads(run("report", path, *FAST, "--where", condition, "--json", "-")[1])["n"] == n
-    assert " is no condition but numbers; write it with its quotes, or " in refused("report", path, "--where", "1 + 1")
+    assert " is not a condition but numbers; write it with its quotes, or " in refused(
+        "report", path, "--where", "1 + 1"
+    )
 
 
 def test_a_text_in_double_quotes_is_told_from_a_column() -> None:
@@ -740,7 +742,7 @@ QUOTED = {
     "belongs to a command": "--score p plain.csv",
     "No such option": "report games.csv --sorce p",
     "is one file; name another one": "compare games.csv",
-    "is no condition but": "report plain.csv --score p --outcome won --where year",
+    "is not a condition but": "report plain.csv --score p --outcome won --where year",
     "texts stand in single quotes": "report plain.csv --score p --outcome won --where 'won = \"Celtics\"'",
     "is a file: if the shell expanded a pattern": "report plain.csv --probs p_y",
     "is not a condition; quote it": "report games.csv --fail-if ece",

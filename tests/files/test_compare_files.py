@@ -412,10 +412,10 @@ def test_the_json_of_a_report_that_holds_no_sketch_is_refused() -> None:
     run("new.csv", "last.json", "--json", "pair.json")
     for bad, said in (
         (text[: len(text) // 2], "holds a report that is damaged ("),
-        (json.dumps({**good, "sketch": None}), "holds a report whose key 'sketch' is no base64 (argument should be"),
-        (json.dumps({**good, "sketch": good["sketch"][:-1]}), "whose key 'sketch' is no base64 (Incorrect padding)"),
-        (json.dumps({**good, "sketch": "é" + good["sketch"]}), "holds a report whose key 'sketch' is no base64 ("),
-        (json.dumps({**good, "sketch": "!" + good["sketch"]}), "holds a report whose key 'sketch' is no base64 ("),
+        (json.dumps({**good, "sketch": None}), "holds a report whose key 'sketch' is not base64 (argument should be"),
+        (json.dumps({**good, "sketch": good["sketch"][:-1]}), "whose key 'sketch' is not base64 (Incorrect padding)"),
+        (json.dumps({**good, "sketch": "é" + good["sketch"]}), "holds a report whose key 'sketch' is not base64 ("),
+        (json.dumps({**good, "sketch": "!" + good["sketch"]}), "holds a report whose key 'sketch' is not base64 ("),
         (with_bytes(b""), "key 'sketch': expected a calibrant sketch, got bytes that begin with nothing"),
         (with_bytes(data[:-100]), "key 'sketch': expected a sketch that matches its checksum, got"),
         (with_bytes(data[:200] + b"x" + data[201:]), "expected a sketch that matches its checksum, got"),

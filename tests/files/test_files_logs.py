@@ -294,8 +294,8 @@ JUDGE = r"evaluate the chosen answer alone: --score chosen_probability --outcome
             "does not hold the texts of the ch",
         ),
         (sample([-1, -2], "?"), {"score": "chosen_probability"}, "column 'correct': its target .*--outcome COLUMN$"),
-        (sample([math.nan, -2], 0), {}, "line 1 has a log-likelihood that is no number; run the evaluation again"),
-        (sample([-math.inf, -math.inf], 0), {}, "line 1 has a log-likelihood that is no number"),
+        (sample([math.nan, -2], 0), {}, "line 1 has a log-likelihood that is not a number; run the evaluation again"),
+        (sample([-math.inf, -math.inf], 0), {}, "line 1 has a log-likelihood that is not a number"),
         ({**sample([-1, -2], 0), "filtered_resps": {"a": 1}}, {}, "no choices with log-likelihoods"),
         ({**sample([-1], 0), "filtered_resps": [["-1.5", "True"]]}, {}, "no choices with log-likelihoods"),
     ],
@@ -403,9 +403,9 @@ def test_plain_json_lines_of_choices(tmp_path):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"choices": ["Rome"]}, r"line 2: 'choices' is no list of two texts or more; write \{\"question_id\""),
-        ({"logprobs": [-1.0]}, r"line 2: 'logprobs' is no list of 2 numbers"),
-        ({"logprobs": [-1.0, None]}, r"line 2: 'logprobs' is no list of 2 numbers"),
+        ({"choices": ["Rome"]}, r"line 2: 'choices' is not a list of two texts or more; write \{\"question_id\""),
+        ({"logprobs": [-1.0]}, r"line 2: 'logprobs' is not a list of 2 numbers"),
+        ({"logprobs": [-1.0, None]}, r"line 2: 'logprobs' is not a list of 2 numbers"),
         ({"target": 2}, r"line 2: 'target' is 2, not one of the 2 choices"),
         ({"target": True}, r"line 2: 'target' is True, not one of"),
         ({"target": "Lima"}, r"line 2: 'target' is 'Lima', not one of"),
@@ -634,7 +634,7 @@ def test_an_unfinished_log_says_so(tmp_path):
     del start["status"]
     path = zipped(tmp_path / "a.eval", {"_journal/start.json": start, **members})
     assert read_predictions([path]).protocol == "inspect, task t, unfinished, status unknown, model m"
-    with pytest.raises(FileError, match=r"is no readable zip archive .*; copy the log again: it is damaged"):
+    with pytest.raises(FileError, match=r"is not a readable ZIP archive .*; copy the log again: it is damaged"):
         read_predictions([write(tmp_path / "b.eval", [{}])])
     headless = write(tmp_path / "c.json", [{"version": 2, "status": "started", "eval": {}}])
     with pytest.raises(FileError, match="holds no samples, which inspect logs; log with log_samples=True"):

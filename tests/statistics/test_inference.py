@@ -1196,7 +1196,7 @@ def test_bootstrap_of_the_ece_says_that_it_is_not_valid():
     p, y = draw(53, 400)
     found = bootstrap(ReliabilityTable.from_scores(p, y), ece, n_resamples=99)
     assert found.method == "NOT VALID: percentile bootstrap, 99 resamples"
-    assert "does not cover what it should" in found.details["warning"]
+    assert "will under-cover" in found.details["warning"]
     assert found.details["bias"] > found.details["standard_error"]
 
 

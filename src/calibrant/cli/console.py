@@ -43,7 +43,7 @@ _HELP: Final[tuple[type[Exception], ...]] = tuple(filter(None, (getattr(click.ex
 
 
 class OutputLost(Exception):
-    """Standard output cannot be written. This is no OSError: those are about files."""
+    """Standard output cannot be written. This is not an OSError, which is about files."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))

@@ -242,7 +242,7 @@ def _for_models(predictions: FileRows, options: CommandOptions) -> str:
 
 
 def _for_name(facts: NameFacts, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
-    """Return what to type if a label is none of the names; None if the library's remedy says more."""
+    """Return what to type if a label is not among the names; None if the library's remedy is more precise."""
     names, labels = predictions.class_names or (), _distinct(predictions.targets)
     if not any(re.fullmatch(r"-?\d+", name) for name in names) and all(re.fullmatch(r"\d+", each) for each in labels):
         numbers, width = sorted(map(int, labels)), len(names)
@@ -311,7 +311,7 @@ def _for_events(labels: Sequence[str], predictions: FileRows, ctx: click.Context
 
 
 def _for_named_columns(columns: Sequence[str], labels: Sequence[str], ctx: click.Context) -> str | None:
-    """Return what to type for columns that name the labels, as they are or in part; None where they do not."""
+    """Return what to type for columns that name the labels, whole or in part; None where they do not."""
     order = order_of(columns, labels)
     return None if order is None else f"the columns are named like the labels; type: {_typed(ctx, ','.join(order))}"
 

@@ -83,7 +83,7 @@ class CommandOptions(Options):
 
     @property
     def timezone_used(self) -> str | None:
-        """The zone of times in SQL and in groups; None where there are none of these."""
+        """The zone of times in SQL and in groups; None without these."""
         compares = re.search(r"[=<>(]", f"{self.score} {self.outcome}")  # in SQL, perhaps times
         return self.timezone if self.where is not None or self.by or self.clusters or compares else None
 

@@ -338,7 +338,7 @@ def _sketch(rows: _Rows, selection: Selection, options: CommandOptions) -> tuple
 
 
 class _Rows:
-    """The rows of files on Spark, to which columns are added.
+    """The rows of files on Spark, with columns that are added.
 
     Attributes
     ----------
@@ -396,7 +396,7 @@ class _Rows:
             raise FileError(self.title, f"{problem}, and is not allowed", "write a fixed value")
 
     def add_groups(self, values: Sequence[str], *, by_values: bool) -> tuple[str, dict[str, Cuts]]:
-        """Add a column of groups; return its name, and how the numbers of which values are cut."""
+        """Add a column of groups; return its name, and how numbers are cut."""
         columns, cuts = [], {}
         names = self.add("--by", values)
         for name, value in zip(names, values, strict=True):
@@ -445,7 +445,7 @@ class _Rows:
     def split_lists(self, names: Sequence[str], shown: Sequence[str]) -> Sequence[str]:
         """Add a column for each entry of a single column of lists of equal length; return the columns of scores.
 
-        Errors call the columns as ``shown``, by which SQL is told from a column.
+        Errors name the columns as ``shown``, so that SQL differs from a column.
         """
         name = names[0]
         if len(names) > 1 or not dict(self.frame.dtypes)[name].startswith("array"):

@@ -607,7 +607,7 @@ def _evaluated(predictions: Predictions) -> NDArray[np.bool_]:
 
 
 def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
-    """Return the cluster of each row. Of predictions (N, C, ...) there may be one label for each of the N.
+    """Return the cluster of each row. Predictions (N, C, ...) may have one label for each of the N.
 
     Raises
     ------

@@ -196,7 +196,7 @@ def meant(name: str, choices: Iterable[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text of the user in quotes as it stands: unlike in a repr, backslashes and quotes in it stay single."""
+    """Return a text of the user in quotes, unchanged: unlike in a repr, backslashes and quotes in it stay single."""
     mark = '"' if "'" in text and '"' not in text else "'"
     return mark + "".join(each if each.isprintable() else repr(each)[1:-1] for each in text) + mark
 

@@ -72,7 +72,7 @@ class Terms:
 
 
 PYTHON: Final = Terms()
-#: Of functions with another library's signature, which lack these options.
+#: For functions with another library's signature, which lack these options.
 NO_OPTIONS: Final = Terms(
     logits="turn them into probabilities first",
     multilabel="pass them to calibrant.evaluate with notion='multilabel'",

@@ -303,7 +303,7 @@ def with_years(opened: Opened, engines: Engines) -> Opened:
 
 
 def _years(opened: Opened, engines: Engines) -> dict[str, str]:
-    """Return the SQL of the years of dates of which `--by` takes a part, by its expressions."""
+    """Return the SQL of the years of dates whose parts `--by` takes, by its expressions."""
     years: dict[str, str] = {}
     for name in opened.first.groups:
         if opened.first.noun == "column" and not re.fullmatch(r"\w+", name) and period(name) == name:

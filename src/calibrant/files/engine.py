@@ -400,7 +400,7 @@ class EngineTable(Table):
         bare = self.where.strip().strip('"').replace('""', '"').lower()
         column = next((name for name in self.columns if name.lower() == bare), None)
         what = _HELD.get(re.split(r"\W", min(kinds - {"BOOLEAN"}))[0], f"values of type {min(kinds)}")
-        problem = f"--where {quoted(self.where)} is no condition but " + (f"a column of {what}" if column else what)
+        problem = f"--where {quoted(self.where)} is not a condition but " + (f"a column of {what}" if column else what)
         example = ""
         if column is not None:
             name = sql_name(column)

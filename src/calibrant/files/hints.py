@@ -1,4 +1,4 @@
-"""What errors and hints say of the values in files: those of a column, and those that cannot be used."""
+"""What errors and hints tell about values in files: the values of a column, and values that cannot be used."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def _parts_of(
 def _columns_of_numbers(
     path: str, columns: Sequence[str], options: Options
 ) -> tuple[list[str], str | None, str | None]:
-    """Return the columns of the scores, of the outcomes of one event, and of the targets, as far as they are there."""
+    """Return the columns of the scores, of the outcomes of one event, and of the targets, if they exist."""
     score, outcome, target = options.score, options.outcome, options.outcome or options.target
     selection = None
     if target is None or (score is None and not options.models):
@@ -329,7 +329,7 @@ def likely_score(path: str, outcome: str) -> str | None:
 
 
 def likely_prediction(path: str, truth: str) -> str | None:
-    """Return the column that holds most likely the predicted labels beside the true ones, for the words of an error.
+    """Return the column that holds most likely the predicted labels next to the true ones, for the words of an error.
 
     Its name says so, and its labels recur in the true ones.
     """

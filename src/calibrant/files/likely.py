@@ -49,7 +49,7 @@ _RIGHT_AFTER: Final = re.compile(r"(?:(?:is|was|exact|pred|prediction|answer|mod
 _LABEL: Final = frozenset(("label", "labels", "class", "classes", "category", "categories"))
 #: A probability of the class or answer that was predicted.
 _CONFIDENCE: Final = frozenset(("conf", "confidence", "confidences", "certainty", "chosen", "top", "max", "msp"))
-#: Pairs of labels of which the second is the event, whoever writes them.
+#: Pairs of labels whose second is the event, whoever writes them.
 _EVENTS: Final = (
     ("0", "1"),
     ("-1", "1"),

@@ -378,7 +378,7 @@ def _patiently(url: str, work: Callable[[], Answer], progress: Callable[[], int]
 
 #: The formats of Excel's own that show per cents: ``0%`` and ``0.00%``.
 _BUILT_IN: Final = frozenset(("9", "10"))
-_QUOTED: Final = re.compile(r'"[^"]*"|\\.')  # what a format shows as it stands
+_QUOTED: Final = re.compile(r'"[^"]*"|\\.')  # what a format shows unchanged
 _STYLES: Final = "xl/styles.xml"
 _SHEET: Final = re.compile(r"xl/worksheets/[^/]+\.xml")
 

@@ -125,7 +125,7 @@ def scalars(values: Any, taken: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def parse(text: str | bytes) -> Any:
-    """Return the value of a JSON text; NaN and infinities, which are no JSON, are missing values."""
+    """Return the value of a JSON text; NaN and infinities, which are not JSON, are missing values."""
     return json.loads(text, parse_constant=lambda _: None)
 
 
@@ -217,10 +217,10 @@ def _choices_row(path: str, where: str, value: dict[str, Any]) -> Row:
     expected = 'write {"question_id": ..., "choices": [texts], "logprobs": [numbers], "target": index or text}'
     texts, values, target = (value.pop(key, None) for key in ("choices", "logprobs", "target"))
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) < 2:
-        raise FileError(path, f"{where}: 'choices' is no list of two texts or more", expected)
+        raise FileError(path, f"{where}: 'choices' is not a list of two texts or more", expected)
     likelihoods = finite(values)
     if likelihoods is None or len(likelihoods) != len(texts):
-        raise FileError(path, f"{where}: 'logprobs' is no list of {len(texts)} numbers", expected)
+        raise FileError(path, f"{where}: 'logprobs' is not a list of {len(texts)} numbers", expected)
     if isinstance(target, str):
         right, shown = texts.index(target) if texts.count(target) == 1 else -1, quoted(target)
     else:
@@ -328,7 +328,7 @@ def _row(path: str, where: str, sample: Mapping[str, Any], cells: dict[str, Any]
         pairs = pairs[: len(pairs) // 2]  # log-likelihoods without the question follow
     likelihoods = finite([pair[0] for pair in pairs])
     if likelihoods is None:
-        problem = f"{where} has a log-likelihood that is no number"
+        problem = f"{where} has a log-likelihood that is not a number"
         raise FileError(path, problem, "run the evaluation again, or leave the question out")
     chosen = int(np.argmax(likelihoods))
     texts = _texts(sample, len(pairs), delimiter)
@@ -559,7 +559,7 @@ class InspectLog:
             return
         for number, sample in enumerate(self._samples, 1):
             if not isinstance(sample, dict):
-                problem = f"sample {number:,} is no object"
+                problem = f"sample {number:,} is not an object"
                 raise self._unknown(problem)
             yield f"sample {number:,}", sample
 
@@ -685,7 +685,7 @@ class Archive:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        with reading(path, _DAMAGED, "is no readable zip archive"):
+        with reading(path, _DAMAGED, "is not a readable ZIP archive"):
             self._archive = zipfile.ZipFile(original(path))
         #: The members by their names.
         self.members = {info.filename: info for info in self._archive.infolist()}

@@ -43,7 +43,7 @@ class EvaluationLog:
 
     protocol: Protocol
     copy: str  #: the file with its rows
-    width: int  #: of its longest list of probabilities; 0 where there are none
+    width: int  #: of its longest list of probabilities; 0 without any
     columns: frozenset[str]  #: those with a value in some row, those within objects with dots
     missing: dict[str, tuple[int, str, str]]  #: by column, the first row without a value, why, and what to do
     filters: tuple[str, ...]  #: those of lm-evaluation-harness: each has a row for each question

@@ -88,7 +88,7 @@ def kind_of(path: str) -> str:
 def expand(patterns: Sequence[str]) -> list[str]:
     """Return the files that names and patterns stand for: patterns sorted, the order of the names kept.
 
-    The name of a file that exists is no pattern, so brackets in it mean themselves. Standard input, workbooks and files
+    The name of an existing file is not a pattern, so its brackets are literal. Standard input, workbooks and files
     on the network are copied first (`calibrant.files.local`).
     """
     paths: list[str] = []
@@ -178,7 +178,7 @@ def open_bytes(path: str) -> Any:
 
 
 def without_mark(path: str) -> str | None:
-    """Return a copy of JSON without its byte-order mark, which DuckDB refuses; None where there is none.
+    """Return a copy of JSON without its byte-order mark, which DuckDB refuses; None without a mark.
 
     What cannot be read has no copy: its reader says what is wrong.
     """

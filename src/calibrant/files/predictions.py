@@ -151,7 +151,7 @@ class FileRows(FileRead):
 class FilePredictions(FileRows):
     """Predictions of one model; ``logits`` is true where they were found under this name.
 
-    ``sketch`` is that of all rows, with those of the groups, where it was asked for.
+    ``sketch`` is the sketch of all rows, with the sketches of groups, where it was asked for.
     """
 
     logits: bool

@@ -42,7 +42,7 @@ def _answer(source: str, copy: str, memory: int) -> dict[str, Any]:
                 return {"error": f"{damaged} differs from its checksum"}
             stream.seek(0)
             return {"sheets": _copied(python_calamine.CalamineWorkbook.from_filelike(stream), copy)}
-    except BaseException as error:  # a panic of the reader is no Exception
+    except BaseException as error:  # a panic of the reader is not an Exception
         if isinstance(error, MemoryError):
             return {"large": ""}
         return {"error": (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".;")}

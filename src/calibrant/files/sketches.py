@@ -172,7 +172,7 @@ def _of_report(path: str, text: str) -> CalibrationSketch:
     try:
         data = base64.b64decode(content["sketch"], validate=True)
     except (TypeError, ValueError) as error:
-        raise FileError(path, f"holds a report whose key 'sketch' is no base64 ({error})", remedy) from None
+        raise FileError(path, f"holds a report whose key 'sketch' is not base64 ({error})", remedy) from None
     try:
         return CalibrationSketch.from_bytes(data)
     except InputError as error:

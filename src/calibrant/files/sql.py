@@ -285,7 +285,7 @@ def columns_of(tree: Node) -> list[str]:
 
 
 def year_of(tree: Node, sql: str) -> str | None:
-    """Return the SQL of the year of a date of which an expression takes a part without it, such as the quarter."""
+    """Return the SQL of the year of a date if an expression takes a part without it, such as the quarter."""
     date = None
     for node in nodes(tree):
         if node["class"] != "FUNCTION":

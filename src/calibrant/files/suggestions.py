@@ -273,7 +273,7 @@ def _of_scores(likely: Likely, scores: Sequence[str], truths: Sequence[str], opt
 def _with_right(
     likely: Likely, score: str, truths: Sequence[str], readings: list[Reading], taken: Collection[str | None]
 ) -> list[Reading]:
-    """Return the readings of a score, with those beside columns that say whether a prediction was right."""
+    """Return the readings of a score, also next to columns with whether a prediction was correct."""
     right = [name for name in likely.outcomes if says_right(name) and name not in taken]
     of_right = [each for name in right for each in _of_right(likely, score, name)]
     if right and any(says_label(name) and _follows(likely, [score], name) for name in truths):
@@ -300,7 +300,7 @@ def _fitting(likely: Likely, scores: Sequence[str], truths: Sequence[str], predi
 
 
 def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], predicted: Sequence[str]) -> list[Reading]:
-    """Return the readings of a score beside a true label: its probability, or that of the label that was predicted.
+    """Return the readings of a score next to a true label: its probability, or that of the predicted label.
 
     Of columns that do not say that they are predicted, those named as labels may be, and where the truth does not say
     that it is one, those that are as likely the truth.
@@ -332,7 +332,7 @@ def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], pred
 def _predicted_labels(
     likely: Likely, score: str, truth: str, truths: Sequence[str], predicted: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the columns that may hold the predicted labels beside a truth, and those of them that may be the truth."""
+    """Return the columns that may hold the predicted labels next to a truth, and which of them may be the truth."""
     others = [name for name in truths if name != truth and _may_be_of(likely, score, name)]
     labels = [name for name in others if says_label(name)]
     rivals = [] if says_true(truth) or labels else _best(others, [score], likely)
@@ -366,7 +366,7 @@ def _equals(name: str, label: str) -> str:
 
 
 def _of_right(likely: Likely, score: str, right: str, *, percent: bool = False) -> list[Reading]:
-    """Return the readings of a score beside a column that says whether a prediction was right."""
+    """Return the readings of a score next to a column with whether a prediction was correct."""
     answer = Reading(
         ("--score", score, "--outcome", right), f"if {quoted(score)} is the probability that {quoted(right)} is true"
     )

@@ -167,7 +167,7 @@ class CsvTable(EngineTable):
     def _plain_numbers(self, names: Sequence[str]) -> frozenset[str]:
         """Return the columns whose texts are no more than numbers: one text for each number, as programs write them.
 
-        Codes have zeros at the start (02134), versions zeros at the end (1.10 beside 1.9), and long codes more digits
+        Codes have zeros at the start (02134), versions zeros at the end (1.10 next to 1.9), and long codes more digits
         than a double tells apart.
         """
         if not names:

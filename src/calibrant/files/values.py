@@ -75,7 +75,7 @@ class Words:
         return names
 
     def spelled(self, labels: tuple[str, ...] | None) -> Words:
-        """Return the words as strings, and ``1.0`` as ``1`` where a label is spelled so; without labels as they are."""
+        """Return the words as strings, and ``1.0`` as ``1`` where a label is spelled so; without labels unchanged."""
         if labels is None:
             return self
         return Words(np.array([_spell(name, labels) for name in self.names], dtype=object), self.codes)
@@ -239,7 +239,7 @@ class Percents:
         Raises
         ------
         FileError
-            For a value that is no percentage, and for ``0.85`` in addition to ``85%``, which may be a fraction or not.
+            For a value that is not a percentage, and for ``0.85`` in addition to ``85%``, which may be a fraction.
         """
         if isinstance(values, Words):
             texts = [str(name) for name in values.names]
@@ -310,12 +310,12 @@ _NUMBER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-
 class Values:
     """The different numbers of a column with their counts, some rows after the other, in any order.
 
-    Up to 2^20 different numbers are counted one by one. Of more, the last bits are dropped, as few as are needed: the
+    Up to 2^20 different numbers are counted one by one. If there are more, as few last bits as needed are dropped: the
     groups are then a little less equal in size.
     """
 
     def __init__(self) -> None:
-        #: Of each value, in order: the smallest and the largest number that has its bits, and how many rows have one.
+        #: For each value, in order: the smallest and the largest number that has its bits, and how many rows have one.
         self._values: NDArray[np.float64] = np.empty((0, 3))
         self._dropped = 0
         self._waiting: list[NDArray[np.float64]] = []

@@ -201,8 +201,8 @@ def bootstrap(
     if abs(bias) > max(_BIASED * error, _ROUNDING):
         method = f"NOT VALID: {method}"
         details["warning"] = (
-            f"the replicates are off the value by {abs(bias) / error if error else math.inf:.2g} standard errors: "
-            "the interval of such a statistic does not cover what it should"
+            f"the bootstrap bias is {abs(bias) / error if error else math.inf:.2g} standard errors: "
+            "the percentile interval of this statistic will under-cover"
         )
     return Estimate(value, low, high, level, method=method, n=rows.table.n, details=details)
 

@@ -1,7 +1,7 @@
 """Run the kernels over rows of any layout, in the blocks and on the threads of `blocks`.
 
 A kernel takes the rows of a block, then what belongs to these rows (targets, weights), settings, what it writes for
-each row, and sums to which it adds. ``weights`` is None if each row weighs 1; kernels get an empty array then.
+each row, and sums that it adds to. ``weights`` is None if each row weighs 1; kernels get an empty array then.
 """
 
 from __future__ import annotations

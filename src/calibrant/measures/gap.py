@@ -25,7 +25,7 @@ def largest_gap(inference: Inference) -> float:
     Errors that add up sizes of differences are not below it.
 
     The size of a sum is at most the sum of the sizes. So it holds for mean gaps over bins of any edges, for the gap
-    after smoothing, which keeps the sum, and for the largest cumulative sum, the last of which is the sum.
+    after smoothing, which keeps the sum, and for the largest cumulative sum, whose last term is the sum.
     """
     low, high, _ = inference.interval(MEAN_GAP)
     return max(-low, high)

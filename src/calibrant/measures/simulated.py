@@ -1,6 +1,6 @@
 """Rows under calibration: data sets whose outcomes occur with their scores, by the sums of p - y.
 
-Of independent rows the outcomes of each cell have a binomial distribution. Of rows in clusters the sums are
+For independent rows the outcomes of each cell have a binomial distribution. For rows in clusters the sums are
 
     g*_k = c_k sum_h Z_h S_hk,   c_k = sqrt(V0_b / Q_b),   Z_h independent standard normal,
 

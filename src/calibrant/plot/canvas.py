@@ -188,7 +188,7 @@ def series_look(ax: Any, color: Any) -> tuple[int, tuple[Any, str]]:
 
 
 def named(word: str, label: str | None) -> str:
-    """Return the entry of a band in the legend: with a label it says to which series it belongs."""
+    """Return the entry of a band in the legend: with a label it names its series."""
     return f"{word}: {label}" if label else word
 
 

@@ -237,8 +237,8 @@ def score_histogram(
     >>> import calibrant, calibrant.plot as cp
     >>> diagram = calibrant.reliability_diagram([0.2, 0.2, 0.2, 0.8, 0.8], [0, 0, 1, 1, 1], n_bins=2)
     >>> ax = cp.score_histogram(diagram)
-    >>> happened, failed = ax.containers
-    >>> [round(bar.get_height()) for bar in happened], [round(bar.get_height()) for bar in failed]
+    >>> events, others = ax.containers
+    >>> [round(bar.get_height()) for bar in events], [round(bar.get_height()) for bar in others]
     ([1, 2], [-2, 0])
     """
     check_choice("kind", kind, _HISTOGRAMS)

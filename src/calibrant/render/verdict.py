@@ -119,7 +119,7 @@ class KeyNumber(NamedTuple):
 
 
 def key_numbers(summary: Summary) -> list[KeyNumber]:
-    """Return the difference in the large, the slope and the ECE, as far as the report has them."""
+    """Return the difference in the large, the slope and the ECE, if the report has them."""
     findings = {finding["code"]: finding for finding in summary["findings"]}
     return [number for part in (_key_difference, _key_slope, _key_ece) for number in part(findings, summary)]
 

@@ -312,7 +312,7 @@ def _class_estimates(
 
 
 class _Shown(NamedTuple):
-    """What a report shows beside its numbers."""
+    """What a report shows in addition to its numbers."""
 
     classwise: ClasswiseCalibration | None
     curves: Mapping[str, CalibrationCurve] | None = None

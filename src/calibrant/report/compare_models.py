@@ -532,7 +532,7 @@ def by_sums(
 ) -> Comparison:
     """Compare models by their sums; ``paired`` ones by sums over buckets of the same clusters.
 
-    With ``paired`` False their rows are independent; with None nothing is known of what they have in common.
+    With ``paired`` False their rows are independent; with None it is unknown what they have in common.
     """
     alone = {model.name: _alone(model, settings.level) for model in models}
     fewest = min(models, key=lambda model: model.means.n)

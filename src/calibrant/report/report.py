@@ -273,8 +273,8 @@ class Report(Mapping[str, Estimate]):
         """Return the report as Markdown for GitHub: for a pull request, or for the summary of a workflow's step.
 
         The verdict, the measures with their intervals, the groups (of a hundred or more the twenty that stand out
-        most), and how all of it was computed. Of a profile these measures are those of ``print(report)``. No character
-        in a name acts as markup, as a link or as a mention.
+        most), and how all of it was computed. A profile has the measures of ``print(report)``. No character in a name
+        acts as markup, as a link or as a mention.
 
         Parameters
         ----------
@@ -343,7 +343,7 @@ class Report(Mapping[str, Estimate]):
         pandas.DataFrame
             Of measures: the index ``measure`` has their names, ``label`` their labels. ``value``, ``low``, ``high``,
             ``level``, ``p_value``, ``error_bound``, ``n`` and ``method`` are those of the `Estimate`; ``floor_mean``
-            and ``floor_upper`` are the noise floor. Of groups: the index ``group`` has their names; ``n``,
+            and ``floor_upper`` are the noise floor. For groups, the index ``group`` has their names; ``n``,
             ``mean_gap``, ``ece`` with its ``low``, ``high``, ``floor_mean`` and ``floor_upper``; ``p_value``,
             ``adjusted_p_value``, ``called_out`` and ``flag`` are those of the `GroupReport`. Rows have the order of the
             report. A missing number is NaN, an infinite one is ``inf``.

@@ -121,7 +121,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What a report was made from, as far as its numbers do not show it.
+    """What a report was made from, if its numbers do not show it.
 
     Attributes
     ----------
@@ -423,7 +423,7 @@ class NetBenefit:
     level : float
         The confidence of the intervals; NaN without.
     method : str
-        How the intervals were computed, or why there are none; with a warning if one outcome is rare.
+        How the intervals were computed, or why they are missing; with a warning if one outcome is rare.
     error_bounds : (T,)
         The certified errors of ``net_benefit``: 0 unless it is computed from a sketch or a table on a grid.
     n : int

@@ -68,7 +68,7 @@ def null_effect(sums: Float64s, square: float) -> float:
 
 
 def by_content(sums: Float64s) -> NDArray[np.intp]:
-    """Return the order of buckets by their sums, (H, ...), of which the largest is a weight.
+    """Return the order of buckets by their sums, (H, ...); the largest is a weight.
 
     The labels of clusters then decide no draw and no fold. Sums that differ by rounding alone count as equal.
     """

@@ -1,4 +1,4 @@
-"""Variances as far as data tell them, and the parts of intervals that measures share.
+"""Estimated variances, and the parts of intervals that measures share.
 
 Variances are steadied by what calibration implies; gaps are thinned; binomial bounds are exact; an end that is inverted
 at each value is a root.

@@ -248,7 +248,7 @@ class CalibrationError(TableMetric):
     ) -> tuple[Any, Any]:
         """Draw the reliability diagram of all batches so far, above a histogram of the scores.
 
-        ``plot(val, ax)``, as torchmetrics calls it, draws a value, or several in turn: a first argument that is no text
+        ``plot(val, ax)``, as torchmetrics calls it, draws a value, or several in turn: a first argument other than text
         is ``val``, and such a second one ``ax``.
 
         Returns

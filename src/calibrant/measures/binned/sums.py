@@ -239,7 +239,7 @@ class BinSums(ABC):
     def pair_weights(self) -> Float64s:
         """What S^2 of each bin adds to the unbiased squared error."""
 
-    # ------------------------------------------------------------ as they are
+    # ------------------------------------------------------------ unchanged
 
     @property
     @abstractmethod

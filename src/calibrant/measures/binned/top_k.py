@@ -74,7 +74,7 @@ def top_k_calibration_error(
     --------
     >>> import calibrant
     >>> probs = [[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.25, 0.5, 0.25]]
-    >>> round(calibrant.top_k_calibration_error(probs, [1, 0, 0], k=2), 12)  # scores .8, .9, .75; outcomes 1, 0, 1
+    >>> round(calibrant.top_k_calibration_error(probs, [1, 0, 0], k=2), 12)  # scores 0.8, 0.9, 0.75; outcomes 1, 0, 1
     0.45
     """
     return _error(
@@ -139,7 +139,7 @@ def top_r_calibration_error(
     --------
     >>> import calibrant
     >>> probs = [[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.25, 0.5, 0.25]]
-    >>> round(calibrant.top_r_calibration_error(probs, [1, 0, 0], r=2), 12)  # scores .3, .2, .25; outcomes 1, 0, 1
+    >>> round(calibrant.top_r_calibration_error(probs, [1, 0, 0], r=2), 12)  # scores 0.3, 0.2, 0.25; outcomes 1, 0, 1
     0.55
     """
     return _error(

@@ -1,6 +1,6 @@
 """Differences of two models, first minus second, of their measures, with intervals.
 
-Each difference is written once. How it varies depends on what is known of the two models together: a `ModelPair` says.
+Each difference is written once. How it varies depends on the data that both models share: see `ModelPair`.
 
 A calibration error is a sum of squares or of sizes of gaps, which is not normal where gaps are near zero: there the
 variance of the square includes the noise of its own estimate, and the size is bounded from both sides.

@@ -5,7 +5,7 @@ difference is at most the sum of the two, whatever the models have in common (Ca
 and the test are safe, for the same rows and for others, and wide. Where no normal distribution holds, each model's own
 interval is taken at half the error, and the ends are subtracted (Bonferroni).
 
-Of independent rows the variances add up: errors and half widths are combined by the root of the sum of their squares,
+The variances of independent rows add up: errors and half widths are combined by the root of the sum of their squares,
 and so are the distances to the ends of intervals that are not symmetric (Newcombe 1998; Zou and Donner 2008).
 """
 

@@ -1,7 +1,7 @@
 """Isotonic recalibration, two decompositions of a proper score, and the intervals of CORP's parts.
 
 The decompositions are CORP, and Murphy's with its within-bin term. The intervals of CORP's miscalibration and
-discrimination are by fits in sample and out of fold. Of rows in clusters a fold is a set of whole buckets, so that no
+discrimination are by fits in sample and out of fold. For rows in clusters a fold is a set of whole buckets, so that no
 cluster is in a fit that evaluates it. A part is the mean over rows of (f - y)^2 - (x - y)^2 = D^2 + 2 D (x - y),
 D = f - x, x the isotonic fit and f the score or the base rate; its variance is that of its sums over buckets.
 """

@@ -81,7 +81,7 @@ def calibration_slope(
 
     .. math:: \operatorname{logit} P(y = 1) = a + b \operatorname{logit} p
 
-    b is 1 if the scores are spread rightly, below 1 if they are too extreme, as those of overfitted models are, and
+    b is 1 if the scores are calibrated, below 1 if they are too extreme, as those of overfitted models are, and
     above 1 if they are not extreme enough. NaN with one distinct score or if all outcomes are equal; infinite if a
     threshold on the score separates the outcomes. Scores within 1e-6 of 0 and 1 count as 1e-6 and 1 - 1e-6. The rest
     is as in `calibration_intercept`.

@@ -37,7 +37,7 @@ _LEAST: Final = 1e-9  # share of the information that the other buckets have
 #: Scores are moved in from 0 and 1 by this, because their log-odds are infinite.
 CERTAIN: Final = 1e-6
 
-#: Standard errors by which the observed frequency falls as scores rise, for a finding.
+#: How many standard errors the observed frequency falls as scores rise, for a finding.
 FALLING: Final = 4.0
 
 
@@ -225,7 +225,7 @@ def _fit(
 
 
 class Line(NamedTuple):
-    """The slope b of the log-odds line: 1 if the scores are spread rightly, below 1 if they are too extreme.
+    """The slope b of the log-odds line: 1 if the scores are calibrated, below 1 if they are too extreme.
 
     NaN with one distinct score or outcomes of one kind, infinite where a threshold separates the outcomes. ``low`` and
     ``high`` are the ends of its interval, NaN without an interval; ``p_value`` is that of the slope 1, with the same

@@ -146,7 +146,7 @@ class Quantiles:
 def _half_widths(scores: Float64s, upto: Float64s, needed: float, anchors: Float64s) -> Float64s:
     """Return the smallest half-widths around the anchors that hold the needed weight.
 
-    [p_i, p_j] with the smallest j for each i hold it. Of all these windows the two around p_i + p_j = 2 x are nearest.
+    [p_i, p_j] with the smallest j for each i hold it. The two of these windows around p_i + p_j = 2 x are nearest.
     """
     before = np.concatenate([[0.0], upto[:-1]])
     last = np.searchsorted(upto, before + needed)
@@ -217,7 +217,7 @@ def loess_curve(design: SamplingDesign, shown: NDArray[np.intp], level: float) -
 
     The variances are those of the fitted rates, and of the scores. The design effects of the bands are those of the
     curve of the design's cells; Student's quantile has the degrees of freedom of the mean difference. Under calibration
-    the mean of the curve is the diagonal: lines reproduce it. Of other curves the bias is in neither band.
+    the mean of the curve is the diagonal: lines reproduce it. Neither band contains the bias of other curves.
     """
     fine = design.fine
     curve, scores = fine.of(Loess.of), fine.scores[shown]

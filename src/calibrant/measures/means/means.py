@@ -168,7 +168,7 @@ class PredictionMeans:
     effective_n : float
         Their effective sample size.
     layout : str
-        The shape of the predictions. Of one event, "binary", calibration says what the scores should be.
+        The shape of the predictions. For one event, "binary", calibration says what the scores should be.
     accuracy_bound, nll_bound : float
         The certified errors of accuracy and log loss; 0 if they are exact.
     base_rates : BaseRates or None

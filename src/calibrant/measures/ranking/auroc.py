@@ -102,7 +102,7 @@ class Placements:
 def roc_curve(table: ReliabilityTable) -> RocCurve | None:
     """Return the ROC curve; None if all outcomes are equal.
 
-    Ties are one step. Of a table with more scores than points, the scores at equal steps of the rows are kept: every
+    Ties are one step. If a table has more scores than points, the scores at equal steps of the rows are kept: every
     point is exact, and lies on the curve.
     """
     hits = np.concatenate([[0.0], np.cumsum(table.positives[::-1], dtype=np.float64)])

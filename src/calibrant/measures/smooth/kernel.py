@@ -86,7 +86,7 @@ def kernel_calibration_error(
     Examples
     --------
     >>> import calibrant
-    >>> round(calibrant.kernel_calibration_error([0.2, 0.6], [0, 1]), 6)  # -.2 x .4 x exp(-.4 / .4)
+    >>> round(calibrant.kernel_calibration_error([0.2, 0.6], [0, 1]), 6)  # -0.2 x 0.4 x exp(-0.4 / 0.4)
     -0.02943
     """
     check_choice("kernel", kernel, KERNELS)

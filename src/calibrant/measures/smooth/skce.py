@@ -41,7 +41,7 @@ class SquaredKernelError:
     n_blocks : int
         The number of blocks.
     method : str
-        Where the p-value comes from, or why there is none.
+        Where the p-value comes from, or why it is missing.
     n : int
         The number of rows, each as often as its weight.
     """
