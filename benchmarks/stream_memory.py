@@ -43,7 +43,7 @@ main()
 
 
 def write(path: Path, n: int, types: tuple[str, str], groups: int) -> int:
-    """Write n rows, and return how often the event happened."""
+    """Write n rows; return the number of events."""
     rng, positives, writer = np.random.default_rng(20_261_122), 0, None
     for start in range(0, n, GROUP):
         size = min(GROUP, n - start)

@@ -354,7 +354,7 @@ def bootstraps(repetitions: int = 100, n: int = 2_000, level: float = 0.9) -> di
     """Return how often the percentile bootstrap of the ECE and the interval of `evaluate` hold the true ECE.
 
     Scores are 30 numbers, two in each of 15 bins. The odds of the event are the odds of the score to a power. The
-    bootstrap law of the counts of (score, outcome) is multinomial.
+    bootstrap distribution of the counts of (score, outcome) is multinomial.
     """
     scores = (np.arange(30) + 0.5) / 30
     odds = scores / (1 - scores)

@@ -109,7 +109,7 @@ class Cell:
 
 
 def setting_of(part: Any, laws: Sequence[Law]) -> tuple[str, float]:
-    """Return the law of a part, by its name and how far it is from calibration; that of pairs names both models."""
+    """Return the name of a part's distribution (for pairs, of both models) and its distance from calibration."""
     if part.kind == "classwise":
         return CLASSES[part.law // len(TILTS)], TILTS[part.law % len(TILTS)]
     if part.kind == "pairs":

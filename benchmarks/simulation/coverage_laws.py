@@ -174,7 +174,7 @@ def laws() -> list[Law]:
     """Return every law, at calibration and away from it."""
     all_laws: list[Law] = []
     for name, scores in (
-        ("Beta(.5, .5)", _beta(0.5, 0.5)),
+        ("Beta(0.5, 0.5)", _beta(0.5, 0.5)),
         ("Uniform", lambda u: u),
         ("Beta(1, 20)", _beta(1, 20)),
         ("Beta(8, 1)", _beta(8, 1)),
@@ -193,11 +193,11 @@ def hard_laws() -> list[Law]:
         ("one score", picked(0.6)),
         ("two scores", picked(0.3, 0.7)),
         ("three scores", picked(0.2, 0.5, 0.8)),
-        ("spike at .999", lambda u: np.where(u < 0.9, 0.999, (u - 0.9) * 10)),
+        ("spike at 0.999", lambda u: np.where(u < 0.9, 0.999, (u - 0.9) * 10)),
         ("Beta(1, 200)", _beta(1, 200)),
     ):
         few += [Law(name, a, scores, tilted(a), sizes=FEW_SIZES) for a in (1.0, 1.4)]
-    few.append(Law("U(.8, 1), rate .997", 0.997, lambda u: 0.8 + 0.2 * u, constant(0.997), bins=5, sizes=FEW_SIZES))
+    few.append(Law("U(0.8, 1), rate 0.997", 0.997, lambda u: 0.8 + 0.2 * u, constant(0.997), bins=5, sizes=FEW_SIZES))
     for name, scores, weights in (
         ("log-normal weights", lambda u: u, LOG_NORMAL),
         ("tied values, weights", tied, UNEVEN),

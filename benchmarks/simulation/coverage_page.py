@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -122,7 +121,7 @@ def written(cells: Sequence[Cell], again: Sequence[Cell], tests: Sequence[Reject
         _MODELS.format(**models(ours, tests)),
         peers(cells) + "\n",
     ]
-    page = re.sub(r"(?<![\w.])\.(?=\d)", "0.", "\n".join(pieces))  # names of laws such as "spike at .999"
+    page = "\n".join(pieces)
     if docs is not None:
         (docs / "coverage.md").write_text(page, encoding="utf-8")
         write_cells(cells, docs / "coverage.csv")
@@ -186,7 +185,7 @@ def coverage_rows(plain: Sequence[Cell], in_clusters: Sequence[Cell]) -> Iterato
 
 
 def place(cell: Cell) -> str:
-    if cell.measure in DIFFERENCES or cell.law.startswith("U(.8"):
+    if cell.measure in DIFFERENCES or cell.law.startswith("U(0.8"):
         return f"{cell.law}, N = {cell.n:,}"
     way = "difference" if cell.law.startswith("alternating") else "factor" if cell.law.startswith("softmax") else "a"
     return f"{cell.law}, {way} = {cell.tilt:g}, N = {cell.n:,}"

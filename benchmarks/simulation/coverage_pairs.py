@@ -89,7 +89,7 @@ def _pairs() -> list[PairLaw]:
     )
     return [
         PairLaw(scores, models, _inside(by_name[scores]), tilted(a), tilted(b), coarse)
-        for scores in ("Uniform", "Beta(.5, .5)", "Beta(8, 1)", "Beta(1, 20)")
+        for scores in ("Uniform", "Beta(0.5, 0.5)", "Beta(8, 1)", "Beta(1, 20)")
         for models, a, b, coarse in kinds
     ]
 
