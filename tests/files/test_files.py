@@ -1705,7 +1705,8 @@ def test_logits_are_no_per_cents(tmp_path, ending):
 def test_a_file_of_logits_is_not_in_per_cent(tmp_path):
     np.save(tmp_path / "logits.npy", np.ones((2, 3)))
     np.save(tmp_path / "y.npy", [0, 1])
-    with pytest.raises(FileError, match="--percent is given, and the name of the file suggests logits"):
+    match = "--percent is given, and the name of the file suggests logits; leave --percent out$"
+    with pytest.raises(FileError, match=match):
         read_predictions([str(tmp_path / "logits.npy")], targets_file=str(tmp_path / "y.npy"), percent=True)
 
 

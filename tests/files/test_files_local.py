@@ -96,7 +96,10 @@ def test_an_error_in_standard_input_names_it_and_the_row():
     [
         ("", r"^standard input: is empty; pipe a CSV with a header, or JSON lines"),
         (" \n", r"^standard input: is empty"),
-        (b"PAR1xxxx", r"^standard input: is not text but Parquet \(\.parquet\); write it to a file, and give its name"),
+        (
+            b"PAR1xxxx",
+            r"^standard input: is not text but Parquet \(\.parquet\); write it to a file, and give its name$",
+        ),
         (b"\x1f\x8b\x08", r"^standard input: is not text but compressed; write it"),
         ('{"score": 0.5,\n', r"^standard input: line 1 is not valid JSON"),
         ("score,outcome\n0.5\n", r"^standard input: line 2 has 1 field and the header 2"),

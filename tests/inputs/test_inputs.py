@@ -539,7 +539,8 @@ BAD_CLASSES = [
         np.eye(3)[CLASSES].T,
     ),
     case(
-        "targets: expected class indices 0 to 2, got 0.1 at row 0; the targets look like probabilities; pass the",
+        "targets: expected class indices 0 to 2, got 0.1 at row 0; the targets look like probabilities; pass the "
+        "observed outcomes, as 0 and 1 or class indices",
         ROWS,
         PROBS,
     ),

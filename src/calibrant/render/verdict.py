@@ -128,16 +128,14 @@ def _key_difference(findings: _Findings, summary: Summary) -> Iterator[KeyNumber
     facts = _first(findings, *_MEANS)
     if facts is not None:
         value, *ends = _percentages(facts["value"], facts["low"], facts["high"], sign="+", marks=[0.0])
-        yield KeyNumber("difference in percentage points", value, _ends(summary, *ends), "ideal 0")
+        yield KeyNumber("difference in percentage points", value, _interval(summary, ends), "ideal 0")
 
 
 def _key_slope(findings: _Findings, summary: Summary) -> Iterator[KeyNumber]:
     facts = _first(findings, *_SLOPES)
     if facts is not None and facts["value"] is not None:
-        ends = [facts[name] for name in ("low", "high") if facts[name] is not None]
-        value, *texts_of_ends = texts([facts["value"], *ends], 2, [1.0])
-        interval = _ends(summary, *texts_of_ends) if len(ends) == 2 else ""
-        yield KeyNumber("calibration slope", value, interval, "ideal 1")
+        value, *ends = _slope_texts(facts)
+        yield KeyNumber("calibration slope", value, _interval(summary, ends), "ideal 1")
 
 
 def _key_ece(findings: _Findings, summary: Summary) -> Iterator[KeyNumber]:
@@ -147,15 +145,12 @@ def _key_ece(findings: _Findings, summary: Summary) -> Iterator[KeyNumber]:
         facts = None if ece is None else {"ece": ece["value"], "low": None, "high": None, "upper": None}
     if facts is None or facts["ece"] is None:
         return
-    upper, marks = facts["upper"], [] if facts["upper"] is None else [facts["upper"]]
-    ends = [] if facts["high"] is None else [facts["low"], facts["high"]]
-    value, *texts_of_ends = texts([facts["ece"], *ends], _places(facts["ece"]), marks)
-    compared = "" if upper is None else f"calibrated: below {texts([upper], _places(facts['ece']), [facts['ece']])[0]}"
-    yield KeyNumber("ECE", value, _ends(summary, *texts_of_ends) if ends else "", compared)
+    value, ends, upper = _ece_texts(facts)
+    yield KeyNumber("ECE", value, _interval(summary, ends), f"calibrated: below {upper}" if upper else "")
 
 
-def _ends(summary: Summary, low: str, high: str) -> str:
-    return "" if summary["level"] is None else f"{percent(summary['level'])} CI {low} to {high}"
+def _interval(summary: Summary, ends: list[str]) -> str:
+    return f"{percent(summary['level'])} CI {ends[0]} to {ends[1]}" if summary["level"] is not None and ends else ""
 
 
 def next_steps(summary: Summary) -> list[str]:
@@ -245,7 +240,7 @@ def _direction(findings: _Findings, summary: Summary) -> _Sentences:
     difference, *interval = _percentages(facts["value"], *ends, sign="+", marks=[0.0])
     what = f"difference {difference} percentage points"
     if summary["level"] is not None and ends[0] != ends[1]:
-        what += f", {percent(summary['level'])} CI {interval[0]} to {interval[1]}"
+        what += f", {_interval(summary, interval)}"
     numbers = f"{terms.predicted} {predicted} %, {terms.observed} {observed} % ({what})"
     if facts["code"] == Code.RIGHT_ON_AVERAGE or "by_itself" in facts:
         yield f"No clear {terms.either}: {numbers}.", ""
@@ -266,7 +261,7 @@ def _slope(findings: _Findings, summary: Summary) -> _Sentences:
     facts = _first(findings, *_SLOPES)
     if facts is None or (facts["code"] == Code.RIGHTLY_SPREAD and facts["low"] is None):
         return
-    slope = _slope_text(facts, summary)
+    slope = _slope_in_words(facts, summary)
     if facts["code"] == Code.UNCLEAR_SPREAD:
         yield f"Whether predictions are too extreme depends on how scores of 0 and 1 are counted: {slope}.", ""
     elif facts["code"] == Code.RIGHTLY_SPREAD or "by_itself" in facts:
@@ -277,7 +272,7 @@ def _slope(findings: _Findings, summary: Summary) -> _Sentences:
         yield f"Predictions are too {word}: {slope}{rises}.", ""
 
 
-def _slope_text(facts: Facts, summary: Summary) -> str:
+def _slope_in_words(facts: Facts, summary: Summary) -> str:
     """Return the slope with its interval; also without the rows at 0 and 1, where the two intervals are apart."""
     if facts["value"] is None:
         side = " and events lie below it" if facts["code"] == Code.TOO_EXTREME else ""
@@ -294,11 +289,14 @@ def _slope_text(facts: Facts, summary: Summary) -> str:
 
 
 def _estimate(facts: Facts, summary: Summary, which: str = "") -> str:
-    value, low, high = (facts[f"{which}{name}"] for name in ("value", "low", "high"))
-    if low is None or high is None:
-        return f"{texts([value], 2, [1.0])[0]} (ideal 1)"
-    value, low, high = texts([value, low, high], 2, [1.0])
-    return f"{value} ({percent(summary['level'])} CI {low} to {high}; ideal 1)"
+    value, *ends = _slope_texts(facts, which)
+    return f"{value} ({'; '.join(filter(None, (_interval(summary, ends), 'ideal 1')))})"
+
+
+def _slope_texts(facts: Facts, which: str = "") -> list[str]:
+    """Return the slope, and the ends of its interval if both are known."""
+    numbers = [facts[f"{which}{name}"] for name in ("value", "low", "high")]
+    return texts(numbers[:1] if None in numbers else numbers, 2, [1.0])
 
 
 def _alone(findings: _Findings, _: Summary) -> _Sentences:
@@ -329,18 +327,26 @@ def _size(findings: _Findings, summary: Summary) -> _Sentences:
     facts = _first(findings, Code.MISCALIBRATED, Code.NO_EVIDENCE)
     if facts is None:
         return
-    level, upper = percent(summary["level"]), facts["upper"]
-    ends = [facts["low"], facts["high"]] if facts["high"] is not None else []
-    value, *interval = texts([facts["ece"], *ends], _places(facts["ece"]), [] if upper is None else [upper])
-    sentence = f"ECE {value}" + (f" ({level} CI {interval[0]} to {interval[1]})" if interval else "")
-    if upper is not None:
-        (below,) = texts([upper], _places(facts["ece"]), [facts["ece"]])
-        sentence += f"; a perfectly calibrated model would stay below {below} in {level} of samples of this size"
+    value, ends, upper = _ece_texts(facts)
+    sentence = f"ECE {value}" + (f" ({_interval(summary, ends)})" if ends else "")
+    if upper:
+        level = percent(summary["level"])
+        sentence += f"; a perfectly calibrated model would stay below {upper} in {level} of samples of this size"
     yield f"{sentence}.", ""
 
 
+def _ece_texts(facts: Facts) -> tuple[str, list[str], str]:
+    """Return the ECE, the ends of its interval if it has one, and the upper limit of calibrated models or nothing."""
+    ece, upper = facts["ece"], facts["upper"]
+    ends = [] if facts["high"] is None else [facts["low"], facts["high"]]
+    value, *interval = texts([ece, *ends], _places(ece), [] if upper is None else [upper])
+    return value, interval, "" if upper is None else texts([upper], _places(ece), [ece])[0]
+
+
 def _gain(findings: _Findings, summary: Summary) -> _Sentences:
-    facts = findings[Code.RECALIBRATION_GAIN]
+    facts = _first(findings, Code.RECALIBRATION_GAIN)
+    if facts is None:
+        return
     gain, score = facts["gain"], facts["score"]
     top = "top-label " * (_terms(summary) is _CONFIDENCE)
     name = f"the {top}Brier score" if summary["diagram"] is not None else "the mean Brier score of the classes"
