@@ -95,7 +95,7 @@ def test_report(contest: Contest, tmp_path: Path) -> None:
         rounds=7,
         clock=processor_time,
     )
-    assert "the ECE is 0.0640" in " ".join(answers.ours.split())
+    assert "ECE 0.064 (95 % CI 0.051" in " ".join(answers.ours.split())
 
 
 def test_report_again(contest: Contest) -> None:
@@ -107,7 +107,7 @@ def test_report_again(contest: Contest) -> None:
         rounds=7,
         clock=processor_time,
     )
-    assert "the ECE is 0.0640" in " ".join(answers.ours.split())
+    assert "ECE 0.064 (95 % CI 0.051" in " ".join(answers.ours.split())
 
 
 @pytest.mark.parametrize("words", ["--version", "--help", "completion bash"])

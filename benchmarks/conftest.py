@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.append(str(Path(__file__).parent))  # pytest with --import-mode=importlib does not add it
+
 from contest import Contest
 from samples import Sample, binary, classes
 
