@@ -208,6 +208,15 @@ def test_the_commands_of_the_front_page_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert [make_examples.run(line)[1] for line in commands.splitlines()] == [0, 0, 3]
 
 
+def test_the_check_of_the_wheel_finds_what_it_looks_for() -> None:
+    script = (ROOT / ".ci" / "wheel").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (heading,) = re.findall(r'page\.split\("(.*?)"\)', script)
+    (line,) = re.findall(r'grep "(.*?)"', script)
+    assert f"\n{heading}\n" in readme
+    assert line in make_examples.run("calibrant report examples/digits.parquet")[0]
+
+
 class Resources(html.parser.HTMLParser):
     """What a browser fetches to show a page, links that readers follow left out."""
 
