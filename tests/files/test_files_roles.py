@@ -299,7 +299,7 @@ def test_arrays_of_predicted_labels_ask_for_an_array_of_what_is_right(tmp_path):
     rng = np.random.default_rng(0)
     confidences, predictions, labels = rng.uniform(0.5, 1, 40), rng.integers(0, 3, 40), rng.integers(0, 3, 40)
     np.savez(tmp_path / "a.npz", confidences=confidences, predictions=predictions, labels=labels)
-    with pytest.raises(FileError, match=r"save an array that says of each prediction whether it is right$"):
+    with pytest.raises(FileError, match=r"save an array of outcomes: 1 if the prediction is right, else 0$"):
         read_predictions([tmp_path / "a.npz"])
     np.savez(tmp_path / "b.npz", confidences=confidences, correct=predictions == labels)
     assert read_predictions([tmp_path / "b.npz"]).probs.tolist() == confidences.tolist()

@@ -156,7 +156,7 @@ def visible(text: str) -> str:
 
 
 def _tell(text: str, end: str = "\n") -> None:
-    """Write to standard error; if that is impossible, there is no place left to say so."""
+    """Write to standard error; an error of this is ignored, because it could not be written either."""
     try:
         click.echo(visible(text) + end, nl=False, err=True)
     except OSError:

@@ -429,8 +429,8 @@ def _replaced(ctx: click.Context, words: Sequence[str], options: CommandOptions)
 def _proposal(held: Held, options: CommandOptions) -> tuple[str, tuple[str, ...]] | None:
     """Return when and what to type for the values that a column holds; None where they say too little.
 
-    Two labels are named with ``--labels``, and rows with an unknown outcome left out in the same command. Of several
-    outcomes one is the event, and all other rows are kept.
+    Two labels are named with ``--labels``, and rows with an unknown outcome left out in the same command. If there are
+    more outcomes, one is the event and all other rows are kept.
     """
     by_word: dict[str, list[str]] = {}
     for text in held.present:

@@ -229,7 +229,7 @@ class Commands(click.Group):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; Ctrl-C ends it with the shells' exit status and no traceback."""
+        """Run the command; Ctrl-C ends it with exit status 130 and no traceback."""
         try:
             with console.losing():  # files have errors of their own, see `calibrant.cli.errors`
                 return super().invoke(ctx)

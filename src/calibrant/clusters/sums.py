@@ -442,7 +442,7 @@ def from_arrays(arrays: Mapping[str, Any], *, cells: CoarseCells = EVENT_CELLS, 
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise InputError(argument, "sums over buckets of clusters", f"others ({error!r})", _DAMAGED) from None
     if not sound:
-        raise InputError(argument, "sums over buckets of clusters", "numbers that are no such sums", _DAMAGED)
+        raise InputError(argument, "sums over buckets of clusters", "inconsistent numbers", _DAMAGED)
     return sums
 
 

@@ -98,7 +98,7 @@ class Background(Generic[Item]):
                 close()
 
     def _put(self, item: Item | None, error: BaseException | None) -> bool:
-        """Hand on an item as soon as there is room; return whether it is still wanted."""
+        """Hand on an item as soon as the queue takes it; return whether it is still wanted."""
         while not self._stopped.is_set():
             try:
                 self._made.put((item, error), timeout=_PATIENCE)

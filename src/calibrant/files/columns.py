@@ -441,7 +441,7 @@ def _in_words(names: tuple[str, ...], noun: str) -> str:
 
 
 def _is_name(text: str) -> bool:
-    """Return whether a text is a name, or a path of names, and no SQL; numbers are none."""
+    """Return whether a text is a name or a path of names; SQL and numbers are not."""
     return re.fullmatch(r"\w+|[^\W\d]\w*(\.\w+)+", text) is not None
 
 
@@ -468,7 +468,7 @@ def _ordered(names: tuple[str, ...], pattern: str) -> tuple[tuple[str, ...], tup
 def _ends(names: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the names of classes by listed columns: what follows their common beginning, such as ``p_`` or ``prob``.
 
-    None where there is no such beginning, or 0 to C - 1 follow it.
+    None if they have different beginnings, or if 0 to C - 1 follow the common one.
     """
     common = os.path.commonprefix(names)  # noqa: RUF071 - these are not paths
     words = [common[: len(word)] for word in PROBS_NAMES if len(word) > 3 and common.lower().startswith(word)]

@@ -398,7 +398,7 @@ def parts_of_ids(columns: Sequence[str]) -> tuple[str, ...]:
 def cluster_hint(cells: Mapping[str, Sequence[Any]]) -> tuple[tuple[str, ...], ...]:
     """Return which columns name things with several rows each: those that do alone, else the finest combination.
 
-    A combination has at most three columns, one of which or more says what the thing is and not only when it was.
+    A combination has at most three columns. At least one of them identifies the thing, not only its time.
 
     Parameters
     ----------

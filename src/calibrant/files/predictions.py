@@ -230,8 +230,8 @@ _CHANCE: Final = 0.05
 class Agreement:
     """How the outcomes of the rows so far follow from their probabilities."""
 
-    #: Whether one threshold separates the scores of outcomes 1 from those of 0, or of classes, whether that of the
-    #: largest probability is the target in every row.
+    #: Whether one threshold separates the scores of outcomes 1 from the scores of outcomes 0. For classes: whether the
+    #: class of the largest probability is the target in every row.
     holds: bool = True
     of_0: float = -math.inf  #: the largest score of an outcome 0; unused for classes
     of_1: float = math.inf  #: the smallest score of an outcome 1; unused for classes

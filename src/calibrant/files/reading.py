@@ -154,7 +154,7 @@ class _Sums:
         self._empty = CalibrationSketch(
             notion=judging.notion, classwise=plan.classwise, class_names=class_names, grid=judging.grid
         )
-        self._sketches: dict[int, CalibrationSketch] = {}  # one, under 0, where there are no groups
+        self._sketches: dict[int, CalibrationSketch] = {}  # without groups: one, under 0
 
     def add(self, arrays: dict[str, Any]) -> None:
         """Add rows; groups are numbers.

@@ -1,4 +1,4 @@
-"""SQL as text, as DuckDB reads it and as a shell takes it; and what SQL of a user's own may say."""
+"""SQL as text: quoted for DuckDB and for the command line, and what SQL of a user's own may contain."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ _TYPES: Final = frozenset(
 _MADE_BEFORE: Final = "add such a column before the file is written"
 _OF_NODES: Final = {
     "SUBQUERY": ("a subquery is not allowed", "write one expression over the columns"),
-    "WINDOW": ("a window function is not allowed, as it is about many rows", _MADE_BEFORE),
+    "WINDOW": ("a window function is not allowed, because it reads other rows", _MADE_BEFORE),
     "LAMBDA": ("a lambda is not allowed", _MADE_BEFORE),
     "PARAMETER": ("a parameter ($1, ?) is not allowed", "write its value"),
     "POSITIONAL_REFERENCE": ("a column by its position (# and a number) is not allowed", "write the column's name"),

@@ -8,8 +8,8 @@ columns and their first rows allow some readings, and each of them is a `Reading
 - a name that says it is true comes before one that is alike, that before one of an outcome, that before values alone;
 - two columns that add up to 1 are one event, and the score is that of the event's label;
 - a score below 1 / C in some row is not the probability of a predicted class of C;
-- where scores below and above a threshold are of different predicted labels, the score may be that of the event; where
-  there is no such threshold, and the scores may be those of the predicted labels, it is not.
+- where scores below and above a threshold are of different predicted labels, the score may be that of the event; if
+  no threshold does, and the scores may be those of the predicted labels, it is not.
 
 One reading that is left is proposed, and several are listed.
 """
@@ -155,7 +155,7 @@ def _asking(path: str, problem: str, remedy: str, readings: Sequence[Reading], n
         plain = [each for each in readings if not each.sql]
         readings = [replace(each, options=tuple(names.get(word, word) for word in each.options)) for each in plain]
     if not readings:
-        return Unnamed(path, problem, "save an array that says of each prediction whether it is right")
+        return Unnamed(path, problem, "save an array of outcomes: 1 if the prediction is right, else 0")
     if len(readings) == 1 and not readings[0].always:
         return Unnamed(path, problem, f"{remedy}; name yours, such as", readings[0].options)
     if len(readings) > _LISTED:
@@ -285,7 +285,7 @@ def _with_right(
 
 
 def _fitting(likely: Likely, scores: Sequence[str], truths: Sequence[str], predicted: Sequence[str]) -> list[str]:
-    """Return the truths that scores may be about: outcomes, two labels, or more labels of which one was predicted.
+    """Return the truths that scores may be about: outcomes, two labels, or more labels and the predicted one.
 
     Whether two other numbers than 0 and 1 are labels, the name of their column decides.
     """

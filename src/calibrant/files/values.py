@@ -197,7 +197,7 @@ def is_short(text: str) -> bool:
 
 
 def is_missing(text: str) -> bool:
-    """Whether a text says that there is no value."""
+    """Whether a text stands for a missing value."""
     return text.strip().lower() in _MISSING
 
 

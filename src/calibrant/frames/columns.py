@@ -177,7 +177,7 @@ def with_expression(frame: Frame, argument: str, value: Any) -> tuple[Frame, Any
     try:
         if is_sql or isinstance(frame, nw.LazyFrame):
             longer = _with_sql(frame, name, value) if is_sql else frame.with_columns(value.alias(name))
-            longer.collect_schema()  # where an engine finds that there is no such column
+            longer.collect_schema()  # an engine finds here that a column does not exist
             return longer, name
         table = nw.from_native(frame.to_arrow(), eager_only=True)
         values = table.with_columns(value.alias(name)).get_column(name)
@@ -343,8 +343,8 @@ def alike_in_engines(frame: Frame, columns: Columns) -> Frame:
 
     Decimals become the doubles nearest to them: Arrow multiplies by a power of ten and so reads 0.35 as
     0.35000000000000003, but every engine reads a text right. Groups -0.0 and 0.0 are one: Arrow would tell them apart.
-    NaN is found in a Parquet file whose statistics leave it out: DuckDB concludes from them that there is none, but it
-    concludes nothing about a choice between a number and null.
+    NaN is found in a Parquet file whose statistics leave it out: DuckDB concludes that none is NaN, but it concludes
+    nothing about a choice between a number and null.
     """
     schema, names = frame.collect_schema(), (*columns.scores, columns.target, columns.weight)
     decimals = [name for name in dict.fromkeys(names) if name is not None and schema[name].is_decimal()]

@@ -155,8 +155,8 @@ class Evidence:
     ) -> Finding:
         """Return a finding about a deviation, from its value and the ends of its interval: above 0, below 0 or neither.
 
-        A direction is a fact only if the verdict rejects calibration; else it is one of several looks ("by itself"),
-        whose p-value is of the same standard error as the interval.
+        A direction is a fact only if the verdict rejects calibration. Otherwise it is one of several tests, whose
+        unadjusted p-value has the standard error of the interval.
         Where this part has decided the verdict, its direction is that of the value.
         """
         value, low, high = ends

@@ -84,7 +84,7 @@ def spiegelhalter_test(
         number), ``largest_cluster`` (its share of the rows) and a ``flag`` if few clusters decide. If each cluster has
         one row, the numbers are those without clusters.
 
-        Scores of 0, 1/2 and 1 add nothing to the variance. If there are no others, the variance is 0. Then Z is 0 with
+        Scores of 0, 1/2 and 1 add nothing to the variance. If all scores are such, the variance is 0. Then Z is 0 with
         p-value 1; or inf with p-value 0, if an outcome occurred that its score excluded. If the numerator is 0 in each
         cluster alone, nothing can deviate: Z is 0 with p-value 1.
 

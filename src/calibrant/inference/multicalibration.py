@@ -97,7 +97,7 @@ class MulticalibrationError:
     n : int
         The number of evaluated rows.
     method : str
-        How the p-value was computed, and why there is no interval.
+        How the p-value was computed, and why the interval is missing.
     error_bound : float
         By how much the value of the predictions can be larger, for a sketch; 0 if it is exact.
     """

@@ -446,7 +446,7 @@ def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def check_weights_are(weights_are: Any, *, given: bool) -> None:
-    """Reject what is said of weights if it is not one of two words, or if there are no weights."""
+    """Reject a kind of weights if it is not one of two words, or if weights are missing."""
     if weights_are is None:
         return
     check_choice("weights_are", weights_are, WEIGHTS_ARE)

@@ -256,7 +256,7 @@ def tally_classes(
     keys : (n,) integers of the width of probs, or (0,)
         Written: the bits of the top probability times 2, plus 1 if the prediction is right.
     sums : (3, M)
-        Added to, if there are no keys: count, sum of top probabilities and number of right answers of each bin.
+        Added to, if keys are empty: count, sum of top probabilities and number of right answers of each bin.
 
     Returns
     -------

@@ -48,7 +48,7 @@ class OverClasses:
     norm : {"l1", "l2", "max"}
         Mean, root mean square or maximum.
     binning : {"uniform", "quantile"}, optional
-        The bins of each class that the interval of the mean is computed from. None: there is no interval.
+        The bins of each class that the interval of the mean is computed from. None: the mean has no interval.
     """
 
     norm: Norm = "l1"
@@ -263,7 +263,7 @@ class Measure:
     def difference_in_range(self, difference: Estimate, layout: Layout) -> Estimate:
         """Return the difference of two values with the ends of its interval moved into its range.
 
-        Ends that are both infinite are those of a single row, which tells nothing of the spread: there is no interval.
+        A single row has two infinite ends, because it contains nothing about the variance. They become NaN.
         """
         if math.isinf(difference.low) and math.isinf(difference.high):
             return replace(difference, low=math.nan, high=math.nan)

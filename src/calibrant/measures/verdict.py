@@ -46,8 +46,7 @@ class Verdict:
         The cells.
     slopes : dict
         The slopes f of the cells, (K,), whose sum f r is tested, r = p - y: 1 for the mean, and for the spread the
-        standardised log-odds of the scores. There is no spread with one distinct score, and neither if all scores are 0
-        or 1.
+        standardised log-odds of the scores. The spread is left out if all scores are equal, or 0 and 1.
     deviations : dict
         The standard deviation of each sum under calibration; 0 if the sums of clusters do not vary.
     ece : GammaMoments or None

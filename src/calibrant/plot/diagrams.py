@@ -57,7 +57,7 @@ def reliability_diagram(
     bin whose rate lies outside the band. Some of many bins do so by chance.
 
     A second call on the same axes adds a series with another colour and marker: draw points then, and pass a ``label``
-    for each. Each series has its own band: that of the first is filled in grey, those of others are dotted outlines in
+    for each. Each series has its own band: the band of the first is filled in grey, the others are dotted outlines in
     the colour of the series, and so are the diamonds outside them.
 
     Parameters
@@ -87,7 +87,7 @@ def reliability_diagram(
         The colour of the series; by default the next of seven that everyone can tell apart.
     line : mapping, optional
         Properties of a line that joins the points, such as ``{"linestyle": ":", "alpha": 0.5}``. A ``marker`` is that
-        of the points; the area of a point grows with its rows, so there is no marker size. By default nothing joins
+        of the points; their area grows with their rows, so a marker size is an error. By default nothing joins
         them: nothing was seen there.
     legend : bool, default True
         Whether to draw a legend, below the axes.

@@ -425,7 +425,7 @@ def _width(c: str) -> float:
 
 
 def fit_pair(first: str, second: str) -> str:
-    """Return the label "first − second" of a chart's row. A short name leaves its room to the other one."""
+    """Return the label "first − second" of a chart's row. A short name leaves its width to the other one."""
     minus = " − "
     both = NAME_WIDTH - sum(map(_width, minus))
     widths = [sum(map(_width, shown(name, "?"))) for name in (first, second)]

@@ -168,7 +168,7 @@ def _wait(reader: int, messages: int, ends: dict[int, str]) -> None:
 
 
 def _end(number: int, messages: int, words: str) -> None:
-    """Undo what is half done, say so in one line, and exit with the status that shells give to the signal."""
+    """Undo what is half done, say so in one line, and exit with the usual status of the signal."""
     _lock.acquire(timeout=_PATIENCE)  # and never release it: nothing new may start
     for undo in reversed(_undos):
         with suppress(Exception):

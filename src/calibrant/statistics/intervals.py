@@ -78,7 +78,7 @@ THINNED_BIAS: Final = 0.480751173662022
 FEWEST: Final = 4.0
 
 
-#: The scale on which an interval is symmetric.
+#: The scale of an interval that is symmetric around its value.
 Link = Literal["identity", "log", "logit"]
 
 #: How the interval of a mean over rows is made.

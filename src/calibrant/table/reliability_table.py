@@ -26,7 +26,7 @@ from calibrant.table import grid as grids
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The columns of a table in Arrow, those of a table on a grid, and those of a table whose weights are not whole.
+#: The columns of a table in Arrow, of a table on a grid, and of a table whose weights are not whole numbers.
 COLUMNS: Final = ("scores", "counts", "positives")
 GRID_COLUMNS: Final = ("cells", "score_sums", "positive_scores", "square_scores")
 _SQUARES: Final = ("square_weights_0", "square_weights_1")

@@ -352,7 +352,7 @@ class ProbabilityMetric(SharingMetric):
             return values
         sure = (preds == 0) | (preds == 1)
         if preds.device.type == "cpu" and self.ignore_index is None and not bool(sure.all()):
-            expected = "probabilities, of which whole numbers are 0 and 1"
+            expected = "probabilities; 0 and 1 are the only whole numbers among them"
             remedy = "pass probabilities, or logits=True to the metric if they are logits"
             raise InputError("preds", expected, f"{preds[~sure][0].item()}", remedy)
         return torch.where(sure, values, torch.nan)

@@ -42,8 +42,8 @@ def score_decomposition(
     .. math:: \bar S = \mathrm{MCB} - \mathrm{DSC} + \mathrm{UNC}
 
     CORP: let x be the isotonic fit of the outcomes on the scores, and r the base rate. Then MCB = S(p) - S(x),
-    DSC = S(r) - S(x) and UNC = S(r). MCB is what a monotone recalibration gains on these rows. There are no bins to
-    choose, and all terms are at least 0. Murphy: reliability, resolution and uncertainty of a histogram;
+    DSC = S(r) - S(x) and UNC = S(r). MCB is what a monotone recalibration gains on these rows. No bins have to be
+    chosen, and all terms are at least 0. Murphy: reliability, resolution and uncertainty of a histogram;
     ``within_bins`` is what the bins hide.
 
     Parameters

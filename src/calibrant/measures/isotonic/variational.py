@@ -28,7 +28,7 @@ class VariationalError:
     value : float
         The estimate, the sum of ``over`` and ``under``. On average it is at most the true error; it may be negative.
     low : float
-        The lower end of the interval of the true error, at least 0. There is no upper end.
+        The lower end of the interval of the true error, at least 0. The upper end is unknown.
     over : float
         The part of the rows whose scores are too high.
     under : float

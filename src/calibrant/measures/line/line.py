@@ -83,8 +83,8 @@ def cox_fit(table: ReliabilityTable, eps: float | None = None) -> CoxFit:
     """Return the fit of outcomes to the log-odds of the scores; ``eps`` clips the scores to [eps, 1 - eps].
 
     Without ``eps`` the scores must lie strictly between 0 and 1. The code first decides whether a finite optimum exists
-    (Albert and Anderson 1984). There is no optimum exactly when the largest score of one outcome is at most the
-    smallest score of the other.
+    (Albert and Anderson 1984). It does not exactly when the largest score of one outcome is at most the smallest
+    score of the other.
     """
     x, positives, negatives = _columns(table, eps)
     issued = _log_likelihood(x, _small(x), positives, negatives)
@@ -279,8 +279,8 @@ class WithoutEnds(NamedTuple):
 def without_ends(cells: Cells, line: Line, level: float) -> WithoutEnds | None:
     """Return the line of the rows that are not moved; None if no row is.
 
-    ``line`` is that of all rows. Where its interval is wider than for independent rows, that of the inner rows is wider
-    by the same factor.
+    ``line`` is the line of all rows. If its interval is wider than for independent rows, the interval of the inner rows
+    is wider by the same factor.
     """
     table = cells.table
     moved = (table.scores < CERTAIN) | (table.scores > 1 - CERTAIN)
@@ -344,8 +344,8 @@ def compare_slopes(groups: Sequence[Cells]) -> Deviations:
 
     U = sum (x - m) (y - q) with x = logit p, the fitted rates q and m the mean of x by weights q (1 - q), so that the
     intercepts play no part. Its variance under the model is J = sum (x - m)^2 q (1 - q). It is multiplied by the ratio
-    of sum (x - m)^2 (y - q)^2 to J, where the line does not fit: that of all groups, and of the group as far as it has
-    events to tell.
+    of sum (x - m)^2 (y - q)^2 to J, where the line does not fit. The ratio is a blend of the ratio of all groups and
+    of the group, weighted by its events.
     """
     first = np.cumsum([0, *(len(cells) for cells in groups)])[:-1]
     sizes = np.diff(first, append=sum(len(cells) for cells in groups))

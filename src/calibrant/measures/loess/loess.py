@@ -215,9 +215,10 @@ def interval(design: SamplingDesign, value: float, level: float, *, rejected: bo
 def loess_curve(design: SamplingDesign, shown: NDArray[np.intp], level: float) -> CalibrationCurve:
     """Return the loess curve of the fine cells at those shown, with two pointwise bands: around it and the diagonal.
 
-    The variances are those of the fitted rates, and of the scores. The design effects of the bands are those of the
-    curve of the design's cells; Student's quantile has the degrees of freedom of the mean difference. Under calibration
-    the mean of the curve is the diagonal: lines reproduce it. Neither band contains the bias of other curves.
+    The band around the curve has the variance of the fitted rates, the other one of the scores. The bands have the
+    design effects of the curve of the design's cells; Student's quantile has the degrees of freedom of the mean
+    difference. Under calibration the mean of the curve is the diagonal: lines reproduce it. Neither band contains the
+    bias of other curves.
     """
     fine = design.fine
     curve, scores = fine.of(Loess.of), fine.scores[shown]

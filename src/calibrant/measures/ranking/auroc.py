@@ -184,7 +184,7 @@ def _parts(cells: Cells, moved: Float64s) -> Float64s:
 def compare_areas(groups: Sequence[Cells]) -> Deviations:
     """Return how far the areas of groups are from their mean, with variances that do not follow a group's own area.
 
-    The variance of the placements of either outcome is that of all groups; of a group as far as it has rows to tell.
+    The variance of the placements of each outcome blends the group's own with that of all groups, by its rows.
     """
     moved = [influences(cells) for cells in groups]
     n = np.array([effective_n(_kinds(cells), cells.table.own_weights.sum(axis=1)) for cells in groups])  # (G, 2)

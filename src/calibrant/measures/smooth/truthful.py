@@ -43,7 +43,7 @@ def truthful_calibration_error(
     Returns
     -------
     float
-        There are no bins to choose. Ties are one step, so the order of the rows plays no part; a row of weight 2 is
+        No bins have to be chosen. Ties are one step, so the order of the rows plays no part; a row of weight 2 is
         two rows. Scores of 0 and 1 are scores like all others. A sketch counts the rows of a cell at their mean score.
 
     Raises
