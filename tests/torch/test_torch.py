@@ -948,7 +948,7 @@ P2, Y2 = torch.tensor([0.2, 0.7]), torch.tensor([0, 1])
             "binary",
             torch.tensor([0, 3]),
             Y2,
-            "preds: expected probabilities, of which whole numbers are 0 and 1, got 3",
+            "preds: expected probabilities; 0 and 1 are the only whole numbers among them, got 3",
         ),
         ("binary", torch.tensor([0j, 1]), Y2, "preds: expected real numbers, got torch.complex64"),
         ("binary", torch.rand(2, 2), Y2, r"preds: expected the shape of target, \(2,\), got \(2, 2\).*preds\[:, 1\]"),
