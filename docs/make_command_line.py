@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 
 import click
 
@@ -17,14 +18,28 @@ TEXTS = {
     "floor": "options-floor.md",
 }
 
+#: The command whose table names the options that it has in common with `report`, without their help.
+SHORT = "compare"
+
 
 def tables() -> dict[str, str]:
     """Return the options of each command, as tables in Markdown."""
-    return {text: table(main.commands[name]) for name, text in TEXTS.items()}
+    return {text: table(name) for name, text in TEXTS.items()}
 
 
-def table(command: click.Command) -> str:
-    """Return one table of the options of a command, in the order of its help."""
+def table(name: str) -> str:
+    """Return the table of the options of a command, in the order of its help; those of `report` are last in `SHORT`."""
+    shared = set(options("report")) if name == SHORT else set()
+    rows = [row(head, words) for place, head, words in options(name) if (place, head, words) not in shared]
+    for _, entries in groupby((entry for entry in options(name) if entry in shared), key=lambda entry: entry[0]):
+        names = ", ".join(re.sub(r" [A-Z]+$", "", head.strip()) for _, head, _ in entries)
+        rows.append(row(names, "As in 'calibrant report'."))
+    return "\n".join(["| option | meaning |", "|---|---|", *rows]) + "\n"
+
+
+def options(name: str) -> list[tuple[int, str, str]]:
+    """Return the section, the names and the help of each option of a command, in the order of its help."""
+    command = main.commands[name]
     sections = list(SECTIONS.values())
     context = click.Context(command, show_default=True)
     found = []
@@ -34,8 +49,7 @@ def table(command: click.Command) -> str:
             continue
         place = next((k for k, names in enumerate(sections) if param.name in names), len(sections))
         found.append((place, *record))
-    rows = sorted(found, key=lambda entry: entry[0])
-    return "\n".join(["| option | meaning |", "|---|---|", *(row(head, words) for _, head, words in rows)]) + "\n"
+    return sorted(found, key=lambda entry: entry[0])
 
 
 def row(head: str, words: str) -> str:

@@ -42,7 +42,6 @@ Leeds,2,0.4,1
 Leeds,3,0.1,0
 Leeds,4,0.1,0
 """
-BROKEN = FORECASTS.replace("Leeds,2,0.4", "Leeds,2,1.4").replace("Leeds,3,0.1,0", "Leeds,3,0.1,")
 
 
 def run(line: str) -> tuple[str, int]:
@@ -58,11 +57,6 @@ def end_of(line: str) -> str:
     text, status = run(line)
     first, *_, last = text.splitlines()
     return f"{first}\n...\n{last}\n$ echo $?\n{status}\n"
-
-
-def with_status(*lines: str) -> str:
-    """Return the output of the lines, each with its exit status."""
-    return "\n".join("{}$ echo $?\n{}\n".format(*run(line)) for line in lines)
 
 
 def groups_of(text: str) -> str:
@@ -97,7 +91,7 @@ def reports() -> dict[str, str]:
 
 
 def many_files() -> dict[str, str]:
-    """Return the report on two halves of the example and a truncated file, and the sum of their sketches."""
+    """Return the sum of the sketches of two halves of the example, and the bounds of its report."""
     import pyarrow.parquet as pq
 
     digits = pq.read_table(ROOT / DIGITS)
@@ -106,35 +100,15 @@ def many_files() -> dict[str, str]:
         for k, part in enumerate((digits[:half], digits[half:]), start=1):
             pq.write_table(part, f"digits-{k}.parquet")
             run(f"calibrant report digits-{k}.parquet --n-resamples 0 --sketch digits-{k}.cal")
-        Path("digits-3.parquet").write_bytes(Path("digits-1.parquet").read_bytes()[:5_000])
-        text, _ = run("calibrant report 'digits-*.parquet' --keep-going")
         merged, _ = run("calibrant merge digits-1.cal digits-2.cal --sketch digits.cal")
         of_sketch, _ = run("calibrant report digits.cal --measures brier,ece,ace,smece,miscalibration,discrimination")
     bounds = re.search(r"  computed from a sketch .*?(?=\n  calibrated:)", of_sketch, re.DOTALL)
     if bounds is None:
         raise RuntimeError(of_sketch)
     return {
-        "keep-going.txt": text[: text.index("\n\n", text.index("Caution"))] + "\n...\n",
         "merge.txt": merged,
         "of-sketch.txt": f"{bounds[0]}\n",
     }
-
-
-def small_files() -> dict[str, str]:
-    """Return the errors of broken small files."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        Path("forecasts.csv").write_text(FORECASTS, encoding="utf-8")
-        Path("broken.csv").write_text(BROKEN, encoding="utf-8")
-        np.savez("model.npz", logits=np.array([[2.0, 0.5, -1.0], [0.1, 1.2, 0.3]]), y=np.array([0, 3]))
-        chance = "calibrant report forecasts.csv --score chance --outcome rain"
-        errors = with_status(
-            "calibrant report forecasts.csv --score chances --outcome rain",
-            "calibrant report broken.csv --score chance --outcome rain",
-            "calibrant report broken.csv --score chance --outcome rain --where 'rain IS NOT NULL'",
-            "calibrant report model.npz",
-            f"{chance} --fail-if 'ecee > 0.05'",
-        )
-        return {"errors.txt": errors}
 
 
 def report_json() -> str:
@@ -325,29 +299,10 @@ def bins() -> dict[str, str]:
 
 
 def floors() -> dict[str, str]:
-    """Return the noise floors that the command prints, and how their means depend on rows and bins."""
+    """Return the noise floors and the sample sizes that the command prints."""
     text, _ = run("calibrant floor --n 500 --bins 15")
-    names = {"ece": "ECE", "smece": "smooth", "rmsce": "RMSCE", "ks": "KS", "miscalibration": "MCB"}
-    head = "".join(f"{name:>10}" for name in names.values())
-    by_rows, by_bins = [f"{'rows':>9}{head}"], [f"{'bins':>9}{'ECE':>10}{'smooth':>10}"]
-    for n in (100, 1_000, 10_000, 100_000, 1_000_000):
-        means = inference.noise_floor(n).floors
-        by_rows.append(f"{n:>9,}" + "".join(f"{means[name].mean:>10.4f}" for name in names))
-    for n_bins in (5, 10, 15, 20, 50, 100):
-        means = inference.noise_floor(500, n_bins).floors
-        by_bins.append(f"{n_bins:>9}{means['ece'].mean:>10.4f}{means['smece'].mean:>10.4f}")
     proof, _ = run("calibrant floor --prove 0.02")
-    by_tolerance = [f"{'tolerance':>9}" + "".join(f"{law:>12}" for law in inference.floor.SCORE_LAWS)]
-    for tolerance in (0.05, 0.02, 0.01, 0.005):
-        rows = [inference.rows_to_prove(tolerance, scores=law) for law in inference.floor.SCORE_LAWS]
-        by_tolerance.append(f"{tolerance:>9}" + "".join(f"{n:>12,}" for n in rows))
-    return {
-        "floor.txt": text,
-        "floor-rows.txt": "\n".join(by_rows) + "\n",
-        "floor-bins.txt": "\n".join(by_bins) + "\n",
-        "proof.txt": proof,
-        "proof-rows.txt": "\n".join(by_tolerance) + "\n",
-    }
+    return {"floor.txt": text, "proof.txt": proof}
 
 
 def bootstraps(repetitions: int = 100, n: int = 2_000, level: float = 0.9) -> dict[str, str]:
@@ -421,17 +376,16 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
 def all_measures() -> dict[str, str]:
     """Return the table of all measures, in Markdown."""
     lines = [
-        "| measure, key | what it is | range | CI | floor | caution |",
-        "|---|---|---|---|---|---|",
+        "| measure, key | what it is | range | caution |",
+        "|---|---|---|---|",
     ]
     for measure in calibrant.measures.MEASURES:
-        has = [
-            "no" if isinstance(part, calibrant.measures.Unavailable) else "yes"
-            for part in (measure.interval, measure.null)
-        ]
         linked = [f"[{measure.label}](api-functions.md#calibrant.{f.__name__})" for f in measure.functions[:1]]
         name = f"{''.join(linked) or measure.label}, `{measure.name}`"
-        cells = (name, measure.meaning, interval_text(measure.range), *has, measure.misleads)
+        ranges = interval_text(measure.range)
+        if measure.class_range:
+            ranges += f"; classes: {interval_text(measure.class_range)}"
+        cells = (name, measure.meaning, ranges, measure.misleads)
         lines.append(f"| {' | '.join(cells)} |")
     return {"measures.md": "\n".join(lines) + "\n"}
 
@@ -475,7 +429,6 @@ MAKERS = (
     all_measures,
     reports,
     many_files,
-    small_files,
     make_command_line.tables,
     groups,
     calibrated,

@@ -1,7 +1,7 @@
 """The layers of the package: what each package holds, and which packages import which.
 
 This is the one place that gives a package its layer. tests/test_architecture.py checks every import against it, and
-`python tools/layers.py` writes the table and the picture in CONTRIBUTING.md.
+`python tools/layers.py` draws the picture in CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -20,37 +20,26 @@ import shown  # noqa: E402
 
 #: The packages of each layer, the lowest layer first, and what they hold. A package imports only from layers below.
 LAYERS = (
-    {"runtime": "frozen dataclasses, values computed once, names imported late, the process and its streams, progress"},
-    {"errors": "the one family of errors: faults and facts as values, the likely mistakes, the sentences for them"},
-    {"kernels": "loops over rows and tables: readable in NumPy, compiled for large inputs, as torch operations"},
-    {"inputs": "the boundary: arrays, predictions, weights, groups, the evaluated event, memory limits"},
+    {"runtime": "frozen dataclasses, lazy imports, the process"},
+    {"errors": "faults, facts and the sentences for them"},
+    {"kernels": "loops over rows: NumPy, compiled, torch"},
+    {"inputs": "arrays, weights, groups, the evaluated event"},
+    {"table": "ReliabilityTable, the grid", "results": "the values that functions return"},
+    {"clusters": "cluster labels, sums over clusters"},
+    {"sketch": "CalibrationSketch", "statistics": "variances, simulated data sets, groups"},
     {
-        "table": "`ReliabilityTable`: sorted, free of ties, additive; its Arrow form, its units, the grid",
-        "results": "the frozen values that functions return, as JSON and in files",
-    },
-    {"clusters": "cluster labels as hashes, additive sums over buckets of clusters"},
-    {
-        "sketch": "`CalibrationSketch`: cells and exact sums in constant memory; bytes, JSON, Arrow",
-        "statistics": "how sums over rows vary: rows, classes, clusters; simulated data sets; groups",
-    },
-    {
-        "measures": "one folder for each family of measures, with the formulas, intervals and null distributions; "
-        "`listed` lists the measures, `event` and `context` hold what they share",
-        "files": "files into arrays and sketches; the logs of evaluation harnesses into tables",
-        "frames": "tables in engines into sketches",
+        "measures": "a folder for each family; listed.py lists all",
+        "files": "files to arrays and sketches",
+        "frames": "tables in engines to sketches",
     },
     {
-        "inference": "what users call: tests of calibration, noise floors, the bootstrap; findings and decisions",
+        "inference": "tests, noise floors, bootstrap, decisions",
         "render": "results as text and pages",
-        "compat": "wrappers with other libraries' signatures",
+        "compat": "signatures of other packages",
     },
-    {"plot": "matplotlib figures of results"},
-    {"report": "`evaluate` and `Report`, `compare` and `Comparison`"},
-    {
-        "torch": "torchmetrics metrics",
-        "sklearn": "scikit-learn's displays and scorers",
-        "cli": "the command: its options, its messages, completion by the TAB key",
-    },
+    {"plot": "matplotlib figures"},
+    {"report": "evaluate, compare"},
+    {"torch": "torchmetrics metrics", "sklearn": "displays and scorers", "cli": "the command"},
 )
 PACKAGES = {name: height for height, layer in enumerate(LAYERS) for name in layer}
 
@@ -96,14 +85,8 @@ def arrows() -> dict[str, set[str]]:
     return found
 
 
-def table() -> str:
-    """Return the table of packages, in Markdown."""
-    rows = [f"| {k} | `{name}/` | {holds} |" for k, layer in enumerate(LAYERS, 1) for name, holds in layer.items()]
-    return "\n".join(["| layer | package | what it holds |", "|---|---|---|", *rows])
-
-
 def picture() -> str:
-    """Draw the layers, the highest first, with the imports that do not follow from others."""
+    """Draw the layers, the highest first, with the imports that do not follow from others and what a package holds."""
     below = arrows()
     reached: dict[str, set[str]] = {}
     for name in graphlib.TopologicalSorter(below).static_order():
@@ -113,11 +96,11 @@ def picture() -> str:
         for place, name in enumerate(LAYERS[height - 1]):
             further = set().union(*(reached[other] for other in below[name]))
             direct = sorted(below[name] - further, key=list(PACKAGES).index, reverse=True)
-            lines.append(
-                f"{'' if place else height:>2}  {name:<10}  {'─> ' * bool(direct)}{', '.join(direct)}".rstrip()
-            )
+            number = "" if place else f"{height}"
+            drawn = f"{'─> ' * bool(direct)}{', '.join(direct)}"
+            lines.append(f"{number:>2}  {name:<10}  {drawn:<24}  {LAYERS[height - 1][name]}")
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    shown.write({"layers.md": table(), "packages.txt": picture()})
+    shown.write({"packages.txt": picture()})

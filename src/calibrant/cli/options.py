@@ -231,7 +231,7 @@ rows = declared(
         "clusters",
         metavar="COLUMN",
         multiple=True,
-        help="The column of clusters, such as patient, whose rows are dependent.",
+        help="The column (or SQL) of clusters, such as patient, whose rows are dependent.",
     ),
     option("--where", metavar="SQL", help="Use only the rows that meet this condition."),
     option(

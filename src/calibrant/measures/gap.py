@@ -54,7 +54,7 @@ MEAN_CONFIDENCE = Measure(
     name="mean_confidence",
     label="mean prediction",
     meaning="The mean predicted probability of the event; for the top label, the mean confidence.",
-    misleads="It is not an error. Compare it with the observed frequency.",
+    misleads="Compare it with the observed frequency.",
     computed="The mean prediction is the mean predicted probability of the event",
     value=_mean_score,
     better="neither",
@@ -69,8 +69,7 @@ MEAN_GAP = Measure(
     label="mean difference",
     meaning="Calibration in the large: mean predicted probability minus observed frequency. Ideal 0; above 0, the "
     "event is overestimated.",
-    misleads="Differences of both signs cancel, so a model can be calibrated in the large and miscalibrated "
-    "everywhere.",
+    misleads="Differences of both signs cancel.",
     computed="The mean difference is the mean predicted probability minus the observed frequency",
     profiles=frozenset({"standard", "clinical"}),
     value=lambda event: _mean_score(event) - event.outcome_rate,

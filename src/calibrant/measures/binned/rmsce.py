@@ -125,7 +125,7 @@ RMSCE = Measure(
     name="rmsce",
     label="RMSCE",
     meaning="Root mean square calibration error: like the ECE, with more weight on large differences.",
-    misleads="As for the ECE, with more upward bias, because chance variation is squared too.",
+    misleads="As for the ECE, with a larger upward bias.",
     computed="The RMSCE is the root mean square difference between mean predicted probability and observed frequency "
     "over {bins}",
     sources=("Kumar et al. 2019",),
@@ -190,7 +190,7 @@ MURPHY_RELIABILITY = Measure(
     name="murphy_reliability",
     label="Murphy reliability",
     meaning="Reliability component of the Brier score over bins: the square of the RMSCE. 0 for a calibrated model.",
-    misleads="As for the RMSCE, whose square it is.",
+    misleads="As for the RMSCE.",
     computed="The Murphy reliability is the mean squared difference between mean predicted probability and observed "
     "frequency over {bins}",
     sources=("Murphy 1973",),

@@ -142,7 +142,7 @@ MISCALIBRATION = Measure(
     label="miscalibration",
     meaning="Miscalibration component (MCB) of the Brier score: what isotonic recalibration on these data would "
     "remove.",
-    misleads="The isotonic fit adapts to chance variation, so it is positive even under calibration.",
+    misleads="It is positive by chance, because the isotonic fit adapts to these rows.",
     computed="The miscalibration is the decrease of the Brier score by the isotonic (CORP) fit of outcomes on scores",
     sources=("Dimitriadis et al. 2021",),
     profiles=frozenset({"standard", "forecast"}),
@@ -160,7 +160,7 @@ DISCRIMINATION = Measure(
     label="discrimination",
     meaning="Discrimination component (DSC) of the Brier score: the improvement over always predicting the base rate, "
     "after recalibration. Higher is better.",
-    misleads="It is positive even for predictions without skill, because the isotonic fit adapts to chance variation.",
+    misleads="It is positive by chance, also for predictions without skill.",
     computed="The discrimination is the Brier score of the base rate minus that of the isotonic fit of outcomes on "
     "scores (CORP)",
     sources=("Dimitriadis et al. 2021",),

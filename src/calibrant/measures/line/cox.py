@@ -154,7 +154,7 @@ CALIBRATION_INTERCEPT = Measure(
     name="calibration_intercept",
     label="calibration intercept",
     meaning="Calibration in the large, in log-odds. Ideal 0; above 0, the event is underestimated.",
-    misleads="Differences of both signs cancel, as in the mean difference.",
+    misleads="Differences of both signs cancel.",
     computed="The calibration intercept is that of a logistic regression of the outcomes with the log-odds of the "
     "scores as an offset",
     sources=("Cox 1958", "Van Calster et al. 2019"),
@@ -176,7 +176,7 @@ CALIBRATION_SLOPE = Measure(
     label="calibration slope",
     meaning="The slope of a logistic regression of the outcomes on the log-odds of the scores. Ideal 1; below 1, "
     "predictions are too extreme.",
-    misleads="It fits one line to all log-odds, so a slope of 1 can hide a curve.",
+    misleads="A slope of 1 can hide a curve.",
     computed="The calibration slope is that of a logistic regression of the outcomes on the log-odds of the scores",
     sources=("Cox 1958", "Van Calster et al. 2019"),
     value=lambda event: cox_fit(_fitted(event), CERTAIN).slope,

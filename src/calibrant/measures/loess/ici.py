@@ -115,8 +115,7 @@ ICI = Measure(
     label="ICI",
     meaning="Integrated calibration index: the mean absolute difference between the predictions and a loess curve of "
     "the outcomes.",
-    misleads="It depends on the smoother and its span, so report them. It is positive by chance even under "
-    "calibration.",
+    misleads="It is positive by chance. It depends on the smoother and its span, so report them.",
     computed=f"The ICI is the mean absolute difference between the predictions and {_CURVE}",
     sources=_SOURCES,
     value=lambda event: _mean(event.cells, event.cells.of(Loess.of)),

@@ -105,8 +105,7 @@ LOG_LOSS_SKILL = Measure(
     "rate.",
     computed="The log loss skill is 1 minus the log loss of the event divided by that of always predicting its base "
     "rate in these rows",
-    misleads="It depends on the base rate of these rows. One observed outcome with probability 0 makes it minus "
-    "infinity.",
+    misleads="As for the Brier skill. One observed outcome with probability 0 makes it minus infinity.",
     sources=("McFadden 1974",),
     value=lambda event: _skill(event.table),
     scale="ratio",

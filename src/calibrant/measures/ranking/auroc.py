@@ -212,8 +212,7 @@ AUROC = Measure(
     label="AUROC",
     meaning="The area under the ROC curve: the probability that a row with the event has a higher score than a row "
     "without it.",
-    misleads="It does not depend on calibration. With rare events it can be high although most positive predictions "
-    "are false.",
+    misleads="It does not depend on calibration.",
     computed="The AUROC is the share of pairs of a row with and a row without the event in which the first has the "
     "higher score; a tie counts half",
     sources=("Hanley and McNeil 1982", "DeLong et al. 1988"),
