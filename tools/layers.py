@@ -39,6 +39,7 @@ LAYERS = (
     },
     {"plot": "matplotlib figures"},
     {"report": "evaluate, compare"},
+    {"recalibration": "maps of scores, their choice and proof"},
     {"torch": "torchmetrics metrics", "sklearn": "displays and scorers", "cli": "the command"},
 )
 PACKAGES = {name: height for height, layer in enumerate(LAYERS) for name in layer}

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         truthful_calibration_error,
         variational_calibration_error,
     )
+    from calibrant.recalibration import CalibrationMap, Recalibration, recalibrate
     from calibrant.report import Comparison, Report, compare, evaluate
     from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram, ScoreDecomposition
     from calibrant.sketch import CalibrationSketch
@@ -67,6 +68,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CalibrantError",
+    "CalibrationMap",
     "CalibrationSketch",
     "ClasswiseCalibration",
     "Comparison",
@@ -74,6 +76,7 @@ __all__ = [
     "MulticalibrationError",
     "MurphyCurve",
     "NetBenefit",
+    "Recalibration",
     "ReliabilityDiagram",
     "ReliabilityTable",
     "Report",
@@ -108,6 +111,7 @@ __all__ = [
     "net_benefit",
     "observed_expected_ratio",
     "ranked_probability_score",
+    "recalibrate",
     "reliability_diagram",
     "root_mean_square_calibration_error",
     "score_decomposition",
@@ -125,11 +129,13 @@ __all__ = [
 #: The packages of the public names, which are imported at the first use of a name.
 _HOMES: Final = dict.fromkeys(__all__, "measures") | {
     "CalibrantError": "errors",
+    "CalibrationMap": "recalibration",
     "CalibrationSketch": "sketch",
     "ClasswiseCalibration": "results",
     "Comparison": "report",
     "Estimate": "results",
     "MulticalibrationError": "inference.multicalibration",
+    "Recalibration": "recalibration",
     "ReliabilityDiagram": "results",
     "ReliabilityTable": "table",
     "Report": "report",
@@ -137,10 +143,11 @@ _HOMES: Final = dict.fromkeys(__all__, "measures") | {
     "compare": "report",
     "evaluate": "report",
     "multicalibration_error": "inference.multicalibration",
+    "recalibrate": "recalibration",
 }
 
 #: Packages that are imported at their first use as an attribute, as in ``calibrant.inference.ks_test``.
-_PACKAGES: Final = ("compat", "frames", "inference", "sklearn", "torch")
+_PACKAGES: Final = ("compat", "frames", "inference", "recalibration", "sklearn", "torch")
 
 
 def __getattr__(name: str) -> Any:

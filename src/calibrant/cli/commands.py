@@ -42,6 +42,7 @@ def main() -> None:
     calibrant report predictions.parquet
     calibrant report games.csv --score win_prob --outcome won
     calibrant compare old.npz new.npz
+    calibrant recalibrate held_out.csv --map map.json
     calibrant merge monday.cal tuesday.cal --sketch week.cal
     calibrant floor --n 500
 
@@ -52,12 +53,12 @@ def main() -> None:
 @main.command(short_help="Report how well the predictions of a model are calibrated.")
 @shared.predictions
 @shared.score
-@option("--outcome", metavar="COLUMN", help="The outcome, 0 or 1: a column, or SQL such as 'predicted = label'.")
+@shared.outcome
 @shared.probs
-@option("--target", metavar="COLUMN", help="The true class: an index from 0, or a name.")
+@shared.target
 @shared.targets
 @shared.rows
-@option("--logits", is_flag=True, help="The numbers are logits, not probabilities.")
+@shared.logits
 @shared.numbers
 @option("--notion", metavar="NOTION", help="The evaluated event: positive, top-label, classwise or multilabel.")
 @shared.n_bins
@@ -82,13 +83,7 @@ def main() -> None:
     help="Show these measures instead, such as ece,ks.",
 )
 @option("--all", "all_measures", is_flag=True, help="Show every measure of the profile.")
-@option(
-    "--n-resamples",
-    type=int,
-    default=CommandOptions.n_resamples,
-    help="Number of simulated data sets; 0 uses closed forms.",
-)
-@option("--rng", type=int, default=CommandOptions.rng, help="The seed of the simulated data sets.")
+@shared.draws
 @option(
     "--bands",
     metavar="KIND",
@@ -236,6 +231,50 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     from calibrant.cli import loading
 
     _run(ctx, options, loading.load_models, loading.compare, conditions.comparison_status)
+
+
+@main.command(short_help="Fit a map of the scores, and show how much it helps.")
+@shared.predictions
+@shared.score
+@shared.outcome
+@shared.probs
+@shared.target
+@shared.targets
+@shared.rows
+@shared.logits
+@shared.numbers
+@option("--notion", metavar="NOTION", help="The evaluated event: positive or top-label.")
+@shared.classes
+@option(
+    "--method",
+    metavar="METHOD",
+    default=CommandOptions.method,
+    help="The kind of map: auto, cox, beta, isotonic, shift, temperature or histogram.",
+)
+@option("--map", "map_path", metavar="PATH", help="Write the map, as JSON, if it helps.")
+@option("--sql", "sql_path", metavar="PATH", help="Write the map as an SQL expression, if it helps.")
+@option("--anyway", is_flag=True, help="Write the map even if there is no evidence that it helps.")
+@shared.level
+@shared.draws
+@shared.outputs
+@click.pass_context
+def recalibrate(ctx: click.Context, /, **params: Any) -> None:
+    """Fit the simplest map of the scores in FILE... that helps, and show how much it helps on new rows.
+
+    Use rows that the model was not trained on.
+
+    \b
+    calibrant recalibrate held_out.csv --map map.json
+    calibrant recalibrate held_out.csv --score risk --outcome died --map risk.json --html fix.html
+    calibrant recalibrate answers.parquet --cluster question_id --map map.json
+
+    Exit status: 0; 1 unusable data; 2 wrong usage; 3 no evidence that recalibration helps.
+    """  # noqa: D301
+    options = CommandOptions(**params)
+    shared.check(ctx, shared.problems_of_recalibrate(ctx, options))
+    from calibrant.cli import loading
+
+    _run(ctx, options, loading.load, loading.recalibrate, lambda fix, _, **__: 0 if fix.proven else conditions.FAILED)
 
 
 def _run(

@@ -32,6 +32,7 @@ from calibrant.inputs import notions
 from calibrant.inputs.predictions import as_predictions, check_logits
 
 if TYPE_CHECKING:
+    from calibrant.recalibration.result import Recalibration
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
 
@@ -214,6 +215,22 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
                 **how,
             )
     return replace(report, omitted=dict(predictions.omitted))
+
+
+def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Recalibration:
+    """Return the map of the scores, with its proof."""
+    from calibrant.recalibration.fitting import recalibrate as recalibrate_predictions
+
+    how: dict[str, Any] = {
+        name: getattr(options, name) for name in ("method", "level", "n_resamples", "rng", "weights_are")
+    }
+    if isinstance(predictions, FileSketch):
+        return recalibrate_predictions(predictions.sketch, **how)
+    rows = _of_rows(predictions, options)
+    del rows["groups"]
+    return recalibrate_predictions(
+        predictions.probs, predictions.targets, **rows, logits=options.logits or predictions.logits, **how
+    )
 
 
 def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:

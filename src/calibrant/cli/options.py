@@ -80,6 +80,10 @@ class CommandOptions(Options):
     tolerance: float | None = None
     tolerance_of: str = "ece"
     gate: bool = False
+    method: str = "auto"
+    map_path: str | None = None
+    sql_path: str | None = None
+    anyway: bool = False
 
     @property
     def timezone_used(self) -> str | None:
@@ -90,7 +94,7 @@ class CommandOptions(Options):
     @property
     def outputs(self) -> dict[str, str]:
         """The paths to write to, by option."""
-        kinds = ("json", "html", "markdown", "png", "svg", "sketch")
+        kinds = ("json", "html", "markdown", "png", "svg", "sketch", "map", "sql")
         paths = {f"--{kind}": getattr(self, f"{kind}_path") for kind in kinds}
         return {option: path for option, path in paths.items() if path is not None}
 
@@ -278,6 +282,20 @@ json = option(
     callback=_standard_output,
     help="Write every number as JSON; - for standard output.",
 )
+outcome = option(
+    "--outcome", metavar="COLUMN", help="The outcome, 0 or 1: a column, or SQL such as 'predicted = label'."
+)
+target = option("--target", metavar="COLUMN", help="The true class: an index from 0, or a name.")
+logits = option("--logits", is_flag=True, help="The numbers are logits, not probabilities.")
+draws = declared(
+    option(
+        "--n-resamples",
+        type=int,
+        default=CommandOptions.n_resamples,
+        help="Number of simulated data sets; 0 uses closed forms.",
+    ),
+    option("--rng", type=int, default=CommandOptions.rng, help="The seed of the simulated data sets."),
+)
 outputs = declared(
     option("--quiet", is_flag=True, help="Print only errors, failing conditions and gates."),
     json,
@@ -306,7 +324,13 @@ outputs = declared(
 # ---------------------------------------------------------------- checks of the usage, before any file is opened
 
 #: How the names of files must end, by option.
-_ENDINGS: Final = {"--html": (".html", ".htm"), "--png": (".png",), "--svg": (".svg",)}
+_ENDINGS: Final = {
+    "--html": (".html", ".htm"),
+    "--png": (".png",),
+    "--svg": (".svg",),
+    "--map": (".json",),
+    "--sql": (".sql",),
+}
 
 #: A wrong use of the options: a sentence, or an option and what is wrong with its value.
 Problem = str | tuple[str, str]
@@ -331,15 +355,7 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
     """Yield the problems of the options of ``report``."""
     from calibrant.inputs.notions import NOTIONS
 
-    yield from _of_both(ctx, options, NOTIONS)
-    yield from _of_level(options.level)
-    for option, number in (("--n-resamples", options.n_resamples), ("--rng", options.rng)):
-        if number < 0:
-            yield option, f"{number}; pass 0 or more"
-    if options.score and options.probs:
-        yield "--score is for one event, --probs for many classes; pass one of the two"
-    if options.outcome and options.target:
-        yield "--outcome and --target both name the truth; pass one of the two"
+    yield from _of_one_model(ctx, options, NOTIONS)
     if not _is_faulty(ctx, "measures", "profile"):
         yield from _of_conditions(options)
     yield from _of_tolerance(options.tolerance)
@@ -349,6 +365,26 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
         yield "--exact keeps the rows in this process, --engine spark does not; leave one of them out"
     if options.master is not None and options.engine != "spark":
         yield "--master says where Spark runs; pass --engine spark too"
+
+
+def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options of ``recalibrate``."""
+    yield from _of_one_model(ctx, options, ("positive", "top-label"))
+    if options.anyway and not options.map_path and not options.sql_path:
+        yield "--anyway writes a map that is not proven; name it with --map"
+
+
+def _of_one_model(ctx: click.Context, options: CommandOptions, notions: Sequence[str]) -> Iterator[Problem]:
+    """Yield the problems of the options that ``report`` and ``recalibrate`` share."""
+    yield from _of_both(ctx, options, notions)
+    yield from _of_level(options.level)
+    for option, number in (("--n-resamples", options.n_resamples), ("--rng", options.rng)):
+        if number < 0:
+            yield option, f"{number}; pass 0 or more"
+    if options.score and options.probs:
+        yield "--score is for one event, --probs for many classes; pass one of the two"
+    if options.outcome and options.target:
+        yield "--outcome and --target both name the truth; pass one of the two"
 
 
 def _of_conditions(options: CommandOptions) -> Iterator[Problem]:

@@ -26,11 +26,13 @@ from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
     from calibrant.files.predictions import FileRead, FileSketch
+    from calibrant.recalibration.result import Recalibration
     from calibrant.render.style import Style
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
 
 _NAMED: Final = 3  # columns that a hint names
+_COLUMN: Final = re.compile(r"\w+")
 #: The characters that JSON need not escape, and that act on a terminal or are not Unicode; see `render.style.shown`.
 _ACTING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -41,7 +43,7 @@ _DOTS: Final = 200  # of a picture, to the inch
 _METADATA: Final[dict[str, dict[str, Any]]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
 
-def write(result: Report | Comparison, predictions: FileRead, options: CommandOptions) -> None:
+def write(result: Report | Comparison | Recalibration, predictions: FileRead, options: CommandOptions) -> None:
     """Write a result as the options say: to the terminal, to files, as a page.
 
     Raises
@@ -49,22 +51,9 @@ def write(result: Report | Comparison, predictions: FileRead, options: CommandOp
     calibrant.errors.FileError
         The first error, if files cannot be written; the other files are written first.
     """
-    from calibrant.render import methods, terminal
-    from calibrant.report.report import Report
-
-    render: Callable[..., str]
     event = _event(result, predictions, options)
     sources = _sources(predictions, options, event)
-    if isinstance(result, Report):
-        curves = any((options.json_path, options.html_path, options.open_page))
-        summary = result.to_dict(curves=curves, groups=options.json_path is not None)
-        sourced = {**summary, "source": sources}
-        summary |= {"methods": methods.paragraph(sourced), "methods_brief": methods.brief(sourced)}
-        render = partial(terminal.render, complete=options.all_measures)
-    else:
-        from calibrant.render import comparison
-
-        summary, render = result.to_dict(), comparison.render
+    summary, render = _described(result, sources, options)
     full_summary = {**summary, "source": sources}
     words = _for_readers(predictions, options)
     readable = {**summary, "omitted": _file_names(predictions.omitted)}
@@ -78,7 +67,12 @@ def write(result: Report | Comparison, predictions: FileRead, options: CommandOp
         "--markdown": markdown,
         "--png": lambda: _picture(result, "png"),
         "--svg": lambda: _picture(result, "svg"),
+        "--map": lambda: f"{cast('Recalibration', result).map.to_json()}\n".encode(),
+        "--sql": lambda: _sql(cast("Recalibration", result), predictions),
     }
+    if _is_unproven(result) and not options.anyway and (options.map_path or options.sql_path):
+        console.say("the map is not written, because there is no evidence that it helps; --anyway writes it")
+        contents = {option: content for option, content in contents.items() if option not in ("--map", "--sql")}
     failures = _write_files(contents, options)
     # Write to the terminal last: the pipe may be closed.
     if options.markdown_path == "-":
@@ -92,6 +86,35 @@ def write(result: Report | Comparison, predictions: FileRead, options: CommandOp
         suggest_clusters(predictions, options)
     if failures:
         raise failures[0]
+
+
+def _described(
+    result: Report | Comparison | Recalibration, sources: Mapping[str, Any], options: CommandOptions
+) -> tuple[dict[str, Any], Callable[..., str]]:
+    """Return a result as plain Python, and what writes it for the terminal."""
+    from calibrant.render import comparison, methods, recalibration, terminal
+    from calibrant.report.comparison import Comparison
+    from calibrant.report.report import Report
+
+    curves = any((options.json_path, options.html_path, options.open_page))
+    if isinstance(result, Comparison):
+        return result.to_dict(), comparison.render
+    if not isinstance(result, Report):
+        return result.to_dict(curves=curves), recalibration.render
+    summary = result.to_dict(curves=curves, groups=options.json_path is not None)
+    sourced = {**summary, "source": sources}
+    summary |= {"methods": methods.paragraph(sourced), "methods_brief": methods.brief(sourced)}
+    return summary, partial(terminal.render, complete=options.all_measures)
+
+
+def _is_unproven(result: Report | Comparison | Recalibration) -> bool:
+    return not getattr(result, "proven", True)
+
+
+def _sql(fix: Recalibration, predictions: FileRead) -> bytes:
+    """Return the map as SQL: of the column that was read, or if the score is not a column, of one called score."""
+    column = predictions.sources.get("probs", "")
+    return f"{fix.map.to_sql(column if _COLUMN.fullmatch(column) else 'score')}\n".encode()
 
 
 def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOptions) -> list[CalibrantError]:
@@ -123,7 +146,7 @@ def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOp
     return failures
 
 
-def _event(result: Report | Comparison, predictions: FileRead, options: CommandOptions) -> str | None:
+def _event(result: Report | Comparison | Recalibration, predictions: FileRead, options: CommandOptions) -> str | None:
     """Return the evaluated event by its column and its label, such as "churned = 1"; None if no column holds it."""
     column = predictions.sources.get("targets")
     if result.notion != "positive" or result.n_classes is not None or column is None:
@@ -188,7 +211,9 @@ def _file_names(omitted: Sequence[tuple[str, str]]) -> dict[str, str]:
     return names if len(names) == len(omitted) else dict(omitted)
 
 
-def _for_comparisons(result: Report | Comparison, predictions: FileRead, options: CommandOptions) -> dict[str, str]:
+def _for_comparisons(
+    result: Report | Comparison | Recalibration, predictions: FileRead, options: CommandOptions
+) -> dict[str, str]:
     """Return what the JSON file of a report on one event holds too: its sketch, for `calibrant compare`."""
     from calibrant.files.predictions import FilePredictions, FileSketch
     from calibrant.files.sketches import event_sketch, sketch_as_text
@@ -248,10 +273,11 @@ def _markdown(summary: Mapping[str, Any], words: Mapping[str, Any], options: Com
     return markdown.render(summary, complete=options.all_measures, **words).encode()
 
 
-def _picture(result: Report | Comparison, kind: str) -> bytes:
-    """Return the picture: of a report its diagram, or the worst classes; of a comparison the diagrams of all models."""
+def _picture(result: Report | Comparison | Recalibration, kind: str) -> bytes:
+    """Return the picture: of a report its diagram, or the worst classes; of others the diagrams of all models."""
     from calibrant import plot
     from calibrant.plot import canvas
+    from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
 
     matplotlib = canvas.matplotlib()
@@ -260,10 +286,12 @@ def _picture(result: Report | Comparison, kind: str) -> bytes:
 
     picture = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "calibrant"}):  # the ids in the file follow from it
-        if not isinstance(result, Report):
+        if isinstance(result, Comparison):
             axes: Any = plot.compare(result)
+        elif isinstance(result, Report) and result.diagram is None:
+            axes = plot.classwise(result)[0]
         else:
-            axes = plot.classwise(result)[0] if result.diagram is None else plot.reliability_diagram(result)
+            axes = result.plot()
         axes.figure.savefig(picture, format=kind, dpi=_DOTS, metadata=_METADATA[kind])
         plt.close(axes.figure)
     return picture.getvalue()

@@ -18,7 +18,7 @@ from typing import Any, Final
 from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
-from calibrant.render import comparison, drawing, tables, verdict, words
+from calibrant.render import comparison, drawing, recalibration, tables, verdict, words
 from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.drawing import Row
 from calibrant.render.methods import METHODS, shows_methods
@@ -26,8 +26,12 @@ from calibrant.render.style import Estimate, Facts, Group, Summary, event_of, nu
 from calibrant.results.writing import write_file
 from calibrant.statistics.resampling import alpha_of
 
-#: The default titles of pages, for a report and a comparison.
-TITLES: Final = ("Calibration report", "Comparison of models")
+#: The default titles of pages.
+TITLES: Final = {
+    "report": "Calibration report",
+    "comparison": "Comparison of models",
+    "recalibration": "Recalibration",
+}
 
 _CLASSES_DRAWN: Final = 1_000  # a page with so many has about a megabyte
 _FEW_CLASSES: Final = 12  # in a notebook's cell
@@ -90,22 +94,31 @@ def _render(
     most_classes: int,
     date: str = "",
 ) -> str:
-    context = _comparison(summary) if "pairs" in summary else _report(summary, most_classes, template == "page.html")
+    kind = kind_of(summary)
+    if kind == "report":
+        context = _report(summary, most_classes, template == "page.html")
+    else:
+        context = _comparison(summary) if kind == "comparison" else _recalibration(summary)
     digest = hashlib.sha256(json.dumps(summary, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
     shared = {
-        "title": _clean(title) or TITLES["pairs" in summary],
+        "title": _clean(title) or TITLES[kind],
         "used": _clean(used),
         "date": _clean(date),
         "uid": f"c{digest[:8]}",
         "version": version(),
         "running": {
-            "left": _css_string(_clean(title) or TITLES["pairs" in summary]),
+            "left": _css_string(_clean(title) or TITLES[kind]),
             "right": _css_string(" · ".join(filter(None, [_clean(date), f"calibrant {version()}"]))),
         },
         "level": None if summary["level"] is None else percent(summary["level"]),
         "facts": facts(summary, sources, used),
     }
     return str(_environment().get_template(template).render({**context, **shared}))
+
+
+def kind_of(summary: Summary) -> str:
+    """Return what a summary is of: a report, a comparison or a recalibration."""
+    return "comparison" if "pairs" in summary else "recalibration" if "gain" in summary else "report"
 
 
 def _css_string(text: str) -> Any:
@@ -149,12 +162,12 @@ def facts(summary: Summary, sources: Facts, used: str) -> list[tuple[str, str]]:
         ("total weight", _weight(summary)),
         ("event", event_of(summary)),
         ("labels" if summary["notion"] == "multilabel" else "classes", f"{n_classes:,}" if n_classes else ""),
-        ("bins", f"{summary['n_bins']:,}, right-closed"),
+        ("bins", f"{summary['n_bins']:,}, right-closed" if "n_bins" in summary else ""),
         ("intervals", "not requested" if level is None else ""),
         ("confidence level", "" if level is None else percent(level)),
         ("noise floors", f"{samples:,} simulated data sets" if samples else ""),
         ("profile", "" if profile is STANDARD else f"{profile.name}: {profile.meaning}"),
-        *((f"no {name}", reason) for name, reason in profile.left_out.items() if not summary["listed"]),
+        *((f"no {name}", reason) for name, reason in profile.left_out.items() if not summary.get("listed", True)),
         ("tolerance", _tolerated(summary)),
         ("files", ", ".join(sources.get("files", []))),
         ("columns", used),
@@ -169,7 +182,7 @@ def facts(summary: Summary, sources: Facts, used: str) -> list[tuple[str, str]]:
 
 def _tolerated(summary: Summary) -> str:
     """Return the tolerance of the decision, if there is one."""
-    decision = summary["pairs"][0]["decision"] if "pairs" in summary else summary["decision"]
+    decision = summary["pairs"][0]["decision"] if "pairs" in summary else summary.get("decision")
     if decision is None:
         return ""
     minus = " of the second model minus that of the first" if "pairs" in summary else ""
@@ -463,3 +476,35 @@ def _differences(summary: Summary, key: str) -> dict[str, Any] | None:
     note = f": {notes[0]}" if len(notes) == 1 and notes[0] else ""
     chart = drawing.chart(rows, signed=True)
     return {"label": words.label_of(summary, key), "note": note, "alone": alone, "chart": chart}
+
+
+# ---------------------------------------------------------------- a recalibration
+
+
+def _recalibration(summary: Summary) -> dict[str, Any]:
+    diagrams, level = summary["diagrams"], summary["level"]
+    rare = all(map(tables.is_rare, diagrams.values()))
+    pictures = {when: drawing.diagram(bins, {}, summary["notion"], level, rare=rare) for when, bins in diagrams.items()}
+    return {
+        "body": "recalibration.html",
+        "measured": "measure",
+        "headline": _unbroken([recalibration.headline(summary)])[0],
+        "heading": recalibration.heading(summary),
+        "verdict": _unbroken(recalibration.verdict(summary)),
+        "remarks": recalibration.remarks(summary),
+        "models": [
+            {"name": when, "diagram": picture, "label": f"{when}. {picture['alt']}"}
+            for when, picture in pictures.items()
+        ],
+        "measures": recalibration.measures(summary),
+        "diagram_tables": [tables.diagram(bins, level, f"bins-{when}") for when, bins in diagrams.items()],
+        "map": recalibration.picture(summary),
+        "methods": [
+            {
+                "label": words.label_of(summary, key),
+                "meaning": _meaning(summary, key),
+                "method": summary["after"][key]["method"],
+            }
+            for key in summary["measures"]
+        ],
+    }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrant.render import comparison, drawing, html, tables, verdict, words
+from calibrant.render import comparison, drawing, html, recalibration, tables, verdict, words
 from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.methods import METHODS, shows_methods
 from calibrant.render.style import Facts, Summary, shown
@@ -53,15 +53,22 @@ def render(
         Whether to list every measure of a profile. By default these are the key ones, as in the terminal; measures
         chosen by name are always listed.
     """
-    compares = "pairs" in summary
-    blocks = [f"## {text(title) or html.TITLES[compares]}"]
-    blocks += _comparison(summary) if compares else _report(summary, complete)
-    if not compares and shows_methods(summary):
+    kind = html.kind_of(summary)
+    blocks = [f"## {text(title) or html.TITLES[kind]}"]
+    if kind == "report":
+        blocks += _report(summary, complete)
+    else:
+        blocks += _comparison(summary) if kind == "comparison" else _recalibration(summary)
+    if kind == "report" and shows_methods(summary):
         blocks += [f"### {METHODS}", text(summary["methods_brief"])]
         blocks.append(_folded("The full paragraph", text(summary["methods"])))
         blocks.append(_folded(TRIPOD, f"{_table(checklist(summary))}\n\n{text(REST)}"))
     facts = [f"- {text(name)}: {text(value)}" for name, value in html.facts(summary, sources or {}, used)]
-    notes = comparison.remarks(summary) if compares else words.remarks(_shortened(summary, complete))
+    notes = {
+        "report": lambda: words.remarks(_shortened(summary, complete)),
+        "comparison": lambda: comparison.remarks(summary),
+        "recalibration": lambda: recalibration.remarks(summary),
+    }[kind]()
     lines = "\n".join([*facts, *(f"- {text(note)}" for note in notes)])
     blocks.append(_folded("How it was computed", lines))
     return "\n\n".join(blocks) + "\n"
@@ -108,6 +115,11 @@ def _comparison(summary: Summary) -> list[str]:
     (pair, *others) = summary["pairs"]
     heading = "Differences" if others else f"{text(pair['first'])} minus {text(pair['second'])}"
     return [*blocks, f"### {heading}", _table(comparison.differences(summary)), *_group_differences(summary)]
+
+
+def _recalibration(summary: Summary) -> list[str]:
+    blocks = [*_verdict(recalibration.verdict(summary)), text(recalibration.headline(summary))]
+    return [*blocks, _table(recalibration.measures(summary))]
 
 
 def _group_differences(summary: Summary) -> list[str]:

@@ -15,8 +15,8 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inference.multicalibration import MulticalibrationError, Sums, multicalibration_of_sums
 from calibrant.inputs.arrays import widened
 from calibrant.inputs.groups import as_groups
-from calibrant.inputs.notions import NOTIONS, PER_CLASS, Events, Reading, class_events, read, read_squared
-from calibrant.inputs.predictions import SURE, Layout, Notion, Predictions, in_unit_interval
+from calibrant.inputs.notions import NOTIONS, PER_CLASS, Events, Reading, class_events, read, read_squared, resolve
+from calibrant.inputs.predictions import SURE, Layout, Notion, Predictions, as_predictions, in_unit_interval
 from calibrant.inputs.weights import (
     WEIGHTS_ARE,
     WeightsAre,
@@ -127,12 +127,12 @@ def _one_image(predictions: Predictions) -> bool:
 
 
 def warn_of_logits(predictions: Predictions) -> None:
-    """Warn, at the line that called the caller, if logits of one event may be probabilities."""
+    """Warn, at the line that called the function of the package, if logits of one event may be probabilities."""
     rows = predictions.rows
     if not predictions.logits or predictions.layout != "binary" or rows.n < SURE:
         return
     if in_unit_interval((widened(rows.values) if rows.bfloat16 else rows.values).reshape(-1)):
-        warnings.warn(f"{UNIT_LOGITS}; if they are probabilities, leave logits out", stacklevel=3)
+        warnings.warn(f"{UNIT_LOGITS}; if they are probabilities, leave logits out", stacklevel=4)
 
 
 def flagged(ready: Ready, warning: str) -> Ready:
@@ -164,6 +164,38 @@ def single_image(clusters: Any, predictions: Predictions) -> str:
 
 #: What is evaluated of all rows, and of each group by its name.
 Ready = tuple[Evaluated, Mapping[str, Evaluated]]
+
+
+def of_arguments(
+    probs: Any,
+    targets: Any,
+    *,
+    notion: Notion | None,
+    weights: Any,
+    ignore_index: int | None,
+    logits: bool,
+    class_names: Sequence[str] | None,
+    groups: Any,
+    clusters: Any,
+    weights_are: WeightsAre | None,
+    n_bins: int,
+    classwise: bool | None,
+) -> Ready:
+    """Return what is evaluated of the arguments of `evaluate`, which calls this."""
+    others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
+    passed = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
+    found = ready(probs, passed, notion, n_bins, classwise=classwise)
+    if found is None:
+        if targets is None:
+            remedy = "pass the labels; only a ReliabilityTable or a CalibrationSketch needs none"
+            raise InputError("targets", "an array", "None", remedy)
+        predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion, weights_are=weights_are)
+        warn_of_logits(predictions)
+        labels, warning = cluster_labels(clusters, predictions), single_image(clusters, predictions)
+        event = resolve(predictions, notion)
+        found = of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
+        found = flagged(found, warning)
+    return found if weights_are is None else said(found, weights_are, sketch=targets is None)
 
 
 def ready(

@@ -14,8 +14,8 @@ from calibrant.clusters import aligned
 from calibrant.errors import InputError, check_choice
 from calibrant.inference.decision import check_tolerance
 from calibrant.inputs.groups import has_order, in_order
-from calibrant.inputs.notions import PER_CLASS, resolve
-from calibrant.inputs.predictions import Notion, as_predictions
+from calibrant.inputs.notions import PER_CLASS
+from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.ece import ECE
@@ -182,22 +182,20 @@ def evaluate(
         tolerance=tolerance,
         tolerance_of=BY_NAME[tolerance_of],
     )
-    others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
-    passed = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
-    ready = evaluated.ready(probs, passed, notion, n_bins, classwise=classwise)
-    if ready is None:
-        if targets is None:
-            remedy = "pass the labels; only a ReliabilityTable or a CalibrationSketch needs none"
-            raise InputError("targets", "an array", "None", remedy)
-        predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion, weights_are=weights_are)
-        evaluated.warn_of_logits(predictions)
-        labels, warning = evaluated.cluster_labels(clusters, predictions), evaluated.single_image(clusters, predictions)
-        event = resolve(predictions, notion)
-        ready = evaluated.of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
-        ready = evaluated.flagged(ready, warning)
-    if weights_are is not None:
-        ready = evaluated.said(ready, weights_are, sketch=targets is None)
-    data, data_of_groups = ready
+    data, data_of_groups = evaluated.of_arguments(
+        probs,
+        targets,
+        notion=notion,
+        weights=weights,
+        ignore_index=ignore_index,
+        logits=logits,
+        class_names=class_names,
+        groups=groups,
+        clusters=clusters,
+        weights_are=weights_are,
+        n_bins=n_bins,
+        classwise=classwise,
+    )
     evaluated.check_bands(bands, level, data)
     if tolerance is not None and data.notion in PER_CLASS and tolerance_of != ECE.name:
         raise InputError("tolerance_of", "'ece' if every class is evaluated", repr(tolerance_of), "leave it out")

@@ -27,6 +27,7 @@ class Stream(IntEnum):
     REFITTED = 2  # outcomes, from the isotonic fit
     CLASSES = 3  # outcomes of the classes' bins
     BOOTSTRAP = 4  # predictions, with replacement
+    DEALS = 5  # the folds that maps of scores are chosen and proven with
 
 
 #: Simulated data sets drawn together, so many that all cells of a block are about a megabyte.

@@ -1,0 +1,23 @@
+"""Maps that recalibrate scores: fitted, proven on rows that the map never saw, and written for other programs."""
+
+from typing import TYPE_CHECKING
+
+from calibrant.runtime.cached import names_of
+
+if TYPE_CHECKING:
+    from calibrant.recalibration.fitting import recalibrate
+    from calibrant.recalibration.maps import CalibrationMap, Drift, Fitted
+    from calibrant.recalibration.proof import Gain
+    from calibrant.recalibration.result import MapCurve, Recalibration
+
+__all__ = ["CalibrationMap", "Drift", "Fitted", "Gain", "MapCurve", "Recalibration", "recalibrate"]
+
+__getattr__, __dir__ = names_of(
+    __name__,
+    {
+        "calibrant.recalibration.maps": ("CalibrationMap", "Drift", "Fitted"),
+        "calibrant.recalibration.proof": ("Gain",),
+        "calibrant.recalibration.fitting": ("recalibrate",),
+        "calibrant.recalibration.result": ("MapCurve", "Recalibration"),
+    },
+)

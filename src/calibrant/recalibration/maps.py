@@ -1,0 +1,374 @@
+"""`CalibrationMap`: the map of scores that is shipped, with the evidence for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import FileError, InputError
+from calibrant.inputs.arrays import as_values
+from calibrant.recalibration import forms
+from calibrant.recalibration.families import UNCHANGED
+from calibrant.recalibration.pieces import CLIP, Pieces, probabilities
+from calibrant.results.writing import replace_file
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+SCHEMA: Final = "calibrant.map"
+VERSION: Final = 1
+
+_MOST_BYTES: Final = 4_000_000
+_MOST_PIECES: Final = 100_000
+_FOREIGN: Final = "pass a map that calibrant wrote"
+_DAMAGED: Final = "read it again, or write the map anew"
+
+#: Distances of distributions below this are what 21 quantiles do not resolve.
+_RESOLUTION: Final = 0.05
+_DRIFT_ALPHA: Final = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """What a map was fitted to.
+
+    Attributes
+    ----------
+    n : int
+        The number of rows.
+    positives : float
+        How many of them (their weight) had the event.
+    low, high : float
+        The smallest and the largest score.
+    quantiles : tuple of float
+        The quantiles of the scores at 0, 0.05, ..., 1.
+    cluster : bool
+        Whether the rows were in clusters.
+    """
+
+    n: int
+    positives: float
+    low: float
+    high: float
+    quantiles: tuple[float, ...]
+    cluster: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """How new scores differ from those that a map was fitted to.
+
+    Attributes
+    ----------
+    n : int
+        The number of new scores.
+    outside : float
+        The share of them outside the range of the fitted scores.
+    distance : float
+        The Kolmogorov distance of the two distributions, as far as 21 quantiles show it.
+    limit : float
+        The distance that scores without drift exceed in less than 1 % of samples.
+    """
+
+    n: int
+    outside: float
+    distance: float
+    limit: float
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the distance exceeds the limit."""
+        return self.distance > self.limit
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CalibrationMap:
+    """An increasing map of scores of one event, as `calibrant.recalibrate` fits it.
+
+    Call it with new scores. It never changes, and it is written and read as JSON.
+
+    Attributes
+    ----------
+    kind : {"identity", "line", "beta", "knots", "bins"}
+        The form of the map.
+    parameters : mapping
+        Its numbers, by name.
+    event : mapping
+        What the scores are of: ``notion``, and if it has classes ``class_names``.
+    fitted : Fitted
+        What the map was fitted to.
+    evidence : mapping
+        The measures before and after, and the gain, as in `Recalibration.to_dict`.
+    proven : bool
+        Whether the gain is above 0 at the level of the evidence.
+    """
+
+    kind: str
+    parameters: Mapping[str, Any]
+    event: Mapping[str, Any]
+    fitted: Fitted
+    evidence: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    proven: bool = False
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The map as pieces of logistic curves."""
+        return _PIECES[self.kind](self.parameters)
+
+    def __call__(self, probs: Any, *, logits: bool = False) -> NDArray[np.float64]:
+        """Return the recalibrated probabilities of new scores.
+
+        Parameters
+        ----------
+        probs : array of any library
+            Scores in [0, 1], of any shape; or log-odds, with ``logits``.
+        logits : bool, default False
+            Whether ``probs`` are log-odds. They are not moved into a range.
+
+        Returns
+        -------
+        array of float64
+            The probabilities, in the shape of ``probs``: above 0 and below 1, but for the identity and empty bins.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For NaN and for a score outside [0, 1]; it names the position.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> fix = calibrant.recalibrate([0.2] * 50 + [0.8] * 50, [0] * 48 + [1] * 2 + [0] * 5 + [1] * 45)
+        >>> fix.map([0.2, 0.8]).round(2).tolist()
+        [0.09, 0.87]
+        """
+        array = as_values("probs", probs)
+        x = np.asarray(array, np.float64)
+        valid = ~np.isnan(x) if logits else (x >= 0) & (x <= 1)
+        if not valid.all():
+            place = tuple(int(i) for i in np.argwhere(~np.atleast_1d(valid))[0])
+            expected = "log-odds" if logits else "probabilities in [0, 1]"
+            at = place[0] if len(place) == 1 else place
+            remedy = "drop the row" if logits else "pass probabilities, or logits=True if they are log-odds"
+            raise InputError("probs", expected, f"{np.atleast_1d(x)[place]:g} at row {at}", remedy, row=place[0])
+        if self.kind == "identity" and not logits:
+            return x.copy()
+        return probabilities(self.pieces.of_logits(x) if logits else self.pieces.log_odds(x))
+
+    def inverse(self, probability: float) -> float:
+        """Return the score that the map turns into this probability, such as the score to act at.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For a probability that the map does not reach, and for a map of bins, which has no inverse.
+        """
+        if self.kind == "bins":
+            remedy = "use a map of another method, such as isotonic"
+            raise InputError("probability", "a map that is strictly increasing", "a map of bins", remedy)
+        low, high = (float(self(np.array([end]))[0]) for end in (0.0, 1.0))
+        if not low <= probability <= high:
+            expected = f"a probability that the map reaches, from {low:.6g} to {high:.6g}"
+            raise InputError("probability", expected, f"{probability!r}", "pass one of these")
+        if self.kind == "identity":
+            return float(probability)
+        return self.pieces.score_at(math.log(probability) - math.log1p(-probability))
+
+    def check(self, probs: Any) -> Drift:
+        """Return how new scores differ from the fitted ones; ``drifted`` says whether more than chance explains.
+
+        It sees scores only. Whether the map still fits needs outcomes: make a report.
+        """
+        x = np.sort(np.asarray(as_values("probs", probs), np.float64).reshape(-1))
+        if not len(x):
+            raise InputError("probs", "at least one score", "none", "pass scores of new rows")
+        fitted = self.fitted
+        steps = np.linspace(0, 1, len(fitted.quantiles))
+        below, upto = (np.searchsorted(x, fitted.quantiles, side=side) / len(x) for side in ("left", "right"))
+        distance = float(np.max(np.maximum(below - steps, steps - upto), initial=0.0))
+        spread = math.sqrt(math.log(2 / _DRIFT_ALPHA) / 2) * math.sqrt(1 / len(x) + 1 / fitted.n)
+        outside = float(np.mean((x < fitted.low) | (x > fitted.high)))
+        return Drift(n=len(x), outside=outside, distance=distance, limit=_RESOLUTION + spread)
+
+    def to_sql(self, column: str, *, quote: str = '"') -> str:
+        """Return the map as an expression of SQL over a column of scores.
+
+        NULL, NaN and numbers outside [0, 1] become NULL. The numbers equal those of Python to rounding.
+
+        Parameters
+        ----------
+        column : str
+            The name of the column. Other names than letters, digits and underscores are quoted.
+        quote : str
+            The quotation mark of the dialect: "`" for Spark and BigQuery.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> fix = calibrant.recalibrate([0.2] * 50 + [0.8] * 50, [1] * 10 + [0] * 40 + [1] * 40 + [0] * 10)
+        >>> fix.map.to_sql("risk")
+        'CASE WHEN risk >= 0 AND risk <= 1 THEN CAST(risk AS DOUBLE PRECISION) END'
+        """
+        return forms.sql(self.pieces, column, quote=quote)
+
+    def to_expression(self, column: str | nw.Expr) -> nw.Expr:
+        """Return the map as an expression of Narwhals, for frames of any engine; invalid scores become null."""
+        return forms.expression(self.pieces, column)
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the map as JSON with a checksum; with ``path`` also write it there, as a whole or not at all."""
+        content = {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "kind": self.kind,
+            "parameters": dict(self.parameters),
+            "clip": CLIP,
+            "event": dict(self.event),
+            "fitted": {**vars(self.fitted), "quantiles": list(self.fitted.quantiles)},
+            "evidence": dict(self.evidence),
+            "proven": self.proven,
+        }
+        text = json.dumps({**content, "checksum": _digest(content)}, indent=1, allow_nan=False, ensure_ascii=False)
+        if path is not None:
+            replace_file(os.fspath(path), f"{text}\n".encode())
+        return text
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> CalibrationMap:
+        """Return the map that `to_json` wrote.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For text that is not a map, is damaged, or has an unknown version or kind.
+        """
+        if len(text) > _MOST_BYTES:
+            raise InputError("text", f"at most {_MOST_BYTES:,} bytes", f"{len(text):,}", _FOREIGN)
+        try:
+            content = json.loads(text, parse_constant=_refused)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError("text", "JSON", f"invalid JSON ({error!s:.100})", _FOREIGN) from None
+        if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+            raise InputError("text", "a calibration map", "other JSON", _FOREIGN)
+        if content.get("version") != VERSION:
+            remedy = "read it with the calibrant that wrote it, or a newer one"
+            raise InputError("text", f"version {VERSION}", f"{content.get('version')!r:.40}", remedy)
+        checksum = content.pop("checksum", None)
+        if checksum != _digest(content):
+            got = "one that does not: it is cut or changed"
+            raise InputError("text", "a map that matches its checksum", got, _DAMAGED)
+        try:
+            fitted = content["fitted"]
+            read = cls(
+                kind=content["kind"],
+                parameters=content["parameters"],
+                event=content["event"],
+                fitted=Fitted(**{**fitted, "quantiles": tuple(fitted["quantiles"])}),
+                evidence=content["evidence"],
+                proven=content["proven"],
+            )
+            sound = _sound(read.pieces) and content["clip"] == CLIP and read.fitted.n > 0
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise InputError("text", "a calibration map", f"other content ({error!r:.100})", _FOREIGN) from None
+        if not sound:
+            raise InputError("text", "an increasing map", "other numbers", _FOREIGN)
+        return read
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> CalibrationMap:
+        """Return the map in a file that `to_json` wrote.
+
+        Raises
+        ------
+        calibrant.errors.FileError
+            For a file that cannot be read or is not a map.
+        """
+        name = os.fspath(path)
+        try:
+            with Path(name).open("rb") as stream:
+                data = stream.read(_MOST_BYTES + 1)
+            return cls.from_json(data)
+        except OSError as error:
+            raise FileError(name, f"cannot be read ({error.strerror or error})", "check the path") from None
+        except InputError as error:
+            raise FileError(name, f"expected {error.expected}, got {error.got}", error.remedy) from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CalibrationMap) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Return the checksum of JSON content, whatever its layout."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _refused(constant: str) -> None:
+    msg = f"{constant} is not a number"
+    raise ValueError(msg)
+
+
+def _floats(values: Any) -> Float64s:
+    """Return a list of JSON's numbers as an array."""
+    if not isinstance(values, list) or not 0 < len(values) <= _MOST_PIECES or set(map(type, values)) != {float}:
+        msg = "expected a list of numbers"
+        raise TypeError(msg)
+    return np.array(values)
+
+
+def _number(value: Any) -> float:
+    if type(value) is not float:
+        msg = f"expected a number, got {value!r:.40}"
+        raise TypeError(msg)
+    return value
+
+
+def _bins(parameters: Mapping[str, Any]) -> Pieces:
+    rates = _floats(parameters["rates"])
+    edges = _floats(parameters["edges"]) if len(rates) > 1 else np.empty(0)
+    if len(edges) != len(rates) - 1:
+        msg = "expected an edge between any two rates"
+        raise ValueError(msg)
+    return Pieces.of_bins(edges, rates)
+
+
+def _knots(parameters: Mapping[str, Any]) -> Pieces:
+    x, y = _floats(parameters["log_odds"]), _floats(parameters["mapped"])
+    if x.shape != y.shape or not (np.diff(x) > 0).all():
+        msg = "expected knots in increasing order"
+        raise ValueError(msg)
+    return Pieces.of_knots(x, y, _number(parameters["slope"]))
+
+
+_PIECES: Final[Mapping[str, Callable[[Mapping[str, Any]], Pieces]]] = {
+    "identity": lambda _: UNCHANGED,
+    "line": lambda x: Pieces.of_line(_number(x["intercept"]), _number(x["slope"])),
+    "beta": lambda x: Pieces.of_beta(*(_number(x[name]) for name in ("constant", "positive", "negative"))),
+    "knots": _knots,
+    "bins": _bins,
+}
+
+
+def _sound(pieces: Pieces) -> bool:
+    """Return whether pieces are numbers of an increasing map."""
+    numbers = np.concatenate([pieces.edges, pieces.positive, pieces.negative])
+    increasing = bool((np.diff(pieces.edges) > 0).all()) and bool(((pieces.edges >= 0) & (pieces.edges <= 1)).all())
+    return (
+        bool(np.isfinite(numbers).all())
+        and increasing
+        and bool((pieces.positive >= 0).all() and (pieces.negative >= 0).all())
+    )

@@ -1,0 +1,173 @@
+"""`Recalibration`: a map of scores with the proof that it helps, as a value."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrant.inputs.predictions import Notion
+from calibrant.recalibration.maps import CalibrationMap
+from calibrant.recalibration.proof import Gain
+from calibrant.report.report import Report
+from calibrant.results.values import plain_estimate, plain_parts
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.resampling import alpha_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: The version of the dictionary of a recalibration.
+SCHEMA_VERSION: Final = 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MapCurve:
+    """A map at M scores, with its pointwise confidence band; each field (M,).
+
+    Attributes
+    ----------
+    scores, mapped : array
+        The scores, and what they become.
+    lows, highs : array
+        The ends of the band.
+    """
+
+    scores: Float64s
+    mapped: Float64s
+    lows: Float64s
+    highs: Float64s
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Recalibration:
+    """The result of `recalibrate`: a map of the scores, and the proof that it helps.
+
+    Attributes
+    ----------
+    map : CalibrationMap
+        The map, fitted to all rows.
+    method : str
+        The method that was asked for.
+    chosen : str
+        The family of the map.
+    runner_up : str or None
+        With "auto", the family with the least loss among the others.
+    losses : mapping
+        With "auto", the mean log loss out of fold of each candidate, and its standard error from the best.
+    gain : Gain
+        By how much the map lowers the mean loss of new rows.
+    before, after : Report
+        The measures of the scores, and of recalibrated scores, each by a map that was fitted without its row.
+    """
+
+    map: CalibrationMap
+    method: str
+    chosen: str
+    runner_up: str | None
+    losses: Mapping[str, tuple[float, float]]
+    gain: Gain
+    before: Report
+    after: Report
+    flag: str = ""
+    curve_maker: Callable[[], MapCurve] = field(repr=False)
+
+    @cached_property
+    def curve(self) -> MapCurve:
+        """The map with its pointwise confidence band, by 200 bootstrap samples of the rows or clusters."""
+        return self.curve_maker()
+
+    @property
+    def notion(self) -> Notion:
+        """The evaluated event."""
+        return self.before.notion
+
+    @property
+    def n_classes(self) -> int | None:
+        """The number of classes; None for one event."""
+        return self.before.n_classes
+
+    @property
+    def proven(self) -> bool:
+        """Whether the gain is above 0: its p-value is at most 1 - level."""
+        return self.gain.p_value <= alpha_of(self.gain.level)
+
+    def __str__(self) -> str:
+        from calibrant.render import recalibration
+
+        return recalibration.render(self.to_dict(curves=False))
+
+    def verdict(self) -> list[str]:
+        """Return sentences: whether recalibration helps, the map, the errors before and after."""
+        from calibrant.render import recalibration
+
+        return recalibration.verdict(self.to_dict(curves=False))
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the reliability diagrams before and after on the same axes with matplotlib, and return the axes.
+
+        Parameters
+        ----------
+        **options
+            Those of `calibrant.plot.reliability_diagram`, but ``label``.
+        """
+        from calibrant.plot import reliability_diagram
+
+        axes = reliability_diagram(self.before, **{"kind": "points", **options, "label": "before"})
+        return reliability_diagram(self.after, **{"kind": "points", **options, "ax": axes, "label": "after"})
+
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
+        """Write the recalibration as one page of HTML, as `calibrant.Report.to_html` does, and return its path."""
+        from calibrant.render import html
+
+        return html.write_page(html.page(self.to_dict(), title=title, date=date), path)
+
+    def to_markdown(self, *, title: str = "") -> str:
+        """Return the recalibration as Markdown for GitHub."""
+        from calibrant.render import markdown
+
+        return markdown.render(self.to_dict(curves=False), title=title)
+
+    def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON; numbers that are not finite are None.
+
+        Without ``curves`` the map's curve with its band is left out: it is computed when it is first looked at.
+        """
+        missing: dict[str, str] = {}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "n": self.before.n,
+            "notion": self.before.notion,
+            "n_classes": self.before.n_classes,
+            "clusters": None if self.before.clusters is None else dict(self.before.clusters),
+            "level": self.gain.level,
+            "method": self.method,
+            "chosen": self.chosen,
+            "runner_up": self.runner_up,
+            "losses": {name: {"mean": mean, "error": error} for name, (mean, error) in self.losses.items()},
+            "proven": self.proven,
+            "gain": {name: _finite(value) for name, value in vars(self.gain).items()},
+            "map": {"kind": self.map.kind, "parameters": dict(self.map.parameters)},
+            "fitted": {**vars(self.map.fitted), "quantiles": list(self.map.fitted.quantiles)},
+            "measures": {name: asdict(description) for name, description in self.before.descriptions.items()},
+            **{
+                when: {name: plain_estimate(report[name], f"{when}.{name}", missing) for name in report}
+                for when, report in (("before", self.before), ("after", self.after))
+            },
+            "diagrams": {
+                when: plain_parts(report, missing)["diagram"]
+                for when, report in (("before", self.before), ("after", self.after))
+            },
+            "curve": {name: values.tolist() for name, values in vars(self.curve).items()} if curves else None,
+            "flag": self.flag,
+            "not_finite": missing,
+        }
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

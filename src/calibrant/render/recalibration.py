@@ -1,0 +1,224 @@
+"""A recalibration for the terminal and for pages, from the dictionary of `Recalibration.to_dict`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calibrant.render import drawing, tables
+from calibrant.render.style import (
+    Estimate,
+    Facts,
+    Style,
+    Summary,
+    Tone,
+    aligned,
+    evaluated_event,
+    head,
+    is_clustered,
+    lead,
+    number,
+    paragraphs,
+    percent,
+    signed,
+    wrapped,
+)
+from calibrant.render.tables import Column, Table
+from calibrant.render.words import chance, in_clusters, rows_text, texts
+
+_LISTED: Final = 11  # rows of the table of a map
+
+#: The losses that prove a gain, in words.
+LOSSES: Final = {"log": "log loss", "brier": "Brier score"}
+
+#: The families of maps, in words.
+FAMILIES: Final = {
+    "identity": "the unchanged scores",
+    "cox": "a line in log-odds",
+    "beta": "beta calibration",
+    "isotonic": "isotonic regression, shrunken to a line in log-odds",
+    "shift": "a shift of the log-odds",
+    "temperature": "temperature scaling",
+    "histogram": "the observed frequency of each bin",
+}
+
+
+def headline(summary: Summary) -> str:
+    """Return the number of predictions and the evaluated event, in words."""
+    return f"{rows_text(summary['n'])}{in_clusters(summary['clusters'])} ({evaluated_event(summary)})"
+
+
+def heading(summary: Summary) -> tuple[str, Tone]:
+    """Return the headline of a page with its tone."""
+    if summary["proven"]:
+        return "Recalibration helps", "good"
+    if summary["chosen"] == "identity":
+        return "No change of the scores is supported", ""
+    return "No evidence that recalibration helps", ""
+
+
+def toned_verdict(summary: Summary) -> list[tuple[str, Tone]]:
+    """Return the verdict as sentences with their tones: cautions, the gain, the map, the errors, dependence."""
+    sentences: list[tuple[str, Tone]] = []
+    if summary["flag"]:
+        sentences.append((f"Caution: {summary['flag']}.", "caution"))
+    sentences += [(_gain(summary), heading(summary)[1]), (_choice(summary), "")]
+    if summary["chosen"] != "identity":
+        sentences += [(_errors(summary), ""), (_how(summary), "")]
+    if not is_clustered(summary):
+        sentences.append(("Confidence intervals and p-values assume independent rows.", ""))
+    return sentences
+
+
+def verdict(summary: Summary) -> list[str]:
+    """Return the verdict as sentences."""
+    return [sentence for sentence, _ in toned_verdict(summary)]
+
+
+def _gain(summary: Summary) -> str:
+    gain = summary["gain"]
+    loss = LOSSES[gain["score"]]
+    if summary["chosen"] == "identity":
+        return (
+            "No change of the scores is supported: no map has a clearly smaller log loss on rows it was not fitted to."
+        )
+    value, low, high = texts([gain["value"], gain["low"], gain["high"]], 4, [0.0])
+    interval = f"{percent(summary['level'])} CI {low} to {high}; p {chance(gain['p_value'])}"
+    why = "" if gain["score"] == "log" else " The log loss before is infinite, because a score of 0 or 1 was wrong."
+    if summary["proven"]:
+        return f"Recalibration lowers the {loss} of new rows by {value} ({interval}).{why}"
+    return f"No evidence that recalibration helps: estimated decrease of the {loss} {value} ({interval}).{why}"
+
+
+def _choice(summary: Summary) -> str:
+    chosen, runner_up = FAMILIES[summary["chosen"]], summary["runner_up"]
+    formula = map_text(summary["map"])
+    if runner_up is None:
+        return f"Map: {chosen}{formula}."
+    simpler = "the simplest map whose log loss is within one standard error of the smallest"
+    return f"Map: {chosen}{formula}. It is {simpler}; the next best is {FAMILIES[runner_up]}."
+
+
+def map_text(fitted: Facts) -> str:
+    """Return the formula of a map, if it is short."""
+    numbers = fitted["parameters"]
+    if fitted["kind"] == "line":
+        intercept, slope = numbers["intercept"], numbers["slope"]
+        sign = "+" if intercept >= 0 else "-"
+        return f", {slope:.3g} × log-odds {sign} {abs(intercept):.3g}"
+    if fitted["kind"] == "knots":
+        return f", {len(numbers['log_odds'])} knots"
+    if fitted["kind"] == "bins":
+        return f", {len(numbers['rates'])} bins"
+    return ""
+
+
+def _errors(summary: Summary) -> str:
+    before, after = (summary[when]["ece"] for when in ("before", "after"))
+    floor = after["floor"]
+    calibrated = ""
+    if floor is not None:
+        share = percent(summary["level"])
+        calibrated = f"; a perfectly calibrated model would stay below {floor['upper']:.4f} in {share} of samples"
+    return f"ECE {number(before['value'])} before, {_with_ends(after, summary)} after{calibrated}."
+
+
+def _with_ends(estimate: Estimate, summary: Summary) -> str:
+    ends = tables.ends_text(estimate["low"], estimate["high"])
+    return f"{number(estimate['value'])} ({percent(summary['level'])} CI {ends})"
+
+
+def _how(summary: Summary) -> str:
+    return (
+        f"The map is fitted to all {rows_text(summary['n'])}. The numbers after recalibration come from maps that were "
+        "fitted without the rows that they are evaluated on, in five folds."
+    )
+
+
+def measures(summary: Summary) -> Table:
+    """Return the measures before and after, with their intervals."""
+    names = list(summary["measures"])
+    write = {name: signed if summary["measures"][name]["signed"] else number for name in names}
+    columns = [Column("measure", [summary["measures"][name]["label"] for name in names], {"measure": names})]
+    for when in ("before", "after"):
+        parts = [summary[when][name] for name in names]
+        values = [
+            "inf" if _is_infinite(part) else write[name](part["value"]) for name, part in zip(names, parts, strict=True)
+        ]
+        ends = [
+            tables.ends_text(part["low"], part["high"], write[name]) for name, part in zip(names, parts, strict=True)
+        ]
+        columns += [
+            Column(when, values, {when: [part["value"] for part in parts]}),
+            Column(
+                f"{percent(summary['level'])} CI",
+                ends,
+                {f"{when}_{end}": [part[end] for part in parts] for end in ("low", "high")},
+            ),
+        ]
+    return Table.of("recalibration", columns)
+
+
+def _is_infinite(part: Estimate) -> bool:
+    return part["value"] is None
+
+
+def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
+    """Return the recalibration as lines of text."""
+    style = style or Style()
+    blocks = [head(headline(summary), title, used, style)]
+    blocks.append(
+        [
+            line
+            for sentence, tone in toned_verdict(summary)
+            for line in lead(wrapped(sentence, style, first="  ", later="    "), tone, style)
+        ]
+    )
+    table = measures(summary)
+    labels, *texts_of = zip(*table.rows, strict=True)
+    width = max(map(len, labels))
+    formats = ["{:>10}", "  {:^18}", "{:>10}", "  {:^18}"]
+    heading_line, *lines = aligned(
+        [(f"  {{:<{width}}}", "", labels), *zip(formats, table.headings[1:], texts_of, strict=True)]
+    )
+    blocks.append(
+        [style.faint(heading_line), *lines, *(style.faint(line) for line in paragraphs(remarks(summary), style))]
+    )
+    return style.plain("\n\n".join("\n".join(block) for block in blocks))
+
+
+def remarks(summary: Summary) -> list[str]:
+    """Return the remarks below the numbers."""
+    if summary["chosen"] == "identity":
+        return []
+    return ["the AUROC does not change, because increasing maps keep the order of the scores"]
+
+
+def picture(summary: Summary) -> drawing.Picture:
+    """Return the picture of the map with its band."""
+    curve = summary["curve"]
+    scores, mapped, lows, highs = (curve[name] for name in ("scores", "mapped", "lows", "highs"))
+    level = percent(summary["level"])
+    columns = [
+        Column("score", [f"{score:.4f}" for score in scores], {"score": scores}),
+        Column("recalibrated", [f"{value:.4f}" for value in mapped], {"recalibrated": mapped}),
+        Column(
+            f"{level} CI",
+            [tables.ends_text(*ends) for ends in zip(lows, highs, strict=True)],
+            {"low": lows, "high": highs},
+        ),
+    ]
+    return drawing.Picture(
+        name="map",
+        heading="The map of the scores",
+        chart=drawing.lines(
+            scores,
+            {"curve": mapped},
+            ends=((0.0, 1.0), (0.0, 1.0)),
+            axes=("score", "recalibrated probability"),
+            described=lambda i: f"score {scores[i]:.3f} becomes {mapped[i]:.3f}",
+            band=(lows, highs),
+            diagonal=True,
+        ),
+        caption=f"The dashed line leaves scores unchanged. The band is the pointwise {level} confidence band.",
+        table=Table.of("map", columns, texts=()).of_rows(tables.steps(len(scores), _LISTED)),
+    )

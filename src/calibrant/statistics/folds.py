@@ -1,0 +1,128 @@
+"""Rows dealt into folds: independent rows one by one, rows in clusters by whole buckets of clusters.
+
+The counts of each cell and outcome are dealt, which is the same as dealing rows. So nothing here needs the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.cluster_sums import centred, variance_of
+from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.intervals import Variance
+
+FOLDS: Final = 5
+
+
+def deal_rows(number: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return how many of these rows without and with the event, (2, K), fall into each fold, (2, F, K)."""
+    shares = np.full(FOLDS, 1 / FOLDS)
+    positives = rng.multinomial(number[1], shares).T
+    return np.stack([rng.multinomial(number[0], shares).T, positives])
+
+
+def deal_buckets(sizes: Float64s, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the fold of each bucket, (H,): sorted by size, buckets are dealt in fives at random."""
+    order = rng.permutation(len(sizes))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    folds = np.empty(len(sizes), np.intp)
+    for start in range(0, len(sizes), FOLDS):
+        dealt = order[start : start + FOLDS]
+        folds[dealt] = rng.permutation(FOLDS)[: len(dealt)]
+    return folds
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Parts:
+    """Rows in parts, which are dealt into folds.
+
+    Attributes
+    ----------
+    masses : (2, F, K)
+        The weight of the rows without and with the event of each part at each cell.
+    folds : (F,)
+        The fold of each part.
+    units : (2, K)
+        The weight of a row of either outcome at each cell.
+    sizes : (F,) or None
+        The rows of each part, if the parts are buckets of clusters and remain whole; None if rows are independent.
+    """
+
+    masses: Float64s
+    folds: NDArray[np.intp]
+    units: Float64s
+    sizes: Float64s | None = None
+
+    @classmethod
+    def of(cls, design: Independent | Clustered) -> Parts:
+        """Return all rows of a design: one part of independent rows, or its buckets."""
+        cells = design.cells
+        if isinstance(design, Clustered):
+            masses = np.stack([design.n - design.y, design.y])
+            return cls(
+                masses=masses,
+                folds=np.zeros(len(design.sizes), np.intp),
+                units=cells.squares_per_weight,
+                sizes=design.sizes,
+            )
+        masses = np.stack([cells.counts - cells.positives, cells.positives])[:, np.newaxis]
+        return cls(masses=masses, folds=np.zeros(1, np.intp), units=cells.kinds[1])
+
+    @property
+    def total(self) -> float:
+        """The weight of all rows."""
+        return float(self.masses.sum())
+
+    def without(self, fold: int) -> Parts:
+        """Return the parts of the other folds; all of them, if they have no rows."""
+        others = self.folds != fold
+        if not self.masses[:, others].any():
+            return self
+        sizes = None if self.sizes is None else self.sizes[others]
+        return replace(self, masses=self.masses[:, others], folds=self.folds[others], sizes=sizes)
+
+    def dealt(self, rng: np.random.Generator) -> Parts:
+        """Return the same rows, dealt into folds anew."""
+        if self.sizes is not None:
+            return replace(self, folds=deal_buckets(self.sizes, rng))
+        masses, units = self.masses.sum(axis=1), self.units
+        number = np.divide(masses, units, out=np.zeros_like(masses), where=units > 0)
+        dealt = deal_rows(np.rint(number).astype(np.int64), rng)
+        return replace(self, masses=dealt * units[:, np.newaxis], folds=np.arange(FOLDS))
+
+    def resampled(self, rng: np.random.Generator) -> Parts:
+        """Return as many rows, or buckets, drawn with replacement."""
+        if self.sizes is not None:
+            times = rng.multinomial(len(self.sizes), np.full(len(self.sizes), 1 / len(self.sizes)))
+            return replace(self, masses=self.masses * times[:, np.newaxis])
+        masses = self.masses.sum(axis=1)
+        number = np.rint(np.divide(masses, self.units, out=np.zeros_like(masses), where=self.units > 0))
+        drawn = rng.multinomial(int(number.sum()), (number / number.sum()).ravel()).reshape(number.shape)
+        return replace(self, masses=(drawn * self.units)[:, np.newaxis])
+
+    def mean(self, values: Float64s) -> float:
+        """Return the mean over rows of values of rows without and with the event, (2, F, K)."""
+        return float(np.sum(self._weighted(values))) / self.total
+
+    def variance(self, values: Float64s) -> Variance:
+        """Return the variance of that mean; for one bucket it is infinite."""
+        around = values - self.mean(values)
+        sums = self._weighted(around)
+        square = float(np.sum(self._weighted(around**2) * self.units[:, np.newaxis]))
+        if self.sizes is None:
+            return Variance(square / self.total**2)
+        if len(self.sizes) < 2:
+            return Variance(math.inf, df=1.0)
+        variance = variance_of(centred(sums.sum(axis=(0, 2)), self.masses.sum(axis=(0, 2))), square, self.sizes)
+        return variance._replace(value=variance.value / self.total**2)
+
+    def _weighted(self, values: Float64s) -> Float64s:
+        """Return masses times values; values without mass, which may be infinite, add 0."""
+        return np.multiply(self.masses, values, out=np.zeros_like(self.masses), where=self.masses > 0)
