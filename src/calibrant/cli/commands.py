@@ -312,6 +312,47 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[list[FileR
         sys.exit(BAD_DATA)
 
 
+@main.command(short_help="Write a file with recalibrated scores.")
+@click.argument("map_path", metavar="MAP", type=Wanted("Name a map, which calibrant recalibrate --map writes."))
+@click.argument("path", metavar="FILE", type=Wanted("Name the file with the scores, such as new.csv."))
+@option(
+    "--output",
+    "-o",
+    metavar="PATH",
+    required=True,
+    type=Wanted("Name the file to write, such as --output calibrated.csv."),
+    help="The file to write: .csv, .parquet, .arrow or .feather.",
+)
+@option("--score", metavar="COLUMN", help="The column of the scores (default: the usual names).")
+@option("--name", metavar="NAME", default="calibrated", help="The name of the new column.")
+@option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85.")
+@option("--quiet", is_flag=True, help="Print only errors and warnings.")
+@click.pass_context
+def apply(
+    ctx: click.Context,
+    map_path: str,
+    path: str,
+    output: str,
+    score: str | None,
+    name: str,
+    decimal_comma: bool,
+    quiet: bool,
+) -> None:
+    """Apply a MAP of scores to FILE, and write its rows with one more column.
+
+    \b
+    calibrant apply risk.json new.csv --score risk --output calibrated.csv
+    calibrant apply map.json 2026.parquet -o 2026-calibrated.parquet --name p
+
+    Exit status: 0; 1 unusable data; 2 wrong usage.
+    """  # noqa: D301
+    shared.check(ctx, shared.problems_of_apply(path, output, name))
+    with _failing(ctx, CommandOptions()):
+        from calibrant.cli import loading
+
+        loading.apply(map_path, path, output, score=score, name=name, comma=decimal_comma, quiet=quiet)
+
+
 @main.command(short_help="Add up the sketches of several files.")
 @shared.files("Name sketches, such as monday.cal tuesday.cal.")
 @option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from calibrant.cli import output
+from calibrant.cli import console, output
 from calibrant.cli.options import ENGINES, CommandOptions, one_model
 from calibrant.errors import FileError
 from calibrant.files.chunks import Judging, Progress
@@ -231,6 +231,33 @@ def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptio
     return recalibrate_predictions(
         predictions.probs, predictions.targets, **rows, logits=options.logits or predictions.logits, **how
     )
+
+
+def apply(
+    map_path: str, path: str, output_path: str, *, score: str | None, name: str, comma: bool, quiet: bool
+) -> None:
+    """Write a file with the mapped scores, and say so; warn of a map without proof and of scores that have drifted."""
+    from calibrant.files.applied import apply_to_file
+    from calibrant.recalibration import CalibrationMap
+
+    fitted = CalibrationMap.read(map_path)
+    drift = fitted.watch()
+
+    def mapped(scores: Any) -> Any:
+        values = fitted(scores)
+        drift.add(scores)
+        return values
+
+    rows = apply_to_file(path, output_path, mapped, score=score, name=name, comma=comma)
+    if not quiet:
+        console.say(f"wrote {output_path} ({rows:,} rows)")
+    if not fitted.proven:
+        console.say(f"{map_path}: there is no evidence that this map helps")
+    if (found := drift.result()).drifted:
+        console.say(
+            f"the scores differ from those that the map was fitted to: distance {found.distance:.3f}, "
+            f"more than {found.limit:.3f}; {100 * found.outside:.3g} % are outside the fitted range"
+        )
 
 
 def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:

@@ -498,6 +498,20 @@ def _of_outputs(ctx: click.Context, options: CommandOptions) -> Iterator[Problem
             yield f"--{option} is the {option} of the page; pass --html too"
 
 
+def problems_of_apply(path: str | None, output: str | None, name: str) -> Iterator[Problem]:
+    """Yield the problems of the options of ``apply``; what is None has an error of its own."""
+    if not name.strip():
+        yield "--name", f"{quoted(name)}; name the new column"
+    if output is None or path is None:
+        return
+    endings = (".csv", ".parquet", ".arrow", ".feather")
+    if not output.lower().endswith(endings):
+        yield "--output", f"{quoted(output)}; name a file that ends in {', '.join(endings[:-1])} or {endings[-1]}"
+    yield from _of_folder("--output", output)
+    if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
+        yield "--output", f"{quoted(output)} is the file that is read; name another file"
+
+
 def problems_of_sketch(path: str | None) -> Iterator[Problem]:
     """Yield the problem of a file name for a sketch."""
     if path is not None and not path.lower().endswith(".cal"):

@@ -93,6 +93,35 @@ class Drift:
         return self.distance > self.limit
 
 
+class Watch:
+    """Compares new scores with those that a map was fitted to, in constant memory."""
+
+    def __init__(self, fitted: Fitted) -> None:
+        self._fitted = fitted
+        self._n = 0
+        self._below, self._upto = np.zeros((2, len(fitted.quantiles)), np.int64)
+        self._outside = 0
+
+    def add(self, probs: Any) -> None:
+        """Add scores."""
+        x = np.sort(np.asarray(probs, np.float64).reshape(-1))
+        quantiles = self._fitted.quantiles
+        self._n += len(x)
+        self._below += np.searchsorted(x, quantiles, side="left")
+        self._upto += np.searchsorted(x, quantiles, side="right")
+        self._outside += int(np.sum((x < self._fitted.low) | (x > self._fitted.high)))
+
+    def result(self) -> Drift:
+        """Return how all scores so far differ."""
+        n = self._n
+        if not n:
+            raise InputError("probs", "at least one score", "none", "pass scores of new rows")
+        steps = np.linspace(0, 1, len(self._fitted.quantiles))
+        distance = float(np.max(np.maximum(self._below / n - steps, steps - self._upto / n), initial=0.0))
+        spread = math.sqrt(math.log(2 / _DRIFT_ALPHA) / 2) * math.sqrt(1 / n + 1 / self._fitted.n)
+        return Drift(n=n, outside=self._outside / n, distance=distance, limit=_RESOLUTION + spread)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CalibrationMap:
     """An increasing map of scores of one event, as `calibrant.recalibrate` fits it.
@@ -191,16 +220,13 @@ class CalibrationMap:
 
         It sees scores only. Whether the map still fits needs outcomes: make a report.
         """
-        x = np.sort(np.asarray(as_values("probs", probs), np.float64).reshape(-1))
-        if not len(x):
-            raise InputError("probs", "at least one score", "none", "pass scores of new rows")
-        fitted = self.fitted
-        steps = np.linspace(0, 1, len(fitted.quantiles))
-        below, upto = (np.searchsorted(x, fitted.quantiles, side=side) / len(x) for side in ("left", "right"))
-        distance = float(np.max(np.maximum(below - steps, steps - upto), initial=0.0))
-        spread = math.sqrt(math.log(2 / _DRIFT_ALPHA) / 2) * math.sqrt(1 / len(x) + 1 / fitted.n)
-        outside = float(np.mean((x < fitted.low) | (x > fitted.high)))
-        return Drift(n=len(x), outside=outside, distance=distance, limit=_RESOLUTION + spread)
+        watch = self.watch()
+        watch.add(as_values("probs", probs))
+        return watch.result()
+
+    def watch(self) -> Watch:
+        """Return what compares new scores with the fitted ones, some rows at a time."""
+        return Watch(self.fitted)
 
     def to_sql(self, column: str, *, quote: str = '"') -> str:
         """Return the map as an expression of SQL over a column of scores.

@@ -91,6 +91,39 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     _replace(target, data, None if mode is None else stat.S_IMODE(mode))
 
 
+@contextmanager
+def replacing(path: str) -> Iterator[str]:
+    """Yield the name of a new file to write, which replaces ``path`` at the end; after an error nothing has changed.
+
+    Raises
+    ------
+    FileError
+        If it cannot be written.
+    """
+    with _explaining(path):
+        target = os.path.realpath(path)
+        _remove_stale(target)
+        part = _part(target, secrets.token_hex(4))
+        with attended(), undone(partial(_made, part), partial(os.unlink, part)):
+            try:
+                yield part
+                with open(part, "rb+") as stream:
+                    os.fsync(stream.fileno())
+                if os.path.exists(target):
+                    os.chmod(part, stat.S_IMODE(os.stat(target).st_mode))
+                os.replace(part, target)
+            except BaseException:  # Ctrl-C as well
+                with suppress(OSError):
+                    os.unlink(part)
+                raise
+
+
+def _made(part: str) -> str:
+    """Make an empty file."""
+    with open(part, "xb"):
+        return part
+
+
 def descriptor_of(path: str) -> int | None:
     """Return the descriptor that a path such as ``/dev/stdout`` or ``/dev/fd/63`` names; None for other paths."""
     match = re.fullmatch(r"/dev/(stdin|stdout|stderr)|/(?:dev|proc/self)/fd/(\d{1,9})", path)
