@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -81,6 +82,8 @@ def recalibrate(
     Pass rows that the model was not trained on.
     """
     family = _family(method)
+    if not isinstance(prior_rows, (int, float)) or isinstance(prior_rows, bool) or not 0 <= prior_rows < math.inf:
+        raise InputError("prior_rows", "a number from 0", repr(prior_rows), "leave it out: 20 suits any data")
     resampling = Resampling.of(level, n_resamples, rng)
     data, _ = evaluated.of_arguments(
         probs,
@@ -136,7 +139,7 @@ def _of_event(
     after = before
     if choice.family is not IDENTITY:
         after = report_on(_recalibrated(data, folds, out_of_fold), settings).report
-        after = _as_after(before, after, gain)
+        after = _as_after(before, after, gain, increasing=fit.kind != "bins")
     fix = Recalibration(
         map=CalibrationMap(
             kind=fit.kind,
@@ -229,14 +232,19 @@ def _recalibrated(data: Evaluated, folds: Parts, log_odds: Float64s) -> Evaluate
     return replace(_alone(clustered), choices=data.choices, counted=None, flag=data.flag)
 
 
-def _as_after(before: Report, after: Report, gain: Gain) -> Report:
-    """Return the report after, with what is known better: see `docs` on recalibration."""
+def _as_after(before: Report, after: Report, gain: Gain, *, increasing: bool) -> Report:
+    """Return the report on recalibrated rows, with what is known better.
+
+    Out-of-fold differences of a flexible map cancel in part, so an error ends at the mean of its noise floor at least.
+    The loss that proves is the loss before less the gain. An increasing map keeps the AUROC, which rounding would move.
+    """
     estimates = dict(after.estimates)
     for name in _CANCELLING:
         estimate = estimates[name]
         if estimate.floor is not None and estimate.high < estimate.floor.mean:
             estimates[name] = replace(estimate, high=estimate.floor.mean)
-    estimates["auroc"] = before["auroc"]
+    if increasing:
+        estimates["auroc"] = before["auroc"]
     loss = "nll" if gain.score == "log" else "brier_event"
     shift = before[loss].value - gain.value - estimates[loss].value
     estimates[loss] = _moved(estimates[loss], shift)

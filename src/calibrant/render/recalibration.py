@@ -188,7 +188,7 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
 
 def remarks(summary: Summary) -> list[str]:
     """Return the remarks below the numbers."""
-    if summary["chosen"] == "identity":
+    if summary["chosen"] in ("identity", "histogram"):
         return []
     return ["the AUROC does not change, because increasing maps keep the order of the scores"]
 

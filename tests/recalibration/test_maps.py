@@ -1,0 +1,343 @@
+"""Maps of one event: fits against naive formulas and scikit-learn, forms against Python, stored maps, errors."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import narwhals as nw
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression, minimize
+from scipy.special import expit, logit
+
+import calibrant
+from calibrant.errors import FileError, InputError
+from calibrant.recalibration import CalibrationMap
+from calibrant.recalibration.families import FAMILIES, Rows, family_of
+from calibrant.recalibration.pieces import CLIP
+
+NAMES = [family.name for family in FAMILIES]
+EDGES = np.array([0.0, CLIP / 2, CLIP, 1 - CLIP, 1 - CLIP / 2, 1.0])
+POINTS = np.concatenate([np.linspace(0, 1, 10_001), EDGES])
+
+
+def sample(n: int, seed: int, slope: float = 0.7, shift: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+    """Scores, and outcomes whose log-odds are a line of those of the scores."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1.2, 0.8, n)
+    return p, (rng.random(n) < expit(shift + slope * logit(p))).astype(np.int64)
+
+
+def rows_of(p: np.ndarray, y: np.ndarray) -> Rows:
+    scores, place = np.unique(p, return_inverse=True)
+    return Rows(scores, np.bincount(place).astype(float), np.bincount(place, y).astype(float))
+
+
+def fitted(method: str, seed: int = 0, n: int = 2_000) -> CalibrationMap:
+    return calibrant.recalibrate(*sample(n, seed), method=method, n_resamples=0).map
+
+
+def loss(t: np.ndarray, k: np.ndarray, n: np.ndarray) -> float:
+    """The log loss of log-odds t, row by row."""
+    return float(np.sum(n * np.logaddexp(0, t) - k * t))
+
+
+# ---------------------------------------------------------------- fits
+
+
+@pytest.mark.parametrize("prior", [0.0, 20.0])
+@pytest.mark.parametrize("method", ["cox", "shift", "temperature", "beta"])
+def test_a_fit_is_the_largest_likelihood_with_the_prior_rows(method: str, prior: float) -> None:
+    p, y = sample(500, 3, slope=1.6)
+    log_p, log_q = np.log(p), np.log1p(-p)
+    weight = prior / len(p)
+
+    def predictor(parameters: np.ndarray) -> np.ndarray:
+        if method == "beta":
+            constant, a, b = parameters
+            return constant + a * log_p - b * log_q
+        intercept = parameters[0] if method != "temperature" else 0.0
+        slope = parameters[-1] if method != "shift" else 1.0
+        return intercept + slope * (log_p - log_q)
+
+    def naive(parameters: np.ndarray) -> float:
+        t = predictor(parameters)
+        return loss(t, y, np.ones(len(p))) + weight * loss(t, p, np.ones(len(p)))
+
+    numbers = 3 if method == "beta" else 2 if method == "cox" else 1
+    best = minimize(naive, np.ones(numbers), method="BFGS", options={"gtol": 1e-10})
+    fit = family_of(method).fit(rows_of(p, y), prior)
+    ours = np.array([v for name, v in fit.parameters.items() if (method, name) not in _FIXED])
+    # BFGS ends where its numerical gradient is rounding: about 1e-6 of the parameters.
+    np.testing.assert_allclose(ours, best.x, rtol=2e-5, atol=2e-5)
+    assert naive(ours) <= best.fun + 1e-9
+
+
+_FIXED = {("shift", "slope"), ("temperature", "intercept")}
+
+
+def test_cox_is_the_logistic_regression_of_scikit_learn() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    p, y = sample(1_000, 1)
+    model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12).fit(logit(p)[:, None], y)
+    fit = family_of("cox").fit(rows_of(p, y), 0.0)
+    expected = [model.intercept_[0], model.coef_[0, 0]]
+    np.testing.assert_allclose(list(fit.parameters.values()), expected, rtol=1e-10)
+
+
+def test_six_separated_rows_have_the_published_slope() -> None:
+    """Slope and intercept of the specification, by hand with 10 prior rows."""
+    rows = Rows(np.array([0.1, 0.2, 0.3, 0.7, 0.8, 0.9]), np.ones(6), np.array([0, 0, 0, 1, 1, 1.0]))
+    fit = family_of("platt").fit(rows, 10.0)
+    assert fit.parameters["intercept"] == pytest.approx(0, abs=1e-12)
+    assert fit.parameters["slope"] == pytest.approx(1.3994445, abs=5e-8)
+
+
+@pytest.mark.parametrize("method", ["cox", "beta", "temperature"])
+def test_separated_rows_need_prior_rows(method: str) -> None:
+    rows = Rows(np.array([0.6, 0.7, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
+    if method == "temperature":
+        rows = Rows(np.array([0.1, 0.2, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
+    with pytest.raises(InputError, match="leave prior_rows out"):
+        family_of(method).fit(rows, 0.0)
+    assert family_of(method).fit(rows, 20.0).rising
+
+
+def test_beta_with_a_negative_factor_has_a_factor_of_zero() -> None:
+    """Outcomes that rise with log p and fall with -log(1 - p) would need b < 0."""
+    rng = np.random.default_rng(5)
+    p = rng.uniform(0.01, 0.99, 4_000)
+    y = (rng.random(4_000) < expit(1 + np.log(p) + 0.6 * np.log1p(-p))).astype(int)
+    numbers = family_of("beta").fit(rows_of(p, y), 0.0).parameters
+    assert numbers["negative"] == 0
+    assert numbers["positive"] > 0
+    design = np.stack([np.ones_like(p), np.log(p)])
+
+    def naive(x: np.ndarray) -> float:
+        return loss(x @ design, y, np.ones(len(p)))
+
+    best = minimize(naive, [0.0, 1.0], method="BFGS")
+    np.testing.assert_allclose([numbers["constant"], numbers["positive"]], best.x, rtol=1e-4, atol=1e-4)
+
+
+def naive_isotonic(p: np.ndarray, y: np.ndarray, prior: float) -> tuple[np.ndarray, np.ndarray]:
+    """The knots of the shrunken isotonic fit, by its definition."""
+    scores, place = np.unique(p, return_inverse=True)
+    n, k = np.bincount(place).astype(float), np.bincount(place, y).astype(float)
+    cox = family_of("cox").fit(Rows(scores, n, k), prior).parameters
+    q = expit(cox["intercept"] + cox["slope"] * logit(scores))
+    blocks = isotonic_regression(k / n, weights=n).blocks
+    sums = [[float(np.sum(c[a:b])) for a, b in itertools.pairwise(blocks)] for c in (n, k, n * q)]
+    x = [float(np.sum((n * logit(scores))[a:b])) for a, b in itertools.pairwise(blocks)]
+    stack: list[list[float]] = []
+    for rows, events, expected, odds in zip(*sums, x, strict=True):
+        block = [rows + 32, events + 32 * expected / rows, (rows + 32) * odds / rows]
+        while stack and stack[-1][1] / stack[-1][0] >= block[1] / block[0]:
+            block = [one + other for one, other in zip(stack.pop(), block, strict=True)]
+        stack.append(block)
+    weight, value, odds = np.array(stack).T
+    return odds / weight, logit(value / weight)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_isotonic_map_is_its_definition(seed: int) -> None:
+    p, y = sample(800, seed)
+    p = np.round(p, 2).clip(0.01, 0.99)  # ties
+    x, y_knots = naive_isotonic(p, y, 20.0)
+    numbers = family_of("isotonic").fit(rows_of(p, y), 20.0).parameters
+    np.testing.assert_allclose(numbers["log_odds"], x, rtol=1e-10)
+    np.testing.assert_allclose(numbers["mapped"], y_knots, rtol=1e-9)
+
+
+def test_the_histogram_has_the_rates_of_bins_with_equally_many_rows() -> None:
+    p, y = sample(3_000, 2)
+    fit = family_of("histogram").fit(rows_of(p, y), 0.0)
+    order = np.argsort(p)
+    expected = [y[part].mean() for part in np.array_split(order, 15)]
+    np.testing.assert_allclose(fit.parameters["rates"], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["cox", "temperature", "isotonic", "beta"])
+def test_scores_that_rank_the_wrong_way_are_an_error(method: str) -> None:
+    p, y = sample(400, 0)
+    with pytest.raises(InputError, match=r"higher scores that do not go with more outcomes \(slope 0\)"):
+        calibrant.recalibrate(1 - p, y, method=method, n_resamples=0)
+
+
+# ---------------------------------------------------------------- maps
+
+
+@pytest.mark.parametrize("method", [name for name in NAMES if name != "histogram"])
+def test_a_map_increases_and_keeps_off_zero_and_one(method: str) -> None:
+    fix = fitted(method)
+    mapped = fix(np.sort(POINTS))
+    assert (np.diff(mapped) >= 0).all()
+    if method != "identity":
+        assert (np.diff(fix(np.linspace(CLIP, 1 - CLIP, 10_001))) > 0).all()
+        assert 0 < mapped[0] == fix(CLIP)
+        assert mapped[-1] == fix(1 - CLIP) < 1
+
+
+@pytest.mark.parametrize("method", [name for name in NAMES if name != "histogram"])
+def test_the_inverse_is_the_score_that_becomes_the_probability(method: str) -> None:
+    fix = fitted(method)
+    for q in (0.02, 0.2, 0.5, 0.9):
+        assert float(fix(fix.inverse(q))) == pytest.approx(q, abs=1e-12)
+    if method != "identity":
+        with pytest.raises(InputError, match="a probability that the map reaches"):
+            fix.inverse(1e-12)
+
+
+def test_a_map_of_bins_has_no_inverse() -> None:
+    with pytest.raises(InputError, match="strictly increasing, got a map of bins"):
+        fitted("histogram").inverse(0.5)
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_log_odds_are_mapped_as_their_probabilities(method: str) -> None:
+    fix = fitted(method)
+    z = np.linspace(-12, 12, 401)
+    np.testing.assert_allclose(fix(z, logits=True), fix(expit(z)), rtol=1e-9)
+
+
+def test_float32_scores_are_mapped_as_numbers() -> None:
+    p, y = sample(3_000, 4)
+    single = calibrant.recalibrate(p.astype(np.float32), y, method="isotonic", n_resamples=0).map
+    double = calibrant.recalibrate(p, y, method="isotonic", n_resamples=0).map
+    # float32 moves a score by at most 6e-8, and a line rises by at most 100.
+    np.testing.assert_allclose(single(p), double(p), atol=1e-5)
+    assert single(p.astype(np.float32)).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(math.nan, "nan at row 1"), (1.5, "1.5 at row 1"), (-0.1, "-0.1 at row 1"), (math.inf, "inf at row 1")],
+)
+def test_an_invalid_score_is_named(value: float, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fitted("cox")([0.5, value])
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_sql_and_expressions_equal_python(method: str) -> None:
+    fix = fitted(method)
+    frame = pl.DataFrame({"the score": POINTS, "i": np.arange(len(POINTS))})  # noqa: F841 - DuckDB reads it
+    query = f"SELECT {fix.to_sql('the score')} AS q FROM frame ORDER BY i"
+    np.testing.assert_allclose(duckdb.sql(query).fetchnumpy()["q"], fix(POINTS), rtol=0, atol=1e-12)
+    for native in (pl.DataFrame({"s": POINTS}), pa.table({"s": POINTS})):
+        column = nw.from_native(native).select(q=fix.to_expression("s"))["q"].to_numpy()
+        np.testing.assert_allclose(column, fix(POINTS), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_sql_and_expressions_turn_invalid_scores_into_null(method: str) -> None:
+    fix = fitted(method)
+    invalid = [None, math.nan, 1.5, -0.1, math.inf]
+    values = ", ".join("(NULL)" if v is None else f"('{v}')" for v in invalid)
+    query = f"SELECT {fix.to_sql('v')} FROM (SELECT CAST(column0 AS DOUBLE) AS v FROM (VALUES {values}) w(column0))"
+    assert duckdb.sql(query).fetchall() == [(None,)] * len(invalid)
+    column = nw.from_native(pl.DataFrame({"v": invalid})).select(q=fix.to_expression("v"))["q"]
+    assert column.to_list() == [None] * len(invalid)
+
+
+# ---------------------------------------------------------------- stored maps
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_a_stored_map_is_the_same(method: str, tmp_path: Path) -> None:
+    fix = fitted(method)
+    text = fix.to_json(tmp_path / "map.json")
+    again = CalibrationMap.from_json(text)
+    assert again == fix == CalibrationMap.read(tmp_path / "map.json")
+    assert again.to_json() == text
+    np.testing.assert_array_equal(again(POINTS), fix(POINTS))
+    assert hash(again) == hash(fix)
+    assert pickle.loads(pickle.dumps(fix)) == fix
+
+
+def _changed(text: str, change: Any) -> str:
+    """Return a map with another content and the right checksum."""
+    from calibrant.recalibration.maps import _digest
+
+    content = json.loads(text)
+    del content["checksum"]
+    change(content)
+    return json.dumps({**content, "checksum": _digest(content)})
+
+
+def test_a_changed_or_cut_map_is_refused(tmp_path: Path) -> None:
+    text = fitted("isotonic").to_json()
+    for other in (text.replace('"n": 2000', '"n": 2001'), text[:-40], "{}", "[1]", "not JSON", '{"schema": NaN}'):
+        with pytest.raises(InputError, match=r"^text: expected"):
+            CalibrationMap.from_json(other)
+    (tmp_path / "m.json").write_text(text[:-40])
+    with pytest.raises(FileError, match=r"m\.json: expected JSON, got invalid JSON"):
+        CalibrationMap.read(tmp_path / "m.json")
+    with pytest.raises(FileError, match="cannot be read"):
+        CalibrationMap.read(tmp_path / "none.json")
+    with pytest.raises(InputError, match="at most 4,000,000 bytes"):
+        CalibrationMap.from_json(" " * 4_000_001)
+
+
+CHANGES: dict[str, Any] = {
+    "another version": lambda x: x.update(version=2),
+    "another kind": lambda x: x.update(kind="spline"),
+    "no kind": lambda x: x.pop("kind"),
+    "a text for a number": lambda x: x["parameters"].update(slope="1"),
+    "a knot back": lambda x: x["parameters"]["log_odds"].reverse(),
+    "another length": lambda x: x["parameters"]["mapped"].pop(),
+    "no knots": lambda x: x["parameters"].update(log_odds=[], mapped=[]),
+    "a falling line": lambda x: x["parameters"]["mapped"].reverse(),
+    "a negative slope": lambda x: x["parameters"].update(slope=-1.0),
+    "a number too large": lambda x: x["parameters"].update(slope=10**400),
+    "a true for a number": lambda x: x["parameters"].update(slope=True),
+    "another clip": lambda x: x.update(clip=0.1),
+    "no rows": lambda x: x["fitted"].update(n=0),
+    "a field too many": lambda x: x["fitted"].update(more=1),
+    "fitted of another kind": lambda x: x.update(fitted=[1]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_forged_map_is_refused(change: Any) -> None:
+    with pytest.raises(InputError, match=r"^text: expected"):
+        CalibrationMap.from_json(_changed(fitted("isotonic").to_json(), change))
+
+
+def test_a_map_is_checked_for_drift() -> None:
+    p, y = sample(4_000, 0)
+    fix = calibrant.recalibrate(p, y, n_resamples=0).map
+    new = sample(4_000, 1)[0]
+    assert not fix.check(new).drifted
+    drift = fix.check(new**2)
+    assert drift.drifted
+    # The quantiles 0.05 apart resolve the Kolmogorov distance of the two samples to 0.05.
+    ranks = np.searchsorted(np.sort(p), np.sort(new**2)) / len(p)
+    distance = float(np.max(np.abs(ranks - np.arange(4_000) / 4_000)))
+    assert drift.distance == pytest.approx(distance, abs=0.05)
+    assert fix.check([0.0, 1.0] * 5).outside == 1
+    with pytest.raises(InputError, match="at least one score"):
+        fix.check([])
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.integers(1, 49))
+def test_drift_is_the_same_whatever_the_batches(scores: list[float], cut: int) -> None:
+    fix = _COX
+    watch = fix.watch()
+    for part in (scores[:cut], scores[cut:]):
+        watch.add(part)
+    assert watch.result() == fix.check(scores)
+
+
+_COX = fitted("cox")

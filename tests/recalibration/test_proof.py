@@ -1,0 +1,309 @@
+"""The choice of a family and the proof of the gain: known truth, naive formulas, laws, clusters, sketches, errors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import norm, t
+
+import calibrant
+from calibrant.errors import InputError
+from calibrant.recalibration import Recalibration
+from calibrant.recalibration.families import COX, Rows
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Independent
+from calibrant.statistics.folds import FOLDS, Parts, deal_buckets
+
+
+def sample(n: int, seed: int, slope: float = 1.0, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1.2, 0.8, n)
+    return p, (rng.random(n) < expit(shift + slope * logit(p))).astype(np.int64)
+
+
+def fix_of(p: Any, y: Any = None, **options: Any) -> Recalibration:
+    return calibrant.recalibrate(p, y, **{"n_resamples": 0, **options})
+
+
+# ---------------------------------------------------------------- folds
+
+
+def test_rows_are_dealt_without_loss_and_evenly() -> None:
+    p, y = sample(5_000, 0)
+    parts = Parts.of(Independent(Cells.from_table(calibrant.ReliabilityTable.from_scores(np.round(p, 1), y))))
+    dealt = parts.dealt(np.random.default_rng(0))
+    np.testing.assert_array_equal(dealt.masses.sum(axis=1), parts.masses.sum(axis=1))
+    sizes = dealt.masses.sum(axis=(0, 2))
+    assert len(sizes) == FOLDS
+    # Binomial with share 1/5: five standard deviations.
+    assert (abs(sizes - 1_000) < 5 * math.sqrt(5_000 * 0.16)).all()
+    np.testing.assert_array_equal(dealt.without(2).masses.sum(), 5_000 - sizes[2])
+
+
+def test_buckets_are_dealt_whole_and_by_size() -> None:
+    sizes = np.arange(1.0, 24.0)
+    folds = deal_buckets(sizes, np.random.default_rng(1))
+    for start in range(0, 20, FOLDS):  # each five of like size are in five folds
+        assert len(set(folds[np.argsort(-sizes)][start : start + FOLDS])) == FOLDS
+
+
+# ---------------------------------------------------------------- the choice
+
+
+def test_calibrated_scores_are_left_alone() -> None:
+    laws = [lambda rng: rng.random(1_500), lambda rng: rng.beta(8, 1, 1_500), lambda rng: rng.beta(1, 9, 1_500)]
+    changed = 0
+    for law, seed in itertools.product(laws, range(20)):
+        rng = np.random.default_rng(seed)
+        p = law(rng).clip(1e-6, 1 - 1e-6)
+        changed += fix_of(p, rng.random(1_500) < p, level=0.95).chosen != "identity"
+    # The rule is a test of about 3 %: of 60 samples more than 6 change with probability below 0.01.
+    assert changed <= 6
+
+
+@pytest.mark.parametrize(("slope", "shift"), [(0.5, 0.0), (2.0, 0.0), (1.0, 1.0)])
+def test_a_line_is_found(slope: float, shift: float) -> None:
+    p, y = sample(20_000, 1, slope, shift)
+    fix = fix_of(p, y)
+    assert fix.chosen == "cox"
+    assert fix.proven
+    numbers = fix.map.parameters
+    # Five standard errors of a logistic regression of 20,000 rows are below 0.15.
+    assert (numbers["slope"], numbers["intercept"]) == pytest.approx((slope, shift), abs=0.15)
+
+
+def test_another_shape_takes_the_isotonic_map() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.02, 0.98, 40_000)
+    rate = np.where(p < 0.3, 0.1, np.where(p < 0.6, 0.4, 0.8))
+    fix = fix_of(p, rng.random(40_000) < rate)
+    assert fix.chosen == "isotonic"
+    assert np.abs(fix.map([0.15, 0.45, 0.8]) - [0.1, 0.4, 0.8]).max() < 0.03
+
+
+def test_few_rows_have_no_beta_among_the_candidates() -> None:
+    assert "beta" not in fix_of(*sample(999, 0, 0.6)).losses
+    assert "beta" in fix_of(*sample(1_000, 0, 0.6)).losses
+
+
+# ---------------------------------------------------------------- the proof
+
+
+def test_the_gain_is_the_naive_one_with_these_folds() -> None:
+    """With one family the folds are those of deal 0; all else is computed row by row."""
+    p, y = sample(400, 3, 0.5)
+    p = np.round(p, 2).clip(0.01, 0.99)
+    fix = fix_of(p, y, method="cox", rng=7)
+    table = calibrant.ReliabilityTable.from_scores(p, y)
+    from calibrant.statistics.resampling import Stream, generator
+
+    parts = Parts.of(Independent(Cells.from_table(table)))
+    dealt = parts.dealt(generator(np.random.SeedSequence(7), Stream.DEALS, 0))
+    rows = []
+    for fold in range(FOLDS):
+        negatives, positives = dealt.masses[:, [f for f in range(FOLDS) if f != fold]].sum(axis=1)
+        kept = negatives + positives > 0
+        line = COX.fit(Rows(table.scores[kept], (negatives + positives)[kept], positives[kept]), 20.0).parameters
+        for cell, outcome in itertools.product(range(len(table)), (0, 1)):
+            z = logit(table.scores[cell])
+            after = np.logaddexp(0, (1 - 2 * outcome) * (line["intercept"] + line["slope"] * z))
+            before = np.logaddexp(0, (1 - 2 * outcome) * z)
+            rows += [before - after] * int(dealt.masses[outcome, fold, cell])
+    gains = np.array(rows)
+    error = gains.std() / math.sqrt(len(gains))
+    assert fix.gain.value == pytest.approx(gains.mean(), rel=1e-10)
+    assert fix.gain.low == pytest.approx(gains.mean() - norm.ppf(0.975) * error, rel=1e-8)
+    assert fix.gain.p_value == pytest.approx(norm.cdf(-gains.mean() / error), rel=1e-8)
+    line = fix.map.parameters
+    signs = 1 - 2 * y
+    inside = np.logaddexp(0, signs * logit(p)) - np.logaddexp(0, signs * (line["intercept"] + line["slope"] * logit(p)))
+    assert fix.gain.in_sample == pytest.approx(inside.mean(), rel=1e-9)
+    widest = max(error, inside.std() / math.sqrt(len(p)))
+    top = max(gains.mean(), inside.mean()) + norm.ppf(0.975) * widest
+    assert fix.gain.high == pytest.approx(top, rel=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [200, 2_000])
+@pytest.mark.parametrize(("slope", "shift"), [(1.0, 0.0), (0.6, 0.0), (1.0, 0.4), (1.5, -0.3)])
+def test_the_interval_covers_the_gain_of_the_shipped_map(n: int, slope: float, shift: float) -> None:
+    """True gain by the known rates, over 200,000 scores; "auto", 60 data sets."""
+    grid = np.random.default_rng(99).beta(1.2, 0.8, 200_000)
+    rate = expit(shift + slope * logit(grid))
+
+    def expected(q: np.ndarray) -> float:
+        return float(-np.mean(rate * np.log(q) + (1 - rate) * np.log1p(-q)))
+
+    covered, false = 0, 0
+    for seed in range(60):
+        fix = fix_of(*sample(n, seed, slope, shift))
+        true = expected(grid) - expected(fix.map(grid))
+        covered += fix.gain.low - 1e-9 <= true <= fix.gain.high + 1e-9
+        false += fix.proven and true <= 0
+    assert covered >= 51
+    assert false <= 6
+
+
+def clusters(seed: int, groups: int = 40, rows: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Calibrated scores, one outcome for each cluster: a game with a forecast for each minute."""
+    rng = np.random.default_rng(seed)
+    base = rng.uniform(0.1, 0.9, groups)
+    won = rng.random(groups) < base
+    p = expit(logit(base)[:, None] + 0.3 * rng.standard_normal((groups, rows)))
+    return p.ravel(), np.repeat(won, rows).astype(int), np.repeat(np.arange(groups), rows)
+
+
+def test_rows_of_clusters_show_a_gain_that_clusters_do_not() -> None:
+    of_rows = of_clusters = 0
+    for seed in range(10):
+        p, y, labels = clusters(seed)
+        of_rows += fix_of(p, y, method="isotonic").proven
+        of_clusters += fix_of(p, y, method="isotonic", clusters=labels).proven
+    assert of_rows >= 8
+    assert of_clusters <= 1
+
+
+def test_clusters_have_a_t_distribution() -> None:
+    p, y, labels = clusters(1)
+    gain = fix_of(p, y, method="cox", clusters=labels).gain
+    # The degrees of freedom are at most those of 40 clusters.
+    error = (gain.value - gain.low) / t.ppf(0.975, 39)
+    assert gain.p_value >= t.cdf(-gain.value / error, 39) - 1e-9 or gain.value < 0
+
+
+def test_a_certain_score_that_failed_is_proven_by_the_brier_score() -> None:
+    p, y = sample(3_000, 0, 0.5)
+    fix = fix_of(np.append(p, 1.0), np.append(y, 0))
+    assert fix.gain.score == "brier"
+    assert math.isfinite(fix.gain.low)
+    assert math.isinf(fix.before["nll"].value)
+    assert math.isfinite(fix.after["nll"].value)
+    assert "identity" not in fix.losses
+    assert "a score of 0 or 1 was wrong" in " ".join(str(fix).split())
+
+
+# ---------------------------------------------------------------- laws
+
+
+def numbers(fix: Recalibration) -> list[float]:
+    return [fix.gain.value, fix.gain.low, fix.gain.high, *fix.map([0.1, 0.5, 0.9]), fix.after["ece"].value]
+
+
+def test_the_order_of_the_rows_plays_no_part() -> None:
+    p, y = sample(3_000, 0, 0.6)
+    order = np.random.default_rng(0).permutation(3_000)
+    assert numbers(fix_of(p, y)) == numbers(fix_of(p[order], y[order]))
+
+
+def test_a_weight_of_two_is_a_row_twice() -> None:
+    p, y = sample(2_000, 0, 0.6)
+    twice = fix_of(np.repeat(p, 2), np.repeat(y, 2))
+    weighted = fix_of(p, y, weights=np.full(2_000, 2), weights_are="frequency")
+    np.testing.assert_allclose(numbers(weighted), numbers(twice), rtol=1e-12)
+
+
+def test_merged_sketches_are_one() -> None:
+    p, y = sample(6_000, 0, 0.6)
+    first, second, whole = (calibrant.CalibrationSketch() for _ in range(3))
+    first.update(p[:2_000], y[:2_000])
+    second.update(p[2_000:], y[2_000:])
+    whole.update(p, y)
+    first.merge(second)
+    np.testing.assert_allclose(numbers(fix_of(first)), numbers(fix_of(whole)), rtol=1e-12)
+
+
+def test_a_sketch_gives_the_map_of_its_rows() -> None:
+    """Cells instead of scores move a Cox map by at most 6e-5 (specification, eight events)."""
+    p, y = sample(20_000, 0, 0.6)
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(p, y)
+    grid = np.linspace(0.001, 0.999, 999)
+    assert np.abs(fix_of(sketch, method="cox").map(grid) - fix_of(p, y, method="cox").map(grid)).max() < 6e-5
+
+
+def test_a_table_gives_what_its_rows_give() -> None:
+    p, y = sample(2_000, 0, 0.6)
+    assert numbers(fix_of(calibrant.ReliabilityTable.from_scores(p, y))) == numbers(fix_of(p, y))
+
+
+def test_a_sketch_of_clusters_gives_what_its_rows_give() -> None:
+    p, y, labels = clusters(3)
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(p, y, clusters=labels)
+    one, other = fix_of(sketch, method="cox").gain, fix_of(p, y, method="cox", clusters=labels).gain
+    assert one.value == pytest.approx(other.value, rel=1e-3)
+    assert one.low == pytest.approx(other.low, rel=1e-3)
+
+
+# ---------------------------------------------------------------- before and after
+
+
+def test_errors_after_end_at_the_mean_of_their_noise_floor_at_least() -> None:
+    for seed in range(5):
+        fix = calibrant.recalibrate(*sample(3_000, seed, 0.6), method="isotonic", n_resamples=199)
+        for name in ("ece", "smece", "miscalibration"):
+            assert fix.after[name].high >= fix.after[name].floor.mean
+        assert fix.after["auroc"] == fix.before["auroc"]
+        assert fix.before["nll"].value - fix.after["nll"].value == pytest.approx(fix.gain.value, abs=1e-12)
+
+
+def test_without_a_change_all_numbers_stay() -> None:
+    fix = fix_of(*sample(500, 0))
+    assert fix.chosen == "identity"
+    assert fix.after is fix.before
+    assert fix.gain.value == 0
+    assert not fix.proven
+    assert not fix.map.proven
+    assert fix.map([0.0, 0.123, 1.0]).tolist() == [0.0, 0.123, 1.0]
+
+
+def test_the_top_label_of_classes_can_be_mapped() -> None:
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.standard_normal((4_000, 5))
+    probs = expit(logits) / expit(logits).sum(axis=1, keepdims=True)
+    targets = rng.integers(0, 5, 4_000)
+    fix = fix_of(probs, targets, notion="top-label")
+    assert fix.map.event["notion"] == "top-label"
+    assert "the predicted class is correct" in str(fix)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "spline"}, r"method: expected one of auto, identity, cox, .*got 'spline'"),
+        ({"method": 3}, "method: expected one of"),
+        ({"level": 95}, "level: expected a number from 0.5 to below 1"),
+        ({"prior_rows": -1.0}, "prior_rows: expected a number from 0"),
+        ({"prior_rows": math.nan}, "prior_rows: expected a number from 0"),
+        ({"rng": "x"}, "rng: expected"),
+    ],
+)
+def test_a_wrong_argument_is_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fix_of(*sample(100, 0), **options)
+
+
+def test_few_rows_of_an_outcome_are_an_error_or_flagged() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random(60)
+    y = np.zeros(60, int)
+    y[np.argsort(p)[-4:]] = 1
+    with pytest.raises(InputError, match="at least 5 rows of either outcome, got 4"):
+        fix_of(p, y)
+    y[np.argsort(p)[-8:]] = 1
+    assert "8 rows of the less frequent outcome" in fix_of(p, y).flag
+
+
+def test_a_report_on_each_class_is_no_single_event() -> None:
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(3), 200)
+    with pytest.raises(InputError, match="notion: expected 'positive' or 'top-label'"):
+        fix_of(probs, rng.integers(0, 3, 200), notion="classwise")
