@@ -251,6 +251,43 @@ def test_sql_and_expressions_turn_invalid_scores_into_null(method: str) -> None:
     assert column.to_list() == [None] * len(invalid)
 
 
+@pytest.mark.parametrize("method", NAMES)
+def test_onnx_equals_python(method: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="it writes the model")
+    runtime = pytest.importorskip("onnxruntime", reason="it runs the model")
+    fix = fitted(method)
+    fix.to_onnx(tmp_path / "map.onnx")
+    session = runtime.InferenceSession(tmp_path / "map.onnx")
+    np.testing.assert_allclose(session.run(None, {"score": POINTS})[0], fix(POINTS), rtol=0, atol=1e-12)
+    assert np.isnan(session.run(None, {"score": np.array([math.nan, 1.5, -0.1])})[0]).all()
+
+
+@pytest.mark.parametrize("logits", [False, True])
+@pytest.mark.parametrize("method", NAMES)
+def test_the_layer_of_torch_equals_python(method: str, logits: bool) -> None:
+    torch = pytest.importorskip("torch")
+    from calibrant.torch import RecalibrationLayer
+
+    fix = fitted(method)
+    layer = RecalibrationLayer(fix, logits=logits)
+    x = np.linspace(-20, 20, 2_001) if logits else POINTS
+    mapped = fix(x, logits=logits)
+    np.testing.assert_allclose(layer(torch.from_numpy(x)).numpy(), mapped, rtol=0, atol=1e-12)
+    single = layer(torch.from_numpy(x).float())
+    assert single.dtype == torch.float32
+    assert method == "identity" or single.max() < 1
+    # The rounding of a score, 6e-8, times the steepest rise of these maps, and steps at their edges.
+    if method != "histogram":
+        np.testing.assert_allclose(single.numpy(), mapped, rtol=0, atol=2e-5)
+    invalid = [math.nan] if logits else [math.nan, 1.5, -0.1]
+    assert layer(torch.tensor(invalid)).isnan().all()
+    assert layer(torch.rand(2, 3).half()).shape == (2, 3)
+    again = RecalibrationLayer(fix, logits=logits)
+    again.load_state_dict(layer.state_dict())
+    meta = layer.to("meta")
+    assert meta(torch.empty(5, device="meta")).shape == (5,)
+
+
 # ---------------------------------------------------------------- stored maps
 
 

@@ -253,6 +253,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 )
 @option("--map", "map_path", metavar="PATH", help="Write the map, as JSON, if it helps.")
 @option("--sql", "sql_path", metavar="PATH", help="Write the map as an SQL expression, if it helps.")
+@option("--onnx", "onnx_path", metavar="PATH", help="Write the map as a model of ONNX, if it helps.")
 @option("--anyway", is_flag=True, help="Write the map even if there is no evidence that it helps.")
 @shared.level
 @shared.draws

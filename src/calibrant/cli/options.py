@@ -83,6 +83,7 @@ class CommandOptions(Options):
     method: str = "auto"
     map_path: str | None = None
     sql_path: str | None = None
+    onnx_path: str | None = None
     anyway: bool = False
 
     @property
@@ -94,7 +95,7 @@ class CommandOptions(Options):
     @property
     def outputs(self) -> dict[str, str]:
         """The paths to write to, by option."""
-        kinds = ("json", "html", "markdown", "png", "svg", "sketch", "map", "sql")
+        kinds = ("json", "html", "markdown", "png", "svg", "sketch", "map", "sql", "onnx")
         paths = {f"--{kind}": getattr(self, f"{kind}_path") for kind in kinds}
         return {option: path for option, path in paths.items() if path is not None}
 
@@ -330,6 +331,7 @@ _ENDINGS: Final = {
     "--svg": (".svg",),
     "--map": (".json",),
     "--sql": (".sql",),
+    "--onnx": (".onnx",),
 }
 
 #: A wrong use of the options: a sentence, or an option and what is wrong with its value.
@@ -370,7 +372,7 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
 def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``recalibrate``."""
     yield from _of_one_model(ctx, options, ("positive", "top-label"))
-    if options.anyway and not options.map_path and not options.sql_path:
+    if options.anyway and not any((options.map_path, options.sql_path, options.onnx_path)):
         yield "--anyway writes a map that is not proven; name it with --map"
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from calibrant.report.report import Report
 
 _NAMED: Final = 3  # columns that a hint names
+_OF_MAPS: Final = ("--map", "--sql", "--onnx")  # the options that write a map
 _COLUMN: Final = re.compile(r"\w+")
 #: The characters that JSON need not escape, and that act on a terminal or are not Unicode; see `render.style.shown`.
 _ACTING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -69,10 +70,11 @@ def write(result: Report | Comparison | Recalibration, predictions: FileRead, op
         "--svg": lambda: _picture(result, "svg"),
         "--map": lambda: f"{cast('Recalibration', result).map.to_json()}\n".encode(),
         "--sql": lambda: _sql(cast("Recalibration", result), predictions),
+        "--onnx": lambda: cast("Recalibration", result).map.to_onnx().SerializeToString(),
     }
-    if _is_unproven(result) and not options.anyway and (options.map_path or options.sql_path):
+    if _is_unproven(result) and not options.anyway and any(option in options.outputs for option in _OF_MAPS):
         console.say("the map is not written, because there is no evidence that it helps; --anyway writes it")
-        contents = {option: content for option, content in contents.items() if option not in ("--map", "--sql")}
+        contents = {option: content for option, content in contents.items() if option not in _OF_MAPS}
     failures = _write_files(contents, options)
     # Write to the terminal last: the pipe may be closed.
     if options.markdown_path == "-":

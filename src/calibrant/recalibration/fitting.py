@@ -157,7 +157,11 @@ def _of_event(
         flag=design.sample.flag,
         curve_maker=partial(_curve, procedure, choice.family, parts, fit, table, resampling.level),
     )
-    evidence = {name: value for name, value in fix.to_dict(curves=False).items() if name in ("gain", "before", "after")}
+    numbers = fix.to_dict(curves=False)
+    evidence = {"gain": numbers["gain"]} | {
+        when: {name: {end: part[end] for end in ("value", "low", "high")} for name, part in numbers[when].items()}
+        for when in ("before", "after")
+    }
     return replace(fix, map=replace(fix.map, evidence=evidence, proven=fix.proven))
 
 

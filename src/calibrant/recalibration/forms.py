@@ -5,9 +5,13 @@ Each form turns NULL, NaN and what is outside [0, 1] into NULL, except ONNX, whi
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.recalibration.pieces import Pieces
 
 if TYPE_CHECKING:
@@ -81,3 +85,63 @@ def _expression_of_piece(x: nw.Expr, constant: float, positive: float, negative:
         return nw.lit(_rate(constant), nw.Float64)
     log_odds = (x / (1 - x)).log() * positive if positive == negative else x.log() * positive - (1 - x).log() * negative
     return 1 / (1 + (-(constant + log_odds)).exp())
+
+
+def onnx_model(pieces: Pieces) -> Any:
+    """Return a model of ONNX from ``score``, (N,) doubles, to ``probability``, (N,); invalid scores become NaN."""
+    helper = _onnx().helper
+    double, booleans = _onnx().TensorProto.DOUBLE, _onnx().TensorProto.INT64
+    constants: list[Any] = []
+    nodes: list[Any] = []
+
+    def constant(name: str, values: Any) -> str:
+        constants.append(_onnx().numpy_helper.from_array(np.asarray(values), name))
+        return name
+
+    def node(kind: str, *inputs: str, **attributes: Any) -> str:
+        output = f"{kind.lower()}_{len(nodes)}"
+        nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    valid = node(
+        "And",
+        node("GreaterOrEqual", "score", constant("zero", 0.0)),
+        node("LessOrEqual", "score", constant("one", 1.0)),
+    )
+    if pieces.clip == 0:
+        mapped = "score"
+    else:
+        x = node("Clip", "score", constant("lowest", pieces.clip), constant("highest", 1 - pieces.clip))
+        columns = {"constants": pieces.constants, "positive": pieces.positive, "negative": pieces.negative}
+        if len(pieces.edges):
+            column = node("Unsqueeze", x, constant("axis", np.array([1], np.int64)))
+            above = node("Cast", node("GreaterOrEqual", column, constant("edges", pieces.edges)), to=booleans)
+            piece = node("ReduceSum", above, "axis", keepdims=0)
+            c, a, b = (node("Gather", constant(name, values), piece) for name, values in columns.items())
+        else:
+            c, a, b = (constant(name, values) for name, values in columns.items())
+        rest = node("Log", node("Sub", "one", x))
+        rising, falling = node("Mul", a, node("Log", x)), node("Mul", b, rest)
+        mapped = node("Sigmoid", node("Add", c, node("Sub", rising, falling)))
+    nodes.append(helper.make_node("Where", [valid, mapped, constant("invalid", math.nan)], ["probability"]))
+    graph = helper.make_graph(
+        nodes,
+        "calibrant_map",
+        [helper.make_tensor_value_info("score", double, ["N"])],
+        [helper.make_tensor_value_info("probability", double, ["N"])],
+        constants,
+    )
+    # The version of 2022: every runtime since then reads it.
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    _onnx().checker.check_model(model, full_check=True)
+    return model
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+    except ModuleNotFoundError as error:
+        if not is_missing(error, "onnx"):
+            raise
+        raise MissingDependencyError("onnx", "to write a map as ONNX", "onnx") from None
+    return onnx

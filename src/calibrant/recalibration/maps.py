@@ -253,6 +253,26 @@ class CalibrationMap:
         """Return the map as an expression of Narwhals, for frames of any engine; invalid scores become null."""
         return forms.expression(self.pieces, column)
 
+    def to_onnx(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Return the map as a model of ONNX, and with ``path`` write it there, as a whole or not at all.
+
+        Its input ``score`` and its output ``probability`` are vectors of doubles. Invalid scores become NaN.
+
+        Returns
+        -------
+        onnx.ModelProto
+            The model, of opset 17.
+
+        Raises
+        ------
+        calibrant.errors.MissingDependencyError
+            Without onnx, which the extra ``onnx`` installs.
+        """
+        model = forms.onnx_model(self.pieces)
+        if path is not None:
+            replace_file(os.fspath(path), model.SerializeToString())
+        return model
+
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the map as JSON with a checksum; with ``path`` also write it there, as a whole or not at all."""
         content = {

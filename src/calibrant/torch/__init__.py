@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         TruthfulCalibrationError,
     )
     from calibrant.torch.proper import BrierScore, NegativeLogLikelihood
+    from calibrant.torch.recalibration import RecalibrationLayer
     from calibrant.torch.report import CalibrationReport
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "MulticlassCalibrationError",
     "NegativeLogLikelihood",
     "ObservedExpectedRatio",
+    "RecalibrationLayer",
     "SmoothCalibrationError",
     "TruthfulCalibrationError",
 ]
@@ -86,6 +88,7 @@ __getattr__, __dir__ = names_of(
             "LogLossSkill",
         ),
         "calibrant.torch.proper": ("BrierScore", "NegativeLogLikelihood"),
+        "calibrant.torch.recalibration": ("RecalibrationLayer",),
         "calibrant.torch.report": ("CalibrationReport",),
     },
 )
