@@ -151,25 +151,8 @@ def groups() -> dict[str, str]:
     }
 
 
-#: What the tutorial recalibrates with. It runs where the files of the tutorial are.
-RECALIBRATE = """\
-import numpy as np
-import pandas as pd
-
-from calibrant.inference import cox_test
-
-january = pd.read_csv("january.csv")
-line = cox_test(january["risk"], january["churned"]).details
-for month in ("february", "march"):
-    customers = pd.read_csv(f"{month}.csv")
-    log_odds = np.log(customers["risk"] / (1 - customers["risk"]))
-    customers["risk"] = 1 / (1 + np.exp(-(line["intercept"] + line["slope"] * log_odds)))
-    customers.to_csv(f"{month}-new.csv", index=False)
-"""
-
-
 def write_customers(folder: Path) -> None:
-    """Write the files of the tutorial: three months of a model's risks, and the old model's of one month.
+    """Write the files of the tutorial: three months of the risks of a model and of the old model.
 
     The new model's log-odds are too far apart by the factor 1.6; those of the old one are noisy. Customers with a trial
     leave more often than either model knows. In March everybody leaves less often.
@@ -180,16 +163,13 @@ def write_customers(folder: Path) -> None:
         log_odds = rng.normal(-1.0, 1.0, n)
         plans = rng.choice(["basic", "premium", "trial"], n, p=[0.55, 0.35, 0.1])
         churned = rng.random(n) < 1 / (1 + np.exp(-log_odds - 0.8 * (plans == "trial") - shift))
-        models = {"": 1.6 * log_odds, "-old": log_odds + rng.normal(0.3, 0.7, n)}
-        for suffix, claimed in models.items():
-            if suffix and month != "february":
-                continue
-            lines = ["customer,plan,risk,churned"]
-            lines += [
-                f"{k},{plan},{risk:.4f},{int(left)}"
-                for k, plan, risk, left in zip(range(1, n + 1), plans, 1 / (1 + np.exp(-claimed)), churned, strict=True)
-            ]
-            (folder / f"{month}{suffix}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        risk, old = (1 / (1 + np.exp(-claimed)) for claimed in (1.6 * log_odds, log_odds + rng.normal(0.3, 0.7, n)))
+        lines = ["customer,plan,risk,old_risk,churned"]
+        lines += [
+            f"{k},{plan},{new:.4f},{before:.4f},{int(left)}"
+            for k, plan, new, before, left in zip(range(1, n + 1), plans, risk, old, churned, strict=True)
+        ]
+        (folder / f"{month}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def tutorial() -> dict[str, str]:
@@ -201,21 +181,27 @@ def tutorial() -> dict[str, str]:
         report, _ = run(f"calibrant report february.csv {columns}")
         by_plan, _ = run(f"calibrant report february.csv {columns} --by plan")
         refused = verdict_of(*run(f"calibrant report february.csv {columns} --tolerance 0.03 --gate"))
-        exec(compile(RECALIBRATE, "recalibrate.py", "exec"), {})
+        fitted, _ = run(f"calibrant recalibrate january.csv {columns} --map map.json")
+        applied = [
+            run(f"calibrant apply map.json {m}.csv --score risk --output {m}-new.csv")[0] for m in ("february", "march")
+        ]
+        columns = "--score calibrated --outcome churned"
         gate = f"calibrant report february-new.csv {columns} --tolerance 0.03 --gate --sketch february.cal"
         passed, status = run(gate)
         new_by_plan, _ = run(f"calibrant report february-new.csv {columns} --by plan")
         paid, paid_status = run(
             f"calibrant report february-new.csv {columns} --where \"plan <> 'trial'\" --tolerance 0.03 --gate"
         )
-        compared, _ = run(f"calibrant compare february-old.csv february-new.csv --on customer {columns}")
+        compared, _ = run("calibrant compare february-new.csv --scores old_risk,calibrated --outcome churned")
         later, _ = run(f"calibrant compare march-new.csv --baseline february.cal {columns}")
     return {
         "tutorial-head.txt": f"$ head -4 february.csv\n{head}",
         "tutorial-report.txt": report,
         "tutorial-groups.txt": groups_of(by_plan),
         "tutorial-refused.txt": refused,
-        "recalibrate.py": RECALIBRATE,
+        "tutorial-recalibrated.txt": fitted,
+        "recalibrate.txt": fitted,
+        "tutorial-applied.txt": "".join(applied),
         "tutorial-passed.txt": verdict_of(passed, status),
         "tutorial-plans.txt": groups_of(new_by_plan),
         "tutorial-paid.txt": verdict_of(paid, paid_status),
@@ -413,6 +399,7 @@ API_PAGES = (
     "functions",
     "results",
     "sketches",
+    "recalibration",
     "inference",
     "measures",
     "frames",

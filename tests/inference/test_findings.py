@@ -408,9 +408,9 @@ def test_the_gain_of_recalibration_is_bounded_by_its_interval() -> None:
     assert facts["high"] == gain.high > facts["gain"] == gain.value
     sentence = next(s for s in report.verdict() if "recalibration" in s)
     assert f" by {gain.value:.3f} (" in sentence
-    assert sentence.endswith("; expect less on new data.")
+    assert sentence.endswith("; expect less on new data (see calibrant recalibrate).")
     for bare in (evaluate(p, y, level=None), evaluate(p, y, n_resamples=0)):
         sentence = next(s for s in bare.verdict() if "recalibration" in s)
         assert "at most" not in sentence
         assert f" by {gain.value:.3f} (" in sentence
-        assert sentence.endswith("; expect less on new data.")
+        assert sentence.endswith("; expect less on new data (see calibrant recalibrate).")

@@ -98,6 +98,7 @@ def cases() -> Cases:
     yield from _inference()
     yield from _measures()
     yield from _plots()
+    yield from _recalibrations()
     yield from _compat()
     yield from _sklearn()
 
@@ -292,6 +293,62 @@ def _result(label: str) -> Any:
         "ROC": lambda: risks(profile="forecast").panels["roc_curve"],
     }
     return makers[label]()
+
+
+# ---------------------------------------------------------------- recalibration
+
+
+def _recalibrations() -> Cases:
+    p, _, y, _ = EVENT
+    few: dict[str, Any] = {"n_resamples": 30}
+    options: dict[str, dict[str, Any]] = {
+        method: {"method": method}
+        for method in ("auto", "identity", "cox", "beta", "isotonic", "shift", "temperature", "histogram")
+    }
+    options |= {
+        "clusters": {"clusters": CLUSTERS},
+        "whole weights": {"weights": WHOLE, "weights_are": "frequency"},
+        "fractional weights": {"weights": FRACTIONS},
+        "other settings": {"prior_rows": 5, "level": 0.9, "rng": 3, "notion": "positive", "ignore_index": -1},
+    }
+    for name, given in options.items():
+        yield f"recalibrate: {name}", lambda g=given: _fix(calibrant.recalibrate(p, y, **few, **g))
+    yield "recalibrate: logits", lambda: _fix(calibrant.recalibrate(logit(p), y, logits=True, **few))
+    names = [str(label) for label in range(CLASSES.probs.shape[1])]
+    yield (
+        "recalibrate: classes",
+        lambda: _fix(calibrant.recalibrate(CLASSES.probs, CLASSES.targets, class_names=names, **few)),
+    )
+
+
+def _fix(fix: Any) -> dict[str, Any]:
+    """Return the numbers, the texts and the stored forms of a recalibration."""
+    from tempfile import TemporaryDirectory
+
+    grid, fitted = np.linspace(0, 1, 101), fix.map
+    curve, drift = public.call(fix, "curve"), public.call(fitted, "check", grid)
+    for value in (fix, fitted, fix.gain, fitted.fitted, curve, drift):
+        public.note(type(value))
+    text = public.call(fitted, "to_json")
+    again = public.call(fitted, "from_json", text)
+    with TemporaryDirectory() as folder:
+        public.call(fix, "to_html", f"{folder}/fix.html")
+        fitted.to_json(f"{folder}/map.json")
+        read = public.call(fitted, "read", f"{folder}/map.json")
+    return {
+        "dict": public.call(fix, "to_dict"),
+        "proven": public.call(fix, "proven"),
+        "verdict": public.call(fix, "verdict"),
+        "markdown": public.call(fix, "to_markdown"),
+        "plot": artists(public.call(fix, "plot")),
+        "mapped": public.call(fitted, "__call__", grid),
+        "inverse": attempt(lambda: public.call(fitted, "inverse", 0.3)),
+        "drift": [vars(drift), public.call(drift, "drifted")],
+        "json": [text, again == read == fitted],
+        "sql": public.call(fitted, "to_sql", "score"),
+        "expression": str(type(public.call(fitted, "to_expression", "score"))),
+        "onnx": len(public.call(fitted, "to_onnx").SerializeToString()),
+    }
 
 
 # ---------------------------------------------------------------- other libraries

@@ -168,7 +168,7 @@ def next_steps(summary: Summary) -> list[str]:
         more = f" and {len(flagged) - _NAMED:,} more" if len(flagged) > _NAMED else ""
         steps.append(f"Look at the groups with evidence of miscalibration: {', '.join(flagged[:_NAMED])}{more}.")
     if Code.MISCALIBRATED in findings and Code.FALLING_CURVE not in findings:
-        steps.append("Recalibrate the model on data that are not part of this report, then report on new data.")
+        steps.append("Fit a map of the scores on held-out rows (calibrant recalibrate), then report on new rows.")
     if summary["level"] is not None and summary["clusters"] is None:
         steps.append(
             "If several rows belong together, as those of one patient or user do, name their column with --cluster "
@@ -356,7 +356,7 @@ def _gain(findings: _Findings, summary: Summary) -> _Sentences:
     share = f"{100 * gain / score:.0f} %" if gain >= 0.005 * score else "less than 1 %"
     before, by = texts([score, gain], max(_places(gain) if gain < 5e-4 else 3, 3), [0.0])
     lower = f"Isotonic recalibration would lower {name} on these data from {before} by {by} ({share})"
-    yield f"{lower}; expect less on new data.", ""
+    yield f"{lower}; expect less on new data (see calibrant recalibrate).", ""
 
 
 def _tolerance(findings: _Findings, _: Summary) -> _Sentences:

@@ -35,7 +35,7 @@ class RecalibrationLayer(torch.nn.Module):
     >>> fix = calibrant.recalibrate([0.2] * 50 + [0.8] * 50, [0] * 48 + [1] * 2 + [0] * 5 + [1] * 45)
     >>> layer = RecalibrationLayer(fix.map)
     >>> [round(p, 2) for p in layer(torch.tensor([0.2, 0.8])).tolist()]
-    [0.09, 0.87]
+    [0.07, 0.88]
     """
 
     edges: torch.Tensor
