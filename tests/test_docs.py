@@ -268,7 +268,7 @@ def test_the_story_of_the_tutorial_holds() -> None:
     assert marked == [["trial", "basic", "premium"], ["trial"]]
     compared, later = (" ".join(screens[f"tutorial-{name}.txt"].split()) for name in ("compared", "later"))
     assert "calibrated is better calibrated than old_risk" in compared
-    assert "By the Brier score, which also rewards discrimination, february-new is better" in compared
+    assert "By the Brier score, which also rewards discrimination, calibrated is better" in compared
     assert "february is better calibrated than march-new" in later
     assert "By the Brier score, which also rewards discrimination, march-new is better" in later
 

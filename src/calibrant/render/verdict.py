@@ -168,7 +168,7 @@ def next_steps(summary: Summary) -> list[str]:
         more = f" and {len(flagged) - _NAMED:,} more" if len(flagged) > _NAMED else ""
         steps.append(f"Look at the groups with evidence of miscalibration: {', '.join(flagged[:_NAMED])}{more}.")
     if Code.MISCALIBRATED in findings and Code.FALLING_CURVE not in findings:
-        steps.append("Fit a map of the scores on held-out rows (calibrant recalibrate), then report on new rows.")
+        steps.append("Fit a map of the scores on held-out rows, with calibrant recalibrate.")
     if summary["level"] is not None and summary["clusters"] is None:
         steps.append(
             "If several rows belong together, as those of one patient or user do, name their column with --cluster "
