@@ -23,11 +23,11 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Independent, Influence, SamplingDesign
+from calibrant.statistics.folds import FOLDS, deal_buckets, deal_rows
 from calibrant.statistics.intervals import Variance, score_end
 from calibrant.statistics.resampling import Resampling, Stream, generator, in_blocks, t_quantile
 from calibrant.table import ReliabilityTable
 
-FOLDS: Final = 5
 METHOD: Final = "in-sample and 5-fold isotonic fits"
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
@@ -173,14 +173,8 @@ def out_of_fold(cells: Cells, seed: np.random.SeedSequence) -> Forecasts:
 
     The rows of each cell and outcome fall into the folds at random.
     """
-    rng = generator(seed, Stream.FOLDS)
     number, units = cells.kinds
-
-    def split(outcome: int) -> Float64s:
-        return np.asarray(rng.multinomial(number[outcome], np.full(FOLDS, 1 / FOLDS)).T * units[outcome])
-
-    positives = split(1)
-    negatives = split(0)
+    negatives, positives = deal_rows(number, generator(seed, Stream.FOLDS)) * units[:, np.newaxis]
     counts, fits, bases = positives + negatives, np.empty_like(positives), np.empty_like(positives)
     for fold in range(FOLDS):
         others = np.arange(FOLDS) != fold
@@ -197,7 +191,7 @@ def out_of_fold_by_cluster(rows: Clustered, seed: np.random.SeedSequence) -> For
 
     Where the other folds have no rows the fit is that of the nearest lower cell.
     """
-    folds, cells = fold_of(rows, seed), np.arange(len(rows.cells))
+    folds, cells = deal_buckets(rows.sizes, generator(seed, Stream.FOLDS)), np.arange(len(rows.cells))
     fits, bases = np.empty_like(rows.n), np.empty((len(rows.sizes), 1))
     for fold in np.unique(folds):
         inside = folds == fold
@@ -208,18 +202,6 @@ def out_of_fold_by_cluster(rows: Clustered, seed: np.random.SeedSequence) -> For
         fits[inside] = fit[np.clip(np.searchsorted(held, cells, side="right") - 1, 0, None)]
         bases[inside] = y.sum() / n.sum()
     return Forecasts(_masses_of(rows), fits, bases)
-
-
-def fold_of(rows: Clustered, seed: np.random.SeedSequence) -> NDArray[np.intp]:
-    """Return the fold of each bucket, (H,): sorted by size, buckets are dealt in fives at random."""
-    rng, buckets = generator(seed, Stream.FOLDS), len(rows.sizes)
-    order = rng.permutation(buckets)
-    order = order[np.argsort(-rows.sizes[order], kind="stable")]
-    folds = np.empty(buckets, np.intp)
-    for start in range(0, buckets, FOLDS):
-        dealt = order[start : start + FOLDS]
-        folds[dealt] = rng.permutation(FOLDS)[: len(dealt)]
-    return folds
 
 
 def _in_sample_and_out(design: Independent | Clustered, seed: np.random.SeedSequence) -> tuple[Forecasts, Forecasts]:
