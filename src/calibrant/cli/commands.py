@@ -240,7 +240,8 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 @shared.probs
 @shared.target
 @shared.targets
-@shared.rows
+@shared.weights
+@shared.selection
 @shared.logits
 @shared.numbers
 @option("--notion", metavar="NOTION", help="The evaluated event: positive or top-label.")

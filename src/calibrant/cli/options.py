@@ -212,7 +212,7 @@ probs = option(
     "--probs", metavar="COLUMNS", help="The probabilities of many classes: 'p_*', a column of lists, an array."
 )
 targets = option("--targets", "targets_file", metavar="FILE", help="The .npy file of the targets of an .npy file.")
-rows = declared(
+weights = declared(
     option("--weight", metavar="COLUMN", help="The weight of each row."),
     option(
         "--weights-are",
@@ -220,6 +220,8 @@ rows = declared(
         metavar="KIND",
         help="What whole weights are: frequency (numbers of equal rows) or sampling.",
     ),
+)
+groups = declared(
     option(
         "--by",
         metavar="COLUMN",
@@ -231,6 +233,8 @@ rows = declared(
         is_flag=True,
         help="Keep each number of --by as a group (default: over 50 are cut into quintiles).",
     ),
+)
+selection = declared(
     option(
         "--cluster",
         "clusters",
@@ -247,6 +251,7 @@ rows = declared(
         help="The time zone for SQL and groups, such as Europe/Berlin.",
     ),
 )
+rows = declared(weights, groups, selection)
 numbers = declared(
     option("--percent", is_flag=True, help="The numbers are percentages, or text such as '85%'."),
     option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85."),

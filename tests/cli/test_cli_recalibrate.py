@@ -1,0 +1,242 @@
+"""``calibrant recalibrate`` and ``calibrant apply``: maps with proof, files with one more column, wrong use."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner
+from scipy.special import expit, logit
+
+import calibrant
+from calibrant.cli import main
+from calibrant.recalibration import CalibrationMap
+
+FAST = ("--n-resamples", "0")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    p = rng.uniform(0.02, 0.98, 1_200).round(4)
+    frame = pd.DataFrame({"id": np.arange(1_200), "risk": p, "note": ["a, b", ""] * 600})
+    frame["died"] = (rng.random(1_200) < expit(0.5 * logit(p))).astype(int)
+    frame["fine"] = (rng.random(1_200) < p).astype(int)
+    frame["site"] = frame["id"] // 20
+    frame.to_csv("held_out.csv", index=False)
+    frame.drop(columns="died").to_csv("new.csv", index=False)
+
+
+def run(*args: object) -> tuple[int, str, str]:
+    """Run the command in this process, returning status, standard output and standard error."""
+    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def recalibrated(*options: object, outcome: str = "died") -> tuple[int, str, str]:
+    return run("recalibrate", "held_out.csv", "--score", "risk", "--outcome", outcome, *FAST, *options)
+
+
+def fitted() -> CalibrationMap:
+    frame = pd.read_csv("held_out.csv")
+    return calibrant.recalibrate(frame["risk"], frame["died"], n_resamples=0).map
+
+
+# ---------------------------------------------------------------- recalibrate
+
+
+def test_a_proven_map_is_written_in_every_form() -> None:
+    outputs = ("--map", "m.json", "--sql", "m.sql", "--onnx", "m.onnx", "--html", "m.html", "--json", "r.json")
+    pictures = ("--markdown", "m.md", "--png", "m.png", "--svg", "m.svg")
+    status, out, err = recalibrated(*outputs, *pictures)
+    assert status == 0
+    assert "Recalibration lowers the log loss of new rows by" in out
+    for path in (*outputs[1::2], *pictures[1::2]):
+        assert os.path.getsize(path) > 100, path
+        assert path == "r.json" or f"wrote {path} (" in err
+    assert CalibrationMap.read("m.json") == fitted()
+    sql = Path("m.sql").read_text("utf-8")
+    mapped = duckdb.sql(f"SELECT {sql} AS q FROM 'held_out.csv'").fetchnumpy()["q"]
+    np.testing.assert_allclose(mapped, fitted()(pd.read_csv("held_out.csv")["risk"]), rtol=0, atol=1e-12)
+    summary = json.loads(Path("r.json").read_text("utf-8"))
+    assert summary["proven"] is True
+    assert summary["source"]["event"] == "died = 1"
+    assert len(summary["curve"]["scores"]) == 101
+    assert "The map of the scores" in Path("m.html").read_text("utf-8")
+
+
+def test_a_map_without_proof_is_not_written() -> None:
+    status, out, err = recalibrated("--map", "m.json", "--sql", "m.sql", outcome="fine")
+    assert status == 3
+    assert "No change of the scores is supported" in out
+    assert err.count("the map is not written, because there is no evidence that it helps; --anyway writes it") == 1
+    assert not os.path.exists("m.json")
+    assert not os.path.exists("m.sql")
+    status, _, err = recalibrated("--map", "m.json", "--method", "histogram", "--anyway", outcome="fine")
+    assert status == 3
+    assert json.loads(Path("m.json").read_text("utf-8"))["proven"] is False
+    assert "wrote m.json" in err
+
+
+def test_clusters_widen_the_interval() -> None:
+    recalibrated("--json", "rows.json")
+    recalibrated("--json", "clusters.json", "--cluster", "site")
+    rows, clusters = (json.loads(Path(f"{name}.json").read_text("utf-8")) for name in ("rows", "clusters"))
+    assert rows["clusters"] is None
+    assert clusters["clusters"]["clusters"] == 60
+    assert rows["gain"]["value"] != clusters["gain"]["value"]
+
+
+def test_a_sketch_is_recalibrated_too() -> None:
+    run("report", "held_out.csv", "--score", "risk", "--outcome", "died", "--sketch", "held_out.cal", *FAST)
+    status, _, _ = run("recalibrate", "held_out.cal", "--map", "m.json", *FAST)
+    assert status == 0
+    grid = np.linspace(0.01, 0.99, 99)
+    np.testing.assert_allclose(CalibrationMap.read("m.json")(grid), fitted()(grid), atol=6e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--method", "spline"), "method: expected one of auto, identity"),
+        (("--map", "m.txt"), "name a file that ends in .json"),
+        (("--onnx", "m.json"), "name a file that ends in .onnx"),
+        (("--anyway",), "--anyway writes a map that is not proven; name it with --map"),
+        (("--by", "site"), "No such option '--by'"),
+        (("--notion", "classwise"), "classwise"),
+        (("--level", "95"), "pass a share from 0.5 to below 1"),
+        (("--map", "no/m.json"), "there is no folder 'no'"),
+    ],
+)
+def test_a_wrong_option_is_named(options: tuple[str, ...], message: str) -> None:
+    status, _, err = recalibrated(*options)
+    assert status in (1, 2)
+    assert message in " ".join(err.split())
+
+
+# ---------------------------------------------------------------- apply
+
+
+@pytest.fixture
+def stored() -> str:
+    recalibrated("--map", "m.json", "--quiet")
+    return "m.json"
+
+
+def test_a_csv_keeps_its_text_and_gets_one_more_column(stored: str) -> None:
+    status, _, err = run("apply", stored, "new.csv", "--score", "risk", "--output", "out.csv")
+    assert (status, err) == (0, "calibrant: wrote out.csv (1,200 rows)\n")
+    before, after = (Path(name).read_text("utf-8").splitlines() for name in ("new.csv", "out.csv"))
+    assert after[0] == f"{before[0]},calibrated"
+    assert [line.rsplit(",", 1)[0] for line in after] == before
+    frame = pd.read_csv("out.csv")
+    np.testing.assert_array_equal(frame["calibrated"], fitted()(frame["risk"]))
+
+
+@pytest.mark.parametrize("source", ["csv", "tsv", "parquet", "feather", "json", "jsonl", "xlsx"])
+@pytest.mark.parametrize("target", ["csv", "parquet", "arrow", "feather"])
+def test_every_kind_of_file_is_mapped(stored: str, source: str, target: str) -> None:
+    frame = pd.read_csv("new.csv")[["id", "risk"]].head(50)
+    name = f"few.{source}"
+    match source:
+        case "csv":
+            frame.to_csv(name, index=False)
+        case "tsv":
+            frame.to_csv(name, index=False, sep="\t")
+        case "parquet":
+            frame.to_parquet(name)
+        case "feather":
+            pyarrow.feather.write_feather(pyarrow.Table.from_pandas(frame), name)
+        case "json" | "jsonl":
+            frame.to_json(name, orient="records", lines=source == "jsonl")
+        case _:
+            pytest.importorskip("openpyxl")
+            frame.to_excel(name, index=False)
+    status, _, err = run(
+        "apply", stored, name, "--score", "risk", "--output", f"out.{target}", "--name", "q", "--quiet"
+    )
+    assert (status, err) == (0, "")
+    if target == "csv":
+        mapped = pd.read_csv("out.csv")
+    else:
+        read = pyarrow.parquet.read_table if target == "parquet" else pyarrow.feather.read_table
+        mapped = read(f"out.{target}").to_pandas()
+    assert list(mapped.columns) == ["id", "risk", "q"]
+    np.testing.assert_allclose(mapped["q"], fitted()(frame["risk"]), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("1.5", "holds 1.5 in row 2, not a score"), ("", "holds no number in row 2"), ("x", "holds no number in row 2")],
+)
+@pytest.mark.parametrize("rows", [3, 70_000])
+def test_a_bad_score_writes_nothing(stored: str, value: str, message: str, rows: int) -> None:
+    lines = ["risk,id", "0.5,1", f"{value},2", *(f"0.25,{i}" for i in range(rows))]
+    if rows > 3:  # the bad one is in a later batch
+        lines[2], lines[-1] = "0.5,2", f"{value},{rows}"
+        message = message.replace("row 2", f"row {len(lines) - 1:,}")
+    Path("bad.csv").write_text("\n".join(lines) + "\n")
+    for target in ("out.csv", "out.parquet"):
+        status, _, err = run("apply", stored, "bad.csv", "--score", "risk", "--output", target)
+        assert status == 1
+        assert f"bad.csv: column 'risk' {message}" in err
+        assert not os.path.exists(target)
+    assert not [name for name in os.listdir() if name.endswith(".part")]
+
+
+def test_a_failed_run_keeps_the_old_file(stored: str) -> None:
+    Path("out.csv").write_text("old")
+    Path("bad.csv").write_text("risk\n0.5\n2\n")
+    assert run("apply", stored, "bad.csv", "--output", "out.csv", "--score", "risk")[0] == 1
+    assert Path("out.csv").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "message"),
+    [
+        (("new.csv", "--output", "out.csv"), 1, "has no column with the usual name of a score"),
+        (("new.csv", "--score", "risks", "--output", "out.csv"), 1, "has no column 'risks'; did you mean 'risk'?"),
+        (("new.csv", "--score", "risk", "--output", "new.csv"), 2, "is the file that is read"),
+        (("new.csv", "--score", "risk", "--output", "out.txt"), 2, "name a file that ends in .csv"),
+        (("new.csv", "--score", "risk", "--output", "no/out.csv"), 2, "there is no folder 'no'"),
+        (("new.csv", "--score", "risk", "--output", "o.csv", "--name", "id"), 1, "has a column named 'id'"),
+        (("new.csv", "--score", "risk", "--output", "o.csv", "--name", " "), 2, "name the new column"),
+        (("none.csv", "--output", "out.csv"), 1, "no such file"),
+        (("empty.csv", "--score", "risk", "--output", "out.csv"), 1, "has no rows"),
+        (("a.npy", "--output", "out.csv"), 1, "which has no columns"),
+        (("new.csv",), 2, "Name the file to write"),
+    ],
+)
+def test_a_wrong_file_or_option_is_named(stored: str, args: tuple[str, ...], status: int, message: str) -> None:
+    Path("empty.csv").write_text("risk,id\n")
+    np.save("a.npy", np.ones(3))
+    found, _, err = run("apply", stored, *args)
+    assert found == status
+    assert message in " ".join(err.split())
+    assert not os.path.exists("out.csv")
+
+
+def test_a_foreign_map_is_refused() -> None:
+    Path("m.json").write_text('{"schema": "other"}')
+    status, _, err = run("apply", "m.json", "new.csv", "--score", "risk", "--output", "out.csv")
+    assert status == 1
+    assert "m.json: expected a calibration map, got other JSON" in err
+
+
+def test_drift_and_a_map_without_proof_are_said(stored: str) -> None:
+    pd.DataFrame({"risk": np.linspace(0, 1, 2_000) ** 4}).to_csv("other.csv", index=False)
+    status, _, err = run("apply", stored, "other.csv", "--score", "risk", "--output", "out.csv")
+    assert status == 0
+    assert "the scores differ from those that the map was fitted to" in err
+    recalibrated("--map", "m.json", "--method", "histogram", "--anyway", "--quiet", outcome="fine")
+    _, _, err = run("apply", "m.json", "new.csv", "--score", "risk", "--output", "out.csv")
+    assert "m.json: there is no evidence that this map helps" in err
