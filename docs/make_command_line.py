@@ -14,12 +14,14 @@ from calibrant.cli.usage import SECTIONS
 TEXTS = {
     "report": "options-report.md",
     "compare": "options-compare.md",
+    "recalibrate": "options-recalibrate.md",
+    "apply": "options-apply.md",
     "merge": "options-merge.md",
     "floor": "options-floor.md",
 }
 
-#: The command whose table names the options that it has in common with `report`, without their help.
-SHORT = "compare"
+#: The commands whose tables name the options that they have in common with `report`, without their help.
+SHORT = ("compare", "recalibrate")
 
 
 def tables() -> dict[str, str]:
@@ -29,7 +31,7 @@ def tables() -> dict[str, str]:
 
 def table(name: str) -> str:
     """Return the table of the options of a command, in the order of its help; those of `report` are last in `SHORT`."""
-    shared = set(options("report")) if name == SHORT else set()
+    shared = set(options("report")) if name in SHORT else set()
     rows = [row(head, words) for place, head, words in options(name) if (place, head, words) not in shared]
     for _, entries in groupby((entry for entry in options(name) if entry in shared), key=lambda entry: entry[0]):
         names = ", ".join(re.sub(r" [A-Z]+$", "", head.strip()) for _, head, _ in entries)

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
-COMMANDS = ("report", "compare", "merge", "floor", "completion")
+COMMANDS = ("report", "compare", "recalibrate", "apply", "merge", "floor", "completion")
 FAST = ("--n-resamples", "0")
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
@@ -204,7 +204,7 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("'logs/*.parquet'", "No such command 'logs/*.parquet'; did you mean: calibrant report 'logs/*.parquet'?"),
         ("reprot a.csv", "No such command 'reprot'; did you mean 'report'?"),
         ("Compare a.csv", "No such command 'Compare'; did you mean 'compare'?"),
-        ("xyz", "No such command 'xyz'; choose from 'report', 'compare', 'merge', 'floor', 'completion'"),
+        ("xyz", "No such command 'xyz'; choose from 'report', 'compare', 'recalibrate', 'apply', 'merge', 'floor', 'completion'"),
         (
             "--score win a.csv",
             "Option '--score' belongs to a command; did you mean: calibrant report --score win a.csv?",

@@ -267,7 +267,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 
     \b
     calibrant recalibrate held_out.csv --map map.json
-    calibrant recalibrate held_out.csv --score risk --outcome died --map risk.json --html fix.html
+    calibrant recalibrate held_out.csv --score risk --outcome died --map risk.json
     calibrant recalibrate answers.parquet --cluster question_id --map map.json
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 no evidence that recalibration helps.
