@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.kernels import dispatch
+from calibrant.measures.isotonic.isotonic import isotonic_fit
 from calibrant.recalibration.pieces import CLIP, Pieces
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
@@ -134,14 +134,14 @@ def _isotonic(rows: Rows, prior_rows: float) -> Fit:
     slope = line.parameters["slope"]
     log_p, log_q = rows.log_scores
     cox = 1 / (1 + np.exp(-line.pieces.log_odds(rows.scores)))
-    starts = dispatch.pool_violators(rows.counts, rows.positives)
+    starts = isotonic_fit(rows.counts, rows.positives).starts
     n, k, q, z = (
         np.add.reduceat(column, starts)
         for column in (rows.counts, rows.positives, rows.counts * cox, rows.counts * (log_p - log_q))
     )
     weights = n + _BLOCK_PRIOR
     x, value = z / n, k + _BLOCK_PRIOR * q / n
-    starts = dispatch.pool_violators(weights, value)
+    starts = isotonic_fit(weights, value).starts
     weights, value, x = (np.add.reduceat(each, starts) for each in (weights, value, weights * x))
     knots: list[tuple[float, float, float]] = []
     for block in zip(weights.tolist(), value.tolist(), x.tolist(), strict=True):
