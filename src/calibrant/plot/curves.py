@@ -278,10 +278,10 @@ def roc_curve(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the share of hits against the share of false positives, for each threshold.
+    """Draw the true positive rate against the false positive rate, for each threshold.
 
-    It says how well the scores tell cases apart, and nothing of calibration: an increasing map of the scores does not
-    change it. On the diagonal the scores tell nothing apart.
+    It shows discrimination, not calibration: an increasing map of the scores does not change it. On the diagonal the
+    scores do not discriminate.
 
     Parameters
     ----------

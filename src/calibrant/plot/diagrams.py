@@ -53,8 +53,8 @@ def reliability_diagram(
 
     A bar has the place and width of its bin and the height of the observed frequency. A line across it marks the mean
     score, and the gap between the two is filled. With ``kind="points"`` each bin is a point at its mean score and
-    outcome rate; its area grows with its rows. Calibrated scores lie on the dashed diagonal. An orange diamond marks a
-    bin whose rate lies outside the band. Some of many bins do so by chance.
+    observed frequency; its area grows with its rows. Calibrated scores lie on the dashed diagonal. An orange diamond
+    marks a bin whose rate lies outside the band. Some of many bins do so by chance.
 
     A second call on the same axes adds a series with another colour and marker: draw points then, and pass a ``label``
     for each. Each series has its own band: the band of the first is filled in grey, the others are dotted outlines in

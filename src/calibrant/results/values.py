@@ -469,7 +469,7 @@ class MurphyCurve:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RocCurve:
-    """The share of hits against the share of false positives, for each threshold of the score.
+    """The true positive rate against the false positive rate, for each threshold of the score.
 
     Attributes
     ----------
