@@ -122,7 +122,7 @@ def _curve_of(result: Any, kind: Any) -> CalibrationCurve:
         check_choice("kind", kind, _KINDS)
     if isinstance(result, CalibrationCurve):
         if kind not in (None, result.kind):
-            raise InputError("kind", f"{result.kind!r}, as the curve is", repr(kind), "leave kind out")
+            raise InputError("kind", f"{result.kind!r}, the kind of the curve", repr(kind), "leave kind out")
         return result
     source = "what calibrant.evaluate returned, or one of its curves"
     canvas.check_type("result", result, PlottableReport, "a Report or a CalibrationCurve", source)

@@ -147,7 +147,7 @@ def said(ready: Ready, weights_are: WeightsAre, *, sketch: bool) -> Ready:
     if sketch:  # or a table
         check_choice("weights_are", weights_are, WEIGHTS_ARE)
         if weights_are == "sampling" and (data.counted is not None or data.choices.weights == "integer"):
-            expected = "'frequency' next to sums of whole weights"
+            expected = "'frequency' for sums of whole weights"
             raise InputError(
                 "weights_are",
                 expected,
@@ -176,7 +176,7 @@ def ready(
         return None
     for name, value in others.items():
         if value is not None:
-            expected = f"nothing next to a {type(probs).__name__}"
+            expected = f"no other argument with a {type(probs).__name__}"
             raise InputError(name, expected, "a value", f"leave it out: {_HOLDS[type(probs)]} holds all data")
     if isinstance(probs, ReliabilityTable):
         return of_table(probs, notion), {}
@@ -196,7 +196,8 @@ def of_table(table: ReliabilityTable, notion: Notion | None) -> Evaluated:
     if notion is not None:
         check_choice("notion", notion, NOTIONS)
     if notion in PER_CLASS:
-        raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), "a table is of one event")
+        remedy = "a table contains only one event"
+        raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), remedy)
     if len(table) == 0:
         raise InputError("probs", "a table with at least one row", "an empty table", "check where the rows were lost")
     table = table_in_units(table)

@@ -187,7 +187,7 @@ def evaluate(
     ready = evaluated.ready(probs, passed, notion, n_bins, classwise=classwise)
     if ready is None:
         if targets is None:
-            remedy = "pass the labels; only a ReliabilityTable or a CalibrationSketch needs none"
+            remedy = "pass the labels; without labels, probs must be a ReliabilityTable or a CalibrationSketch"
             raise InputError("targets", "an array", "None", remedy)
         predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion, weights_are=weights_are)
         evaluated.warn_of_logits(predictions)
