@@ -815,7 +815,7 @@ def test_tables_of_different_make_do_not_add():
         table_of(np.array([0.5], t), [1], g) for t, g in (("f4", None), ("f8", None), ("f8", "fine"))
     )
     for other in (wide, coarse):
-        with pytest.raises(ValueError, match=r"tables: expected two tables of one kind \(exact, float32\)"):
+        with pytest.raises(ValueError, match=r"tables: expected two tables of the same kind \(exact, float32\)"):
             narrow + other
 
 

@@ -161,8 +161,8 @@ def lowest_flagged(cells: Sequence[Cell]) -> str:
     """Return a sentence about the cells with clusters where most data sets are flagged."""
     worst = min((cell for cell in cells if cell.most_flagged), key=lambda cell: cell.coverage - cell.level)
     return paragraph(
-        "Settings are left out if most of their data sets are flagged, because reports then warn that intervals can be "
-        f"too short. With clusters, the lowest coverage of such settings is {worst.coverage:.3f} at the "
+        "Settings are left out if reports warn for most of their data sets that intervals can be too short. With "
+        f"clusters, the lowest coverage of a setting that is left out is {worst.coverage:.3f} at the "
         f"{100 * worst.level:.0f} % level ({label_of(worst)}, {place(worst)})."
     )
 
@@ -187,9 +187,10 @@ def others(plain: Sequence[Cell], in_clusters: Sequence[Cell]) -> str:
     found = {name: [c.relative for c in plain if c.measure == name and c.level == 0.95] for name in LABELS}
     *most, (width, widest) = sorted((float(np.nanmedian(each)), LABELS[name]) for name, each in found.items() if each)
     return paragraph(
-        f"With clusters, the lowest coverage is {low.coverage:.3f} ({label_of(low)}). For each measure, the median "
-        f"width is {most[0][0]:.2f} to {most[-1][0]:.2f} times the width of a normal interval from the true standard "
-        f"deviation of the estimate ({width:.2f} times for the {widest})."
+        f"With clusters, the lowest coverage of a 95 % interval is {low.coverage:.3f} ({label_of(low)}). The median "
+        "interval of most measures is "
+        f"{most[0][0]:.2f} to {most[-1][0]:.2f} times as wide as a normal interval with the true standard deviation of "
+        f"the estimate. For the {widest}, the median interval is {width:.2f} times as wide as this normal interval."
     )
 
 
@@ -207,13 +208,14 @@ def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
     for cell in repeated:
         if cell.fails and key_of(cell) in failed:
             where = f"{label_of(cell)}, {place(cell)}"
-            again.setdefault(where, []).append(f"{cell.coverage:.3f} at {100 * cell.level:.0f} %")
+            again.setdefault(where, []).append(f"{cell.coverage:.3f} at the {100 * cell.level:.0f} % level")
     count = sum(map(len, again.values()))
     where = "; ".join(f"{name}: {' and '.join(coverages)}" for name, coverages in again.items())
     return paragraph(
-        f"There are {len(failed)} settings below the goal. If every interval had exactly its level, about "
-        f"{by_chance(cells)} would be expected. In 600 fresh data sets, {count or 'none'} of the settings "
-        f"{'is' if count == 1 else 'are'} below the goal again{f' ({where})' if where else ''}."
+        f"The coverage is below the goal in {len(failed)} settings. If every coverage were exactly the level, about "
+        f"{by_chance(cells)} such settings would be expected. With 600 new data sets for each setting, "
+        f"{count or 'none'} of the {len(failed)} settings {'is' if count == 1 else 'are'} below the goal again"
+        f"{f' ({where})' if where else ''}."
     )
 
 
@@ -283,8 +285,8 @@ def other_sizes(tests: Sequence[Rejections]) -> str:
     ]
     (low, high), (low_clusters, high_clusters) = ((min(each), max(each)) for each in sizes)
     return paragraph(
-        f"The tests by all calibration errors reject calibrated scores in {low:.1f} to {high:.1f} % of data sets, and "
-        f"with clusters in {low_clusters:.1f} to {high_clusters:.1f} %."
+        f"For calibrated scores, the tests of all calibration errors reject in {low:.1f} to {high:.1f} % of data sets "
+        f"without clusters, and in {low_clusters:.1f} to {high_clusters:.1f} % of data sets with clusters."
     )
 
 
@@ -293,12 +295,16 @@ def models(cells: Sequence[Cell], tests: Sequence[Rejections]) -> dict[str, str]
     held = [cell for cell in cells if cell.measure in DIFFERENCES and cell.level == 0.95]
     (decides,) = (measure.name for measure in COMPARED if measure.difference.decides)
     rejected = {row.models: row.rejected_5 for row in tests if row.test == f"pair {decides}"}
-    equal = [rejected[kind] for kind in KINDS if kind.startswith(("both calibrated", "equally wrong"))]
+    both, equal = (
+        " % and ".join(f"{100 * rejected[kind]:.1f}" for kind in KINDS if kind.startswith(start)) + " %"
+        for start in ("both calibrated", "equally wrong")
+    )
     return {
         "lowest": f"{min(cell.coverage for cell in held):.3f}",
         "fails": str(sum(cell.fails for cell in held)),
         "settings": str(len(held)),
-        "equal": " % and ".join(f"{100 * value:.1f}" for value in equal) + " %",
+        "both": both,
+        "equal": equal,
         "different": f"{100 * rejected['one calibrated']:.0f} %",
     }
 
@@ -307,16 +313,17 @@ def peers(cells: Sequence[Cell]) -> str:
     """Return how often the intervals of other packages cover the true value of calibrated scores, in words."""
     null = [cell for cell in cells if cell.level == 0.95 and cell.tilt == 1.0]
     parts, covered = [], []
-    for name, own in zip(PEERS, ("smece", "rmsce"), strict=True):
+    errors = ("smooth ECE", "RMSCE over equal-frequency bins")
+    for name, own, error in zip(PEERS, ("smece", "rmsce"), errors, strict=True):
         theirs = [cell for cell in null if cell.measure == name]
         settings = {(cell.law, cell.n) for cell in theirs}
         covered += [cell.coverage for cell in null if cell.measure == own and (cell.law, cell.n) in settings]
         low, high = min(cell.coverage for cell in theirs), max(cell.coverage for cell in theirs)
-        parts.append(f"{100 * low:.0f} to {100 * high:.0f} % ({name})")
+        parts.append(f"in {100 * low:.0f} to {100 * high:.0f} % of data sets ({name}, {error})")
     return paragraph(
-        "The 95 % bootstrap intervals of relplot (smooth ECE) and uncertainty-calibration (RMSCE over equal-frequency "
-        f"bins) cover the true value of calibrated scores in {' and '.join(parts)} of data sets. The intervals of "
-        f"calibrant for the smooth ECE and the RMSCE cover it in at least {100 * min(covered):.1f} %."
+        "With calibrated scores, the 95 % bootstrap intervals of two other packages cover the true value "
+        f"{' and '.join(parts)}. In the same settings, the intervals of calibrant for both errors cover the true "
+        f"value in at least {100 * min(covered):.1f} % of data sets."
     )
 
 
@@ -352,45 +359,46 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
 _HEAD = """# Simulation study
 
 This study measures how often confidence intervals cover the true value, and how often tests reject calibration.
-`benchmarks/coverage.py` draws data sets with known calibration and writes this page. All results are in
-[coverage.csv](coverage.csv) ({sets:,} intervals in {cells:,} settings),
-[coverage-tests.csv](coverage-tests.csv) (size and power of tests) and [coverage-repeated.csv](coverage-repeated.csv)
-(settings with low coverage, repeated).
+The script `benchmarks/coverage.py` simulates data sets with known calibration and writes this page. The results are
+the coverage of {sets:,} intervals in {cells:,} settings ([coverage.csv](coverage.csv)), the size and power of tests
+([coverage-tests.csv](coverage-tests.csv)), and new simulations of settings with low coverage
+([coverage-repeated.csv](coverage-repeated.csv)).
 
 ![Coverage of each interval against N](coverage.png)
 
 ## Design
 
-A setting is a measure, a distribution of scores and outcomes, a number of rows N, and a level (90 % or 95 %).
+A setting combines a measure, a distribution of scores and outcomes, a number of rows N, and a confidence level (90 % or
+95 %).
 
-- **Scores** are uniform, tied, Beta(0.5, 0.5), Beta(8, 1), Beta(1, 20), or top labels of ten classes. Harder settings
-  have one to three distinct scores, 90 % of the scores at 0.999 (*spike*), an event frequency of 0.005, weights, 50
-  classes, or scores of a real model.
-- **Outcomes**: In most settings, the log-odds of the event are a times the log-odds of the score. Scores with a = 1 are
-  calibrated.
-- **Sizes**: Most settings have 150 to 1,000 data sets of N = 200 to 200,000 rows.
-- **Clusters** have ten rows on average. Their rows are copies, or share a random intercept or a random number. In one
-  setting, a cluster contains a fifth of all rows.
+- **Scores** are uniform, tied (ten values), Beta(0.5, 0.5), Beta(8, 1), Beta(1, 20), or top labels of ten classes.
+  Harder settings have one to three distinct scores, 90 % of the scores at 0.999 (*spike*), an event frequency of 0.005,
+  weights, 50 classes, or scores of a real model.
+- **Outcomes**: In most settings, the log-odds of the event are a factor a times the log-odds of the score. Scores with
+  a = 1 are calibrated.
+- **Sizes**: Most settings have 150 to 1,000 data sets. A data set has N = 200 to 200,000 rows.
+- **Clusters** have ten rows on average. The rows of a cluster are copies, share a random intercept, or share a random
+  number. In some settings, one cluster contains a fifth of all rows.
 """
 _COVERAGE = """## Coverage
 
-The table shows the coverage of 95 % intervals over all settings without clusters. Intervals of calibration errors are
-conservative near calibration, so their mean coverage exceeds 95 %.
+The table shows the mean and the lowest coverage of 95 % intervals over all settings without clusters. Intervals of
+calibration errors are conservative near calibration, so their mean coverage exceeds 95 %.
 """
 _FAILS = """### Settings below the goal
 
-The goal is a coverage of at least the level minus two percentage points and three standard errors of the simulation.
-With clusters, the lowest coverage during development, up to {allowed:.0f} percentage points below the level, replaces
-the two points.
+The goal for the coverage is the confidence level minus two percentage points, minus three standard errors of the
+simulation. With clusters, the largest shortfall of coverage during development (up to {allowed:.0f} percentage points)
+replaces the two percentage points.
 """
 _TESTS = """## Tests
 
-The table shows the percentage of p-values of at most 0.05 for calibrated scores (size) and for miscalibrated scores
-(power):
+The table shows the percentage of data sets with a p-value of at most 0.05, for calibrated scores (size) and
+for miscalibrated scores (power):
 """
 _MODELS = """## Comparisons and other packages
 
 For the difference between two models on the same rows, the lowest coverage of a 95 % interval is {lowest} ({settings}
-settings, {fails} below the goal). The test of a comparison rejects for {equal} of pairs that are equally calibrated,
-and for {different} of pairs with one calibrated model.
+settings, {fails} below the goal). The test of a comparison rejects equal calibration for {both} of pairs of calibrated
+models, for {equal} of pairs of equally miscalibrated models, and for {different} of pairs with one calibrated model.
 """

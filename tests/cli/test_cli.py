@@ -281,7 +281,7 @@ def test_rows_to_prove_need_no_data(tmp_path: Path) -> None:
     said = " ".join(out.split())
     listed = ", ".join(f"{n:,} ({law})" for law, n in rows.items())
     assert f"to show that the ECE of a perfectly calibrated model is below 0.02: {listed}." in said
-    assert "With so many rows, the upper 95 % confidence bound is below it in 80 % of samples." in said
+    assert "With that many rows, the upper 95 % confidence bound is below 0.02 in 80 % of samples." in said
     assert "noise" not in said
     assert "Noise floors" not in said
     summary = json.loads(target.read_text("utf-8"))
@@ -300,9 +300,9 @@ def test_rows_to_prove_need_no_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), "name the number of predictions, such as --n 500, or the error to prove, such as --prove 0.02"),
-        (("--prove", "1"), "Invalid value for --prove: 1; pass the largest harmless error, such as 0.02"),
-        (("--prove", "0"), "Invalid value for --prove: 0; pass the largest harmless error"),
+        ((), "name the number of predictions, such as --n 500, or the largest acceptable ECE, such as --prove 0.02"),
+        (("--prove", "1"), "Invalid value for --prove: 1; pass the largest acceptable error, such as 0.02"),
+        (("--prove", "0"), "Invalid value for --prove: 0; pass the largest acceptable error"),
         (("--prove", "two"), "'two' is not a valid float"),
         (("--prove", "0.02", "--level", "95"), "95; pass a share from 0.5 to below 1"),
     ],
@@ -358,9 +358,9 @@ def test_fail_if_names_the_measure_and_its_value(tmp_path: Path) -> None:
     assert err.splitlines() == [
         f"calibrant: --fail-if 'ece > 0.05' holds: ece is {shown['ece']}",
         f"calibrant: --fail-if 'smece>0' holds: smece is {shown['smece']}",
-        f"calibrant: --fail-if 'smece>0': a perfectly calibrated model of 1,797 rows would have smece "
+        f"calibrant: --fail-if 'smece>0': a calibrated model of 1,797 rows would have smece "
         f"up to {upper} in 95 % of samples; "
-        "'smece.low > 0' asks for evidence",
+        "write 'smece.low > 0' to require evidence",
     ]
 
 
@@ -399,8 +399,8 @@ def test_a_plain_bound_that_noise_alone_reaches_is_warned_about_though_it_does_n
         status, _, err = run(*columns, "--fail-if", f"ece {operator} {bound}")
         assert status == 0
         assert err == (
-            f"calibrant: --fail-if 'ece {operator} {bound}': a perfectly calibrated model of 200 rows would have ece "
-            f"up to {floor.upper:.4f} in 95 % of samples; 'ece.low {operator} {bound:g}' asks for evidence\n"
+            f"calibrant: --fail-if 'ece {operator} {bound}': a calibrated model of 200 rows would have ece "
+            f"up to {floor.upper:.4f} in 95 % of samples; write 'ece.low {operator} {bound:g}' to require evidence\n"
         )
     above = round(floor.upper + 0.01, 4)
     for silent in (f"ece > {above}", f"ece.low > {bound}", f"ece < {bound / 2}", "ece.p_value > 1", "accuracy > 1"):
@@ -460,9 +460,9 @@ def test_a_plain_bound_on_groups_is_warned_about(wards: Path) -> None:
     status, _, err = run(*columns, "--fail-if", "groups.any(ece > 0.12)")
     assert status == 3
     assert err.splitlines()[1] == (
-        "calibrant: --fail-if 'groups.any(ece > 0.12)': a perfectly calibrated model would have ece up to "
-        f"{upper:.4f} in 95 % of samples for 1 of 4 groups: few; 'groups.any(ece.low > 0.12)' asks "
-        "for evidence"
+        "calibrant: --fail-if 'groups.any(ece > 0.12)': a calibrated model would have ece up to "
+        f"{upper:.4f} in 95 % of samples for 1 of 4 groups: few; write 'groups.any(ece.low > 0.12)' "
+        "to require evidence"
     )
 
 
@@ -472,11 +472,12 @@ def test_a_condition_on_groups_needs_groups_and_numbers(wards: Path) -> None:
     assert status == 1
     assert "Reliability diagram" in out
     assert err == (
-        "calibrant: --fail-if 'groups.any(ece.low > 0.05)': there are no groups; name their column with --by\n"
+        "calibrant: --fail-if 'groups.any(ece.low > 0.05)': there are no groups; name the "
+        "column of the groups with --by\n"
     )
     status, _, err = run(*columns, "--by", "ward", "--fail-if", "groups.any(classwise_ece > 0)")
     assert status == 1
-    assert "classwise_ece has no value in any group (one event is evaluated, no classes)" in err
+    assert "classwise_ece has no value in any group (only one event is evaluated, not classes)" in err
     status, _, err = run(
         *columns, "--by", "ward", "--where", "ward = 'few'", "--fail-if", "groups.any(test.p_value < 1)"
     )
@@ -489,7 +490,7 @@ def test_a_condition_on_a_measure_that_is_not_shown_is_wrong_usage(one_event: Pa
     for condition in ("ece.low > 0.1", "groups.any(ece > 0.1)"):
         status, _, err = run(*columns, "--fail-if", condition)
         assert status == 2
-        assert f"--fail-if {condition!r}: --measures leaves ece out; add it there" in err
+        assert f"--fail-if {condition!r}: --measures leaves ece out; add the measure there" in err
     assert run(*columns, "--fail-if", "test.p_value > 1", "--fail-if", "n < 1", "--fail-if", "ks.low > 1")[0] == 0
 
 
@@ -582,13 +583,13 @@ def test_bad_data_and_wrong_usage_come_before_the_gate(events: dict[str, tuple[o
     assert run("report", bad, "--score", "p", "--outcome", "y", "--gate")[0] == 1
     assert run(*events["high"], "--gate", "--fail-if", "groups.any(n > 1)")[0] == 1
     for options, words in (
-        (("--tolerance", "1"), "1; pass the largest harmless error, such as 0.02"),
-        (("--tolerance", "0"), "0; pass the largest harmless error, such as 0.02"),
-        (("--tolerance", "-0.1"), "-0.1; pass the largest harmless error, such as 0.02"),
+        (("--tolerance", "1"), "1; pass the largest acceptable error, such as 0.02"),
+        (("--tolerance", "0"), "0; pass the largest acceptable error, such as 0.02"),
+        (("--tolerance", "-0.1"), "-0.1; pass the largest acceptable error, such as 0.02"),
         (("--tolerance", "two"), "'two' is not a valid float"),
         (("--tolerance", "0.1", "--tolerance-of", "brier"), "'brier'; choose from 'ece', 'smece', 'rmsce', 'mean_gap'"),
         (("--tolerance", "0.1", "--tolerance-of", "ECE"), "'ECE'; did you mean 'ece'?"),
-        (("--tolerance-of", "smece"), "--tolerance-of names the error of --tolerance; pass --tolerance too"),
+        (("--tolerance-of", "smece"), "--tolerance-of works only with --tolerance; pass --tolerance too"),
     ):
         status, out, err = run(*events["p"], *options, "--gate")
         assert (status, out) == (2, "")
@@ -598,7 +599,10 @@ def test_bad_data_and_wrong_usage_come_before_the_gate(events: dict[str, tuple[o
 def test_a_gate_of_single_classes_takes_the_ece_alone() -> None:
     status, out, err = run("report", DIGITS, "--notion", "classwise", "--tolerance", "0.02", "--tolerance-of", "smece")
     assert (status, out) == (2, "")
-    assert "--tolerance-of smece: with --notion classwise only the ECE has a tolerance; leave --tolerance-of out" in err
+    assert (
+        "--tolerance-of smece: with --notion classwise, a tolerance is available only for the ECE; "
+        "leave --tolerance-of out"
+    ) in err
     assert run("report", DIGITS, "--notion", "classwise", "--tolerance", "0.2", "--gate", *FEW)[0] == 0
 
 
@@ -655,7 +659,7 @@ def test_wrong_usage_of_the_gate_of_a_comparison(events: dict[str, tuple[object,
     models = ("compare", events["p"][1], "--scores", "p,high", "--outcome", "y", "--gate")
     status, _, err = run(*models, "--tolerance", "2")
     assert status == 2
-    assert "2; pass the largest harmless error, such as 0.02" in err
+    assert "2; pass the largest acceptable error, such as 0.02" in err
     assert run("compare", events["p"][1], "--scores", "p,y2", "--outcome", "y", "--gate")[0] == 1
 
 
@@ -666,35 +670,41 @@ def test_an_infinite_measure_fails_its_condition() -> None:
 def test_a_condition_on_what_cannot_be_had_is_an_error(one_event: Path) -> None:
     status, _, err = run("report", one_event, "--score", "win", "--outcome", "won", "--fail-if", "classwise_ece > 1")
     assert status == 1
-    assert "classwise_ece has no value (one event is evaluated, no classes)" in err
+    assert "classwise_ece has no value (only one event is evaluated, not classes)" in err
 
 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--fail-if", "eces > 0.1"], "no measure 'eces'; did you mean 'ece'?"),
+        (["--fail-if", "eces > 0.1"], "there is no measure 'eces'; did you mean 'ece'?"),
         (
             ["--fail-if", "ece"],
-            "'ece' is not a condition; quote it, such as --fail-if 'ece > 0.05', or the shell takes the > as",
+            "'ece' is not a condition; put the condition in quotes, such as --fail-if 'ece > 0.05', because the",
         ),
-        (["--fail-if", "ece > five"], "'five' is not a number; write it like 'ece > 0.05'"),
+        (["--fail-if", "ece > five"], "'five' is not a number; write 'ece > 0.05'"),
         (["--fail-if", "ece > nan"], "'nan' is not a number"),
-        (["--fail-if", "ece.mean > 0.1"], "no 'mean' of 'ece'; ece has value, low, high, p_value"),
-        (["--fail-if", "eces.low > 0.1"], "no measure 'eces'; did you mean 'ece'?"),
-        (["--fail-if", "n.low > 5"], "no 'low' of 'n'; n is a number"),
-        (["--fail-if", "test < 0.01"], "'test' is not a number; write it like 'test.p_value < 0.01'"),
-        (["--fail-if", "test.low < 0.01"], "no 'low' of 'test'; test has p_value"),
-        (["--fail-if", "groups.any(eces > 1)"], "no measure 'eces'"),
-        (["--fail-if", "groups.all(ece > 1)"], "is not a condition; write it like 'ece > 0.05', 'ece.low > 0.03',"),
+        (["--fail-if", "ece.mean > 0.1"], "'ece' has no value 'mean'; the values of ece are value, low, high, p_value"),
+        (["--fail-if", "eces.low > 0.1"], "there is no measure 'eces'; did you mean 'ece'?"),
+        (["--fail-if", "n.low > 5"], "'n' has no value 'low'; n is a single number"),
+        (["--fail-if", "test < 0.01"], "'test' is not a number; write 'test.p_value < 0.01'"),
+        (["--fail-if", "test.low < 0.01"], "'test' has no value 'low'; the values of test are p_value"),
+        (["--fail-if", "groups.any(eces > 1)"], "there is no measure 'eces'"),
+        (
+            ["--fail-if", "groups.all(ece > 1)"],
+            "is not a condition; write a condition such as 'ece > 0.05', 'ece.low > 0.03',",
+        ),
         (["--fail-if", "groups.any(ece > 1"], "or 'groups.any(ece.low > 0.05)'"),
-        (["--fail-if", "ece > 0.1)"], "'ece > 0.1)' is not a condition; write it like"),
-        (["--fail-if", "ece > 5 %"], "'ece > 5 %' is not a condition; write it like"),
-        (["--fail-if", "groups.any(ece)"], "'groups.any(ece)' is not a condition; quote it, such as --fail-if"),
+        (["--fail-if", "ece > 0.1)"], "'ece > 0.1)' is not a condition; write a condition such as"),
+        (["--fail-if", "ece > 5 %"], "'ece > 5 %' is not a condition; write a condition such as"),
+        (
+            ["--fail-if", "groups.any(ece)"],
+            "'groups.any(ece)' is not a condition; put the condition in quotes, such as --fail-if",
+        ),
         (["--notion", "toplabel"], "did you mean 'top-label'?"),
         (["--n-bins", "0"], "0 bins; pass 1 or more"),
         (["--n-bins", "many"], "not a valid integer"),
-        (["--score", "a", "--probs", "b"], "pass one of the two"),
-        (["--outcome", "a", "--target", "b"], "pass one of the two"),
+        (["--score", "a", "--probs", "b"], "pass only one of the two options"),
+        (["--outcome", "a", "--target", "b"], "pass only one of the two options"),
         (["--level", "95"], "95; pass a share from 0.5 to below 1, such as 0.95"),
         (["--n-resamples", "-1"], "-1; pass 0 or more"),
         (["--rng", "-1"], "-1; pass 0 or more"),
@@ -733,7 +743,11 @@ def test_no_file_is_wrong_usage() -> None:
             "row 2, column 's': expected values in [0, 1], got -0.2; pass --logits if they are logits",
         ),
         ("s,y\n0.5,1\nnan,0\n", [], "row 2, column 's': expected finite numbers, got nan"),
-        ("s,y\n0.5,1\n0.5,0\n", ["--weight", "y", "--where", "y = 0"], "column 'y': expected at least one above 0"),
+        (
+            "s,y\n0.5,1\n0.5,0\n",
+            ["--weight", "y", "--where", "y = 0"],
+            "column 'y': expected at least one above 0",
+        ),
     ],
 )
 def test_bad_data_names_file_row_and_remedy(tmp_path: Path, text: str, options: list[str], message: str) -> None:
@@ -874,7 +888,7 @@ def test_every_real_file_gives_a_report(name: str, options: list[str], ece: floa
     hints = {
         "governors_elections.csv": "'candidate' names things with several rows each",
         **dict.fromkeys(
-            ("nba_games.csv", "mlb_games.csv"), "'team1', 'team2' together name things with several rows each"
+            ("nba_games.csv", "mlb_games.csv"), "'team1', 'team2' together identify units with several rows each"
         ),
     }
     hint = hints.get(name, "")
@@ -930,7 +944,7 @@ def test_the_baseball_file_names_its_row_and_the_remedy() -> None:
     assert status == 1
     assert err == (
         f"calibrant: {path}: row 13,375, column 'prob1_outcome': expected outcomes 0 or 1, got 0.5 in 1 row; "
-        "if '1' is the event and all other values are not, type: "
+        "if '1' is the event and all other values are not the event, type: "
         f"calibrant report {path} --score prob1 --outcome 'prob1_outcome = 1'\n"
     )
 
@@ -992,4 +1006,4 @@ def test_logits_in_per_cent_are_wrong_usage(one_event: Path, command: str) -> No
     models = ["--scores", "win,home"] if command == "compare" else []
     status, _, err = run(command, one_event, *models, "--logits", "--percent")
     assert status == 2
-    assert "--logits and --percent both say what the numbers are; pass one of the two" in err
+    assert "--logits and --percent exclude each other; pass only one of the two options" in err

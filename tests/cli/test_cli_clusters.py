@@ -209,8 +209,8 @@ def test_copies_change_the_verdict_only_without_clusters(tmp_path: Path) -> None
     assert "Evidence of miscalibration (p ≤ 0.005)." in out
     assert "assume independent rows." in out
     assert err == (
-        "calibrant: 'game' names things with several rows each: if rows of one depend on each other, pass "
-        "--cluster game\n"
+        "calibrant: 'game' identifies units with several rows each; "
+        "if rows of a unit are dependent, pass --cluster game\n"
     )
     status, out, err = run(*given, "--cluster", "game")
     assert (status, err) == (0, "")
@@ -238,12 +238,15 @@ def test_a_misspelt_column_is_named(files: dict[str, Path], kind: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("hospital, patient_id", "is not one value of each row; for several columns give --cluster once for each"),
+        (
+            "hospital, patient_id",
+            ("does not give one value for each row; for several columns, pass --cluster once for each column"),
+        ),
         ("*", "--cluster '*'"),
         ("lower(hospitl)", "--cluster 'lower(hospitl)': there is no column 'hospitl'; did you mean 'hospital'?"),
         ("count(*)", "--cluster 'count(*)': "),
         ("no such(thing", "--cluster 'no such(thing': "),
-        ("[hospital]", "is not one value of each row"),
+        ("[hospital]", "does not give one value for each row"),
         ("1) --", "--cluster '1) --': "),
         ("risk / 3", "expected whole numbers or text, got "),
         ("nullif(patient_id, 5)", "is empty (null)"),
@@ -261,7 +264,9 @@ def test_a_missing_label_is_named_with_its_row(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("risk,back,id\n.5,1,1\n.2,0,\n.3,0,2\n")
     status, _, err = run("report", tmp_path / "a.csv", *COLUMNS, "--cluster", "id")
     assert status == 1
-    assert "row 2, column 'id' is empty (null); fill it, or leave such rows out with --where \"id IS NOT NULL\"" in err
+    assert (
+        "row 2, column 'id' is empty (null); fill the cell, or leave such rows out with --where \"id IS NOT NULL\""
+    ) in err
     frame = pd.DataFrame({"risk": [0.5] * 4, "back": [0, 1, 0, 1], "id": [1.0, 2.0, np.nan, 2.0]})
     pa.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "a.parquet")
     for keep in ((), ("--sketch", tmp_path / "a.cal")):
@@ -276,7 +281,7 @@ def test_labels_of_two_kinds_of_files_do_not_mix(tmp_path: Path) -> None:
         pd.DataFrame({"risk": [0.5] * 3, "back": [0, 1, 0], "id": labels}).to_parquet(tmp_path / f"{name}.parquet")
     status, _, err = run("report", tmp_path / "a.parquet", tmp_path / "b.parquet", *COLUMNS, "--cluster", "id")
     assert status == 1
-    assert "column 'id' holds text" in err
+    assert "column 'id' contains text" in err
     for name in "ab":
         run("report", tmp_path / f"{name}.parquet", *COLUMNS, "--cluster", "id", "--sketch", tmp_path / f"{name}.cal")
     status, _, err = run("merge", tmp_path / "a.cal", tmp_path / "b.cal", "-o", tmp_path / "c.cal")
@@ -309,7 +314,7 @@ def test_single_arrays_have_no_clusters(tmp_path: Path) -> None:
     np.save(tmp_path / "y.npy", [0, 1])
     status, _, err = run("report", tmp_path / "p.npy", "--targets", tmp_path / "y.npy", "--cluster", "id")
     assert status == 1
-    assert "a .npy has no names, got --cluster 'id'; save a .npz with named arrays" in err
+    assert "a .npy file has no column names, but --cluster names 'id'; save a .npz file with named arrays" in err
 
 
 # ---------------------------------------------------------------- the hint
@@ -373,7 +378,7 @@ def test_the_command_names_columns_that_together_name_a_thing_and_its_remedy_run
     asked = ("report", path, "--score", "p", "--outcome", "y", "--n-resamples", 0)
     status, _, err = run(*asked)
     assert status == 0
-    assert "'season', 'team1', 'team2' together name things with several rows each" in err
+    assert "'season', 'team1', 'team2' together identify units with several rows each" in err
     remedy = err.split("pass ")[1].split("\n")[0].split()
     assert remedy == ["--cluster", "season", "--cluster", "team1", "--cluster", "team2"]
     status, out, err = run(*asked, *remedy)
@@ -385,7 +390,7 @@ def test_the_command_names_columns_that_together_name_a_thing_and_its_remedy_run
 def test_the_command_names_what_looks_like_an_id(files: dict[str, Path], kind: str) -> None:
     status, _, err = run("report", files[kind], *columns_of(kind), "--n-resamples", 0)
     assert status == 0
-    assert "'patient_id', 'hospital' name things with several rows each" in err
+    assert "'patient_id', 'hospital' identify units with several rows each" in err
     assert "pass --cluster patient_id" in err
     assert run("report", files[kind], *columns_of(kind), "--cluster", "hospital", "--n-resamples", 0)[2] == ""
     if kind != "npz":
@@ -404,13 +409,14 @@ def test_independent_sketches_add_squares_of_errors(tmp_path: Path) -> None:
         paths[-1].write_bytes(sketch.to_bytes())
     status, out, err = run("compare", *paths, "--independent")
     assert (status, err) == (0, "")
-    assert "The models were evaluated on independent rows, so the variances of their errors add." in " ".join(
+    assert "The models were evaluated on independent rows, so the variances of the errors are added." in " ".join(
         out.split()
     )
     unknown = run("compare", *paths)[1]
-    assert "Sketches contain no single rows, so the confidence intervals are conservative." in " ".join(unknown.split())
+    words = " ".join(unknown.split())
+    assert "Sketches contain no single rows, so the confidence intervals are conservative." in words
     rows = tmp_path / "rows.csv"
     rows.write_text("p,y\n0.2,0\n0.8,1\n")
     status, _, err = run("compare", rows, rows, "--independent", "--score", "p", "--outcome", "y")
     assert status == 2
-    assert "--independent is for .cal files" in err
+    assert "--independent is only for .cal files" in err

@@ -119,7 +119,8 @@ def test_every_output_names_the_file_and_its_options() -> None:
 def test_an_error_names_the_file_that_an_option_came_from() -> None:
     write("calibrant.toml", 'n-resamples = 0\n[report]\nprobs = "p_*"\ntitle = "Games"\n')
     assert refused() == (
-        "--score is for one event, --probs for many classes; pass one of the two (--probs comes from calibrant.toml; "
+        "--score is for one event, and --probs is for many classes; pass only one of the two options "
+        "(--probs comes from calibrant.toml; "
         "--no-config leaves it out)"
     )
     write("calibrant.toml", '[report]\nlevel = 3\nfail-if = "ece >"\n')
@@ -193,9 +194,9 @@ def test_a_file_can_be_named() -> None:
     )
     write("project/pyproject.toml", "[tool.other]\nn-bins = 4\n")
     assert refused(*COMPARE, "--config", "project/pyproject.toml") == (
-        "project/pyproject.toml: has no table [tool.calibrant]; add it, or name another file"
+        "project/pyproject.toml: has no table [tool.calibrant]; add the table, or name another file"
     )
-    both = "--config names a file of options, --no-config wants none; pass one of the two"
+    both = "--config names a file of options, but --no-config excludes it; pass only one of the two options"
     assert refused(*COMPARE, "--no-config", "--config", "other.toml") == both
 
 
@@ -236,22 +237,31 @@ def test_a_removed_working_directory_has_no_file(tmp_path: Path) -> None:
             "[floor]: expected the name of a command, got another name; choose from 'report', 'compare'",
         ),
         ("[merge]\nkeep-going = true", "[merge]: expected the name of a command, got another name; "),
-        ("n-bins = 5\nn_bins = 6", "n-bins: expected one value, got two; remove one, also if it has another spelling"),
-        ("n-bins = 5\nbins = 6", "n-bins: expected one value, got two; remove one, also if it has another spelling"),
-        ('n-bins = "5"', "n-bins: expected a whole number, got '5'; correct it, or pass --no-config"),
-        ("n-bins = 5.7", "n-bins: expected a whole number, got 5.7; correct it, or pass --no-config"),
-        ("n-bins = true", "n-bins: expected a whole number, got True; correct it, or pass --no-config"),
-        ('level = "0.9"', "level: expected a number, got '0.9'; correct it, or pass --no-config"),
-        ("exact = 1", "exact: expected true or false, got 1; correct it, or pass --no-config"),
-        ("score = 3", "score: expected a text in quotes, got 3; correct it, or pass --no-config"),
-        ('score = ["a"]', "score: expected a text in quotes, got ['a']; correct it, or pass --no-config"),
-        ("cluster = [1]", "cluster: expected a text in quotes, or an array of them, got [1]; correct it"),
+        (
+            "n-bins = 5\nn_bins = 6",
+            "n-bins: expected one value, got two, perhaps in two spellings of the option; remove one of them",
+        ),
+        (
+            "n-bins = 5\nbins = 6",
+            "n-bins: expected one value, got two, perhaps in two spellings of the option; remove one of them",
+        ),
+        ('n-bins = "5"', "n-bins: expected a whole number, got '5'; correct the file, or pass --no-config"),
+        ("n-bins = 5.7", "n-bins: expected a whole number, got 5.7; correct the file, or pass --no-config"),
+        ("n-bins = true", "n-bins: expected a whole number, got True; correct the file, or pass --no-config"),
+        ('level = "0.9"', "level: expected a number, got '0.9'; correct the file, or pass --no-config"),
+        ("exact = 1", "exact: expected true or false, got 1; correct the file, or pass --no-config"),
+        ("score = 3", "score: expected a text in quotes, got 3; correct the file, or pass --no-config"),
+        ('score = ["a"]', "score: expected a text in quotes, got ['a']; correct the file, or pass --no-config"),
+        ("cluster = [1]", "cluster: expected a text in quotes, or an array of them, got [1]; correct the file"),
         ('labels = ["a,b", "c"]', "labels: expected a text in quotes, or an array of them without commas, got ['a,b'"),
-        ("date = 2026-11-23", "date: expected a text in quotes, got datetime.date(2026, 11, 23); correct it"),
-        ("[report.level]\nx = 1", "report.level: expected a number, got {'x': 1}; correct it, or pass --no-config"),
-        ("level = ", "expected TOML, got what is not (Invalid value (at end of document)); correct it, or pass"),
-        ("level = 0.9\xff".encode("latin-1"), "expected TOML, got what is not ('utf-8' codec can't decode byte 0xff"),
-        ("x = " + "[" * 5000, "expected TOML, got what is not ("),
+        ("date = 2026-11-23", "date: expected a text in quotes, got datetime.date(2026, 11, 23); correct the file"),
+        (
+            "[report.level]\nx = 1",
+            "report.level: expected a number, got {'x': 1}; correct the file, or pass --no-config",
+        ),
+        ("level = ", "expected TOML, got invalid TOML (Invalid value (at end of document)); correct the file, or pass"),
+        ("level = 0.9\xff".encode("latin-1"), "expected TOML, got invalid TOML ('utf-8' codec can't decode byte 0xff"),
+        ("x = " + "[" * 5000, "expected TOML, got invalid TOML ("),
         ("# " + "x" * 1_000_000, "expected at most 1,000,000 bytes of options, got more; name another file"),
     ],
 )
@@ -278,7 +288,7 @@ def test_a_wrong_file_is_named_with_its_key(text: str | bytes, message: str) -> 
 def test_a_file_names_no_file_and_no_host(key: str, value: str) -> None:
     for text, place in ((f"{key} = {value}", key), (f"[report]\n{key} = {value}", f"report.{key}")):
         write("calibrant.toml", text)
-        problem = "only the command line names files, hosts and engines, and opens pages; remove it here"
+        problem = "this option is allowed only on the command line; remove it from the file"
         assert refused() == f"calibrant.toml: {place}: {problem}"
     assert set(os.listdir()) == {"calibrant.toml", "games.csv"}
 
@@ -286,7 +296,8 @@ def test_a_file_names_no_file_and_no_host(key: str, value: str) -> None:
 @pytest.mark.parametrize(("option", "sql"), [("where", "home = 1"), ("by", "home"), ("cluster", "home")])
 def test_spark_runs_no_sql_of_a_file(option: str, sql: str) -> None:
     write("calibrant.toml", f'n-resamples = 0\n[report]\n{option} = "{sql}"\n')
-    problem = f"calibrant.toml: {option}: Spark runs SQL without locks; type this option, or pass --no-config"
+    problem = f"calibrant.toml: {option}: calibrant does not restrict Spark SQL, so type "
+    problem += "this option yourself, or pass --no-config"
     assert refused(*REPORT, "--engine", "spark") == problem
     assert refused(*REPORT, "--engine=spark", "--master", "local") == problem
     assert run(*REPORT)[0] == 0
@@ -297,7 +308,8 @@ def test_spark_runs_no_sql_of_a_file(option: str, sql: str) -> None:
 @pytest.mark.parametrize(("option", "sql"), [("score", "win + 0"), ("outcome", "won = 1")])
 def test_spark_runs_no_expression_of_a_file(option: str, sql: str) -> None:
     write("calibrant.toml", f'[report]\n{option} = "{sql}"\n')
-    problem = f"calibrant.toml: {option}: Spark runs SQL without locks; type this option, or pass --no-config"
+    problem = f"calibrant.toml: {option}: calibrant does not restrict Spark SQL, so type "
+    problem += "this option yourself, or pass --no-config"
     assert refused("report", "games.csv", "--engine", "spark") == problem
 
 

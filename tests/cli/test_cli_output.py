@@ -224,16 +224,19 @@ def test_all_lists_every_measure(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--markdown", ""), "for --markdown: ''; name a file, or leave the option out: the variable behind it may"),
-        (("--json", ""), "for --json: ''; name a file, or leave the option out"),
-        (("--markdown", "no/a.md"), "for --markdown: 'no/a.md'; there is no folder 'no', make it first"),
-        (("--markdown", "-", "--json", "-"), "--json and --markdown both name -; give each a file of its own"),
-        (("--markdown", "a.html", "--html", "a.html"), "--html and --markdown both name a.html; give each a file"),
+        (("--markdown", ""), "for --markdown: ''; name a file or leave the option out; perhaps a shell variable"),
+        (("--json", ""), "for --json: ''; name a file or leave the option out"),
+        (("--markdown", "no/a.md"), "for --markdown: 'no/a.md'; the folder 'no' does not exist; make the folder first"),
+        (
+            ("--markdown", "-", "--json", "-"),
+            "--json and --markdown both name -; name a different file for each option",
+        ),
+        (("--markdown", "a.html", "--html", "a.html"), "--html and --markdown both name a.html; name a different file"),
         (("--png", "a.jpg"), "for --png: 'a.jpg'; name a file that ends in .png, such as report.png"),
         (("--svg", "-"), "for --svg: '-'; name a file that ends in .svg, such as report.svg"),
-        (("--svg", "no/a.svg"), "for --svg: 'no/a.svg'; there is no folder 'no', make it first"),
-        (("--date", "today"), "--date is the date of the page; pass --html too"),
-        (("--title", "x"), "--title is the title of the page; pass --html too"),
+        (("--svg", "no/a.svg"), "for --svg: 'no/a.svg'; the folder 'no' does not exist; make the folder first"),
+        (("--date", "today"), "--date sets the date of the HTML page; pass --html too"),
+        (("--title", "x"), "--title sets the title of the HTML page; pass --html too"),
     ],
 )
 def test_outputs_that_cannot_be_written_are_named_first(arguments: tuple[str, ...], message: str) -> None:
@@ -366,7 +369,7 @@ def test_without_a_screen_the_page_is_named(
         monkeypatch.setenv(name, value)
     problem = output.open_page("a.html")
     assert len(opened) == shown
-    named = "--open: there is no browser on a screen here; open this page yourself: a.html"
+    named = "--open: no browser can be opened here; open this page yourself: a.html"
     assert problem == ("" if shown else named)
 
 
@@ -375,7 +378,7 @@ def test_a_browser_that_fails_is_no_error(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("webbrowser.open", lambda _: False)
     status, out, err = run(*REPORT, "--html", "a.html", "--open", "--quiet")
     assert (status, out) == (0, "")
-    assert err == "calibrant: --open: there is no browser on a screen here; open this page yourself: a.html\n"
+    assert err == "calibrant: --open: no browser can be opened here; open this page yourself: a.html\n"
 
 
 @posix

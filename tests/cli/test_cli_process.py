@@ -268,7 +268,7 @@ def in_shell(line: str, **environment: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-LOST = "calibrant: standard output cannot be written ({}); check where it goes\n"
+LOST = "calibrant: calibrant cannot write to standard output ({}); check the destination of the output\n"
 REPORT = 'calibrant report "$DIGITS" --n-resamples 0'
 
 

@@ -205,9 +205,9 @@ def test_the_report_of_spark_is_that_of_the_sketch(tmp_path: Path) -> None:
         ({"score": [0.5, 1.5], "outcome": [1, 0]}, "", "column 'score': expected values in [0, 1], got 1.5; if they"),
         ({"score": [0.5, 1.5], "outcome": [1, 0]}, "", "logits, pass --logits and leave --engine spark out"),
         ({"score": [50.0, 85.0], "outcome": [1, 0]}, "", "; pass --percent if the numbers are percentages"),
-        ({"score": [0.5, 1.0001], "outcome": [1, 0]}, "", "; clip the values to [0, 1] if that is rounding"),
+        ({"score": [0.5, 1.0001], "outcome": [1, 0]}, "", "; clip the values to [0, 1] if rounding caused this"),
         ({"score": [0.5, 0.5], "outcome": [1, 7]}, "", "column 'outcome': expected outcomes 0 or 1, got 7"),
-        ({"score": [0.5, 0.5], "outcome": [1, 7]}, "", "; name both labels with --labels, the event last, or the"),
+        ({"score": [0.5, 0.5], "outcome": [1, 7]}, "", "; name both labels with --labels, the event last, or name"),
         ({"score": [0.5, 0.5], "outcome": [1, 0.5]}, "", "; name the column of the outcomes with --outcome"),
         ({"p_0": [0.5], "p_1": [0.4], "target": [0]}, "", "; divide each row by its sum, or report on each label"),
         ({"p_0": [0.5], "p_1": [0.5], "target": [2]}, "", "; pass --labels 1-2 if the labels are 1-based, or leave"),
@@ -220,16 +220,20 @@ def test_the_report_of_spark_is_that_of_the_sketch(tmp_path: Path) -> None:
         ),
         ({"score": [0.5], "outcome": ["yes"]}, "", "; pass --labels in the order of the columns; for one event"),
         ({"score": [0.5], "outcome": [1]}, "--score scor", "has no column 'scor' (--score); did you mean 'score'?"),
-        ({"x": SCORES, "z": [0, 1, 1, 1]}, "", "name yours, such as: calibrant report"),
+        ({"x": SCORES, "z": [0, 1, 1, 1]}, "", "name the right columns, such as: calibrant report"),
         ({"score": ["low"], "outcome": [1]}, "", "column 'score': expected a column of numbers"),
-        ({"score": ["low"], "outcome": [1]}, "", "; write the column with such a type"),
+        ({"score": ["low"], "outcome": [1]}, "", "; write the column with one of these types"),
         ({"p": SCORES, "outcome": [1] * 4}, "--score 'p + q'", "--score 'p + q': A column"),
         ({"p": SCORES, "outcome": [1] * 4}, "--score 'p +'", "--score 'p +': "),
         ({"p": SCORES, "outcome": [1] * 4}, "--score 'p + 1'", "column 'p + 1': expected values in [0, 1], got"),
         ({"p": SCORES, "outcome": [1] * 4}, "--score '50 * p'", "; pass --percent if the numbers are percentages"),
         ({"p": SCORES, "outcome": [1] * 4}, "--score 'if(p < 1, null, p)'", "got missing"),
         ({"p": SCORES, "outcome": [1] * 4}, "--score \"p + double('nan')\"", "got missing values (null or NaN) in 4"),
-        ({"p": SCORES, "outcome": [1] * 4}, "--score 'array(p, 1 - p)'", "write one number of each row"),
+        (
+            {"p": SCORES, "outcome": [1] * 4},
+            "--score 'array(p, 1 - p)'",
+            "write an expression that gives one number for each row",
+        ),
         ({"p": SCORES, "outcome": [1] * 4}, "--score 'max(p)'", "--score 'max(p)': "),
         ({"p": SCORES, "outcome": [1] * 4}, "--score \"concat(p, 'x')\"", "expected a column of numbers"),
         ({"p": SCORES, "outcome": [1] * 4}, "--score \"concat(p, 'x')\" --percent", "cannot parse '85%'"),
@@ -237,7 +241,7 @@ def test_the_report_of_spark_is_that_of_the_sketch(tmp_path: Path) -> None:
         ({"score": [0.5], "outcome": [1]}, "--cluster usr", "has no column 'usr' (--cluster)"),
         ({"score": [0.5], "outcome": [1]}, "--cluster 'usr + 1'", "--cluster 'usr + 1': "),
         ({"score": [0.5], "outcome": [1]}, "--cluster 'max(score)'", "--cluster 'max(score)': "),
-        ({"score": [0.5], "outcome": [1]}, "--cluster 'explode(array(1, 2))'", "write it in the SQL of Spark"),
+        ({"score": [0.5], "outcome": [1]}, "--cluster 'explode(array(1, 2))'", "write the expression in Spark SQL"),
         (
             {"score": [0.5], "outcome": [1], "c": [1.5]},
             "--cluster c",
@@ -269,7 +273,7 @@ def test_files_that_spark_cannot_read(tmp_path: Path) -> None:
     Path(path).write_bytes(Path(path).read_bytes()[:-100])
     status, _, err = run("report", path, "--engine", "spark")
     assert status == 1
-    assert err.startswith(f"calibrant: {path}: cannot be read on Spark (")
+    assert err.startswith(f"calibrant: {path}: cannot be read by Spark (")
     assert err.count("\n") == 1
     np.savez(tmp_path / "f.npz", probs=P, y=Y)
     _, _, err = run("report", tmp_path / "f.npz", "--engine", "spark")
@@ -286,9 +290,13 @@ def test_files_that_are_not_alike_are_named(tmp_path: Path) -> None:
     cut = tmp_path / "c.csv"
     cut.write_text("score,outcome\n0.5\n")
     for one, other, words in (
-        (good, turned, f"{turned}: has other columns than {good}, or another order, and Spark reads .csv columns by"),
+        (
+            good,
+            turned,
+            f"{turned}: has columns that differ from {good} in name or order, but Spark reads",
+        ),
         (first, lacking, f"{lacking}: has no column 'score', which {first} has; pass files with the same columns"),
-        (good, cut, f"{good} … {cut} (2 files): cannot be read on Spark (Malformed CSV record: 0.5)"),
+        (good, cut, f"{good} … {cut} (2 files): cannot be read by Spark (Malformed CSV record: 0.5)"),
     ):
         status, _, err = run("report", one, other, "--engine", "spark", *FAST)
         assert (status, err.startswith(f"calibrant: {words}")) == (1, True), err
@@ -329,14 +337,14 @@ def test_spark_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--engine spark --logits", "--logits is not available with --engine spark; leave one of them out"),
+        ("--engine spark --logits", "--logits is not available with --engine spark; pass only one of the two options"),
         ("--engine spark --keep-going", "--keep-going is not available with --engine spark"),
         ("--engine spark --notion multilabel", "--notion multilabel is not available with --engine spark; report on"),
         (
             "--engine spark --exact",
-            "--exact keeps the rows in this process, --engine spark does not; leave one of them out",
+            "--exact keeps the rows in this process, but --engine spark does not; pass only one of the two options",
         ),
-        ("--master local[2]", "--master says where Spark runs; pass --engine spark too"),
+        ("--master local[2]", "--master works only with --engine spark; pass --engine spark too"),
         ("--engine dask", "'dask' is not one of 'embedded', 'spark'"),
     ],
 )
@@ -351,7 +359,8 @@ def test_files_of_two_places(tmp_path: Path) -> None:
     status, _, err = run("report", "s3a://bucket/*.parquet", tmp_path / "f.parquet", "--engine", "spark")
     assert status == 1
     assert (
-        "s3a://bucket/*.parquet: is in another place than the other files; pass files from one place at a time" in err
+        "s3a://bucket/*.parquet: is in a different place from the other files; pass files from one place at a time"
+        in err
     )
 
 
@@ -402,4 +411,4 @@ def test_sql_that_changes_from_run_to_run_is_refused(sql: str, tmp_path: Path) -
     path = write(tmp_path / "a.parquet", {"score": P, "outcome": Y, "t": K})
     for option in ("--where", "--by"):
         status, _, err = run("report", path, option, sql, "--engine", "spark", *FAST)
-        assert (status, "may differ from run to run, and is not allowed; write a fixed value" in err) == (1, True)
+        assert (status, "may differ from run to run, and so is not allowed; write a fixed value" in err) == (1, True)

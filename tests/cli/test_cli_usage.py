@@ -204,7 +204,10 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("'logs/*.parquet'", "No such command 'logs/*.parquet'; did you mean: calibrant report 'logs/*.parquet'?"),
         ("reprot a.csv", "No such command 'reprot'; did you mean 'report'?"),
         ("Compare a.csv", "No such command 'Compare'; did you mean 'compare'?"),
-        ("xyz", "No such command 'xyz'; choose from 'report', 'compare', 'recalibrate', 'apply', 'merge', 'floor', 'completion'"),
+        ("xyz", "No such command 'xyz'; choose from 'report', 'compare', 'recalibrate', 'apply', 'merge'"),
+            "xyz",
+            "No such command 'xyz'; choose from 'report', 'compare', 'recalibrate', 'apply', 'merge', 'floor', 'completion'",
+        ),
         (
             "--score win a.csv",
             "Option '--score' belongs to a command; did you mean: calibrant report --score win a.csv?",
@@ -215,28 +218,43 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ),
         ("--nosuch", "No such option"),
         ("report", "Missing argument 'FILE...'. Name a file, such as predictions.csv."),
-        ("compare a.csv", "a.csv is one file; name another one, or the models' columns, such as --scores old,new"),
-        ("floor", "name the number of predictions, such as --n 500, or the error to prove, such as --prove 0.02"),
+        (
+            "compare a.csv",
+            ("a.csv is the only file; name a second file, or the columns of the models, such as --scores old,new"),
+        ),
+        (
+            "floor",
+            "name the number of predictions, such as --n 500, or the largest acceptable ECE, such as --prove 0.02",
+        ),
         ("floor --n many", "'many' is not a valid integer."),
         ("report a.csv --scor x", "No such option '--scor'; did you mean '--score'?"),
         ("report a.csv --scores x", "No such option '--scores'; did you mean '--score'?"),
         (
             "compare a.csv --score x,y",
-            "name another one, or the models' columns, such as --scores x,y",
+            "name a second file, or the columns of the models, such as --scores x,y",
         ),
-        ("compare a.csv b.csv --scores x,y --on id", "--scores is for models in the same files, --on for a file each"),
+        (
+            "compare a.csv b.csv --scores x,y --on id",
+            "--scores is for models in one file, but --on is for separate files",
+        ),
         (
             "compare a.csv b.csv --scores x,y --paired",
-            "--scores is for models in the same files, --paired for a file each",
+            "--scores is for models in one file, but --paired is for separate files",
         ),
         (
             "compare a.npy --scores x,y --targets y.npy",
-            "--scores is for models in the same files, --targets for a file each",
+            "--scores is for models in one file, but --targets is for separate files",
         ),
-        ("report a.csv --by-values", "--by-values says how --by groups numbers; pass --by too"),
-        ("compare a.csv b.csv --score x --probs y", "--score is for one event, --probs for many classes; pass one"),
-        ("compare a.csv b.csv --fail-if 'mce > 1'", "no measure 'mce'; did you mean 'ece'?"),
-        ("compare a.csv b.csv --fail-if 'ece.p_value < 1'", "no 'p_value' of 'ece'; ece has value, low, high"),
+        ("report a.csv --by-values", "--by-values works only with --by; pass --by too"),
+        (
+            "compare a.csv b.csv --score x --probs y",
+            "--score is for one event, and --probs is for many classes; pass only one",
+        ),
+        ("compare a.csv b.csv --fail-if 'mce > 1'", "there is no measure 'mce'; did you mean 'ece'?"),
+        (
+            "compare a.csv b.csv --fail-if 'ece.p_value < 1'",
+            "'ece' has no value 'p_value'; the values of ece are value, low, high",
+        ),
         ("report a.csv --n_bins 5", "No such option '--n_bins'; did you mean '--n-bins'?"),
         ("report a.csv --output x.html", "No such option '--output'; did you mean '--html'?"),
         ("report a.csv --out=x.HTML", "No such option '--out'; did you mean '--html'?"),
@@ -271,15 +289,16 @@ def test_a_file_without_an_ending_is_no_command_either() -> None:
 def test_columns_without_a_usual_name_are_proposed_with_the_whole_command() -> None:
     path = table("my games.csv", day=[3, 5, 3, 5, 3, 5], chance=SCORES, came=WON)
     assert refused("report", path, "--n-bins", 5) == (
-        "my games.csv: no column has a usual name for the probabilities (probs, p_*, probability, score, ...); "
-        "probabilities may be in chance; outcomes in came (a guess from its values); name yours, such as: "
-        "calibrant report 'my games.csv' --n-bins 5 --score chance --outcome came"
+        "my games.csv: no column has a usual name for the probabilities (probs, p_*, probability, "
+        "score, ...); probabilities may be in chance; outcomes in came (a guess from the values); "
+        "name the right columns, such as: calibrant report 'my games.csv' --n-bins 5 --score chance "
+        "--outcome came"
     )
     assert mended("report", path, "--n-bins", 5)["n"] == 6
     said = refused("report", path, "--score", "chance")
     assert said.endswith(
-        "; outcomes may be in came (a guess from its values); name yours, such as: calibrant report 'my games.csv' "
-        "--score chance --outcome came"
+        "; outcomes may be in came (a guess from the values); name the right columns, such as: "
+        "calibrant report 'my games.csv' --score chance --outcome came"
     )
 
 
@@ -323,8 +342,8 @@ def test_a_column_of_text_is_no_score() -> None:
 def test_swapped_columns_are_told_apart(style: tuple[str, ...]) -> None:
     path = table("a.csv", win=SCORES, won=WON)
     assert refused("report", path, *style, "--level", 0.9) == (
-        "a.csv: 'won', used as the scores, holds labels, and 'win', used as the outcomes, holds fractions: they look "
-        "swapped; type: calibrant report a.csv --level 0.9 --score win --outcome won"
+        "a.csv: the scores 'won' are labels and the outcomes 'win' are fractions, so the two columns "
+        "look swapped; type: calibrant report a.csv --level 0.9 --score win --outcome won"
     )
     assert mended("report", path, *style)["outcome_rate"] == 0.5
 
@@ -335,7 +354,7 @@ def test_swapped_arrays_and_models_are_told_apart() -> None:
     assert refused("report", "a.npz").endswith("swapped; type: calibrant report a.npz --probs targets --target probs")
     path = table("a.csv", win=SCORES, won=WON, home=WON)
     said = refused("compare", path, "--scores", "won,home", "--outcome", "win")
-    assert "'won', used as the scores, holds labels, and 'win', used as the outcomes, holds fractions" in said
+    assert "the scores 'won' are labels and the outcomes 'win' are fractions" in said
     assert said.endswith("; name the scores with --scores and the outcomes with --outcome")
 
 
@@ -370,8 +389,8 @@ def test_another_column_is_proposed_for_scores_that_are_whole_numbers() -> None:
 def test_groups_that_are_the_targets_too() -> None:
     path = table("a.csv", p_0=[0.5, 0.25], p_1=[0.5, 0.75], target=[0, 1])
     assert refused("report", path, "--by", "target") == (
-        "a.csv: no other column has a usual name for the targets: 'target' is taken by --by; if it holds the targets "
-        "too, type: calibrant report a.csv --by target --target target"
+        "a.csv: no other column has a usual name for the targets, because --by uses 'target'; if "
+        "'target' also holds the targets, type: calibrant report a.csv --by target --target target"
     )
     assert mended("report", path, "--by", "target")["n"] == 2
     path = table("b.csv", score=SCORES, event=WON)
@@ -385,7 +404,7 @@ def test_columns_of_models_are_no_classes() -> None:
     line = ("report", path, "--probs", "old,new", "--target", "won", "--where", "old > 0.15")
     said = refused(*line)
     assert "; normalise the rows" in said
-    words = "; or if they are models of one event, type: calibrant compare a.csv --scores old,new --outcome won"
+    words = "; if the columns are models of one event, type: calibrant compare a.csv --scores old,new --outcome won"
     assert said.endswith(words + " --where 'old > 0.15'")
     status, out, err = run(*shlex.split(said.rpartition(": calibrant ")[2]), "--json", "-")
     assert status == 0, err
@@ -426,17 +445,17 @@ def test_a_column_is_no_condition(ending: str) -> None:
     elif ending == "jsonl":
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    rest = ", or the shell takes > for itself"
+    rest = ", because the shell interprets >"
     assert refused("report", path, "--where", "season") == (
-        f"{path}: --where 'season' is not a condition but a column of numbers; write it with its quotes, such as "
+        f"{path}: --where 'season' is not a condition but a column of numbers; write the condition in quotes, such as "
         f'--where "season >= 2016"{rest}'
     )
     said = refused("report", path, "--where", '"team 1"')
-    assert "is not a condition but a column of texts; write it with its quotes, such as --where " in said
+    assert "is not a condition but a column of texts; write the condition in quotes, such as --where " in said
     shell = said.partition("such as --where ")[2].removesuffix(rest)
     for condition, n in ((shlex.split(shell)[0], 3), ("season > 2016", 3)):
         assert json.loads(run("report", path, *FAST, "--where", condition, "--json", "-")[1])["n"] == n
-    assert " is not a condition but numbers; write it with its quotes, or " in refused(
+    assert " is not a condition but numbers; write the condition in quotes, because " in refused(
         "report", path, "--where", "1 + 1"
     )
 
@@ -446,7 +465,7 @@ def test_a_text_in_double_quotes_is_told_from_a_column() -> None:
     for wrong in ('team = "Celtics"', "team = Celtics", 'team IN ("Celtics")', "team LIKE Celtics"):
         said = refused("report", path, "--where", wrong)
         mended = re.sub('"?Celtics"?', "'Celtics'", wrong)
-        assert "there is no column 'Celtics'; texts stand in single quotes: " in said
+        assert "there is no column 'Celtics'; write texts in single quotes: " in said
         assert f'--where "{mended}"; the columns are team, score, outcome' in said
         assert json.loads(run("report", path, *FAST, "--where", mended, "--json", "-")[1])["n"] == 3
     assert "single quotes" not in refused("report", path, "--where", "Celtics = 'x'")
@@ -454,10 +473,13 @@ def test_a_text_in_double_quotes_is_told_from_a_column() -> None:
 
 def test_decimal_commas_are_told_of() -> None:
     for name, text in (("a.csv", "score;outcome\n0,512;1\n"), ("b.tsv", "outcome\tscore\n1\t0,512\n")):
-        told = "row 1, column 'score': '0,512' is not a number; if decimals have a comma, add: calibrant report"
+        told = (
+            "row 1, column 'score': '0,512' is not a number; if the file writes decimals with a comma, "
+            "add: calibrant report"
+        )
         assert refused("report", write(name, text)) == f"{name}: {told} {name} --decimal-comma"
         assert mended("report", name)["n"] == 1
-    remedy = "; separate them with commas or semicolons in a .csv and with tabs in a .tsv"
+    remedy = "; separate columns with commas or semicolons in a .csv file, and with tabs in a .tsv file"
     assert refused("report", write("c.csv", "outcome\tscore\n1\t,5\n")).endswith(remedy)
 
 
@@ -468,10 +490,10 @@ def test_columns_named_like_the_labels_are_proposed_at_once() -> None:
     rows, words = np.random.default_rng(0).dirichlet(np.ones(3), 9).round(4), ["cat", "dog", "eel"] * 3
     path = table("a.csv", eel=rows[:, 2], cat=rows[:, 0], dog=rows[:, 1], species=words)
     proposal = "calibrant report a.csv --probs eel,cat,dog --target species --labels eel,cat,dog"
-    assert refused("report", path).endswith(f"; name yours, such as: {proposal}")
-    assert refused("report", path, "--probs", "eel,cat,dog").endswith(f"; name yours, such as: {proposal}")
+    assert refused("report", path).endswith(f"; name the right columns, such as: {proposal}")
+    assert refused("report", path, "--probs", "eel,cat,dog").endswith(f"; name the right columns, such as: {proposal}")
     said = refused("report", path, "--probs", "eel,cat,dog", "--target", "species")
-    assert said.endswith(f"; the columns are named like the labels; type: {proposal}")
+    assert said.endswith(f"; the columns have the names of the labels; type: {proposal}")
     table("b.csv", p_0=rows[:, 0], p_1=rows[:, 1], p_2=rows[:, 2], target=[0, 1, 2] * 3)
     plain = json.loads(run("report", "b.csv", *FAST, "--json", "-")[1])
     found = mended("report", path)["estimates"]["ece"]["value"]
@@ -484,7 +506,8 @@ def test_integers_beside_columns_that_name_the_classes(first: int, option: str) 
     target = np.arange(9) % 3
     path = table("a.csv", p_cat=rows[:, 0], p_dog=rows[:, 1], p_eel=rows[:, 2], target=target + first)
     assert refused("report", path) == (
-        f"a.csv: row 1, column 'target': expected one of cat, dog, eel, got '{first}'; if {first} is 'cat', and so on, "
+        f"a.csv: row 1, column 'target': expected one of cat, dog, eel, got '{first}'; "
+        f"if label {first} is class 'cat', and so on, "
         f"type: calibrant report a.csv {option}"
     )
     np.savez("b.npz", probs=rows, target=target)
@@ -494,7 +517,7 @@ def test_integers_beside_columns_that_name_the_classes(first: int, option: str) 
         said = refused("report", path, "--labels", "cat,dog,eel")
         assert said.endswith("type: calibrant report a.csv --labels 0-2")
     path = table("c.csv", p_cat=rows[:, 0], p_dog=rows[:, 1], p_eel=rows[:, 2], target=target + 7)
-    assert refused("report", path).endswith("got '7'; pass --labels as the file spells them, or correct the row")
+    assert refused("report", path).endswith("got '7'; pass --labels with the spelling of the file, or correct the row")
 
 
 @pytest.mark.covering
@@ -550,7 +573,7 @@ def test_labels_of_classes_from_1(ending: str) -> None:
 def test_two_labels_of_two_columns() -> None:
     path = table("a.csv", p_0=[0.25, 0.5], p_1=[0.75, 0.5], target=[-1, 1])
     said = refused("report", path)
-    assert said.endswith("; the columns are named like the labels; type: calibrant report a.csv --labels -1,1")
+    assert said.endswith("; the columns have the names of the labels; type: calibrant report a.csv --labels -1,1")
     assert mended("report", path)["classwise"]["names"] == ["-1", "1"]
 
 
@@ -558,7 +581,9 @@ def test_labels_of_classes_that_are_words() -> None:
     rows, words = np.random.default_rng(0).dirichlet(np.ones(3), 9), ["cat", "dog", "eel"] * 3
     path = table("a.csv", p_0=rows[:, 0], p_1=rows[:, 1], p_2=rows[:, 2], target=words)
     said = refused("report", path)
-    assert said.endswith("; if this is the order of the columns, type: calibrant report a.csv --labels cat,dog,eel")
+    assert said.endswith(
+        "; if the columns have the order of these labels, type: calibrant report a.csv --labels cat,dog,eel"
+    )
     summary = mended("report", path)
     assert summary["classwise"]["names"] == ["cat", "dog", "eel"]
     two = table("b.csv", p_0=rows[:, 0], p_1=rows[:, 1], p_2=rows[:, 2], target=["cat", "dog", "dog"] * 3)
@@ -634,7 +659,9 @@ def test_the_library_may_word_an_error_as_it_likes(monkeypatch: pytest.MonkeyPat
 
 def test_a_sketch_that_something_else_wrote() -> None:
     path = write("a.cal", "score,outcome")
-    assert refused("report", path).endswith("; give what calibrant report --sketch or CalibrationSketch.save wrote")
+    assert refused("report", path).endswith(
+        "; pass a file that calibrant report --sketch or CalibrationSketch.save wrote"
+    )
 
 
 # ---------------------------------------------------------------- arrays that are something else
@@ -644,11 +671,11 @@ def test_transposed_arrays() -> None:
     rows, target = np.random.default_rng(0).dirichlet(np.ones(3), 9), np.arange(9) % 3
     np.savez("a.npz", probs=rows.T, target=target)
     assert refused("report", "a.npz") == (
-        "a.npz: array 'target' has 9 rows and 'probs' has 3; 'probs' looks transposed: save probs.T, a row for each "
-        "prediction"
+        "a.npz: array 'target' has 9 rows and 'probs' has 3; 'probs' looks transposed; save probs.T, "
+        "with one row for each prediction"
     )
     np.savez("b.npz", probs=rows, target=np.eye(3)[target].T)
-    assert refused("report", "b.npz").endswith("; 'target' looks transposed: save target.T")
+    assert refused("report", "b.npz").endswith("; 'target' looks transposed; save target.T")
     np.savez("c.npz", probs=rows, target=target[:5])
     assert refused("report", "c.npz").endswith("; save arrays of the same length")
 
@@ -663,7 +690,9 @@ def test_probabilities_are_no_logits() -> None:
     assert refused("report", "a.npz", "--logits") == said
     assert refused("compare", "a.npz", "--scores", "probs,other", "--logits") == said
     np.savez("b.npz", logits=rows, target=target)
-    assert refused("report", "b.npz").endswith("; its name says that it holds logits: rename it to probs")
+    assert refused("report", "b.npz").endswith(
+        "; the name of the array suggests logits; if it holds probabilities, rename it to probs"
+    )
 
 
 @needs_data
@@ -700,8 +729,8 @@ QUOTED = {
     "no such file; did you mean": "report game.csv",
     "no file matches this pattern": "report 'logs/*.parquet'",
     "is a folder": "report folder",
-    "is given twice": "report games.csv games.csv",
-    "is of another kind than": "report games.csv a.npz",
+    "is named twice": "report games.csv games.csv",
+    "is not of the same kind as": "report games.csv a.npz",
     "unknown ending": "report a.pkl",
     "is empty (0 bytes)": "report empty.csv",
     "holds no rows": "report header.csv",
@@ -713,26 +742,26 @@ QUOTED = {
     "could be the probabilities": "report rivals.csv",
     "could be the targets": "report rivals.csv --score score",
     "may be the probability of a predicted label": "report confident.csv",
-    "says whether a prediction was right": "report right.csv",
-    "holds two values, as predicted labels do": "report guesses.csv",
+    "shows whether a prediction was correct": "report right.csv",
+    "has only two values, like a predicted label": "report guesses.csv",
     "has no column": "report games.csv --score winprob",
     "holds text such as": "report games.csv --score day --outcome result",
-    "they look swapped": "report plain.csv --score won --outcome p",
+    "look swapped": "report plain.csv --score won --outcome p",
     "name the column that holds 0 and 1": "report plain.csv --score p --outcome year",
     "name the column that holds the probabilities": "report plain.csv --score year --outcome won",
-    "is taken by --by": "report grouped.csv --by label",
-    "looks transposed: save": "report transposed.npz",
+    "because --by uses": "report grouped.csv --by label",
+    "looks transposed; save": "report transposed.npz",
     "is empty (null)": "report hole.csv",
     "pass --percent if the numbers are percentages": "report percent.csv",
     "pass --logits if they are logits": "report logits.csv",
     "expected logits, got probabilities": "report a.npz --logits",
-    "its name says that it holds logits": "report named.npz",
+    "the name of the array suggests logits": "report named.npz",
     "rows that sum to 1": "report unsummed.npz",
     "expected finite numbers": "report nan.csv",
     "the labels look 1-based": "report from-1.npz",
     "is the event, type": "report games.csv --score win_prob --outcome result",
-    "the order of the columns": "report words.npz",
-    "the columns are named like the labels": "report named.csv --probs cat,dog,eel --target kind",
+    "the order of these labels": "report words.npz",
+    "the columns have the names of the labels": "report named.csv --probs cat,dog,eel --target kind",
     "and so on, type": "report patterned.csv",
     "expected one of": "report words.npz --labels cat,dgo,eel",
     "check that probs has a column for every class": "report beyond.npz",
@@ -741,27 +770,27 @@ QUOTED = {
     "No such command": "reprot games.csv",
     "belongs to a command": "--score p plain.csv",
     "No such option": "report games.csv --sorce p",
-    "is one file; name another one": "compare games.csv",
+    "is the only file; name a second file": "compare games.csv",
     "is not a condition but": "report plain.csv --score p --outcome won --where year",
-    "texts stand in single quotes": "report plain.csv --score p --outcome won --where 'won = \"Celtics\"'",
+    "write texts in single quotes": "report plain.csv --score p --outcome won --where 'won = \"Celtics\"'",
     "is a file: if the shell expanded a pattern": "report plain.csv --probs p_y",
-    "is not a condition; quote it": "report games.csv --fail-if ece",
-    "is not a condition; write it like": "report games.csv --fail-if 'any(ece > 0.1)'",
+    "is not a condition; put the condition in quotes": "report games.csv --fail-if ece",
+    "is not a condition; write a condition such as": "report games.csv --fail-if 'any(ece > 0.1)'",
     "there are no groups": "report plain.csv --score p --outcome won --fail-if 'groups.any(n > 9)'",
-    "asks for evidence": "report plain.csv --score p --outcome won --fail-if 'ece > 0.001'",
-    "no measure": "report games.csv --fail-if 'eces > 0.1'",
-    "both say what the numbers are": "report games.csv --logits --percent",
-    "holds probs in": "report numbers.parquet other.parquet",
-    "holds text, in": "report numbers.parquet words.parquet",
+    "to require evidence": "report plain.csv --score p --outcome won --fail-if 'ece > 0.001'",
+    "there is no measure": "report games.csv --fail-if 'eces > 0.1'",
+    "exclude each other": "report games.csv --logits --percent",
+    "has probs in": "report numbers.parquet other.parquet",
+    "contains text, but": "report numbers.parquet words.parquet",
     "is damaged": "report torn.csv.gz",
-    "names more than": "report many.parquet --by g --by-values --sketch a.cal",
-    "has more classes than a sketch keeps the curves of": "report wide.npz --classwise --sketch a.cal",
+    "has more than": "report many.parquet --by g --by-values --sketch a.cal",
+    "a sketch supports at most": "report wide.npz --classwise --sketch a.cal",
     "expected a calibrant sketch": "report foreign.cal",
     "expected a sketch that matches its checksum": "merge one.cal cut.cal -o a.cal",
-    "expected the parts of a sketch": "report forged.cal",
+    "expected a valid sketch": "report forged.cal",
     "expected a sketch of at most": "report one.cal",
-    "does not add to": "merge one.cal three.cal -o a.cal",
-    "on a sketch, which holds no rows": "report one.cal --where 'a = 1'",
+    "cannot be merged with": "merge one.cal three.cal -o a.cal",
+    "on a sketch, because a sketch contains no rows": "report one.cal --where 'a = 1'",
     "the disk is full": "merge one.cal -o full.cal",
     "is needed": "report plain.csv --score p --outcome won --engine spark",
 }
@@ -833,9 +862,8 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
             if words == "expected a sketch of at most":
                 limited.setenv("CALIBRANT_MAX_MEMORY", "100kB")
             status, _, err = run(*shlex.split(line))
-        assert status in ((3,) if words == "asks for evidence" else (1, 2)), (
-            line
-        )  # a warning next to a condition that holds
+        # A warning stands next to a condition that holds.
+        assert status in ((3,) if words == "to require evidence" else (1, 2)), line
         assert words in err, line
 
 
@@ -843,12 +871,12 @@ WRONG = {
     ("--n-bins", "0"): "0 bins; pass 1 or more",
     ("--level", "1.5"): "pass a share from 0.5 to below 1",
     ("--rng", "-1"): "-1; pass 0 or more",
-    ("--tolerance", "2"): "pass the largest harmless error",
+    ("--tolerance", "2"): "pass the largest acceptable error",
     ("--html", "page.txt"): "name a file that ends in .html",
-    ("--by-values",): "--by-values says how --by groups numbers",
+    ("--by-values",): "--by-values works only with --by",
     ("--score", "p", "--probs", "q"): "--score is for one event",
     ("--sketch", "a.txt"): "name a file that ends in .cal",
-    ("--master", "local"): "--master says where Spark runs",
+    ("--master", "local"): "--master works only with --engine spark",
 }
 
 
@@ -864,7 +892,7 @@ def test_all_wrong_options_are_said_at_once():
 FAULTY = {
     ("--n-bins", "x"): "Invalid value for '--n-bins' / '--bins': 'x' is not a valid integer",
     ("--level", "high"): "Invalid value for '--level': 'high' is not a valid float",
-    ("--fail-if", "ecee > 1"): "no measure 'ecee'; did you mean 'ece'?",
+    ("--fail-if", "ecee > 1"): "there is no measure 'ecee'; did you mean 'ece'?",
     ("--fail-if", "ece << 1", "--fail-if", "ece > 1"): "'ece << 1' is not a condition",
     ("--measures", "eceee"): "Invalid value for '--measures': 'eceee'; did you mean 'ece'?",
     ("--labels", "yes"): "'yes'; name two labels or more",
@@ -873,7 +901,7 @@ FAULTY = {
     ("--scor", "p"): "No such option '--scor'; did you mean '--score'?",
     ("--seed=5",): "No such option '--seed'; did you mean '--rng'?",
     ("--n-resamples", "-1"): "-1; pass 0 or more",
-    ("--tolerance", "2"): "2; pass the largest harmless error, such as 0.02",
+    ("--tolerance", "2"): "2; pass the largest acceptable error, such as 0.02",
     ("--html", "page.pdf"): "name a file that ends in .html",
 }
 

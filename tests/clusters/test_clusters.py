@@ -245,14 +245,17 @@ def test_labels_of_any_library_are_hashed_by_value(labels, values):
     assert (found.kind, found.hashes.dtype, found.hashes.tolist()) == (kind, np.uint64, expected)
 
 
-NOT_WHOLE = r"expected whole numbers or text, got 2\.5 at row 1; pass the names of the clusters, not a measurement"
+NOT_WHOLE = r"expected whole numbers or text, got 2\.5 at row 1; pass names of clusters, not measured values"
 MISSING = "expected a label in every row, got a missing value at row 1; name the row's cluster, or give the row a label"
 ONE_EACH = r"expected 3 labels, one for each row, got shape "
 WRONG = {
-    "too few": ([1, 2], ONE_EACH + r"\(2,\); pass the column with the cluster of each row"),
+    "too few": ([1, 2], ONE_EACH + r"\(2,\); pass the column that has the cluster of each row"),
     "too many": (np.arange(4), ONE_EACH + r"\(4,\)"),
     "one for all": (np.array(5), ONE_EACH + r"\(\)"),
-    "two columns": (np.ones((3, 2)), ONE_EACH + r"\(3, 2\); combine the columns into one label, or for nested"),
+    "two columns": (
+        np.ones((3, 2)),
+        ONE_EACH + r"\(3, 2\); combine the columns into one label, or pass the outermost of nested clusters",
+    ),
     "four rows": (np.ones((4, 2)), ONE_EACH + r"\(4, 2\); pass the column"),
     "pairs": ([("x", 1), ("x", 2), ("y", 1)], ONE_EACH + r"\(3, 2\); combine the columns"),
     "a frame": (pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]}), ONE_EACH + r"\(3, 2\); combine the columns"),
@@ -278,7 +281,7 @@ WRONG = {
     "a fraction": (np.array([1, 2.5, 3]), NOT_WHOLE),
     "a fraction among text": (["a", 2.5, "b"], NOT_WHOLE),
     "a decimal fraction": ([1, Decimal("2.5"), 3], NOT_WHOLE),
-    "infinite": ([1, np.inf, 3], "got inf at row 1; pass the names"),
+    "infinite": ([1, np.inf, 3], "got inf at row 1; pass names of clusters, not measured values"),
     "infinite float64": (np.array([1, np.inf, 3]), r"expected floats up to 2\^53, got inf at row 1"),
     "a large float": (np.array([1, 2.0**53 + 2, 3]), r"expected floats up to 2\^53, got .* at row 1; pass integers or"),
     "a large float in a list": ([1, 2.0**54, "a"], r"expected floats up to 2\^53, got .* at row 1; pass integers"),
@@ -289,8 +292,11 @@ WRONG = {
     "durations": (np.ones(3, "m8[s]"), "got dtype timedelta64"),
     "durations in a list": (["a", timedelta(1), "b"], "got 1 day, 0:00:00 at row 1; convert the labels to text"),
     "periods": (pd.Series(pd.period_range("2024", periods=3, freq="M")), "got 2024-01 at row 0; convert"),
-    "lists": (pd.Series([[1], [2], [3]]), "got a list in some row; convert the labels to text"),
-    "ragged": ([[1, 2], [3], [4]], "got a list in some row"),
+    "lists": (
+        pd.Series([[1], [2], [3]]),
+        "expected whole numbers or text, got a list in at least one row; convert the labels to text",
+    ),
+    "ragged": ([[1, 2], [3], [4]], "expected whole numbers or text, got a list in at least one row"),
     "ragged arrays": ([np.ones((2, 3)), np.ones((2, 4)), np.ones((2, 3))], "expected rows of equal length"),
     "bytes that are no text": ([b"a", b"\xff", b"b"], r"got b'\\xff' at row 1; convert the labels to text"),
     "masked": (np.ma.masked_array([1, 2, 3], [0, 1, 0]), "expected no masked entries"),
@@ -723,9 +729,15 @@ def small(kind="number", **options):
 
 def test_sums_of_other_kinds_do_not_add_up():
     cases = [
-        (small("text"), "labels that are whole numbers, got text; convert the labels to one type before both are made"),
-        (small(cells=CLASS_CELLS), "sums of 256 buckets in 428 cells, got sums of 32 buckets in 61 cells; make both"),
-        (small(row_scores=(np.ones(3), np.ones(3), np.ones(3, bool))), "scores of rows in both parts or in neither"),
+        (
+            small("text"),
+            "labels that are whole numbers, got text; convert the labels to one type before you make the two sums",
+        ),
+        (
+            small(cells=CLASS_CELLS),
+            "sums of 256 buckets in 428 grid cells, got sums of 32 buckets in 61 grid cells; make both",
+        ),
+        (small(row_scores=(np.ones(3), np.ones(3), np.ones(3, bool))), "row scores in both sums or in neither"),
         (BucketSums.empty("text", scored=False), "labels that are whole numbers, got text"),
     ]
     for other, message in cases:
@@ -740,7 +752,10 @@ def test_sums_of_other_kinds_do_not_add_up():
 
 def test_sums_of_another_hash_do_not_add_up():
     other = replace(small(), hash_name="md5/1")
-    message = "^clusters: expected labels hashed with splitmix64-md5/1, got md5/1; make both from the same labels"
+    message = (
+        "^clusters: expected labels hashed with splitmix64-md5/1, got md5/1; make both sums from the "
+        "same labels in the same way, because the hashes of equal labels di"
+    )
     with pytest.raises(InputError, match=message):
         small() + other
     assert not same(small(), other)
@@ -789,30 +804,33 @@ def together(*changes):
 
 DAMAGES = {
     "a missing array": (lambda arrays: arrays.pop("gaps"), r"KeyError\('gaps'\)"),
-    "another kind of label": (changed("kind", np.array("float")), "others"),
-    "other cells": (changed("grid", np.array([128, 300, 64, 1])), "expected sums in 428 coarse cells, got other cells"),
-    "no cells": (changed("grid", np.array([])), "other cells"),
-    "pooled, with hashes": (changed("pooled", np.array(True)), "others"),
-    "pooled is a number": (changed("pooled", np.array(1)), "others"),
-    "pooled has an axis": (changed("pooled", np.array([False])), "others"),
-    "hashes are floats": (changed("hashes", lambda x: x.astype(float)), "others"),
-    "hashes are objects": (changed("hashes", lambda x: x.astype(object)), "others"),
-    "hashes of two axes": (changed("hashes", lambda x: x[np.newaxis]), "others"),
-    "one hash too many": (changed("hashes", lambda x: np.append(x, np.uint64(2**64 - 1))), "others"),
+    "another kind of label": (changed("kind", np.array("float")), "invalid sums"),
+    "other grid cells": (
+        changed("grid", np.array([128, 300, 64, 1])),
+        "expected sums in 428 coarse grid cells, got other grid cells",
+    ),
+    "no cells": (changed("grid", np.array([])), "other grid cells"),
+    "pooled, with hashes": (changed("pooled", np.array(True)), "invalid sums"),
+    "pooled is a number": (changed("pooled", np.array(1)), "invalid sums"),
+    "pooled has an axis": (changed("pooled", np.array([False])), "invalid sums"),
+    "hashes are floats": (changed("hashes", lambda x: x.astype(float)), "invalid sums"),
+    "hashes are objects": (changed("hashes", lambda x: x.astype(object)), "invalid sums"),
+    "hashes of two axes": (changed("hashes", lambda x: x[np.newaxis]), "invalid sums"),
+    "one hash too many": (changed("hashes", lambda x: np.append(x, np.uint64(2**64 - 1))), "invalid sums"),
     "hashes in another order": (changed("hashes", lambda x: x[::-1]), "inconsistent"),
     "a hash twice": (changed("hashes", lambda x: x[[0, 0]]), "inconsistent"),
-    "257 clusters": (changed("hashes", np.arange(257, dtype=np.uint64)), "others"),
-    "a bucket too high": (at("bucket", -1, 2), "others"),
-    "a negative bucket": (changed("bucket", lambda x: x.astype(int) - 1), "others"),
-    "a cell too high": (at("cell", -1, 428), "others"),
-    "a negative cell": (changed("cell", lambda x: x.astype(int) - 500), "others"),
-    "a fraction of a cell": (changed("cell", lambda x: x + 0.5), "others"),
-    "a cell twice": (changed("cell", lambda x: x[[0, 1, 1]]), "others"),
+    "257 clusters": (changed("hashes", np.arange(257, dtype=np.uint64)), "invalid sums"),
+    "a bucket too high": (at("bucket", -1, 2), "invalid sums"),
+    "a negative bucket": (changed("bucket", lambda x: x.astype(int) - 1), "invalid sums"),
+    "a cell too high": (at("cell", -1, 428), "invalid sums"),
+    "a negative cell": (changed("cell", lambda x: x.astype(int) - 500), "invalid sums"),
+    "a fraction of a cell": (changed("cell", lambda x: x + 0.5), "invalid sums"),
+    "a cell twice": (changed("cell", lambda x: x[[0, 1, 1]]), "invalid sums"),
     "a cell too low": (at("cell", 0, 40), "inconsistent"),
     "a cell too high for its scores": (at("cell", 0, 400), "inconsistent"),
-    "one cell too few": (changed("cell", lambda x: x[:-1]), "others"),
-    "sums of other lengths": (changed("gaps", lambda x: x[:-1]), "others"),
-    "text": (changed("weight", lambda x: x.astype(str)), "others"),
+    "one cell too few": (changed("cell", lambda x: x[:-1]), "invalid sums"),
+    "sums of other lengths": (changed("gaps", lambda x: x[:-1]), "invalid sums"),
+    "text": (changed("weight", lambda x: x.astype(str)), "invalid sums"),
     "negative outcomes, and scores to match": (together(at("positives", 0, -0.5), at("gaps", 0, 0.75)), "inconsistent"),
     "too many outcomes, and scores to match": (together(at("positives", 0, 1.5), at("gaps", 0, -1.25)), "inconsistent"),
     "an infinite weight of finite ones": (
@@ -828,8 +846,8 @@ DAMAGES = {
     "negative outcomes": (at("positives", 0, -1.0), "inconsistent"),
     "more outcomes than weight": (at("positives", 1, 1.5), "inconsistent"),
     "scores outside their cell": (at("gaps", 0, 0.5), "inconsistent"),
-    "a bucket too few": (changed("rows", lambda x: x[:-1]), "others"),
-    "scalars of one bucket": (changed("tilt", lambda x: x[:-1]), "others"),
+    "a bucket too few": (changed("rows", lambda x: x[:-1]), "invalid sums"),
+    "scalars of one bucket": (changed("tilt", lambda x: x[:-1]), "invalid sums"),
     "half a row": (at("rows", 0, 1.5), "inconsistent"),
     "no rows, but weight": (at("rows", 0, 0.0), "inconsistent"),
     "negative rows": (at("rows", 0, -1.0), "inconsistent"),
@@ -852,7 +870,7 @@ def test_damaged_arrays_are_refused(damage, message):
     with pytest.raises(InputError, match=message) as caught:
         from_arrays(arrays, argument="data")
     assert caught.value.argument == "data"
-    assert caught.value.remedy.startswith("read them ")
+    assert caught.value.remedy.startswith("read the sums ")
 
 
 def test_damaged_pooled_arrays_are_refused():
@@ -868,7 +886,10 @@ def test_damaged_pooled_arrays_are_refused():
         {"rows": arrays["rows"] - (np.arange(256) == empty)},
     ]
     for damage in damages:
-        with pytest.raises(InputError, match=r"^arrays: expected sums over buckets of clusters, got"):
+        with pytest.raises(
+            InputError,
+            match=r"^arrays: expected (valid )?sums over buckets of clusters, got in(valid sums|consistent numbers)",
+        ):
             from_arrays(arrays | damage)
 
 
@@ -876,7 +897,7 @@ def test_more_clusters_than_buckets_with_their_own_are_refused():
     p, y = rows(400)
     arrays = to_arrays(BucketSums.of(as_clusters(np.arange(400) % 40, 400), p, y))
     fewer = replace(EVENT_CELLS, n_buckets=32)
-    with pytest.raises(InputError, match="others"):
+    with pytest.raises(InputError, match="invalid sums"):
         from_arrays(arrays | {"grid": np.array([128, 300, 32, 1])}, cells=fewer)
 
 

@@ -379,10 +379,22 @@ def test_pyhealths_bins_may_be_a_list_of_edges(edges, dtype):
 @pytest.mark.parametrize(
     ("bins", "adaptive", "match"),
     [
-        ([0, 0.5, 0.5, 1], False, "bins: expected two or more edges in"),
-        ([0.5], False, "bins: expected two or more edges in"),
-        ([0, np.nan, 1], False, "bins: expected two or more edges in"),
-        ([0, 50, 100], False, "bins: expected two or more edges in"),
+        (
+            [0, 0.5, 0.5, 1],
+            False,
+            r"bins: expected at least two edges in \[0, 1\], in increasing order",
+        ),
+        ([0.5], False, r"bins: expected at least two edges in \[0, 1\], in increasing order"),
+        (
+            [0, np.nan, 1],
+            False,
+            r"bins: expected at least two edges in \[0, 1\], in increasing order",
+        ),
+        (
+            [0, 50, 100],
+            False,
+            r"bins: expected at least two edges in \[0, 1\], in increasing order",
+        ),
         (["0", "1"], False, "bins: expected real numbers"),
         ([0, 0.5, 1], True, "bins: expected a number of bins for adaptive=True"),
         ("20", False, "bins: expected an integer from 1"),
@@ -493,14 +505,17 @@ def test_columns_and_lists_and_read_only_arrays():
         (lambda: bensemble.brier_score([[0.2, np.nan]], [1]), "probs: expected finite numbers, got nan"),
         (lambda: bensemble.expected_calibration_error([[0.2, 0.8]], [1], 0), "n_bins: expected an integer from 1"),
         (lambda: bensemble.reliability_diagram([[0.2, 0.8]], [1, 0]), "targets: expected 1 label"),
-        (lambda: bensemble.negative_log_likelihood([[0.2, 0.8]], [1], eps=-1), "eps: expected a finite number of 0"),
+        (
+            lambda: bensemble.negative_log_likelihood([[0.2, 0.8]], [1], eps=-1),
+            "eps: expected a finite number, 0 or larger, got -1",
+        ),
         (lambda: bensemble.negative_log_likelihood([[0.2, 0.8]], [1], eps=np.nan), "eps: expected a finite number"),
         (lambda: bensemble.negative_log_likelihood([[2.0, -1.0]], [1]), "probs: expected values in"),
         (lambda: pyhealth.ece_confidence_multiclass([0.2, 0.8], [0, 1]), r"prob: expected shape \(N, C\)"),
         (lambda: pyhealth.ece_confidence_multiclass([[0.2, 0.8]], [3]), "label: expected class indices"),
         (
             lambda: pyhealth.ece_confidence_multiclass([[0.2, 0.8]], [1], bins=[0, 2]),
-            "bins: expected two or more edges",
+            r"bins: expected at least two edges in \[0, 1\], in increasing order, got \[0, 2\]",
         ),
         (lambda: pyhealth.ece_confidence_multiclass([[0.2, 0.8]], [1], adaptive=3), "adaptive: expected True or False"),
         (lambda: pyhealth.ece_confidence_binary([[0.2, 0.3, 0.5]], [1]), "prob: expected one or two columns, got 3"),
@@ -520,7 +535,7 @@ def test_columns_and_lists_and_read_only_arrays():
         (lambda: triples.compute_ece([0.2, 0.3], [1, 1], ["1", "0"]), "labels: expected the type of predictions"),
         (
             lambda: triples.compute_ece([0.2, 0.3], [1, 1], [1, np.nan]),
-            "labels: expected a class in every row, got nan",
+            "labels: expected a class in every row, got nan at row 1",
         ),
         (lambda: triples.compute_mce([0.2, 0.3], [1, 1], [1, 0], 0), "n_bins: expected an integer"),
         (lambda: triples.compute_adaptive_ece([0.2, 0.3], [1, 1], [1, 0], 1.5), "n_bins: expected an integer"),

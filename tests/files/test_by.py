@@ -63,7 +63,7 @@ def test_many_numbers_become_five_groups_of_about_equal_size(kind: str, tmp_path
     found = groups_of(path, "age")
     assert found == {f"{low} to {high}": n for (low, high), n in naive(AGES).items()}
     described = read_predictions([path], by=("age",)).described()
-    assert "groups: age (5 groups of about equal size; --by-values keeps every number)" in described
+    assert "groups: age (5 groups of about equal size; with --by-values, each number is a group)" in described
     names, counts = np.unique(AGES, return_counts=True)
     values = groups_of(path, "age", by_values=True)
     assert values == dict(zip(map(str, names), counts.tolist(), strict=True))
@@ -186,8 +186,14 @@ def test_names_that_hold_the_separator_stay_apart() -> None:
 @pytest.mark.parametrize(
     ("by", "said"),
     [
-        ("age,site", "--by 'age,site' is not one value of each row; for several columns give --by once for each"),
-        ("[age]", "--by '[age]' is not one value of each row"),
+        (
+            "age,site",
+            (
+                "--by 'age,site' does not give one value for each row; for several columns, pass --by once "
+                "for each column"
+            ),
+        ),
+        ("[age]", "--by '[age]' does not give one value for each row"),
         ("month(dat)", "--by 'month(dat)': there is no column 'dat'; did you mean 'date'?"),
         ("month(site)", "--by 'month(site)': invalid timestamp field format: \"a\""),
         ("sit", "has no column 'sit' (--by); did you mean 'site'?"),

@@ -142,16 +142,14 @@ def test_classes_and_logits_of_each_file() -> None:
     np.savez("two.npz", probs=rows[:, :2] / rows[:, :2].sum(axis=1, keepdims=True), targets=target % 2)
     np.savez("one.npz", probs=rows, targets=target % 2)
     status, _, err = run("one.npz", "two.npz")
-    words = (
-        "calibrant: two.npz: holds probabilities of 2 classes, and one.npz probabilities of 3 classes; compare models"
-    )
+    words = "calibrant: two.npz: contains probabilities of 2 classes, but one.npz contains "
+    words += "probabilities of 3 classes; compare models"
     assert (status, err) == (1, f"{words} of the same classes\n")
     write("a.csv", {"p_x": rows[:, 0], "p_y": rows[:, 1], "p_z": rows[:, 2], "label": np.array(list("xyz"))[target]})
     write("b.csv", {"p_y": rows[:, 1], "p_x": rows[:, 0], "p_z": rows[:, 2], "label": np.array(list("xyz"))[target]})
     status, _, err = run("a.csv", "b.csv")
-    words = (
-        "calibrant: b.csv: has the classes y, x, z, and a.csv x, y, z; name the columns in one order with --probs a,b,c"
-    )
+    words = "calibrant: b.csv: has the classes y, x, z, but a.csv has x, y, z; "
+    words += "name the columns in the same order with --probs a,b,c"
     assert (status, err) == (1, f"{words}\n")
 
 
@@ -162,7 +160,7 @@ def test_classes_and_logits_of_each_file() -> None:
             NEW,
             slice(0, -3),
             (),
-            "new.csv: has 597 rows, and old.csv 600; name the column that tells which row is which",
+            "new.csv: has 597 rows, but old.csv has 600; name the column that identifies each row",
         ),
         (
             NEW,
@@ -170,15 +168,23 @@ def test_classes_and_logits_of_each_file() -> None:
             ("--on", "id"),
             "old.csv: row 598, column 'id': '{id}' is not in new.csv, and 2 more of",
         ),
-        (NEW, [*range(N), 5], ("--on", "id"), "new.csv: row 6, column 'id' is that of 2 rows: '{twice}'; name more"),
-        (NEW, SHUFFLED, (), "new.csv: row {row}, column 'outcome' holds {got}, and row {row} of old.csv {was}; if the"),
+        (NEW, [*range(N), 5], ("--on", "id"), "new.csv: row 6, column 'id' identifies 2 rows: '{twice}'; name more"),
+        (
+            NEW,
+            SHUFFLED,
+            (),
+            "new.csv: row {row}, column 'outcome' contains {got}, but row {row} of old.csv contains {was}; if the",
+        ),
         (
             {**NEW, "outcome": np.where(np.arange(N) == 41, 1 - Y, Y)},
             SHUFFLED,
             ("--on", "id"),
-            "new.csv: row {at}, column 'outcome' holds {flipped}, and row 42 of old.csv {held}; correct the outcome",
+            (
+                "new.csv: row {at}, column 'outcome' contains {flipped}, but "
+                "row 42 of old.csv contains {held}; correct the outcome"
+            ),
         ),
-        ({**NEW, "w": OLD["w"] + 1}, slice(None), ("--weight", "w"), "new.csv: row 1, column 'w' holds"),
+        ({**NEW, "w": OLD["w"] + 1}, slice(None), ("--weight", "w"), "new.csv: row 1, column 'w' contains"),
         (NEW, slice(None), ("--on", "idd"), "old.csv: has no column 'idd' (--on); did you mean 'id'?"),
         ({**NEW, "score": Q + 1}, slice(None), (), "new.csv: row 1, column 'score': expected values in [0, 1]"),
     ],
@@ -208,10 +214,10 @@ def test_logits_that_may_be_probabilities_are_doubted_in_each_file() -> None:
     status, _, err = run("old.csv", "new.csv", "--logits")
     assert status == 0
     assert err.startswith(
-        "calibrant: old.csv: column 'score' is read as logits, and all its values lie in [0, 1]; if they"
+        "calibrant: old.csv: column 'score' is read as logits, but all its values lie in [0, 1]; if the"
     )
     assert "new.csv" not in err
-    doubt = "column 'score' is read as logits, and all its values lie in [0, 1]; if they are probabilities, leave"
+    doubt = "column 'score' is read as logits, but all its values lie in [0, 1]; if the values are probabilities, leave"
     assert report("old.csv", "--logits")[1] == f"calibrant: {doubt} --logits out\n"  # once, and no other warning
     sketch = CalibrationSketch()
     sketch.update(P, Y)
@@ -256,7 +262,7 @@ def test_groups_of_sketches_are_compared_where_all_have_them() -> None:
     alone = calibrant.compare({name: sketch.groups["a"] for name, sketch in models.items()})
     (group,) = (group for group in comparison.groups if group.name == "a")
     assert group.comparison.to_dict() == alone.to_dict()
-    assert "only groups present in every sketch are compared, not: c, d" in " ".join(str(comparison).split())
+    assert "groups that are not in every sketch are not compared: c, d" in " ".join(str(comparison).split())
 
 
 @pytest.mark.parametrize(
@@ -265,17 +271,27 @@ def test_groups_of_sketches_are_compared_where_all_have_them() -> None:
         (
             ("new.csv", "--baseline", "report.json"),
             1,
-            "report.json: holds a report without a sketch, as --json - writes it, and its "
-            "numbers alone cannot be compared; write it again, "
-            "calibrant report FILE --json report.json, or save a sketch, calibrant report FILE --sketch report.cal",
+            (
+                "report.json: contains a report without a sketch (from --json -), and a comparison needs the "
+                "sketch; write the report again with calibrant report FILE --json report.json, or save a "
+                "sketch with calibrant report FILE --sketch report.cal"
+            ),
         ),
         (
             ("new.csv", "--baseline", "last.cal", "--by", "site"),
             1,
             "last.cal: has no group in common with new.csv",
         ),
-        (("new.csv", "--baseline", "last.cal", "--on", "id"), 2, "--on matches rows, and a sketch holds none; leave"),
-        (("last.cal", "last.cal", "--weight", "w"), 2, "--weight has no effect on a sketch, which holds no rows"),
+        (
+            ("new.csv", "--baseline", "last.cal", "--on", "id"),
+            2,
+            "--on matches rows, but a sketch contains no rows; leave",
+        ),
+        (
+            ("last.cal", "last.cal", "--weight", "w"),
+            2,
+            "--weight has no effect on a sketch, because a sketch contains no rows",
+        ),
         (("bad.csv", "--baseline", "last.cal"), 1, "bad.csv: row 1, column 'score': expected values in [0, 1]"),
         (("new.csv", "--baseline", "last.cal", "--paired"), 1, "expected a sketch of rows in clusters"),
     ],
@@ -401,8 +417,8 @@ def test_the_json_of_a_report_that_holds_no_sketch_is_refused() -> None:
     good = json.loads(text)
     data = base64.b64decode(good["sketch"])
     again = (
-        "write it again, calibrant report FILE --json bad.json, or save a sketch, calibrant report FILE --sketch "
-        "bad.cal"
+        "write the report again with calibrant report FILE --json bad.json, or save a sketch with "
+        "calibrant report FILE --sketch bad.cal"
     )
 
     def with_bytes(data: bytes) -> str:
@@ -411,26 +427,38 @@ def test_the_json_of_a_report_that_holds_no_sketch_is_refused() -> None:
     report("classes.csv", "--notion", "classwise", "--json", "each.json")
     run("new.csv", "last.json", "--json", "pair.json")
     for bad, said in (
-        (text[: len(text) // 2], "holds a report that is damaged ("),
-        (json.dumps({**good, "sketch": None}), "holds a report whose key 'sketch' is not base64 (argument should be"),
-        (json.dumps({**good, "sketch": good["sketch"][:-1]}), "whose key 'sketch' is not base64 (Incorrect padding)"),
-        (json.dumps({**good, "sketch": "é" + good["sketch"]}), "holds a report whose key 'sketch' is not base64 ("),
-        (json.dumps({**good, "sketch": "!" + good["sketch"]}), "holds a report whose key 'sketch' is not base64 ("),
+        (text[: len(text) // 2], "contains a damaged report ("),
+        (
+            json.dumps({**good, "sketch": None}),
+            "contains a report whose key 'sketch' is not valid base64 (argument should be",
+        ),
+        (json.dumps({**good, "sketch": good["sketch"][:-1]}), "'sketch' is not valid base64 (Incorrect padding)"),
+        (
+            json.dumps({**good, "sketch": "é" + good["sketch"]}),
+            "contains a report whose key 'sketch' is not valid base64 (",
+        ),
+        (
+            json.dumps({**good, "sketch": "!" + good["sketch"]}),
+            "contains a report whose key 'sketch' is not valid base64 (",
+        ),
         (with_bytes(b""), "key 'sketch': expected a calibrant sketch, got bytes that begin with nothing"),
         (with_bytes(data[:-100]), "key 'sketch': expected a sketch that matches its checksum, got"),
         (with_bytes(data[:200] + b"x" + data[201:]), "expected a sketch that matches its checksum, got"),
         (with_bytes(data.replace(b"sketch-2", b"sketch-9")), "expected a sketch of version 2 or 3, got version 9"),
         (
             Path("each.json").read_text(),
-            "holds a report on every class (classwise), and a comparison evaluates one event",
+            "contains a report on every class (classwise), but a comparison evaluates only one event",
         ),
-        (Path("pair.json").read_text(), "holds a comparison, not one model; name the files of the models"),
+        (
+            Path("pair.json").read_text(),
+            "contains a comparison, not a report on one model; name the report files of the models",
+        ),
     ):
         Path("bad.json").write_text(bad, "utf-8")
         for arguments in (("new.csv", "--baseline", "bad.json"), ("last.json", "bad.json")):
             status, out, err = run(*arguments)
             assert (status, out) == (1, "")
-            assert err.startswith("calibrant: bad.json: holds a ")
+            assert err.startswith("calibrant: bad.json: contains a ")
             assert said in err
             assert again in err or "every class" in said or "comparison" in said
 
@@ -440,7 +468,10 @@ def test_rows_are_always_paired() -> None:
     write("new.csv", NEW)
     status, out, err = run("old.csv", "new.csv", "--paired")
     assert (status, out) == (2, "")
-    assert "--paired is for .cal files, and rows are always compared in pairs; leave it out" in " ".join(err.split())
+    assert (
+        "--paired is only for .cal files, because rows are always compared in pairs; leave the option out"
+        in " ".join(err.split())
+    )
 
 
 def test_paired_sketches_cancel_what_they_share() -> None:
@@ -508,9 +539,9 @@ def test_of_a_hundred_groups_the_worst_twenty_are_shown() -> None:
     shown = text[text.index("Groups: old minus new") :]
     assert re.findall(r"^  (\d+) ", shown, re.MULTILINE) == [group.name for group in worst]
     assert {"7", "37", "67", "97"} <= {group.name for group in worst}
-    assert "for the other 100 groups, use --json, --html, or comparison.groups in Python" in shown
+    assert "to see the other 100 groups, use --json, --html, or comparison.groups in Python" in " ".join(shown.split())
     source = comparison.to_markdown()
-    assert "squared CE (the 20 of 120 groups that stand out most)" in source
+    assert "squared CE (the 20 of 120 groups with the most evidence)" in source
     assert re.findall(r"^\| (?:◆ )?(\d+) \|", source, re.MULTILINE) == [group.name for group in worst]
 
 
@@ -571,4 +602,4 @@ def test_a_condition_needs_its_number() -> None:
     status, _, err = run("old.csv", "zero.csv", "--fail-if", "nll.low > 0")
     assert (status, err) == (1, "calibrant: --fail-if 'nll.low > 0': nll.low has no value\n")
     status, _, err = run("old.csv", "zero.csv", "--fail-if", "groups.any(ece > 0)")
-    assert (status, "there are no groups; name their column with --by" in err) == (1, True)
+    assert (status, "there are no groups; name the column of the groups with --by" in err) == (1, True)

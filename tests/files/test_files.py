@@ -180,7 +180,11 @@ def test_semicolons_separate_columns_where_the_header_has_them(tmp_path, body, w
 def test_decimal_commas_are_no_points(tmp_path):
     path = text(tmp_path / "f.csv", '"score";"outcome"\n0,5;1\n')
     with pytest.raises(
-        FileError, match=r"row 1, column 'score': '0,5' is not a number; if decimals have a comma, add --decimal-comma$"
+        FileError,
+        match=(
+            r"row 1, column 'score': '0,5' is not a number; if the file writes decimals with a comma, add "
+            "--decimal-comma$"
+        ),
     ):
         read_predictions([path])
     path = text(tmp_path / "g.csv", "a;b,score\n1,0.5\n")  # commas make two columns of it, so they separate
@@ -220,7 +224,13 @@ def test_texts_beside_true_and_false_are_labels(tmp_path):
 
 def test_feather_of_version_1(tmp_path):
     (tmp_path / "f.feather").write_bytes(b"FEA1" + bytes(100) + b"FEA1")
-    with pytest.raises(FileError, match=r"is Feather of version 1, and version 2 is read; write it again as version 2"):
+    with pytest.raises(
+        FileError,
+        match=(
+            "is a Feather file of version 1, but calibrant reads only version 2; write the file again as "
+            r"version 2, with pandas\.read_feather\(path\)\.to_feather\(path\)"
+        ),
+    ):
         read_predictions([tmp_path / "f.feather"])
 
 
@@ -233,7 +243,7 @@ def test_logits_of_one_event_in_the_unit_interval_are_doubted(tmp_path, ending, 
         np.savez(path, **columns) if ending == "npz" else write(path, columns)
         return files.read_predictions([str(path)], asked({}), Judging(**evaluated), keep=keep).doubts
 
-    words = "column {!r} is read as logits, and all its values lie in [0, 1]; if they are probabilities, {}"
+    words = "column {!r} is read as logits, but all its values lie in [0, 1]; if the values are probabilities, {}"
     assert doubts("score", SCORES * 3, logits=True) == (words.format("score", "leave --logits out"),)
     assert doubts("logit", SCORES * 3) == (words.format("logit", "rename the column"),)
     assert doubts("score", SCORES * 3) == ()
@@ -438,7 +448,7 @@ def test_locate_where_rows_were_left_out(tmp_path, ending):
         ),
         ("season >", r"--where 'season >': syntax error.*; the columns are"),
         ("season > 3)", r"--where 'season > 3\)': .*syntax error.*; the columns are"),
-        ("count(*) > 3", r"--where .*count is not allowed, as aggregates are about many rows; add such a column"),
+        ("count(*) > 3", r"--where .*count is not allowed, because aggregates combine many rows; compute this value"),
         ("season > 2030", r"no row meets --where 'season > 2030'; loosen the condition"),
     ],
 )
@@ -467,7 +477,7 @@ def test_a_condition_can_leave_out_what_cannot_be_read(tmp_path):
 def test_arrays_have_no_conditions(tmp_path):
     path = tmp_path / "f.npz"
     np.savez(path, probs=np.eye(2), labels=[0, 1])
-    with pytest.raises(FileError, match=r"--where is not available for \.npz; filter the arrays"):
+    with pytest.raises(FileError, match=r"--where is not available for \.npz files; filter the arrays"):
         read_predictions([str(path)], where="a > 1")
 
 
@@ -500,18 +510,27 @@ def test_names_with_brackets_and_folders_like_partitions(tmp_path, ending):
     ("names", "match"),
     [
         (["prediction.csv"], r"prediction\.csv: no such file; did you mean 'predictions\.csv'\?"),
-        (["none/x.csv"], r"none/x\.csv: no such file; there is no folder '.*none' either"),
+        (["none/x.csv"], r"none/x\.csv: no such file; the folder '.*none' does not exist either"),
         (["*.parquet"], r"\*\.parquet: no file matches this pattern; check the folder"),
         (["other.ods"], r"other\.ods: unknown ending '\.ods'; save the sheet as \.xlsx or CSV$"),
-        (["README"], r"README: a name without an ending; give one of \.npz, \.npy, \.csv, .* or \.jsonl$"),
+        (
+            ["README"],
+            (
+                r"README: a name without an ending; pass a file that ends in \.npz, \.npy, \.csv, \.tsv, "
+                r"\.xlsx, \.parquet, \.arrow, \.feather, \.eval, .* or \.jsonl$"
+            ),
+        ),
         (
             ["predictions.csv", "more.parquet"],
-            r"more\.parquet: is of another kind than .*predictions\.csv; give files of",
+            (
+                r"more\.parquet: is not of the same kind as .*predictions\.csv; pass files of one kind at a "
+                "time"
+            ),
         ),
-        (["predictions.csv", "predictions.*"], r"predictions\.csv: is given twice; name each file once"),
-        ([""], r": is a folder; name its files, such as '.*\*\.csv'$"),
+        (["predictions.csv", "predictions.*"], r"predictions\.csv: is named twice; name each file once"),
+        ([""], r": is a folder; name the files in the folder, such as '.*\*\.csv'$"),
         (["nothing.csv"], r"nothing\.csv: is empty \(0 bytes\); write the predictions again"),
-        ([], r"files: none are given; name at least one"),
+        ([], "files: no file is named; name at least one file"),
     ],
 )
 def test_files_that_are_not_there(tmp_path, names, match):
@@ -532,14 +551,18 @@ def test_files_that_are_not_there(tmp_path, names, match):
     [
         (
             "a.pkl",
-            "a pickle may run any code when it is opened: load it yourself, and save its arrays with numpy.savez",
+            "a pickle may run any code when it is opened; load the file yourself, and save its arrays with numpy.savez",
         ),
         ("a.XLS", "save the sheet as .xlsx or CSV"),
-        ("a.txt", "rename it to .csv if commas separate its columns, to .tsv if tabs do"),
-        ("a.pth", "load it yourself, and save its tensors as arrays with numpy.savez"),
-        ("a.mat", "write the table as CSV or Parquet where it comes from"),
-        ("a.parquet.gz", "unpack it first"),
-        ("a.html", "give one of .npz, .npy, .csv, .tsv, .xlsx, .parquet, .arrow, .feather, .eval, .json or .jsonl"),
+        ("a.txt", "rename the file to .csv if commas separate the columns, or to .tsv if tabs separate them"),
+        ("a.pth", "load the file yourself, and save its tensors as arrays with numpy.savez"),
+        ("a.mat", "export the table from its program as CSV or Parquet"),
+        ("a.parquet.gz", "unpack the file first"),
+        (
+            "a.html",
+            "pass a file that ends in .npz, .npy, .csv, .tsv, .xlsx, .parquet, .arrow, .feather, "
+            ".eval, .json or .jsonl",
+        ),
     ],
 )
 def test_files_of_other_kinds(tmp_path, name, advice):
@@ -556,9 +579,12 @@ def test_a_name_that_is_nearly_right(tmp_path, monkeypatch):
     folder = tmp_path / "empty"
     folder.mkdir()
     for name, said in (
-        ("data/predictions.csv", "no such file; there is no folder 'data' either; did you mean 'predictions.csv'?"),
+        (
+            "data/predictions.csv",
+            "no such file; the folder 'data' does not exist either; did you mean 'predictions.csv'?",
+        ),
         ("prediction.csv", "no such file; did you mean 'predictions.csv'?"),
-        ("empty", "is a folder; there are no predictions in it that can be read; name files such as predictions.csv"),
+        ("empty", "is a folder; the folder has no file that calibrant can read; name files such as predictions.csv"),
     ):
         with pytest.raises(FileError) as caught:
             read_predictions([name])
@@ -569,17 +595,21 @@ def test_files_that_do_not_go_together(tmp_path):
     base = write(tmp_path / "a.parquet", {"p_0": [0.5], "p_1": [0.5], "y": ["a"]})
     wider = write(tmp_path / "b.parquet", {"p_0": [0.5], "p_1": [0.25], "p_2": [0.25], "y": ["a"]})
     with pytest.raises(
-        FileError, match=r"b\.parquet: holds probs in p_0 \.\.\. p_2 \(3 columns\), a\.parquet in p_0, p_1"
+        FileError,
+        match=(
+            r"b\.parquet: has probs in p_0 \.\.\. p_2 \(3 columns\), but a\.parquet has them in p_0, p_1 "
+            r"\(2 columns\)"
+        ),
     ):
         read_predictions([base, wider])
     numbers = write(tmp_path / "c.parquet", {"p_0": [0.5], "p_1": [0.5], "y": [1]})
     with pytest.raises(
-        FileError, match=r"c\.parquet: column 'y' holds numbers, in .*a\.parquet text; write the targets"
+        FileError, match=r"c\.parquet: column 'y' contains numbers, but .*a\.parquet contains text; write the targets"
     ):
         read_predictions([base, numbers])
     two = write(tmp_path / "d.parquet", {"probs": [[0.5, 0.5]], "y": [1]})
     three = write(tmp_path / "e.parquet", {"probs": [[0.5, 0.25, 0.25]], "y": [1]})
-    with pytest.raises(FileError, match=r"e\.parquet: column 'probs' has lists of 3 values, .*d\.parquet of 2"):
+    with pytest.raises(FileError, match=r"e\.parquet: column 'probs' has a list of 3 values, .*d\.parquet has 2"):
         read_predictions([two, three])
 
 
@@ -617,8 +647,10 @@ def test_types_widen_over_files(tmp_path):
         ),
         (
             {"score": "score"},
-            r"several columns could be the targets: label, outcome; outcomes may be in outcome; name yours, such as "
-            r"--outcome outcome$",
+            (
+                "several columns could be the targets: label, outcome; outcomes may be in outcome; name the "
+                "right columns, such as --outcome outcome$"
+            ),
         ),
         (
             {"score": "scores", "outcome": "outcome"},
@@ -634,7 +666,7 @@ def test_types_widen_over_files(tmp_path):
         ),
         ({"probs": "q_*", "target": "label"}, r"no column matches --probs 'q_\*'; the columns are score, prob"),
         ({"probs": "score,prb", "target": "label"}, r"has no column 'prb' \(--probs\); did you mean 'prob'\?"),
-        ({"probs": "score,score", "target": "label"}, r"--probs names column 'score' twice; name each once"),
+        ({"probs": "score,score", "target": "label"}, "--probs names column 'score' twice; name each of them once"),
         ({"probs": "prob", "score": "score"}, r"both --score and --probs are given; --score is for one event"),
         ({"score": "score", "target": "label", "outcome": "outcome"}, r"both --outcome and --target are given"),
         (
@@ -697,7 +729,7 @@ def test_columns_that_look_right_are_proposed(tmp_path, ending, columns, options
     path = write(tmp_path / f"f.{ending}", columns)
     with pytest.raises(FileError) as caught:
         read_predictions([path], **options)
-    assert str(caught.value).endswith(f"; name yours, such as {proposal}")
+    assert str(caught.value).endswith(f"; name the right columns, such as {proposal}")
     assert shlex.join(caught.value.options) == proposal
 
 
@@ -736,8 +768,8 @@ def test_a_true_class_is_never_guessed(tmp_path):
         read_predictions([path])
     assert caught.value.options == ()
     assert caught.value.remedy == (
-        "probabilities of classes may be in prob1, prob2, probtie (--probs prob1,prob2,probtie), and no column looks "
-        "like the true class: add one, and name it with --target"
+        "probabilities of classes may be in prob1, prob2, probtie (--probs prob1,prob2,probtie), but "
+        "no column looks like the true class; add a column of true classes, and name it with --target"
     )
 
 
@@ -770,21 +802,29 @@ def test_lists_and_arrays_that_look_right_are_proposed(tmp_path, ending):
         write(path, {"arr_0": [[float(x) for x in row] for row in rows], "arr_1": labels})
     with pytest.raises(FileError) as caught:
         read_predictions([path])
-    words = "probabilities of classes may be in arr_0; labels in arr_1 (a guess from its values); name yours, such as"
+    words = (
+        "probabilities of classes may be in arr_0; labels in arr_1 (a guess from the values); name "
+        "the right columns, such as"
+    )
     assert caught.value.remedy == words
     assert caught.value.options == ("--probs", "arr_0", "--target", "arr_1")
 
 
 def test_one_event_in_arrays_is_proposed(tmp_path):
     np.savez(tmp_path / "f.npz", a=SCORES, b=OUTCOMES)
-    words = r"probabilities may be in a; outcomes in b \(a guess from its values\); name yours, such as --probs a --tar"
+    words = (
+        r"probabilities may be in a; outcomes in b \(a guess from the values\); name the right "
+        "columns, such as --probs a --tar"
+    )
     with pytest.raises(FileError, match=words):
         read_predictions([tmp_path / "f.npz"])
 
 
 def test_models_have_an_outcome_proposed(tmp_path):
     path = write(tmp_path / "f.csv", {"old": SCORES, "new": SCORES, "came": OUTCOMES})
-    with pytest.raises(FileError, match=r"outcomes may be in came \(a guess .*\); name yours, such as --outcome came$"):
+    with pytest.raises(
+        FileError, match=r"outcomes may be in came \(a guess .*\); name the right columns, such as --outcome came$"
+    ):
         read_models([path], scores=["old", "new"])
 
 
@@ -795,28 +835,28 @@ OTHERS = [0.9, 0.2, 0.1, 0.5]
     ("columns", "options", "proposal", "words"),
     [
         # Nothing but its values says that a column holds outcomes: the proposal says so.
-        ({"risk": SCORES, "male": OUTCOMES}, {"score": "risk"}, "--outcome male", "in male (a guess from its values);"),
+        ({"risk": SCORES, "male": OUTCOMES}, {"score": "risk"}, "--outcome male", "in male (a guess from the values);"),
         (
             {"a": SCORES, "male": OUTCOMES},
             {},
             "--score a --outcome male",
-            "outcomes in male (a guess from its values);",
+            "outcomes in male (a guess from the values);",
         ),
         (
             {"risk": SCORES, "male": OUTCOMES, "fit": ["no", "yes", "no", "no"]},
             {"score": "risk"},
             "",
-            "in male, fit (a guess from their values); if 'risk' is the probability of 'male': --outcome male; "
+            "in male, fit (a guess from the values); if 'risk' is the probability of 'male': --outcome male; "
             "if 'risk' is the probability of 'fit': --outcome fit",
         ),
         ({"risk": SCORES, "died_true": OUTCOMES}, {"score": "risk"}, "--outcome died_true", "may be in died_true;"),
         ({"prob_rain": SCORES, "rain": OUTCOMES}, {"score": "prob_rain"}, "--outcome rain", "may be in rain;"),
         # A column with another role is no outcome.
-        ({"risk": SCORES, "male": OUTCOMES}, {"score": "risk", "by": ("male",)}, "", "name the right one with"),
-        ({"risk": SCORES, "male": OUTCOMES}, {"score": "risk", "weight": "male"}, "", "name the right one with"),
+        ({"risk": SCORES, "male": OUTCOMES}, {"score": "risk", "by": ("male",)}, "", "name the right "),
+        ({"risk": SCORES, "male": OUTCOMES}, {"score": "risk", "weight": "male"}, "", "name the right "),
         # One of several labels is not the outcome of another one's score.
         ({"prob_toxic": SCORES, "prob_rude": OTHERS, "rude": OUTCOMES}, {"score": "prob_toxic"}, "", "name the right"),
-        ({"prob_toxic": SCORES, "toxic": OUTCOMES, "rude": OUTCOMES}, {"outcome": "rude"}, "", "name the right one"),
+        ({"prob_toxic": SCORES, "toxic": OUTCOMES, "rude": OUTCOMES}, {"outcome": "rude"}, "", "name the right column"),
         (
             {"prob_toxic": SCORES, "prob_rude": OTHERS, "rude": OUTCOMES},
             {"score": "prob_rude"},
@@ -938,7 +978,9 @@ def test_the_same_name_twice(tmp_path):
     # The engine would read Score for score.
     path = write(tmp_path / "g.parquet", {"Score": [0.75], "score": [0.5], "outcome": [1]})
     assert read_predictions([path], score="score").probs.tolist() == [0.5]
-    with pytest.raises(FileError, match=r"same name but for case: 'Score', 'score'; rename one"):
+    with pytest.raises(
+        FileError, match="has columns whose names differ only in upper and lower case: 'Score', 'score'; rename one"
+    ):
         read_predictions([path], score="score", where="outcome = 1")
 
 
@@ -952,7 +994,7 @@ def test_nulls(tmp_path, ending, column):
     columns = {"score": list(SCORES), "outcome": list(OUTCOMES), "w": [1.0, 2.0, 3.0, 4.0], "k": [0, 1, 1, 1]}
     columns[column][2] = None
     path = write(tmp_path / f"f.{ending}", columns)
-    match = rf"row 3, column '{column}' is empty \(null\); fill it, or .* --where \"{column} IS NOT NULL\"$"
+    match = rf"row 3, column '{column}' is empty \(null\); fill the cell, or .* --where \"{column} IS NOT NULL\"$"
     with pytest.raises(FileError, match=match):
         read_predictions([path], weight="w")
     match = rf"row 3, column '{column}' is empty \(null\); .* --where \"\(k = 1\) AND {column} IS NOT NULL\"$"
@@ -988,7 +1030,13 @@ def test_a_remedy_quotes_what_needs_quoting(tmp_path):
 @pytest.mark.parametrize(
     ("cell", "match"),
     [
-        ("abc", r"row 3, column '{}': 'abc' is not a number; correct it, or .* --where \"{sql} <> 'abc'\"$"),
+        (
+            "abc",
+            (
+                "row 3, column '{}': 'abc' is not a number; correct the cell, or leave the row out with "
+                "--where \\\"{sql} <> 'abc'\\\"$"
+            ),
+        ),
         ("NA", r"row 3, column '{}': 'NA' is not a number; leave such rows out with --where \"{sql} <> 'NA'\"$"),
         ("85%", r"row 3, column '{}': '85%' is not a number; {percent}$"),
         ("0.5.1", r"row 3, column '{}': '0\.5\.1' is not a number"),
@@ -1008,7 +1056,7 @@ def test_bad_cells(tmp_path, ending, cell, match, column):
     else:
         write(path, columns)
     sql = rf"\({column}->>''\)" if ending == "jsonl" else column  # a column of both numbers and text
-    percent = "write percentages as fractions, 85% as 0\\.85"
+    percent = r"write percentages as fractions, such as 0\.85 instead of 85%"
     if column == "score":
         percent = "pass --percent if the numbers are percentages"
     with pytest.raises(FileError, match=match.format(column, sql=sql, percent=percent)) as caught:
@@ -1024,14 +1072,14 @@ def test_bad_cells(tmp_path, ending, cell, match, column):
 
 def test_a_bad_cell_among_truth_values(tmp_path):
     path = text(tmp_path / "f.csv", "score,won\n" + "0.5,true\n" * 30_000 + "0.5,maybe\n")
-    with pytest.raises(FileError, match=r"row 30001, column 'won': 'maybe' is not true or false; correct it"):
+    with pytest.raises(FileError, match=r"row 30001, column 'won': 'maybe' is not true or false; correct the cell"):
         read_predictions([path], outcome="won")
 
 
 def test_a_bad_cell_in_row_300_001(tmp_path):
     path = text(tmp_path / "f.csv", "score,outcome\n" + "0.25,1\n" * 300_000 + "abc,0\n" + "0.5,0\n" * 9)
     start = time.process_time()  # of all threads, whatever else runs on the machine
-    with pytest.raises(FileError, match=r"f\.csv: row 300001, column 'score': 'abc' is not a number; correct it"):
+    with pytest.raises(FileError, match=r"f\.csv: row 300001, column 'score': 'abc' is not a number; correct the cell"):
         read_predictions([path])
     assert time.process_time() - start < 2
     read = read_predictions([path], where="score <> 'abc'")
@@ -1058,13 +1106,19 @@ def test_order_is_kept_over_many_batches(tmp_path):
     [
         ("score,outcome\n0.5,1\n0.25\n", r"line 3 has 1 field and the header 2; give each row all its fields"),
         ("score,outcome\n0.5,1\n0.25,1,7\n", r"line 3 has 3 fields and the header 2; give each row"),
-        ('score,outcome\n"0.5,1\n0.25,1\n', r"line 2 holds a quote that is never closed; correct this line"),
+        ('score,outcome\n"0.5,1\n0.25,1\n', r"line 2 holds an unclosed quotation mark; correct this line"),
         (b"score,label\n0.5,caf\xe9\n", r"UTF-8"),
         ("score,outcome\n", r"holds no rows; write the predictions again"),
         ("score,outcome", r"holds no rows; write the predictions again"),
         ("\n0.5,1\n", r"has an empty first line; the first line must name the columns"),
         ("0.5,1\n0.25,0\n", r"has numbers in its first line \(0\.5, 1\); the first line must name the columns"),
-        ("score\toutcome\n0.5\t1\n", r"has its columns separated by tabs; separate them with commas"),
+        (
+            "score\toutcome\n0.5\t1\n",
+            (
+                r"has its columns separated by tabs; separate columns with commas or semicolons in a \.csv "
+                r"file, and with tabs in a \.tsv file"
+            ),
+        ),
     ],
 )
 @pytest.mark.parametrize("where", [None, "score > 0"])
@@ -1081,22 +1135,25 @@ def test_csv_that_is_malformed(tmp_path, body, match, where):
 @pytest.mark.parametrize(
     ("body", "match"),
     [
-        ('{"score": 0.5, "y": 1}\n{"score": 0.5,\n', r"line 2 is not valid JSON \(.*\); write one whole object a line"),
+        ('{"score": 0.5, "y": 1}\n{"score": 0.5,\n', r"line 2 is not valid JSON \(.*\); write each object on one line"),
         ('{"score": 0.5, "y": 1}\n{"score": 0.5, "y', r"line 2 is not valid JSON"),
-        ('[{"score": 0.5, "y": 1}]', r"starts with '\[\{\"score\":', not with an object; write one object a line"),
+        (
+            '[{"score": 0.5, "y": 1}]',
+            "starts with '\\[\\{\\\"score\\\":', not with an object; write each object on one line",
+        ),
         ("\n \n", r"holds no rows"),
         (b'{"score": 0.5, "y": "\xe9"}', r"is not UTF-8 text"),
         ('{"score": {"a": 0.5}, "y": 1}', r"column 'score' holds objects, not numbers"),
         ('{"score": 0.5, "y": 1}\n{"y": 1}\n', r"row 2, column 'score' is empty \(null\)"),
         (
             '{"score": [0.5, 0.5], "y": 1}\n{"score": [1], "y": 1}\n',
-            r"row 2, column 'score' has a list of 1, row 1 of 2",
+            "row 2, column 'score' has a list of 1 values, but row 1 has 2",
         ),
         (
             '{"score": [0.5, "x"], "y": 1}\n',
             r"row 1, column 'score': '\[0\.5, \"x\"\]' is not a list of numbers; correct",
         ),
-        ('{"score": [0.5, null], "y": 1}\n', r"row 1, column 'score' has a list with a null in it"),
+        ('{"score": [0.5, null], "y": 1}\n', r"row 1, column 'score' has a list that contains a null"),
     ],
 )
 def test_json_that_is_malformed(tmp_path, body, match):
@@ -1114,16 +1171,18 @@ def test_lists_that_are_malformed(tmp_path, ending):
     )
     with pytest.raises(FileError, match=r"row 3, column 'probs' is empty \(null\)"):
         read_predictions([path])
-    with pytest.raises(FileError, match=r"row 2, column 'probs' has a list of 3, row 1 of 2; give every row a value"):
+    with pytest.raises(
+        FileError, match="row 2, column 'probs' has a list of 3 values, but row 1 has 2; give every row a value"
+    ):
         read_predictions([path], where="probs IS NOT NULL")
     path = write(tmp_path / f"b.{ending}", {"probs": [[0.5, 0.5], [0.5, None]], "y": [0, 1]})
-    with pytest.raises(FileError, match=r"row 2, column 'probs' has a list with a null in it; give every class"):
+    with pytest.raises(FileError, match=r"row 2, column 'probs' has a list that contains a null; give every class"):
         read_predictions([path])
     path = write(tmp_path / f"c.{ending}", {"probs": [["a", "b"]], "y": [0]})
     with pytest.raises(FileError, match=r"column 'probs' holds text, not numbers; name a column of numbers"):
         read_predictions([path])
     path = write(tmp_path / f"d.{ending}", {"probs": [[[0.5], [0.5]]], "y": [0]})
-    with pytest.raises(FileError, match=r"column 'probs' holds lists of lists; write one list of numbers a row"):
+    with pytest.raises(FileError, match=r"column 'probs' holds lists of lists; write one list of numbers for each row"):
         read_predictions([path])
 
 
@@ -1238,7 +1297,7 @@ def test_several_npz_with_named_arrays(tmp_path):
         (
             {"probs": np.ones(2), "y": np.array([{}, 1], object)},
             {},
-            r"array 'y' holds Python objects; save it as numbers",
+            "array 'y' holds Python objects; save the array as numbers or strings",
         ),
         (
             {"probs": np.ones(2, complex), "y": [0, 1]},
@@ -1248,14 +1307,14 @@ def test_several_npz_with_named_arrays(tmp_path):
         (
             {"probs": np.ones(2, "V2"), "y": [0, 1]},
             {},
-            r"array 'probs' is of type .*V2; save float32; numpy has no bfloat16",
+            "array 'probs' is of type .*V2; save the array as float32, because numpy has no bfloat16",
         ),
-        ({"probs": 0.5, "y": 1}, {}, r"array 'probs' is a single value; save a row for each prediction"),
+        ({"probs": 0.5, "y": 1}, {}, "array 'probs' is a single value; save an array with one row for each prediction"),
         ({"probs": np.ones(0), "y": np.ones(0)}, {}, r"holds no rows"),
         (
             {"probs": np.ones(2), "y": [0, 1]},
             {"targets_file": "y.npy"},
-            r"has its targets inside, .*--targets with \.npy only",
+            r"contains its own targets, .*use --targets only with \.npy files",
         ),
     ],
 )
@@ -1270,7 +1329,11 @@ def test_npz_that_differ(tmp_path):
     np.savez(tmp_path / "a.npz", probs=np.ones((2, 3)), y=[0, 1])
     np.savez(tmp_path / "b.npz", probs=np.ones((2, 4)), y=[0, 1])
     with pytest.raises(
-        FileError, match=r"b\.npz: array 'probs' has rows of shape \(4,\), in .*a\.npz of \(3,\); give files whose"
+        FileError,
+        match=(
+            r"b\.npz: array 'probs' has rows of shape \(4,\), but .*a\.npz has rows of shape \(3,\); pass files whose "
+            "rows have the same shape"
+        ),
     ):
         read_predictions([str(tmp_path / "*.npz")])
 
@@ -1287,24 +1350,34 @@ def test_npy(tmp_path):
     assert read.locate(2) == (str(tmp_path / "probs_1.npy"), 1)
     one = str(tmp_path / "probs_0.npy")
     with pytest.raises(
-        FileError, match=r"targets\.npy: has 4 rows, the probabilities 2; give the targets of just these"
+        FileError,
+        match=(
+            r"targets\.npy: has 4 rows, but the probabilities have 2 rows; pass the targets of exactly these "
+            "rows"
+        ),
     ):
         read_predictions([one], targets_file=targets)
-    with pytest.raises(FileError, match=r"a \.npy holds no targets; name the \.npy of the targets with --targets FILE"):
+    with pytest.raises(
+        FileError,
+        match=(
+            r"a \.npy file of probabilities contains no targets; name the \.npy file of the targets with "
+            "--targets FILE"
+        ),
+    ):
         read_predictions([one])
-    with pytest.raises(FileError, match=r"a \.npy has no names, got --probs 'p'; save a \.npz"):
+    with pytest.raises(FileError, match=r"a \.npy file has no column names, but --probs names 'p'; save a \.npz"):
         read_predictions([one], targets_file=targets, probs="p")
     with pytest.raises(FileError, match=r"nowhere\.npy: no such file"):
         read_predictions([one], targets_file=str(tmp_path / "nowhere.npy"))
     csv = write(tmp_path / "t.csv", {"y": [0, 1]})
-    with pytest.raises(FileError, match=r"t\.csv: is not a \.npy; save the targets with numpy\.save"):
+    with pytest.raises(FileError, match=r"t\.csv: is not a \.npy file; save the targets with numpy\.save"):
         read_predictions([one], targets_file=csv)
     (tmp_path / "a.npz").write_bytes((tmp_path / "targets.npy").read_bytes())
-    with pytest.raises(FileError, match=r"a\.npz: holds a single array, not an archive; rename it to \.npy"):
+    with pytest.raises(FileError, match=r"a\.npz: holds a single array, not an archive; rename the file to \.npy"):
         read_predictions([str(tmp_path / "a.npz")])
     np.savez(tmp_path / "z.npz", probs=[1.0])
     (tmp_path / "z.npz").rename(tmp_path / "z.npy")
-    with pytest.raises(FileError, match=r"z\.npy: is an archive, not a single array; rename it to \.npz"):
+    with pytest.raises(FileError, match=r"z\.npy: is an archive, not a single array; rename the file to \.npz"):
         read_predictions([str(tmp_path / "z.npy")], targets_file=targets)
 
 
@@ -1364,7 +1437,7 @@ def test_a_text_that_is_not_utf_8_is_an_error_where_it_is_used(tmp_path, options
         assert read_predictions([str(path)]).rows == (len(SCORES),)
         return
     with pytest.raises(
-        FileError, match=r"f\.parquet: cannot be read \(.*(UTF8|UTF-8).*; write the file again: it is dam"
+        FileError, match=r"f\.parquet: cannot be read \(.*(UTF8|UTF-8).*; write the file again, because it is dam"
     ):
         read_predictions([str(path)], **options)
 
@@ -1610,7 +1683,9 @@ def test_a_bad_per_cent_in_a_list(tmp_path):
         read_predictions([path], percent=True)
     path = str(tmp_path / "g.npz")
     np.savez(path, probs=[[85.0, 15], [20, 180]], y=[0, 1])
-    with pytest.raises(FileError, match=r"row 2, array 'probs': 180 is not .*; correct it before the array is saved$"):
+    with pytest.raises(
+        FileError, match=r"row 2, array 'probs': 180 is not .*; correct the value before you save the array$"
+    ):
         read_predictions([path], percent=True)
 
 
@@ -1635,7 +1710,8 @@ def test_lists_with_per_cent_signs_without_the_option(tmp_path):
 def test_a_fraction_beside_per_cent_signs_is_not_guessed(tmp_path, ending):
     path = save(tmp_path / f"f.{ending}", ["85%", "70%", "0.85", "20"])
     match = (
-        r"row 3, .* 'score': '0\.85' may be a fraction: it has no per-cent sign, and others have one; write all cells"
+        r"row 3, .* 'score': '0\.85' may be a fraction, because only other values have a percent "
+        "sign; write all cells"
     )
     with pytest.raises(FileError, match=match):
         read_predictions([path], percent=True)
@@ -1659,7 +1735,7 @@ def test_a_fraction_is_seen_far_from_the_sign(tmp_path):
 def test_fractions_are_not_divided_by_100_again(tmp_path, ending, number):
     """Any number up to 1, but for rounding, may be a fraction; zeros are zero in both."""
     path = save(tmp_path / f"f.{ending}", [0, 0.2 if number != 1 else 0, number])
-    with pytest.raises(FileError, match=r"no value of .*score.* exceeds 1: .*; leave --percent out, or write per"):
+    with pytest.raises(FileError, match=r"no value of .*score.* exceeds 1, .*; leave --percent out, or write per"):
         read_predictions([path], percent=True)
     assert read_predictions([save(tmp_path / f"g.{ending}", [0, 0.5, 1.1])], percent=True).probs[2] == 1.1 / 100
     assert not read_predictions([save(tmp_path / f"z.{ending}", [0, 0])], percent=True).probs.any()
@@ -1670,7 +1746,7 @@ def test_fractions_are_not_divided_by_100_again(tmp_path, ending, number):
 def test_fractions_of_any_width_are_not_divided_by_100_again(tmp_path, ending, dtype):
     scores = np.array([0.25, np.nextafter(np.array(1, dtype), np.array(2, dtype))], dtype)
     path = save(tmp_path / f"f.{ending}", scores if ending == "npz" else pa.array(scores))
-    with pytest.raises(FileError, match="exceeds 1: the numbers look like fractions"):
+    with pytest.raises(FileError, match="exceeds 1, so the values look like fractions"):
         read_predictions([path], percent=True)
 
 
@@ -1695,7 +1771,10 @@ def test_logits_are_no_per_cents(tmp_path, ending):
     path = tmp_path / f"f.{ending}"
     columns = {"logits": [1.0, 2.0], "score": [50, 60], "y": [0, 1]}
     np.savez(path, **columns) if ending == "npz" else write(path, columns)
-    match = "--percent is given, and logits is named as logits are; leave --percent out, or name the probabilities"
+    match = (
+        "--percent is given, but the name of logits suggests logits; leave --percent out, or name "
+        "the columns of probabilities"
+    )
     with pytest.raises(FileError, match=match):
         read_predictions([str(path)], probs="logits", percent=True)
     with pytest.raises(FileError, match=match):
@@ -1705,7 +1784,7 @@ def test_logits_are_no_per_cents(tmp_path, ending):
 def test_a_file_of_logits_is_not_in_per_cent(tmp_path):
     np.save(tmp_path / "logits.npy", np.ones((2, 3)))
     np.save(tmp_path / "y.npy", [0, 1])
-    match = "--percent is given, and the name of the file suggests logits; leave --percent out$"
+    match = "--percent is given, but the name of the file suggests logits; leave --percent out$"
     with pytest.raises(FileError, match=match):
         read_predictions([str(tmp_path / "logits.npy")], targets_file=str(tmp_path / "y.npy"), percent=True)
 

@@ -62,7 +62,9 @@ def test_what_pandas_writes(tmp_path):
     for orient in ("split", "index", "columns", "table", "values"):
         path = tmp_path / f"{orient}.json"
         frame.to_json(path, orient=orient)
-        with pytest.raises(FileError, match=rf"orient '{orient}'.*; write an array of objects, as DataFrame\.to_json"):
+        with pytest.raises(
+            FileError, match=rf"orient '{orient}'.*; write an array of objects, such as with DataFrame\.to_json"
+        ):
             read_predictions([path])
 
 
@@ -71,14 +73,29 @@ def test_what_pandas_writes(tmp_path):
     [
         ("", r"is empty \(0 bytes\)"),
         (" [ ] ", r"holds no rows"),
-        ("[1, 2]", r"holds an array, but not of objects; write an array of objects"),
-        ('[{"score": 0.5, "outcome": 1}, 3]', r"holds an array with other values than objects; write it again"),
-        ('[{"score": 0.5, "outcome": 1}, {"score": 0.25', r"holds an array without its end; write it again"),
+        ("[1, 2]", "contains an array whose values are not objects; write an array of objects"),
+        (
+            '[{"score": 0.5, "outcome": 1}, 3]',
+            ("contains an array with values that are not objects; write the array again"),
+        ),
+        (
+            '[{"score": 0.5, "outcome": 1}, {"score": 0.25',
+            ("contains an array without a closing bracket; write the file again, because it is damaged"),
+        ),
         # DuckDB takes this one.
-        ('[{"score": 0.5, "outcome": 1},', r"holds an array without its end; write it again"),
-        ('[{"score": 0.5,, "outcome": 1}]', r"is not a valid array of objects near object \d+ \(.*\); write it again"),
-        ('{"results": [{"score": 0.5, "outcome": 1}]}', r"holds one object, with rows in 'results'; write an array"),
-        ('{\n"score": 0.5,\n"outcome": 1\n}', r"holds a single object over several lines; write an array of objects"),
+        (
+            '[{"score": 0.5, "outcome": 1},',
+            ("contains an array without a closing bracket; write the file again, because it is damaged"),
+        ),
+        (
+            '[{"score": 0.5,, "outcome": 1}]',
+            (r"does not contain a valid array of objects near object \d+ \(.*\); write the array again"),
+        ),
+        ('{"results": [{"score": 0.5, "outcome": 1}]}', "contains one object, with rows in 'results'; write an array"),
+        (
+            '{\n"score": 0.5,\n"outcome": 1\n}',
+            r"contains a single object over several lines; write an array of objects",
+        ),
         ("score,outcome\n0.5,1\n", r"starts with 'score,outc', not with an object; write an array of objects"),
     ],
 )
@@ -92,7 +109,13 @@ def test_json_of_other_shapes(tmp_path, content, match):
 
 def test_an_array_in_a_file_of_lines(tmp_path):
     path = write(tmp_path / "f.jsonl", json.dumps(ROWS))
-    with pytest.raises(FileError, match=r"not with an object; write one object a line, or name an array .* \.json$"):
+    with pytest.raises(
+        FileError,
+        match=(
+            "not with an object; write each object on one line, or rename a file with an array of "
+            r"objects to \.json$"
+        ),
+    ):
         read_predictions([path])
 
 
@@ -162,7 +185,9 @@ def test_a_pattern_names_the_keys_of_an_object_and_so_the_classes(tmp_path, endi
 
 def test_objects_where_numbers_are_expected(tmp_path):
     path = stored(tmp_path / "f.jsonl")
-    with pytest.raises(FileError, match=r"'pred' holds objects, not numbers; .* name its keys, such as pred\.\*"):
+    with pytest.raises(
+        FileError, match=r"'pred' holds objects, not numbers; .* name the keys of the objects, such as pred\.\*"
+    ):
         read_predictions([path], score="pred", outcome="label.won")
     with pytest.raises(FileError, match=r"has no column 'pred\.q' \(--score\); did you mean 'pred\.p'\?"):
         read_predictions([path], score="pred.q", outcome="label.won")
@@ -247,7 +272,7 @@ def test_structs_and_maps_of_probabilities(tmp_path, ending):
         read = read_predictions([path], probs=probs)
         np.testing.assert_array_equal(read.probs, BY_LABEL[:, [LABELS.index(name) for name in read.class_names]])
     path = saved(tmp_path / f"g.{ending}", {"probs": rows, "target": TRUTH})
-    with pytest.raises(FileError, match=r"column 'probs' holds objects; .*, such as --probs 'probs\.\*'$"):
+    with pytest.raises(FileError, match=r"column 'probs' contains objects; .*, such as --probs 'probs\.\*'$"):
         read_predictions([path])
 
 

@@ -88,19 +88,19 @@ def test_an_error_in_standard_input_names_it_and_the_row():
     assert err.startswith("calibrant: standard input: row 5, column 'score': expected")
     assert "/" not in err.replace("n/a", "")  # no path of a copy
     status, _, err = run("report", "-", stdin="x,y\n0.5,1\n0.25,0\n")
-    assert err.endswith("name yours, such as: calibrant report - --score x --outcome y\n")
+    assert err.endswith("name the right columns, such as: calibrant report - --score x --outcome y\n")
 
 
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        ("", r"^standard input: is empty; pipe a CSV with a header, or JSON lines"),
+        ("", "^standard input: is empty; pipe CSV with a header, or JSON lines, into the command"),
         (" \n", r"^standard input: is empty"),
         (
             b"PAR1xxxx",
-            r"^standard input: is not text but Parquet \(\.parquet\); write it to a file, and give its name$",
+            r"^standard input: is not text but Parquet \(\.parquet\); write the data to a file, and name that file$",
         ),
-        (b"\x1f\x8b\x08", r"^standard input: is not text but compressed; write it"),
+        (b"\x1f\x8b\x08", "^standard input: is not text but compressed; write the data"),
         ('{"score": 0.5,\n', r"^standard input: line 1 is not valid JSON"),
         ("score,outcome\n0.5\n", r"^standard input: line 2 has 1 field and the header 2"),
     ],
@@ -121,13 +121,16 @@ def test_standard_input_that_is_closed_or_a_terminal(monkeypatch):
             return True
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Terminal(CSV.encode())))
-    with pytest.raises(FileError, match=r"^standard input: is a terminal; pipe a CSV or JSON lines .*< predictions"):
+    with pytest.raises(
+        FileError,
+        match=(r"^standard input: is a terminal; pipe CSV or JSON lines into the command, such as: .*< predictions"),
+    ):
         read_predictions(["-"])
 
 
 def test_standard_input_twice(monkeypatch):
     monkeypatch.setattr(sys, "stdin", Stream(CSV))
-    with pytest.raises(FileError, match=r"^standard input: is given twice; name each file once$"):
+    with pytest.raises(FileError, match=r"^standard input: is named twice; name each file once$"):
         read_predictions(["-", "-"])
 
 
@@ -179,9 +182,9 @@ def test_the_reader_of_a_workbook_may_end_in_any_way(workbook, monkeypatch, tmp_
     path, program = workbook("f.xlsx", A=TABLE), tmp_path / "reader.py"
     monkeypatch.setattr(local, "_READER", str(program))
     for code, words in {
-        "import os; os.abort()": r"cannot be read \(its reader ended with status -6\)",
+        "import os; os.abort()": r"cannot be read \(the reader process ended with status -6\)",
         "import sys; sys.stderr.write('memory allocation of 9 bytes failed'); sys.exit(1)": "takes more than 1 GB",
-        "import os, signal; os.kill(os.getpid(), signal.SIGXCPU)": "it takes more than 60 seconds",
+        "import os, signal; os.kill(os.getpid(), signal.SIGXCPU)": "reading takes more than 60 seconds",
         "print('{}')": r"cannot be read",
     }.items():
         program.write_text(code)
@@ -246,7 +249,7 @@ def test_cells_that_are_not_formatted_as_per_cent(tmp_path, number_format):
     path = formatted(tmp_path / "f.xlsx", [number_format], [20, 90.5, 0])
     assert read_predictions([path], percent=True).probs.tolist() == [0.2, 0.905, 0]
     path = formatted(tmp_path / "g.xlsx", [number_format], [0.2, 0.9, 1])
-    with pytest.raises(FileError, match="exceeds 1: the numbers look like fractions; leave --percent out"):
+    with pytest.raises(FileError, match="exceeds 1, so the values look like fractions; leave --percent out"):
         read_predictions([path], percent=True)
 
 
@@ -254,7 +257,8 @@ def test_cells_that_are_not_formatted_as_per_cent(tmp_path, number_format):
 def test_cells_of_which_some_are_formatted_as_per_cent(tmp_path, scores):
     path = formatted(tmp_path / "f.xlsx", ["0%", "General"], scores)
     match = (
-        r"f\.xlsx: 2 cells of score are formatted as percent, and 1 are not; give all cells of probabilities the same"
+        r"f\.xlsx: 2 cells of score are formatted as percent, but 1 are not; in the workbook, give "
+        "all cells with probabilities the same format"
     )
     with pytest.raises(FileError, match=match):
         read_predictions([path], percent=True)
@@ -273,7 +277,9 @@ def test_workbooks_that_cannot_be_used(workbook, tmp_path, monkeypatch):
         read_predictions([workbook("hole.xlsx", A=hole)])
     whole = workbook("whole.xlsx", A=TABLE)
     (tmp_path / "cut.xlsx").write_bytes(whole.read_bytes()[:800])
-    with pytest.raises(FileError, match=r"cut\.xlsx: cannot be read \(.*\); save it again as \.xlsx"):
+    with pytest.raises(
+        FileError, match=r"cut\.xlsx: cannot be read \(.*\); save the file again as \.xlsx, without a password"
+    ):
         read_predictions([tmp_path / "cut.xlsx"])
     read = files.read_predictions([str(tmp_path / "cut.xlsx"), str(whole)], asked({}), keep=True, keep_going=True)
     assert isinstance(read, FilePredictions)
@@ -369,7 +375,7 @@ def test_the_package_of_a_protocol_is_missing(monkeypatch, protocol, package):
 
 
 def test_an_unknown_protocol():
-    with pytest.raises(FileError, match=r"^ftp://b/f\.csv: unknown protocol ftp://; give one of s3://, gs://"):
+    with pytest.raises(FileError, match=r"^ftp://b/f\.csv: unknown protocol ftp://; use one of s3://, gs://"):
         read_predictions(["ftp://b/f.csv"])
 
 
@@ -390,14 +396,14 @@ def test_other_protocols_are_read_by_fsspec(monkeypatch):
 def test_what_spark_cannot_read(tmp_path):
     (tmp_path / "a.csv").write_text(CSV.replace(",", ";"))
     (tmp_path / "a.json").write_text(json.dumps(ROWS))
-    for name, words in (("a.csv", ", with semicolons"), ("a.json", ""), ("-", "")):
+    for name, words in (("a.csv", " (CSV with semicolons)"), ("a.json", ""), ("-", "")):
         path = name if name == "-" else str(tmp_path / name)
         status, _, err = run("report", path, "--engine", "spark", stdin=CSV)
         shown = path.replace("-", "standard input") if name == "-" else path
         assert (status, err) == (
             1,
-            f"calibrant: {shown}: is of a kind that --engine spark cannot read{words}; write it as Parquet, or leave "
-            "--engine spark out\n",
+            f"calibrant: {shown}: is of a kind{words} that --engine spark cannot read; "
+            "write it as Parquet, or leave --engine spark out\n",
         )
 
 
@@ -417,7 +423,7 @@ def test_pipes_and_devices_are_not_read(tmp_path, name):
     os.mkfifo(tmp_path / name)
     os.symlink("/dev/zero", tmp_path / f"zero{name}")
     for path in (name, f"zero{name}"):
-        with pytest.raises(FileError, match=r"is a pipe or a device, not a file; copy what it holds"):
+        with pytest.raises(FileError, match=r"is a pipe or a device, not a file; copy the data"):
             read_predictions([tmp_path / path])
 
 
@@ -425,7 +431,12 @@ def test_a_name_of_many_parts_is_refused_at_once(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"score": 0.5, "outcome": 1, "a": {"b": 1}}\n')
     for options in ({"score": ".".join("a" * 50_000)}, {"by": [".".join("a" * 50_000)]}):
-        with pytest.raises(FileError, match="asked for by a name of 99,999 characters; give a name or an expression"):
+        with pytest.raises(
+            FileError,
+            match=(
+                "the name of a column has 99,999 characters; pass a name or an expression of at most 5,000 characters"
+            ),
+        ):
             read_predictions([path], **options)
 
 

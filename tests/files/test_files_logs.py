@@ -129,7 +129,7 @@ def test_the_protocol_says_how_the_log_was_made(tmp_path):
     read = read_predictions([log("four")])
     assert read.protocol == (
         "lm-evaluation-harness 0.4.13, task four (version 1.0), 0-shot, model hashed; "
-        "softmax of the choices' log-likelihoods (as acc)"
+        "softmax of the log-likelihoods of the choices (like acc)"
     )
     assert read.described() == "probs: probs (lists of 4), targets: target"
     alone = shutil.copy(log("four"), tmp_path / "renamed.jsonl")  # no results in its folder, no task in its name
@@ -138,7 +138,7 @@ def test_the_protocol_says_how_the_log_was_made(tmp_path):
     assert several.startswith(
         "lm-evaluation-harness 0.4.13, tasks four (version 1.0), tail (version 1.0), 0-shot, model"
     )
-    assert read_predictions([log("four")], probs="acc_norm_probs").protocol.endswith("per character (as acc_norm)")
+    assert read_predictions([log("four")], probs="acc_norm_probs").protocol.endswith("per character (like acc_norm)")
 
 
 def test_questions_are_clusters_only_if_they_are_repeated(tmp_path):
@@ -260,7 +260,7 @@ def test_a_choice_that_is_impossible_has_probability_zero(tmp_path):
     assert read.probs.tolist() == [[0.0, 1.0]]
 
 
-JUDGE = r"evaluate the chosen answer alone: --score chosen_probability --outcome correct$"
+JUDGE = r"evaluate only the chosen answer, with --score chosen_probability --outcome correct$"
 
 
 @pytest.mark.parametrize(
@@ -270,30 +270,30 @@ JUDGE = r"evaluate the chosen answer alone: --score chosen_probability --outcome
         (
             sample([-1, -2, -3], "?", acc=0.0),
             {},
-            r"its target '\?' does not say which of the 3 choices is right; " + JUDGE,
+            r"the target '\?' does not say which of the 3 choices is right; " + JUDGE,
         ),
-        (sample([-1, -2, -3], "?", f1=[-100, 0]), {}, "its target is not among the 3 choices; " + JUDGE),
+        (sample([-1, -2, -3], "?", f1=[-100, 0]), {}, "the target is not among the 3 choices; " + JUDGE),
         (
             sample([-1, -2], 0, acc=0.0),
             {},
-            "its acc is 0, which does not follow from its log-likelihoods and target; name",
+            "acc is 0, but the log-likelihoods and the target contradict this value; name",
         ),
         (
             sample([-1, -2], 0, acc=1.0, acc_norm=0.0),
             {"probs": "acc_norm_probs"},
-            "its acc_norm is 0, which does not follow",
+            "acc_norm is 0, but the texts of the choices contradict this value",
         ),
         (
             sample([-1, -2], 0, texts=("", "b"), acc=1.0),
             {"probs": "acc_norm_probs"},
-            "a choice is empty; evaluate the log-",
+            "a choice is empty; leave --probs out",
         ),
         (
             sample([-1, -2], "t", texts=("t", "t"), acc=1.0),
             {"probs": "acc_norm_probs"},
-            "does not hold the texts of the ch",
+            "the log does not contain the texts of the choices",
         ),
-        (sample([-1, -2], "?"), {"score": "chosen_probability"}, "column 'correct': its target .*--outcome COLUMN$"),
+        (sample([-1, -2], "?"), {"score": "chosen_probability"}, "column 'correct': the target .*--outcome COLUMN$"),
         (sample([math.nan, -2], 0), {}, "line 1 has a log-likelihood that is not a number; run the evaluation again"),
         (sample([-math.inf, -math.inf], 0), {}, "line 1 has a log-likelihood that is not a number"),
         ({**sample([-1, -2], 0), "filtered_resps": {"a": 1}}, {}, "no choices with log-likelihoods"),
@@ -325,17 +325,21 @@ def test_generated_answers_need_a_stated_confidence(tmp_path):
     assert read.targets.mean() == pytest.approx(HARNESS["sums"]["exact_match,none"])
     status, _, err = run("report", log("sums"))
     assert status == 1
-    assert "name a stated confidence" in err
+    assert "name a column of stated confidences with --score COLUMN --percent" in err
 
 
 def test_filters_are_chosen(tmp_path):
     rows = [{**row, "filter": name} for name in ("none", "strict") for row in lines(log("four"))]
     path = write(tmp_path / "log.jsonl", rows)
     with pytest.raises(
-        FileError, match=r"a row for each of 2 filters: none, strict; choose one: --where \"filter = 'none'\""
+        FileError,
+        match=(
+            r"has one row for each of 2 filters: none, strict; choose one filter: --where \"filter = "
+            "'none'\\\""
+        ),
     ):
         read_predictions([path])
-    with pytest.raises(FileError, match="a row for each of 2 filters"):
+    with pytest.raises(FileError, match="has one row for each of 2 filters"):
         read_predictions([path], where="doc_id > 3")
     read = read_predictions([path], where="filter = 'strict'")
     assert (len(read.probs), read.clusters) == (12, None)
@@ -345,7 +349,8 @@ def test_filters_are_chosen(tmp_path):
 
 def test_probabilities_that_follow_from_the_log_are_no_per_cents():
     with pytest.raises(
-        FileError, match="--percent is given, and probs is a probability that log-likelihoods give; leave"
+        FileError,
+        match=("--percent is given, but probs is a probability computed from log-likelihoods; leave"),
     ):
         read_predictions([log("four")], percent=True)
 
@@ -359,7 +364,10 @@ def test_probabilities_that_follow_from_the_log_are_no_per_cents():
             lambda text: text + '{"doc_id": 1}\n',
             r"line 13 lacks 'doc', 'filtered_resps', 'resps', 'target', which lm-eval",
         ),
-        (lambda text: text + "[" * 100_000 + "\n", r"line 13 (is not valid JSON|holds no object)|not a valid array"),
+        (
+            lambda text: text + "[" * 100_000 + "\n",
+            "line 13 (is not valid JSON|holds no object)|does not contain a valid array",
+        ),
         (lambda text: text.replace('"acc": ', '"x": 1e999, "acc": '), "row 1 holds a number that is not finite"),
         (lambda text: text.replace('"arg_1"', '"arg_9"', 1), None),
     ],
@@ -391,7 +399,7 @@ def test_plain_json_lines_of_choices(tmp_path):
     odds = math.exp(1.5)
     assert read.probs[0].tolist() == pytest.approx([odds / (1 + odds), 1 / (1 + odds), 0], rel=1e-15)
     assert read.targets.tolist() == [0, 1]
-    assert read.protocol == "choices with log-probabilities; softmax of the choices' log-likelihoods (as acc)"
+    assert read.protocol == "choices with log-probabilities; softmax of the log-likelihoods of the choices (like acc)"
     assert read.clusters is None
     assert len(set(read_predictions([write(tmp_path / "twice.jsonl", rows * 2)]).clusters)) == 2
     assert len(read_predictions([path], where="area = 'south'").probs) == 1
@@ -403,7 +411,7 @@ def test_plain_json_lines_of_choices(tmp_path):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"choices": ["Rome"]}, r"line 2: 'choices' is not a list of two texts or more; write \{\"question_id\""),
+        ({"choices": ["Rome"]}, r"line 2: 'choices' is not a list of at least two texts; write \{\"question_id\""),
         ({"logprobs": [-1.0]}, r"line 2: 'logprobs' is not a list of 2 numbers"),
         ({"logprobs": [-1.0, None]}, r"line 2: 'logprobs' is not a list of 2 numbers"),
         ({"target": 2}, r"line 2: 'target' is 2, not one of the 2 choices"),
@@ -454,7 +462,7 @@ def test_stated_confidences():
 def test_one_of_several_scorers_is_named():
     path = str(LOGS / "two.json")
     with pytest.raises(
-        FileError, match=r"holds scores.stated.confidence; name the one to evaluate --score scores.stated.conf"
+        FileError, match=r"scores\.stated\.confidence; name the column to evaluate --score scores.stated.conf"
     ):
         read_predictions([path], percent=True)
     read = read_predictions([path], score="scores.stated.confidence", percent=True)
@@ -463,7 +471,11 @@ def test_one_of_several_scorers_is_named():
     other = read_predictions([path], score="scores.stated.confidence", outcome="scores.match.correct", percent=True)
     assert other.targets.mean() == INSPECT["two"]["match"]
     with pytest.raises(
-        FileError, match=r"row 1, column 'correct': it has several scorers \(stated, match\); name the one"
+        FileError,
+        match=(
+            r"row 1, column 'correct': the log has several scorers \(stated, match\); name the scorer to "
+            "evaluate"
+        ),
     ):
         read_predictions([path], score="epoch", outcome="correct")
 
@@ -505,16 +517,16 @@ def test_samples_in_the_order_of_their_epochs_and_ids(tmp_path, compression):
 @pytest.mark.parametrize(
     ("sample", "why"),
     [
-        (answered(1, "P"), "its score 'P' is neither correct nor incorrect"),
-        (answered(1, 0.5), "its score 0.5 is neither"),
-        (answered(1, {"a": 1}), r"its score \{'a': 1\} is neither"),
-        ({**answered(1, "C"), "scores": None}, "it has no score"),
-        ({**answered(1, "C"), "scores": None, "error": {"message": "x"}}, "it ended with an error"),
+        (answered(1, "P"), "the score 'P' is neither correct nor incorrect"),
+        (answered(1, 0.5), r"the score 0\.5 is neither correct nor incorrect"),
+        (answered(1, {"a": 1}), r"the score \{'a': 1\} is neither"),
+        ({**answered(1, "C"), "scores": None}, "the sample has no score"),
+        ({**answered(1, "C"), "scores": None, "error": {"message": "x"}}, "the sample ended with an error"),
     ],
 )
 def test_samples_without_a_verdict_are_an_error_unless_they_are_left_out(tmp_path, sample, why):
     path = zipped(tmp_path / "a.eval", members_of([sample, answered(2, "C", 0.25)]))
-    with pytest.raises(FileError, match=f"row 1, column 'correct': {why}.*; leave such samples out: --where"):
+    with pytest.raises(FileError, match=f"row 1, column 'correct': {why}.*; leave such samples out with --where"):
         read_predictions([path])
     assert read_predictions([path], where="correct IS NOT NULL").probs.tolist() == [0.25]
 
@@ -540,19 +552,19 @@ def test_the_probability_of_a_letter_among_the_letters(tmp_path):
 @pytest.mark.parametrize(
     ("sample", "why"),
     [
-        (spoken("B", {"A": 0.1}), "no log-probability of the choice C: generate with top_logprobs of 20"),
+        (spoken("B", {"A": 0.1}), "no log-probability of the choice C; generate answers with top_logprobs=20"),
         (
             spoken("D", {"A": 0.1, "B": 0.1, "C": 0.1}),
-            "no log-probability of the choice D: generate with top_logprobs of 20",
+            "no log-probability of the choice D; generate answers with top_logprobs=20",
         ),
-        (spoken("B", {}, said="I say"), "the answer does not contain ANSWER: and a letter"),
+        (spoken("B", {}, said="I say"), "the answer does not contain 'ANSWER:' with a letter"),
         (spoken("B", {}, choices=1), "the question has no choices with letters"),
         ({**spoken("B", {}), "output": {}}, "the answer has no log-probabilities of tokens"),
     ],
 )
 def test_letters_without_a_probability(tmp_path, sample, why):
     path = zipped(tmp_path / "a.eval", members_of([sample]))
-    with pytest.raises(FileError, match=f"holds no probabilities: .*{why}; name a stated confidence"):
+    with pytest.raises(FileError, match=f"holds no probabilities: .*{why}; name a column of stated confidences"):
         read_predictions([path])
 
 
@@ -563,19 +575,28 @@ def bomb() -> bytes:
 @pytest.mark.parametrize(
     ("members", "match"),
     [
-        ({"notes.txt": "x"}, r"is an archive without header.json, which inspect writes; give a log of inspect"),
-        ({"header.json": "{"}, r"header.json is not valid JSON .*; write it again: inspect log convert"),
+        (
+            {"notes.txt": "x"},
+            (
+                r"is an archive without header\.json, but inspect always writes header\.json; pass a log of "
+                "Inspect, or rename the file"
+            ),
+        ),
+        ({"header.json": "{"}, "header.json is not valid JSON .*; write the log again with: inspect log convert"),
         ({"header.json": "[]"}, r"header.json holds no object"),
-        ({"header.json": {"version": 7}}, r"its header has no 'eval' \(log of version 7; 1 and 2 are read\)"),
+        (
+            {"header.json": {"version": 7}},
+            r"the header of the log has no 'eval' \(log of version 7; 1 and 2 are read\)",
+        ),
         (members_of([]), r"holds no samples; run the evaluation again"),
         (members_of([{"id": 1, "epoch": 1}], version=9), r"samples/1_epoch_1.json has no 'scores' \(log of version 9"),
         (
             members_of([{**answered(1, "C"), "scores": [1]}]),
-            r"samples/1_epoch_1.json is not of the shape that inspect writes",
+            "samples/1_epoch_1.json does not have the structure that inspect writes",
         ),
         (
             members_of([]) | {"samples/1_epoch_1.json": bomb()},
-            r"takes 0.0 GB when it is decompressed; set CALIBRANT_MAX",
+            r"takes 0\.0 GB when it is decompressed; raise CALIBRANT_MAX_MEMORY, if you trust the file",
         ),
     ],
 )
@@ -624,7 +645,10 @@ def test_a_member_without_a_name_is_no_sample(tmp_path):
 def test_an_archive_that_promises_too_much_in_all(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "100kB")
     path = zipped(tmp_path / "a.eval", members_of([]) | {f"samples/{k}_epoch_1.json": bomb() for k in range(2)})
-    with pytest.raises(FileError, match=r"a.eval: it takes 0.0 GB when it is decompressed; set CALIBRANT_MAX_MEMORY"):
+    with pytest.raises(
+        FileError,
+        match=(r"a\.eval: it takes 0\.0 GB when it is decompressed; raise CALIBRANT_MAX_MEMORY, if you trust the file"),
+    ):
         read_predictions([path])
 
 
@@ -634,10 +658,12 @@ def test_an_unfinished_log_says_so(tmp_path):
     del start["status"]
     path = zipped(tmp_path / "a.eval", {"_journal/start.json": start, **members})
     assert read_predictions([path]).protocol == "inspect, task t, unfinished, status unknown, model m"
-    with pytest.raises(FileError, match=r"is not a readable ZIP archive .*; copy the log again: it is damaged"):
+    with pytest.raises(FileError, match=r"is not a readable ZIP archive .*; copy the log again, because it is damaged"):
         read_predictions([write(tmp_path / "b.eval", [{}])])
     headless = write(tmp_path / "c.json", [{"version": 2, "status": "started", "eval": {}}])
-    with pytest.raises(FileError, match="holds no samples, which inspect logs; log with log_samples=True"):
+    with pytest.raises(
+        FileError, match="is a log of inspect without samples; run the evaluation with log_samples=True"
+    ):
         read_predictions([headless])
 
 
@@ -697,10 +723,10 @@ def test_models_are_compared(tmp_path):
     other = shutil.copy(log("four"), tmp_path / "other.jsonl")
     status, text, _ = run("compare", log("four"), str(other))
     assert status == 0
-    assert "(as acc) | lm-evaluation-harness, task other; softmax" in " ".join(text.split())
+    assert "(like acc) | lm-evaluation-harness, task other; softmax" in " ".join(text.split())
     status, text, err = run("compare", log("four"), "--scores", "probs,acc_norm_probs")
     assert (status, err) == (0, "")
-    assert "per character (as acc_norm)" in text
+    assert "per character (like acc_norm)" in text
     status, text, _ = run("compare", log("four"), log("four").replace("/logs/", "/logs/../logs/"), "--on", "question")
     assert status == 0
     assert text.count("lm-evaluation-harness 0.4.13") == 1
@@ -716,7 +742,10 @@ def test_models_of_repeated_questions_are_compared_by_question(tmp_path):
     for names in ((once, twice), (twice, once)):
         status, _, err = run("compare", *names)
         assert status == 1
-        assert f"{once}: answers each question once, and {twice} several times; compare logs of the same" in err
+        assert (
+            f"{once}: answers each question once, but {twice} answers questions several times; compare logs of the same"
+            in err
+        )
 
 
 def test_reading_a_log_can_be_stopped(tmp_path):
@@ -734,9 +763,16 @@ def test_reading_a_log_can_be_stopped(tmp_path):
     [
         (
             ["stated.eval"],
-            r"stated.eval: is a log of inspect, and .* is a log of lm-evaluation-harness; give logs of one",
+            (
+                "stated.eval: is a log of inspect, but "
+                r".* is a log of "
+                "lm-evaluation-harness; pass logs of one kind at a time"
+            ),
         ),
-        ([], r"plain.jsonl: is no evaluation log, and .* is a log of lm-evaluation-harness"),
+        (
+            [],
+            ("plain.jsonl: is not an evaluation log, but .* is a log of lm-evaluation-harness"),
+        ),
     ],
 )
 def test_logs_of_one_kind_at_a_time(tmp_path, others, match):

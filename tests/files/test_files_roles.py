@@ -284,7 +284,9 @@ def test_a_question_can_be_pickled(tmp_path):
 @pytest.mark.parametrize("sign", ["", "%"])
 def test_per_cents_below_one_half_beside_what_was_right_are_asked_about(tmp_path, sign):
     path = written(tmp_path / "a.csv", prob=[f"{p}{sign}" for p in (20, 90, 40)], correct=[1, 1, 0])
-    with pytest.raises(Unnamed, match=r"'prob' is below 1/2 in some rows") as caught:
+    with pytest.raises(
+        Unnamed, match=r"'prob' is below 0\.5 in some rows, but 'correct' shows whether a prediction was correct"
+    ) as caught:
         read_predictions([path], percent=True)
     assert [each.options for each in caught.value.readings] == [("--score", "prob", "--outcome", "correct")]
     assert read_predictions([path], percent=True, score="prob", outcome="correct").probs.tolist() == [0.2, 0.9, 0.4]
@@ -299,7 +301,7 @@ def test_arrays_of_predicted_labels_ask_for_an_array_of_what_is_right(tmp_path):
     rng = np.random.default_rng(0)
     confidences, predictions, labels = rng.uniform(0.5, 1, 40), rng.integers(0, 3, 40), rng.integers(0, 3, 40)
     np.savez(tmp_path / "a.npz", confidences=confidences, predictions=predictions, labels=labels)
-    with pytest.raises(FileError, match=r"save an array of outcomes: 1 if the prediction is right, else 0$"):
+    with pytest.raises(FileError, match=r"save an array of outcomes, 1 for a correct prediction and 0 otherwise$"):
         read_predictions([tmp_path / "a.npz"])
     np.savez(tmp_path / "b.npz", confidences=confidences, correct=predictions == labels)
     assert read_predictions([tmp_path / "b.npz"]).probs.tolist() == confidences.tolist()
@@ -322,8 +324,8 @@ def test_an_outcome_that_a_threshold_gives_is_doubted(tmp_path, threshold, kept)
     sketch = [] if kept else ["--sketch", tmp_path / "a.cal"]
     said = run("report", path, "--n-resamples", 0, *sketch)[2]
     least = score[score >= threshold].min()
-    assert f"'outcome' is 1 where 'score' is {least:.4g} or more, and 0 where it is less, in every row" in said
-    assert "this looks like the predicted label; if it is, name the truth with --outcome" in said
+    assert f"'outcome' is 1 in every row where 'score' is {least:.4g} or more, and 0 in all other rows, so" in said
+    assert "this looks like the predicted label; if so, name the column of true values with --outcome" in said
     guess[7] = 1 - guess[7]
     path = written(tmp_path / "b.csv", score=score, outcome=guess)
     assert "predicted label" not in run("report", path, "--n-resamples", 0, *sketch)[2]
@@ -333,7 +335,7 @@ def test_a_class_that_is_the_likeliest_in_every_row_is_doubted(tmp_path):
     _, probs = rows_of(60)
     np.savez(tmp_path / "a.npz", probs=probs, labels=probs.argmax(axis=1))
     said = run("report", tmp_path / "a.npz", "--n-resamples", 0)[2]
-    assert "'labels' is the class of the largest probability in probs, in every row: this looks like the" in said
+    assert "'labels' is the class of the largest probability in every row of probs, so this looks like the" in said
     np.savez(tmp_path / "b.npz", probs=probs, labels=np.roll(probs.argmax(axis=1), 1))
     assert "predicted label" not in run("report", tmp_path / "b.npz", "--n-resamples", 0)[2]
 

@@ -321,7 +321,7 @@ def rows(tmp_path: Path) -> str:
 
 
 REFUSED = {
-    "#3 > 20": "a column by its position (# and a number)",
+    "#3 > 20": "a column position (# and a number)",
     "$1 = 1": "a parameter",
     "? = 1": "a parameter",
     "COLUMNS('age') > 1": "COLUMNS",
@@ -332,8 +332,8 @@ REFUSED = {
     "EXISTS (FROM range(3))": "a subquery",
     "(WITH RECURSIVE t AS (SELECT 1 UNION ALL SELECT * FROM t) SELECT count(*) FROM t) > 0": "a subquery",
     "row_number() OVER () > 1": "a window function",
-    "count(*) > 1": "count is not allowed, as aggregates are about many rows",
-    "max(age) > 1": "max is not allowed, as aggregates are about many rows",
+    "count(*) > 1": "count is not allowed, because aggregates combine many rows",
+    "max(age) > 1": "max is not allowed, because aggregates combine many rows",
     "list_transform([1], x -> x)[1] = 1": "the function list_transform",
     "list_filter(parts, lambda x: x > 1)[1] = 1": "the function list_filter",
     "[x FOR x IN parts][1] = 1": "the function list_apply",
@@ -344,7 +344,7 @@ REFUSED = {
     "getenv('HOME') = 'x'": "may differ from run to run",
     "current_timestamp > date": "may differ from run to run",
     "setseed(0.1) IS NULL": "may differ from run to run",
-    "age(date) > INTERVAL 1 YEAR": "the time until today",
+    "age(date) > INTERVAL 1 YEAR": "depends on the current date",
     "lpad('a', 2147483647, 'b') > site": "the function lpad",
     "rpad(site, 2147483647, 'b') > site": "the function rpad",
     "printf('%1000000000d', age) > site": "the function printf",
@@ -354,8 +354,8 @@ REFUSED = {
     "hex(hex(hex(site))) > site": "the function hex",
     "damerau_levenshtein(site, site) > 0": "the function damerau_levenshtein",
     "levenshtein(site, site) > 0": "the function levenshtein",
-    "replace(site, 'a', 'aaaa') > site": "the new one no longer than the old",
-    "replace(site, site, site) > site": "the new one no longer than the old",
+    "replace(site, 'a', 'aaaa') > site": "new may not be longer than old",
+    "replace(site, site, site) > site": "new may not be longer than old",
     r"regexp_replace(site, 'x*', '\0\0', 'g') > site": "regexp_replace takes",
     "regexp_replace(site, '', 'abc', 'g') > site": "regexp_replace takes",
     "CAST(ARRAY[CAST(ARRAY[site] AS VARCHAR)] AS VARCHAR) > ''": "array constructor is not allowed",
@@ -381,7 +381,7 @@ REFUSED = {
     "current_user = site": "may differ from run to run",
     "no_such(age) > 1": "there is no function no_such",
     "flor(age) > 1": "did you mean 'floor'?",
-    "typeof(age) = 'x'": "the function typeof is not allowed; docs/service.md lists those that are",
+    "typeof(age) = 'x'": "the function typeof is not allowed; docs/service.md lists the allowed functions",
     "(age, score) = (1, 2)": "the function row",
     "{'a': age}.a = 1": "the function struct_pack",
     "NOT " * 900 + "true": "nested too deeply",
@@ -586,7 +586,9 @@ def test_months_and_weeks_are_those_of_their_year_whatever_the_date_is_made_of(w
 def test_parts_of_dates_that_put_years_together_get_a_caution(sql: str, year: str, tmp_path: Path) -> None:
     path = written(tmp_path, "pyarrow", IN_TWO_YEARS)
     read = read_predictions([path], by=[sql])
-    assert read.doubts == (f"--by {sql!r} puts 2023 to 2025 together; add --by {year!r} for groups of each year",)
+    assert read.doubts == (
+        f"--by {sql!r} puts the years 2023 to 2025 together; add --by {year!r} for groups of each year",
+    )
     assert read.sources["groups"] == f"{sql} (2023 to 2025 together)"
     for by, where in (([sql, year], None), ([sql, "yr"], None), ([sql], "yr = 2023")):
         assert read_predictions([path], by=by, where=where).doubts == ()
@@ -597,7 +599,10 @@ def test_the_caution_is_said(tmp_path: Path) -> None:
     status, out, err = run("report", path, "--by", "quarter(date)", "--n-resamples", 0)
     assert status == 0
     assert "groups: quarter(date) (2023 to 2025 together)" in " ".join(out.split())
-    assert "calibrant: --by 'quarter(date)' puts 2023 to 2025 together; add --by 'year(date)' for groups of" in err
+    assert (
+        "calibrant: --by 'quarter(date)' puts the years 2023 to 2025 together; add --by 'year(date)' for groups of"
+        in err
+    )
 
 
 @pytest.mark.parametrize("sql", ["dayofweek(date)", "hour(date)", "yr * 10 + quarter(date)", "strftime(date, '%Y-%m')"])
@@ -616,7 +621,7 @@ def test_all_expressions_that_cannot_be_used_are_said_at_once(tmp_path):
         "no column 'age'",
         "--cluster 'lower(zone)'",
         "no column 'zone'",
-        "by its position",
+        "a column position",
     ):
         assert str(caught.value).count(said) == 1
     with pytest.raises(FileError, match=r"has no columns 'weight' \(--weight\).*, 'a' \(--probs\).*, 'b' \(--probs\)"):
@@ -705,8 +710,16 @@ def test_an_expression_of_the_score_has_the_width_of_its_value(
         ("CASE WHEN k = 0 THEN p END", "row 2, column 'CASE WHEN k = 0 THEN p END' is empty (null)"),
         ("p + 3 * k", "row 2, column 'p + 3 * k': expected values in [0, 1], got 3."),
         ("p + CAST(if(k = 1, 'nan', '0') AS DOUBLE)", "expected finite numbers, got nan"),
-        ("[p, p]", "--score '[p, p]' is not one value of each row; write one number of each row"),
-        ("p, x", "--score 'p, x' is not one value of each row; write one number of each row"),
+        (
+            "[p, p]",
+            "--score '[p, p]' does not give one value for each row; "
+            "write an expression that gives one number for each row",
+        ),
+        (
+            "p, x",
+            "--score 'p, x' does not give one value for each row; "
+            "write an expression that gives one number for each row",
+        ),
         ("p + q", "--score 'p + q': there is no column 'q'"),
         ("sum(p)", "--score 'sum(p)': sum is not allowed"),
         ("concat('a', p)", """column "concat('a', p)" holds text, not numbers"""),
@@ -721,7 +734,7 @@ def test_an_error_names_the_expression_of_the_score(sql: str, said: str, kind: s
 def test_an_expression_of_the_score_without_an_outcome_asks_for_one(tmp_path: Path) -> None:
     path = write_scores(tmp_path / "a.csv", {"p": [0.1, 0.9], "won": [0, 1], "seen": [1, 0]})
     status, _, stderr = run("report", path, "--score", "1 - p")
-    assert (status, "name the right one with --outcome" in stderr) == (1, True), stderr
+    assert (status, "name the right column with --outcome" in stderr) == (1, True), stderr
 
 
 def test_models_are_columns_alone(tmp_path: Path) -> None:

@@ -79,10 +79,10 @@ def test_a_missing_value_makes_the_outcome_missing(tmp_path, ending):
     ("outcome", "said"),
     [
         ("pred_labl = true_label", "there is no column 'pred_labl'; did you mean 'pred_label'?"),
-        ("pred_label, true_label", "is not one value of each row; write one condition"),
+        ("pred_label, true_label", "does not give one value for each row; write one condition"),
         ("max(k)", "--outcome 'max(k)': "),
         ("k = 1); DROP TABLE x; --", "--outcome 'k = 1); DROP TABLE x; --'"),
-        ("[k]", "--outcome '[k]' is not one value of each row"),
+        ("[k]", "--outcome '[k]' does not give one value for each row"),
         ("pred", "has no column 'pred' (--outcome)"),
     ],
 )
@@ -127,7 +127,10 @@ def test_an_outcome_of_a_frame_may_be_an_expression(engine):
         np.testing.assert_allclose(total, calibrant.brier_score(SCORES, RIGHT), rtol=1e-12)
     with pytest.raises(InputError, match=r"outcome: expected .* one value for all rows"):
         sketch(frame, score="conf", outcome=nw.col("k").max() > 1)
-    with pytest.raises(InputError, match="outcome: expected an expression over the columns, got one that fails"):
+    with pytest.raises(
+        InputError,
+        match=("outcome: expected an expression of the columns, got an expression that fails"),
+    ):
         sketch(frame, score="conf", outcome=nw.col("none") > 1)
 
 
@@ -141,7 +144,10 @@ def test_a_score_of_a_frame_may_be_an_expression(engine):
         np.testing.assert_allclose(calibrant.brier_score(made), expected, rtol=1e-12)
     for score, said in (
         (nw.col("conf").mean(), r"a value for each row, got one value for all rows; combine columns"),
-        (nw.col("none") + 1, "an expression over the columns, got one that fails"),
+        (
+            nw.col("none") + 1,
+            "an expression of the columns, got an expression that fails",
+        ),
         (1 + nw.col("conf"), r"values in \[0, 1\]"),
         (nw.col("pred_label"), "a column of numbers"),
     ):
@@ -156,7 +162,10 @@ def test_a_score_of_a_frame_may_be_an_expression(engine):
 def test_a_missing_value_of_a_frame_makes_the_outcome_missing(engine):
     """In pandas a comparison with None is false."""
     frame = FRAMES[engine]({"conf": [0.5, 0.25], "a": ["x", None], "b": ["x", "y"]})
-    with pytest.raises(InputError, match=r"outcome: expected a \w+ in every row, got missing values .* in 1 row"):
+    with pytest.raises(
+        InputError,
+        match=(r"outcome: expected a \w+ in every row, got missing values .* in 1 row"),
+    ):
         sketch(frame, score="conf", outcome=nw.col("a") == nw.col("b"))
 
 
@@ -266,7 +275,9 @@ def test_decimal_commas_are_asked_for_and_read(tmp_path, ending):
     columns = {"p": [0.25, 0.5, 1e-3, 1.0], "y": [0, 1, 0, 1], "w": [1.5, 2.25, 1.0, 3.0]}
     path = commas(tmp_path / f"f.{ending}", columns)
     _, _, err = run("report", path, "--score", "p", "--outcome", "y", "--weight", "w")
-    assert "row 1, column 'p': '0,25' is not a number; if decimals have a comma, add: calibrant report" in err
+    assert (
+        "row 1, column 'p': '0,25' is not a number; if the file writes decimals with a comma, add: calibrant report"
+    ) in err
     line = err.rpartition(": calibrant ")[2]
     assert shlex.split(line)[-1] == "--decimal-comma"
     assert run(*shlex.split(line), *FAST)[0] == 0

@@ -376,7 +376,7 @@ def test_classes_have_curves_while_they_are_few(tmp_path: Path, monkeypatch: pyt
         if "classwise" in judging:
             assert stream_predictions([path], **judging).sketch.has_classes
         monkeypatch.setattr(chunks, "MOST_CURVES", 3)
-        match = r"f\.parquet: has more classes than a sketch keeps the curves of: 4, and {} fit; pass --exact to keep"
+        match = r"f\.parquet: has 4 classes, but a sketch supports at most {}; pass --exact to keep"
         with pytest.raises(FileError, match=match.format(2 if "classwise" in judging else 3)):
             stream_predictions([path], **judging)
     monkeypatch.undo()
@@ -393,7 +393,7 @@ def test_a_report_on_classes_that_a_sketch_does_not_keep_says_so_and_how_to_get_
 ) -> None:
     path = write(tmp_path / "f.parquet", {**OF_CLASSES, "target": TARGETS})
     why = (
-        "classwise ECE: the sketch keeps no single one of the 4 classes, to save memory: evaluate all rows at once "
+        "classwise ECE: to save memory, the sketch does not contain the 4 single classes: evaluate all rows at once "
         "(--exact), or make the sketch with classwise=True (--classwise)"
     )
     monkeypatch.setattr(reading, "MOST_ROWS", 0)
@@ -402,7 +402,7 @@ def test_a_report_on_classes_that_a_sketch_does_not_keep_says_so_and_how_to_get_
     assert status == 0
     assert why in " ".join(out.split())
     for options in (["--exact"], ["--no-classwise"]):
-        assert "keeps no single one" not in run("report", path, *FAST, *options)[1]
+        assert "does not contain the 4 single classes" not in run("report", path, *FAST, *options)[1]
     sketch = stream_predictions([path]).sketch
     report = evaluate(sketch, n_resamples=0)
     assert report["classwise_ece"].details["unkept_classes"] == 4
@@ -417,7 +417,7 @@ def test_a_thousand_classes_are_a_thousand_in_the_message() -> None:
     selection: Any = source.selection
     for judging, most in ((chunks.Judging(classwise=True), 499), (chunks.Judging(notion="multilabel"), 500)):
         plan = chunks.Plan.of(1_000, judging, selection)
-        with pytest.raises(FileError, match=rf"keeps the curves of: 1,000, and {most} fit; pass --exact"):
+        with pytest.raises(FileError, match=rf"has 1,000 classes, but a sketch supports at most {most}; pass --exact"):
             plan.check(source, 0, kept=False)  # type: ignore[arg-type]
         chunks.Plan.of(most, judging, selection).check(source, 0, kept=False)  # type: ignore[arg-type]
         with pytest.raises(FileError):
@@ -432,8 +432,8 @@ def test_groups_are_as_many_as_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(found.groups) == 30
     monkeypatch.setattr(chunks, "MOST_CURVES", 30)
     said = (
-        "f.parquet: column 'g' names more than 29 groups; a sketch of each takes too much memory: name a column of "
-        "fewer, or pass --exact to keep all rows"
+        "f.parquet: column 'g' has more than 29 groups; sketches of so many groups take too much "
+        "memory; name a column with fewer groups, or pass --exact to keep all rows"
     )
     for keep_going in (False, True):  # which is no fault of the file
         with pytest.raises(FileError) as caught:
@@ -479,7 +479,10 @@ def test_a_group_without_a_name_is_refused_with_its_row(tmp_path: Path, kind: st
     columns = {"score": [0.5] * 3, "outcome": [0, 1, 1], "g": [1.0, 2.0, float("nan")]}
     good = write(tmp_path / f"a.{kind}", {**columns, "g": [1.0, 2.0, 2.0]})
     bad = write(tmp_path / f"b.{kind}", columns)
-    words = r"b\.\w+: row 3, column 'g': expected a name in every row, got a missing value; name the row's group"
+    words = (
+        r"b\.\w+: row 3, column 'g': expected a name in every row, got a missing value; name the "
+        "group of the row, such as 'unknown'"
+    )
     with pytest.raises(FileError, match=words):
         read_or_stream([good, bad], Options(by=("g",)), Judging(), keep=keep)
     found = read_or_stream([good, bad], Options(by=("g",)), Judging(), keep=keep, keep_going=True)
@@ -508,7 +511,7 @@ def test_a_name_for_each_row_is_refused_before_a_sketch_of_each(
     monkeypatch.setattr(reading._Sums, "_update", spy)
     monkeypatch.setattr(reading, "MOST_ROWS", N // 2)
     path = write(tmp_path / "ids.csv", {"score": P, "outcome": Y, "id": np.arange(N)})
-    with pytest.raises(FileError, match="column 'id' names more than 499 groups"):
+    with pytest.raises(FileError, match="column 'id' has more than 499 groups"):
         read_or_stream([path], Options(by=("id",), by_values=True), Judging(), keep=None if transition else False)
     monkeypatch.setattr(reading, "MOST_ROWS", 10 * N)
     kept = read_or_stream([path], Options(by=("id",), by_values=True), Judging(), keep_going=True)
@@ -608,7 +611,7 @@ def test_where_only_ignored_rows_are_left_their_file_is_named(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("columns", "options", "words"),
     [
-        ({"probs": [[], []], "target": [0, 0]}, {}, "column 'probs' holds empty lists; write a value for each class"),
+        ({"probs": [[], []], "target": [0, 0]}, {}, "column 'probs' holds empty lists; write one value for each class"),
         (
             {"score": [0.5, 0.5], "outcome": [0, 1], "g": [[1], [2]]},
             {"by": ("g",)},
@@ -654,7 +657,10 @@ FAULTS = {
     "another label": ({"score": [0.5, 0.2, 0.5], "outcome": ["no", "yes", "on"]}, "--labels no,yes"),
     "labels that are not named": ({"score": [0.5, 0.2, 0.5], "outcome": ["no", "yes", "no"]}, ""),
     "1-based classes": ({"probs": [[0.5, 0.25, 0.25]] * 3, "target": [1, 2, 3]}, ""),
-    "rows that do not sum to 1": ({"probs": [[0.5, 0.25, 0.25], [0.5, 0.5, 0.5]], "target": [1, 2]}, ""),
+    "rows that do not sum to 1": (
+        {"probs": [[0.5, 0.25, 0.25], [0.5, 0.5, 0.5]], "target": [1, 2]},
+        "",
+    ),
     "names of another number": ({"probs": [[0.5, 0.25, 0.25]] * 3, "target": [1, 2, 0]}, "--class-names a,b"),
     "a label beyond the last": ({"probs": [[0.5, 0.25, 0.25]] * 3, "target": [1, 7, 0]}, ""),
     "swapped columns": ({"a": [1, 0, 1], "b": [0.5, 0.25, 0.75]}, "--score a --outcome b"),
@@ -851,7 +857,7 @@ def test_what_was_left_out_stands_in_every_output(tmp_path: Path) -> None:
         "report", tmp_path / "*.parquet", "--keep-going", *FAST, "--html", page, "--json", numbers, "--fail-if", "n > 1"
     )
     assert status == 3  # by the condition alone
-    caution = "Caution: these inputs are left out of every number: "
+    caution = "Caution: these inputs are left out of all numbers: "
     assert f"{caution}{torn} (cannot be read (".replace(" ", "") in "".join(out.split())  # in lines of 80 columns
     assert f"calibrant: left out 1 of 2 files:\n  {torn}: cannot be read (" in err
     summary = json.loads(numbers.read_text())
@@ -868,7 +874,13 @@ def test_what_was_left_out_stands_in_every_output(tmp_path: Path) -> None:
 def test_npy_cannot_leave_one_out(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", P)
     np.save(tmp_path / "y.npy", Y)
-    with pytest.raises(FileError, match=r"p\.npy: --keep-going is not available for \.npy: the targets of all"):
+    with pytest.raises(
+        FileError,
+        match=(
+            r"p\.npy: --keep-going does not work with \.npy files, because all targets are in one file; "
+            "save a .npz"
+        ),
+    ):
         stream_predictions([tmp_path / "p.npy"], targets_file=str(tmp_path / "y.npy"), keep_going=True)
 
 
@@ -932,11 +944,11 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
     Path("nothing.cal").touch()
     Path("later.cal").write_bytes(whole_bytes.replace(b"sketch-2.json", b"sketch-9.json"))
     for name, words in {
-        "cut.cal": "expected a sketch that matches its checksum, got [0-9,]+ bytes that do not: they are cut or chan",
+        "cut.cal": "expected a sketch that matches its checksum, got [0-9,]+ bytes that do not match the checksum",
         "changed.cal": "expected a sketch that matches its checksum, got",
-        "text.cal": r"expected a calibrant sketch, got bytes that begin with b'score,outcome.*'; give what calibrant ",
+        "text.cal": r"expected a calibrant sketch, got bytes that begin with b'score,outcome.*'; pass a file that ",
         "nothing.cal": r"is empty \(0 bytes\)",
-        "later.cal": "expected a sketch of version 2 or 3, got version 9; read it with the calibrant that wrote it",
+        "later.cal": "expected a sketch of version 2 or 3, got version 9; read the sketch with the version",
     }.items():
         for command in (("report",), ("merge", "-o", "out.cal")):
             status, _, err = run(*command, "one.cal", name)
@@ -948,7 +960,9 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
     assert not Path("out.cal").exists()
     status, _, err = run("merge", "one.cal", "classes.cal", "-o", "out.cal")
     assert (status, Path("out.cal").exists()) == (1, False)
-    assert err.startswith("calibrant: classes.cal: does not add to one.cal: expected a sketch of the notion 'positive'")
+    assert err.startswith(
+        "calibrant: classes.cal: cannot be merged with one.cal: expected a sketch with the notion 'positive'"
+    )
     assert run("report", "empty.cal")[2].startswith("calibrant: empty.cal: holds a sketch without rows; name a")
     status, out, err = run("merge", "one.cal", "cut.cal", "--keep-going", "-o", "out.cal")
     assert (status, out) == (0, "out.cal: 3,000 rows, positive, standard grid, 176 kB, from 1 file\n")
@@ -967,12 +981,15 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
     for options in given:
         status, _, err = run("report", "one.cal", *shlex.split(options))
         assert status == 2
-        assert f"{options.split()[0]} has no effect on a sketch, which holds no rows; leave it out" in err
+        assert f"{options.split()[0]} has no effect on a sketch, because a sketch contains no rows; leave it out" in err
     status, _, err = run("report", "one.cal", "--score", "s", "--percent")
-    assert "--score, --percent have no effect on a sketch, which holds no rows; leave them out" in err
+    assert "--score, --percent have no effect on a sketch, because a sketch contains no rows; leave them out" in err
     path = write(Path("f.csv"), {"score": P, "outcome": Y})
-    assert "is of another kind than" in run("report", "one.cal", path)[2]
-    for name, said in (("week.bin", "name a file that ends in .cal, such as week.cal"), ("no/x.cal", "make it first")):
+    assert "is not of the same kind as" in run("report", "one.cal", path)[2]
+    for name, said in (
+        ("week.bin", "name a file that ends in .cal, such as week.cal"),
+        ("no/x.cal", "make the folder first"),
+    ):
         status, _, err = run("report", path, "--sketch", name)
         assert status == 2
         assert said in " ".join(err.split())

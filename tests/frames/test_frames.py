@@ -380,7 +380,7 @@ def test_rows_of_weight_0_are_left_out_whatever_they_say(quick_engine) -> None:
 
 def test_only_weights_of_0_judge_nothing(quick_engine) -> None:
     frame = quick_engine({"p": [0.2, 0.5], "y": [0, 1], "w": [0, 0]})
-    with pytest.raises(NothingJudgedError, match="weight: expected at least one above 0, got only zeros"):
+    with pytest.raises(NothingJudgedError, match="weight: expected at least one weight above 0, got only weights of 0"):
         sketch(frame, **EVENT, weight="w")
 
 
@@ -517,11 +517,11 @@ NAMED = {"class_names": ["no", "yes"]}
 MISSING = "got missing values (null or NaN) in"
 OUT = "score: expected values in [0, 1], got"
 LABEL = f"outcome: expected a label in every row, {MISSING}"
-WEIGHT = "weight: expected finite numbers of 0 or more, got"
+WEIGHT = "weight: expected finite numbers, 0 or larger, got"
 GROUP = f"by: expected a name in every row, {MISSING}"
 INDEX = "target: expected class indices 0 to 2, got"
 WRONG_ROWS = [
-    wrong(OUT + " others in 2 rows, such as 1.5{}; if they are logits", 2, p=[0.1, 0.2, 1.5, -3.0], y=[0] * 4),
+    wrong(OUT + " other values in 2 rows, such as 1.5{}; if they are logits", 2, p=[0.1, 0.2, 1.5, -3.0], y=[0] * 4),
     wrong(
         OUT + " inf{}; if they are logits, compute the probabilities in the frame first (1 / (1 + exp(-x)))",
         1,
@@ -529,7 +529,7 @@ WRONG_ROWS = [
         y=[0, 1],
     ),
     wrong(OUT + " 1.00001{}; clip the values to [0, 1] in the frame if", 1, p=[0.1, 1.00001], y=[0, 1]),
-    wrong(OUT + " others in 3 rows, such as 10{}; the values look like percent", 0, p=[10.0, 20.0, 50.0], y=Y),
+    wrong(OUT + " other values in 3 rows, such as 10{}; the values look like percent", 0, p=[10.0, 20.0, 50.0], y=Y),
     wrong(
         f"score: expected numbers in every row, {MISSING} 2 rows{{}}; filter the rows out",
         (1,),
@@ -539,10 +539,15 @@ WRONG_ROWS = [
     wrong(LABEL + " 1 row{}; filter the rows out", [1], p=P, y=[0, None, 1]),
     wrong(LABEL + " 2 rows{}; filter the rows out", (0,), p=P, y=[NAN, NAN, 1.0]),
     wrong(LABEL + " 1 row{}; filter the rows", [2], p=P, y=["no", "yes", None], more=NAMED),
-    wrong("outcome: expected outcomes 0 or 1, got others in 2 rows, such as 2{}; map them", 1, p=P, y=[0, 2, -1]),
+    wrong(
+        "outcome: expected outcomes 0 or 1, got other values in 2 rows, such as 2{}; map the outcomes",
+        1,
+        p=P,
+        y=[0, 2, -1],
+    ),
     wrong("outcome: expected outcomes 0 or 1, got 0.5{}; pass outcomes", 1, p=P, y=[0.0, 0.5, 1.0]),
     wrong(
-        "outcome: expected names among class_names, got 'yess'{}; did you mean 'yes'?",
+        "outcome: expected names from class_names, got 'yess'{}; did you mean 'yes'?",
         1,
         p=P,
         y=["no", "yess", "no"],
@@ -551,7 +556,9 @@ WRONG_ROWS = [
     wrong(WEIGHT[:-3] + MISSING + " 1 row{}; correct the rows", [1], p=P, y=Y, w=[1.0, NAN, 1.0], more=WEIGHTED),
     wrong(WEIGHT[:-3] + MISSING + " 2 rows{}; correct", (0,), p=P, y=Y, w=[None, 1.0, None], more=WEIGHTED),
     wrong(WEIGHT + " -2{}; correct the rows, or filter them out", 2, p=P, y=Y, w=[1.0, 0.0, -2.0], more=WEIGHTED),
-    wrong(WEIGHT + " others in 2 rows, such as inf{}; correct", 1, p=P, y=Y, w=[1.0, math.inf, -2.0], more=WEIGHTED),
+    wrong(
+        WEIGHT + " other values in 2 rows, such as inf{}; correct", 1, p=P, y=Y, w=[1.0, math.inf, -2.0], more=WEIGHTED
+    ),
     wrong(GROUP + " 1 row{}; fill the missing names in the frame", [1], p=P, y=Y, g=["a", None, "b"], more={"by": "g"}),
     wrong(GROUP + " 1 row{}; fill the missing names in the frame", [1], p=P, y=Y, g=[1.0, NAN, 2.0], more={"by": "g"}),
     wrong(
@@ -596,8 +603,10 @@ WRONG_ROWS = [
         t=[0, 1],
     ),
     wrong(
-        "probs: expected values in [0, 1], got others in 2 rows, such as 1.1{} in column 'b'; if they are logits, "
-        "compute the probabilities in the frame first (softmax of the row)",
+        (
+            "probs: expected values in [0, 1], got other values in 2 rows, such as 1.1{} in column 'b'; "
+            "if they are logits, compute the probabilities in the frame first (softmax of the row)"
+        ),
         0,
         a=[0.1, 0.2],
         b=[1.1, 1.2],
@@ -606,7 +615,7 @@ WRONG_ROWS = [
         more={"classwise": True},
     ),
     wrong(
-        "probs: expected values in [0, 1], got others in 2 rows, such as 10{} in column 'a'; the values look",
+        ("probs: expected values in [0, 1], got other values in 2 rows, such as 10{} in column 'a'; the values look"),
         0,
         a=[10.0, 20.0],
         b=[20.0, 40.0],
@@ -614,7 +623,7 @@ WRONG_ROWS = [
         t=[0, 1],
     ),
     wrong(
-        "target: expected names among class_names, got 'q'{}; choose from 'x', 'y', 'z'",
+        "target: expected names from class_names, got 'q'{}; choose from 'x', 'y', 'z'",
         1,
         a=[0.1, 0.2],
         b=[0.2, 0.2],
@@ -654,7 +663,13 @@ def test_other_engines_find_wrong_rows_too(name) -> None:
 
 
 def test_missing_booleans_are_counted(one_of_some) -> None:
-    with pytest.raises(InputError, match=r"outcome: expected a label in every row, .* in 2 rows"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"outcome: expected a label in every row, got missing values .* in "
+            "2 rows"
+        ),
+    ):
         sketch(ENGINES[one_of_some]({"p": [0.1, 0.2, 0.5], "y": [True, None, None]}), **EVENT)
 
 
@@ -670,20 +685,24 @@ def test_the_row_is_that_of_the_whole_frame(monkeypatch) -> None:
     monkeypatch.setattr(cells, "BLOCK", 10)
     p = np.full(35, 0.5)
     p[[23, 31, 32]] = 2.0
-    with pytest.raises(InputError, match=r"others in 3 rows, such as 2 at row 23") as caught:
+    with pytest.raises(InputError, match="other values in 3 rows, such as 2 at row 23") as caught:
         sketch(pl.DataFrame({"p": p, "y": np.ones(35, int)}), **EVENT)
     assert caught.value.row == 23
 
 
 def test_an_empty_frame_is_refused(engine) -> None:
-    with pytest.raises(InputError, match="frame: expected one row or more, got none; check where the rows were lost"):
+    with pytest.raises(
+        InputError, match="frame: expected at least one row, got no rows; check the frame, or the filter before it"
+    ):
         sketch(engine({"p": np.zeros(0), "y": np.zeros(0, np.int64)}), **EVENT)
 
 
 def test_too_many_groups_are_refused(one_of_some, monkeypatch) -> None:
     monkeypatch.setattr(cells, "MOST", 20)
     frame = ENGINES[one_of_some]({"p": [0.5] * 30, "y": [1] * 30, "g": list(range(30))})
-    with pytest.raises(InputError, match="by: expected groups of at most 20 cells, got more in 'g'; group by a column"):
+    with pytest.raises(
+        InputError, match="by: expected groups of at most 20 grid cells, got more in 'g'; group by a column"
+    ):
         sketch(frame, **EVENT, by="g")
     frame = ENGINES[one_of_some]({"p": grids.edges("standard")[1000:1030], "y": [1] * 30})
     with pytest.raises(InputError, match="score: expected at most 20 distinct scores next to cell edges, got more"):
@@ -730,23 +749,23 @@ GAMES = {"p": [0.2, 0.9], "won": [0, 1], "a": [0.2, 0.5], "b": [0.8, 0.5], "site
 ONE = {"score": "p", "outcome": "won"}
 TWO = {"probs": ["a", "b"], "target": "won"}
 REFUSED = [
-    ({}, "score: expected the name of a column, got None; pass score='...', outcome='...' for one event, or probs="),
+    ({}, "score: expected the name of a column, got None; pass score='...' and outcome='...' for one event, or probs="),
     ({"score": "p"}, "outcome: expected the name of a column, got None"),
     ({"probs": ["a", "b"]}, "target: expected the name of a column, got None"),
     ({"target": "won"}, "probs: expected the name of a column, got None"),
-    ({**ONE, "target": "won"}, "score: expected one event or classes, got columns for both"),
-    ({**TWO, "outcome": "won"}, "outcome: expected one event or classes, got columns for both"),
+    ({**ONE, "target": "won"}, "score: expected columns for one event or for classes, got columns for both"),
+    ({**TWO, "outcome": "won"}, "outcome: expected columns for one event or for classes, got columns for both"),
     ({**ONE, "score": "q"}, "score: expected a column of the frame, got 'q'; choose from 'p', 'won', 'a', 'b'"),
     ({**ONE, "outcome": "wonn"}, "outcome: expected a column of the frame, got 'wonn'; did you mean 'won'?"),
     ({**ONE, "weight": "sites"}, "weight: expected a column of the frame, got 'sites'; did you mean 'site'?"),
     ({**ONE, "by": "sites"}, "by: expected a column of the frame, got 'sites'; did you mean 'site'?"),
     ({**TWO, "probs": ["a", "B"]}, "probs: expected a column of the frame, got 'B'; did you mean 'b'?"),
-    ({**ONE, "score": 0}, "score: expected the name of a column, got 0; pass it as a string"),
+    ({**ONE, "score": 0}, "score: expected the name of a column, got 0; pass the name as a string"),
     ({**TWO, "probs": "ab"}, "probs: expected a list of columns, one for each class, got 'ab'; pass a list"),
     ({**TWO, "probs": 3}, "probs: expected a list of columns, one for each class, got 3"),
-    ({**TWO, "probs": ["a"]}, "probs: expected two columns or more, got 1; for one event pass score="),
-    ({**TWO, "probs": ["a", "b", "a"]}, "probs: expected a column for each class, got 'a' more than once"),
-    ({**ONE, "score": "site"}, "score: expected a column of numbers, got 'site' of type String; cast it"),
+    ({**TWO, "probs": ["a"]}, "probs: expected at least two columns, got 1; for one event, pass score="),
+    ({**TWO, "probs": ["a", "b", "a"]}, "probs: expected a different column for each class, got 'a' more than once"),
+    ({**ONE, "score": "site"}, "score: expected a column of numbers, got 'site' of type String; cast the column"),
     ({**ONE, "score": "both"}, "score: expected a column of numbers, got 'both' of type List(Float64); make one"),
     ({**ONE, "outcome": "site"}, "outcome: expected numbers or booleans, got 'site' of type String; pass class_names"),
     ({**TWO, "target": "site"}, "target: expected numbers or booleans, got 'site' of type String; pass class_names"),
@@ -755,8 +774,11 @@ REFUSED = [
     ({**ONE, "by": "both"}, "by: expected a column of names, got 'both' of type List(Float64)"),
     ({**ONE, "grid": "coarse"}, "grid: expected one of 'standard', 'fine', got 'coarse'"),
     ({**ONE, "notion": "top"}, "'multilabel', got 'top'; did you mean 'top-label'"),
-    ({**ONE, "notion": "multilabel"}, "'positive', 'top-label' or 'classwise' of a frame, got 'multilabel'; make a"),
-    ({**ONE, "notion": "classwise"}, "notion: expected one event's notion, 'positive' or 'top-label', got 'classwise'"),
+    ({**ONE, "notion": "multilabel"}, "'positive', 'top-label' or 'classwise' for a frame, got 'multilabel'; make a"),
+    (
+        {**ONE, "notion": "classwise"},
+        "notion: expected a notion for one event, 'positive' or 'top-label', got 'classwise'",
+    ),
     ({**ONE, "classwise": True}, "classwise: expected False for one event, got True; pass the columns of all classes"),
     ({**ONE, "classwise": 1}, "classwise: expected True or False, got 1"),
     ({**TWO, "probs": ["a", "b", "p"], "notion": "positive"}, "expected 'top-label' or 'classwise' for 3 classes"),
@@ -781,10 +803,10 @@ def test_arguments_that_do_not_fit_are_refused_before_a_row_is_read(arguments, m
         (np.zeros(3), "got a ndarray; pass arrays"),
         (
             "games.parquet",
-            "got a str; read the file in an engine first, with duckdb.read_parquet or polars.scan_parquet",
+            "got a str; first read the file with an engine, such as duckdb.read_parquet or polars.scan_parquet",
         ),
         (pd.Series([0.5]), "got a Series; pass the whole frame"),
-        (pd.DataFrame([[1, 2]], columns=["p", "p"]), "got an unreadable frame .*; rename its columns"),
+        (pd.DataFrame([[1, 2]], columns=["p", "p"]), "got an unreadable frame .*; rename the columns of the frame"),
     ],
 )
 def test_what_is_no_frame_is_refused(frame, message) -> None:
@@ -798,7 +820,9 @@ def test_a_connection_is_no_frame() -> None:
 
 
 def test_columns_of_nothing_known_are_refused() -> None:
-    with pytest.raises(InputError, match="'p' of unknown type: only nulls, or objects"):
+    with pytest.raises(
+        InputError, match=r"expected a column of numbers, got 'p' of unknown type \(only nulls, or objects\)"
+    ):
         sketch(pl.DataFrame({"p": [None], "y": [1]}), **EVENT)
 
 
@@ -868,13 +892,15 @@ P4, Y4 = np.array([0.2, 0.8, 0.5, 0.9]), np.array([0, 1, 1, 0])
 
 def test_groups_that_are_written_alike_are_refused() -> None:
     frame = pd.DataFrame({"p": P4, "y": Y4, "g": pd.Series([1, "1", 1, "1"], dtype=object)})
-    with pytest.raises(InputError, match=r"by: expected distinct names, got several in 'g' with the same text"):
+    with pytest.raises(InputError, match="by: expected distinct names, got several values of 'g' with the same text"):
         sketch(frame, **EVENT, by="g")
 
 
 def test_times_that_a_list_cuts_are_refused() -> None:
     frame = pl.DataFrame({"p": P4, "y": Y4, "g": pl.Series([1, 2, 3, 4]).cast(pl.Datetime("ns"))})
-    with pytest.raises(InputError, match="by: expected times in microseconds, got finer ones; round them"):
+    with pytest.raises(
+        InputError, match="by: expected times in microseconds, got finer times; in the frame, round the times"
+    ):
         sketch(frame, **EVENT, by="g")
 
 
@@ -897,9 +923,9 @@ def test_blocks_and_frames_of_which_nothing_counts(lazy) -> None:
 
 
 def test_nothing_in_groups_is_the_error_of_nothing(quick_engine) -> None:
-    with pytest.raises(InputError, match="frame: expected one row or more, got none"):
+    with pytest.raises(InputError, match="frame: expected at least one row, got no rows"):
         sketch(quick_engine({"p": P4[:0], "y": Y4[:0], "g": Y4[:0]}), **EVENT, by="g")
-    with pytest.raises(NothingJudgedError, match="weight: expected at least one above 0"):
+    with pytest.raises(NothingJudgedError, match="weight: expected at least one weight above 0"):
         sketch(quick_engine({"p": P4, "y": Y4, "g": Y4, "w": 0 * Y4}), **EVENT, by="g", weight="w")
 
 
@@ -917,29 +943,34 @@ def test_a_name_that_an_engine_takes_for_others_is_refused(one_of_some, name) ->
     if name == "^a$" and one_of_some == "duckdb":
         check_same(sketch(frame, score=name, outcome="y"), of_arrays(P4, Y4))
         return
-    with pytest.raises(InputError, match=r"score: expected a name that means one column in this engine.*; rename the"):
+    with pytest.raises(
+        InputError, match=r"score: expected a name that identifies one column in this engine.*; rename the"
+    ):
         sketch(frame, score=name, outcome="y")
 
 
 def test_one_of_two_columns_of_a_name_is_no_choice() -> None:
     for query in ("SELECT .2 p, .3 p, 0 y", "SELECT a.*, b.* FROM (SELECT .2 p, 0 y) a, (SELECT .3 p) b"):
-        with pytest.raises(InputError, match=r"score: expected one column of this name, got several 'p'; rename them"):
+        with pytest.raises(
+            InputError,
+            match=("score: expected one column with this name, got several 'p'; rename the columns in the frame first"),
+        ):
             sketch(duckdb.connect().sql(query), **EVENT)
 
 
 def test_categories_that_are_numbers_are_refused() -> None:
     numbers = pd.Categorical([1, 1, 0, 1])
     frame = pd.DataFrame({"a": P4, "b": 1 - P4, "y": numbers})
-    with pytest.raises(InputError, match=r"target: .* got 'y' with categories that are not text; cast it"):
+    with pytest.raises(InputError, match=r"target: .* got 'y' with categories that are not text; cast the column"):
         sketch(frame, probs=["a", "b"], target="y", class_names=["1", "2"])
     table = pa.table({"a": P4, "b": 1 - P4, "y": pa.array([1, 1, 0, 1]).dictionary_encode()})
-    with pytest.raises(InputError, match=r"target: .* cast it"):
+    with pytest.raises(InputError, match=r"target: .* cast the column"):
         sketch(table, probs=["a", "b"], target="y", class_names=["1", "2"])
 
 
 def test_columns_named_by_numbers_are_not_guessed() -> None:
     frame = pd.DataFrame({0: P4, "y": Y4})
-    with pytest.raises(InputError, match=r"score: .* got '0'; name the columns with strings first"):
+    with pytest.raises(InputError, match=r"score: .* got '0'; give the columns of the frame names that are strings"):
         sketch(frame, score="0", outcome="y")
 
 
@@ -991,7 +1022,9 @@ def test_groups_of_both_zeros_are_one(engine, kind) -> None:
 
 def test_an_engines_error_about_values_is_one_of_the_library() -> None:
     lists = pd.DataFrame({"p": [0.2, 0.9], "y": [0, 1], "g": [[1], [2]]})
-    with pytest.raises(InputError, match="frame: expected columns that its engine can add up, got TypeError: unhash"):
+    with pytest.raises(
+        InputError, match="frame: expected columns that the engine of the frame can add up, got TypeError: unhash"
+    ):
         sketch(lists, **EVENT, by="g")
     large = pa.table({"p": [0.2, 0.9], "y": [0, 1], "w": np.array([1, 2**64 - 1], np.uint64)})
     with pytest.raises(InputError, match=r"Integer value 18446744073709551615 not in range.*cast the column"):

@@ -293,7 +293,10 @@ def test_minus_0_is_the_cluster_0(name: str) -> None:
 
 def test_classes_alone_have_no_clusters() -> None:
     frame = pl.DataFrame({"a": [0.5], "b": [0.5], "c": [0.0], "t": [0], "k": [1]})
-    with pytest.raises(InputError, match=r"clusters: expected a notion of one event, got 'classwise'; evaluate one"):
+    with pytest.raises(
+        InputError,
+        match="clusters: expected a notion that has a single event, got 'classwise'; evaluate the column of one class",
+    ):
         sketch(frame, **CLASSES, cluster="k", notion="classwise")
 
 
@@ -397,7 +400,9 @@ def test_a_time_with_a_zone_is_the_same_instant_in_utc() -> None:
     names = joined(np.datetime_as_string(stamps, "s").tolist(), columns["y"].tolist())
     for frame in (table, table.to_pandas(), pl.from_arrow(table), duckdb_in("America/New_York", table)):
         check(sketch(frame, **EVENT, cluster=["c", "y"]), of_arrays(columns, names))
-    with pytest.raises(InputError, match=r"cluster: expected .*dates or times, got 'c' of type Datetime.*; cast it"):
+    with pytest.raises(
+        InputError, match=r"cluster: expected .*dates or times, got 'c' of type Datetime.*; cast the column"
+    ):
         sketch(ibis({**columns, "c": zoned}), **EVENT, cluster="c")
 
 
@@ -504,9 +509,18 @@ def test_missing_labels_are_counted(name: str, label: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("label", "message"),
     [
-        ([1.0, 1.5, 2.5], "expected whole numbers or text, got others in 2 rows, such as 1.5.*; pass the names of the"),
-        ([1.0, -math.inf, 2.0], r"expected floats up to 2\^53, got -inf.*; pass integers or text: larger"),
-        ([1.0, 2.0**53 + 2, 2.0], r"expected floats up to 2\^53, got 9.0072e\+15.*; pass integers or text: larger"),
+        (
+            [1.0, 1.5, 2.5],
+            (
+                "expected whole numbers or text, got other values in 2 rows, such as 1.5.*; pass names of "
+                "clusters, not measured values"
+            ),
+        ),
+        ([1.0, -math.inf, 2.0], r"expected floats up to 2\^53, got -inf.*; pass integers or text, because larger"),
+        (
+            [1.0, 2.0**53 + 2, 2.0],
+            r"expected floats up to 2\^53, got 9.0072e\+15.*; pass integers or text, because larger",
+        ),
         (np.array([1, 2**24 + 2, 2], np.float32), r"expected floats up to 2\^24, got 16777218.*; pass integers or"),
     ],
 )
@@ -523,7 +537,10 @@ def test_numbers_that_are_no_labels_are_counted(name: str, label: Any, message: 
     [
         (pa.array([Decimal("1.50"), Decimal(2), Decimal(3)], pa.decimal128(10, 2)), "whole numbers or text, got 1.5"),
         (pa.array([2**64, 2, 3], pa.decimal128(22, 0)), "whole numbers of at most 64 bits, got"),
-        (pa.array([2**54, 2, 3], pa.decimal128(22, 2)), r"decimals up to 2\^53, got 1.80144e\+16.*; cast them to text"),
+        (
+            pa.array([2**54, 2, 3], pa.decimal128(22, 2)),
+            r"decimals up to 2\^53, got 1.80144e\+16.*; cast the labels to text in the frame first",
+        ),
     ],
 )
 def test_decimals_that_are_no_labels_are_counted(values: pa.Array, message: str) -> None:
@@ -542,14 +559,14 @@ def test_a_row_of_weight_0_has_a_label_too(name: str) -> None:
 @pytest.mark.parametrize("name", SOME)
 def test_only_weights_of_0_judge_nothing(name: str) -> None:
     frame = ENGINES[name](three(c=np.array([1, 1, 2]), w=np.array([0, 0, 0])))
-    with pytest.raises(InputError, match="weight: expected at least one above 0"):
+    with pytest.raises(InputError, match="weight: expected at least one weight above 0"):
         sketch(frame, **EVENT, cluster="c", weight="w")
 
 
 @pytest.mark.parametrize("name", MORE)
 def test_an_empty_frame_is_refused(name: str) -> None:
     columns = {"p": np.zeros(0), "y": np.zeros(0, np.int64), "c": np.zeros(0, np.int64)}
-    with pytest.raises(InputError, match="frame: expected one row or more, got none"):
+    with pytest.raises(InputError, match="frame: expected at least one row, got no rows"):
         sketch(ENGINES[name](columns), **EVENT, cluster="c")
 
 
@@ -559,10 +576,19 @@ def test_an_empty_frame_is_refused(name: str) -> None:
         ("z", "cluster: expected a column of the frame, got 'z'"),
         (7, "cluster: expected the name of a column, got 7"),
         ([], "cluster: expected a column, or a list of columns, got an empty list"),
-        (["y", "y"], "cluster: expected a column for each part of the name, got 'y' more than once"),
+        (["y", "y"], "cluster: expected a different column for each part of the cluster name, got 'y' more than once"),
         ("lists", r"cluster: expected a column of whole numbers, text, dates or times, got 'lists' of type List"),
-        ("spans", "cluster: expected a column .* got 'spans' of type Duration.*; cast it to text in the frame first"),
-        ("bytes", "cluster: expected a column .* got 'bytes' of type Binary; cast it to text in the frame first"),
+        (
+            "spans",
+            (
+                "cluster: expected a column .* got 'spans' of type Duration.*; cast the column to text in "
+                "the frame first"
+            ),
+        ),
+        (
+            "bytes",
+            ("cluster: expected a column .* got 'bytes' of type Binary; cast the column to text in the frame first"),
+        ),
     ],
 )
 @pytest.mark.parametrize("lazy", [True, False])

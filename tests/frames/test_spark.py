@@ -207,13 +207,16 @@ def test_what_comes_back_are_cells(table, monkeypatch) -> None:
 @pytest.mark.parametrize("name", ["a.b", "a`b", "*"])
 def test_a_name_that_is_a_path_to_spark_is_refused(spark, name) -> None:
     frame = spark.createDataFrame(pa.table({name: [0.5, 0.2], "y": [1, 0]}))
-    with pytest.raises(InputError, match=r"score: expected a name that means one column in this engine.*; rename"):
+    with pytest.raises(InputError, match=r"score: expected a name that identifies one column in this engine.*; rename"):
         sketch(frame, score=name, outcome="y")
 
 
 def test_one_of_two_columns_of_a_name_is_no_choice(spark) -> None:
     frame = spark.sql("SELECT a.p, b.p, a.y FROM (SELECT 0.2D p, 0 y) a, (SELECT 0.3D p) b")
-    with pytest.raises(InputError, match=r"score: expected one column of this name, got several 'p'; rename them"):
+    with pytest.raises(
+        InputError,
+        match=("score: expected one column with this name, got several 'p'; rename the columns in the frame first"),
+    ):
         sketch(frame, **EVENT)
 
 
@@ -225,7 +228,7 @@ def test_nothing_is_left_in_the_session(spark, table) -> None:
 @pytest.mark.parametrize(
     ("rows", "more", "message"),
     [
-        ({"p": [0.1, 1.5, 2.5], "y": [0, 1, 1]}, {}, r"score: expected values in \[0, 1\], got others in 2 rows"),
+        ({"p": [0.1, 1.5, 2.5], "y": [0, 1, 1]}, {}, r"score: expected values in \[0, 1\], got other values in 2 rows"),
         ({"p": [0.1, None, float("nan")], "y": [0, 1, 1]}, {}, r"score: .* missing values \(null or NaN\) in 2 rows;"),
         ({"p": [0.1, 0.2, 0.3], "y": [0, None, 1]}, {}, r"outcome: .* missing values \(null or NaN\) in 1 row;"),
         ({"p": [0.1, 0.2, 0.3], "y": [0, 1, 1], "w": [1.0, -1.0, 1.0]}, {"weight": "w"}, "weight: .* got -1; correct"),
@@ -239,7 +242,7 @@ def test_wrong_rows_are_counted_and_named(table, rows, more, message) -> None:
 
 def test_an_empty_frame_and_a_column_that_is_not_there_are_refused(table) -> None:
     frame = table({"p": np.zeros(0), "y": np.zeros(0, np.int64)})
-    with pytest.raises(InputError, match="frame: expected one row or more, got none"):
+    with pytest.raises(InputError, match="frame: expected at least one row, got no rows"):
         sketch(frame, **EVENT)
     with pytest.raises(InputError, match=r"outcome: expected a column of the frame, got 'Y'; did you mean 'y'\?"):
         sketch(frame, score="p", outcome="Y")

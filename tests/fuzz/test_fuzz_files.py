@@ -86,7 +86,7 @@ CONDITIONS = {
     "out of its brackets": ("true); COPY (SELECT 1) TO '{folder}/out.csv'; SELECT (true", "syntax error"),
     "settings in the middle": ("true); SET threads=1; SELECT (true", "syntax error"),
     "a union": ("true) UNION ALL SELECT * FROM (SELECT 1, 1 WHERE true", "syntax error"),
-    "two expressions": ("score > 0, outcome = 1", "is not one expression but several; join conditions with AND"),
+    "two expressions": ("score > 0, outcome = 1", "consists of several expressions; join conditions with AND"),
     "another table": ("score > 0 FROM other", "FROM|from"),
     "another file": ("(SELECT count(*) FROM read_text('{folder}/secret.txt')) > 0", "a subquery is not allowed"),
     "another file by its name": ("(SELECT count(*) FROM '{folder}/other.csv') > 0", "a subquery is not allowed"),
@@ -108,7 +108,7 @@ def test_sql_is_one_expression_over_the_file(tmp_path: Path, ending: str, what: 
     path.write_bytes(golden()[names[ending]])
     sql, words = CONDITIONS[what]
     sql = sql.format(folder=tmp_path)
-    words = "is not one value of each row" if option == "clusters" and "several" in words else words
+    words = "does not give one value for each row" if option == "clusters" and "several" in words else words
     with pytest.raises(FileError, match=words) as error:
         read_predictions([str(path)], Options(**EVENT, **{option: sql if option == "where" else (sql,)}))
     assert "hunter2" not in str(error.value)
@@ -197,10 +197,13 @@ PROMISES: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "lists.parquet": (lambda: parquet([1_000_000] * 100), "got 500000 at row 0"),
     "uneven.parquet": (lambda: parquet([2] * 1_000 + [100_000_000]), "holds 100,002,000 numbers in lists"),
     "cell.csv": (lambda: b"score,outcome,x\n.5,1,\n.5,0," + b"a" * 50_000_000, "line 3 has more than 2 MB"),
-    "header.csv": (lambda: WIDE.encode() + b"\n" + b"0," * 150_001 + b"0\n", "has 150,002 columns; at most 100,000"),
+    "header.csv": (
+        lambda: WIDE.encode() + b"\n" + b"0," * 150_001 + b"0\n",
+        "has 150,002 columns, but calibrant reads at most 100,000",
+    ),
     "line.jsonl": (lambda: b'{"score": 0.5, "outcome": 1, "x": "' + b"a" * 50_000_000, "a line of more than 16 MB"),
-    "keys.jsonl": (lambda: keys(60, 500), "has more keys than the 20,000 that are read"),
-    "inner.jsonl": (lambda: inner_keys(60, 300), "has more keys within objects than the 2,000 that are read"),
+    "keys.jsonl": (lambda: keys(60, 500), "has more than 20,000 keys"),
+    "inner.jsonl": (lambda: inner_keys(60, 300), "has more than 2,000 keys within objects"),
     "deep.jsonl": (
         lambda: b'{"score": 0.5, "outcome": 1, "x": ' + b"[" * 10**5 + b"]" * 10**5 + b"}",
         "deeper than 128",
@@ -269,7 +272,11 @@ def test_a_mark_of_byte_order_is_no_part_of_json_lines(tmp_path: Path) -> None:
             '{"probs": ["0.1_5", "0.85"], "target": 1}\n',
             "row 1, column 'probs': .* is not a list of numbers",
         ),
-        ("a.jsonl", '{"score": 0.5, "Score": 0.7, "outcome": 1}\n', "the same name but for case: 'Score', 'score'"),
+        (
+            "a.jsonl",
+            '{"score": 0.5, "Score": 0.7, "outcome": 1}\n',
+            "differ only in upper and lower case: 'Score', 'score'",
+        ),
     ],
 )
 def test_texts_mean_what_others_take_them_for(tmp_path: Path, name: str, content: str, words: str) -> None:
@@ -285,7 +292,7 @@ def test_texts_mean_what_others_take_them_for(tmp_path: Path, name: str, content
         ((-3, 2), r"has the shape \(-3, 2\)"),
         ((4, 0), r"has the shape \(4, 0\)"),
         ((4, 0, 3), "has the shape"),
-        ((0, 3), "has 4 rows, the probabilities 0"),
+        ((0, 3), "has 4 rows, but the probabilities have 0"),
     ],
 )
 @pytest.mark.parametrize("by_columns", [False, True])
@@ -404,5 +411,5 @@ def test_a_link_to_itself_hides_no_other_name(tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text("score,outcome\n.5,1\n")
     with pytest.raises(FileError, match=r"no such file; did you mean 'scores.csv'\?"):
         read_predictions([str(tmp_path / "score.csv")], Options())
-    with pytest.raises(FileError, match=r"is a folder; name its files, such as"):
+    with pytest.raises(FileError, match=r"is a folder; name the files in the folder, such as"):
         read_predictions([str(tmp_path)], Options())

@@ -140,7 +140,9 @@ def test_every_real_sketch_is_loaded(
 def test_a_large_sketch_needs_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     sketch = real()["classes"]
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "900000")
-    with pytest.raises(InputError, match=r"data: expected a sketch of at most 1 MB in memory, got one of 1 MB; if you"):
+    with pytest.raises(
+        InputError, match=r"data: expected a sketch of at most 1 MB in memory, got a sketch of 1 MB; if you"
+    ):
         CalibrationSketch.from_bytes(sketch.to_bytes())
     for enough in ("2000000", "2MB", "2.5 MiB", " 0.01gb"):
         monkeypatch.setenv("CALIBRANT_MAX_MEMORY", enough)

@@ -101,7 +101,7 @@ def test_below_15_rows_of_the_rarer_outcome_nothing_is_decided(tolerance: float,
     assert report.decision is not None
     assert (report.decision.state, report.decision.more_rows) == ("open", None)
     assert re.search(
-        rf"^Inconclusive for a tolerance of {tolerance:g}[:.].* A decision needs at least 15 rows, or clusters, with ",
+        rf"^Inconclusive for a tolerance of {tolerance:g}[:.].* A decision needs at least 15 rows \(or clusters\)",
         deciding(report.to_dict()),
     )
     one_more = y.copy()

@@ -301,8 +301,8 @@ def test_no_direction_of_the_slope_where_scores_of_0_and_1_decide_it() -> None:
     assert facts["moved_from_the_ends"] == ends.sum()
     assert spread_sentence(report) == (
         "Whether predictions are too extreme depends on how scores of 0 and 1 are counted: calibration slope 0.86 "
-        "(95 % CI 0.73 to 0.98; ideal 1) with the 307 rows with a score within 1e-6 of 0 or 1 counted as 1e-6 or "
-        "1 - 1e-6, and 0.97 (95 % CI 0.88 to 1.06; ideal 1) without them."
+        "(95 % CI 0.73 to 0.98; ideal 1) if the 307 rows with a score within 1e-6 of 0 or 1 are counted as 1e-6 or "
+        "1 - 1e-6, and 0.97 (95 % CI 0.88 to 1.06; ideal 1) without these rows."
     )
     assert not any("too extreme:" in sentence for sentence in report.verdict())
     for label in ("calibration slope", "calibration intercept"):
@@ -313,10 +313,10 @@ def test_a_direction_that_holds_without_the_ends_names_both_slopes() -> None:
     """Ten trees: 0.31 and 0.82 are both below 1, but the size is not known."""
     sentence = spread_sentence(evaluate(*forest(10), n_resamples=0))
     assert sentence.startswith(
-        "Predictions are too extreme: calibration slope 0.31 (95 % CI 0.25 to 0.38; ideal 1) with the 704 "
+        "Predictions are too extreme: calibration slope 0.31 (95 % CI 0.25 to 0.38; ideal 1) if the 704 "
     )
-    assert sentence.endswith("and 0.82 (95 % CI 0.72 to 0.92; ideal 1) without them.")
-    assert "without them" not in spread_sentence(evaluate(*forest(500), n_resamples=0)), "97 rows change nothing"
+    assert sentence.endswith("and 0.82 (95 % CI 0.72 to 0.92; ideal 1) without these rows.")
+    assert "without these rows" not in spread_sentence(evaluate(*forest(500), n_resamples=0)), "97 rows change nothing"
 
 
 @pytest.mark.parametrize("design", ["sketch", "weights", "clusters", "top label"])
@@ -354,7 +354,7 @@ def test_a_slope_that_nothing_but_the_ends_decides() -> None:
     y = np.array([0] * 60 + [1] * 20 + [0] * 20 + [1] * 60 + [1] * 40)
     report = evaluate(np.repeat([0.0, 1.0, 0.4, 0.6], [80, 80, 20, 20]), y, n_resamples=0)
     assert found(report)[Code.UNCLEAR_SPREAD]["moved_from_the_ends"] == 160
-    assert spread_sentence(report).endswith("and it cannot be fitted without them.")
+    assert spread_sentence(report).endswith("and no slope without these rows.")
     json.loads(report.to_json())
 
 

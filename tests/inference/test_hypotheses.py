@@ -653,7 +653,7 @@ def test_t_cal_follows_its_seed():
 
 @every
 def test_bad_predictions_are_refused(test):
-    with bad(match="targets: expected an array, got None; pass the labels"):
+    with bad(match="targets: expected an array, got None; pass the targets"):
         test([0.5, 0.6])
     with bad(match=r"probs: expected values in \[0, 1\], got 7 at row 1"):
         test([0.5, 7], [0, 1])
@@ -662,9 +662,9 @@ def test_bad_predictions_are_refused(test):
     with bad(match="notion: expected 'positive' or 'top-label' for a table of one event, got 'classwise'"):
         test([[0.5, 0.5], [0.4, 0.6]], [0, 1], notion="classwise")
     table = ReliabilityTable.from_scores([0.5, 0.6], [0, 1])
-    with bad(match="weights: expected nothing next to a ReliabilityTable"):
+    with bad(match="weights: expected no other argument with a ReliabilityTable"):
         test(table, weights=[1, 2])
-    with bad(match="logits: expected nothing next to a ReliabilityTable"):
+    with bad(match="logits: expected no other argument with a ReliabilityTable"):
         test(table, logits=True)
     with bad(match="probs: expected a table with at least one row, got an empty table"):
         test(ReliabilityTable(table.scores[:0], table.counts[:0], table.positives[:0], 0))
@@ -684,12 +684,12 @@ def test_numbers_of_groups_that_do_not_exist(n_groups):
 
 
 def test_too_few_groups_for_a_sample_that_was_fitted():
-    with bad(match="n_groups: expected at least 3 filled groups with sample='in-sample', got 2; use sample='external'"):
+    with bad(match="n_groups: expected at least 3 filled groups with sample='in-sample', got 2; if the scores"):
         hosmer_lemeshow_test([0.2, 0.2, 0.7, 0.7], [0, 1, 0, 1], sample="in-sample")
 
 
 def test_certain_scores_need_eps():
-    message = "probs: expected scores strictly between 0 and 1, got 0 or 1 in 3 rows; pass eps=1e-6"
+    message = "probs: expected scores strictly between 0 and 1, got 0 or 1 in 3 rows; pass for example eps=1e-6"
     with bad(match=message):
         cox_test([0, 0.5, 1, 1], [0, 1, 1, 1])
 

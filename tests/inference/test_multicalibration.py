@@ -158,7 +158,7 @@ def test_groups_may_overlap_and_be_crossed():
     assert [one.name for one in alone.groups] == [None, "False", "True"]
     assert found.groups[4].standardised == near(alone.groups[2].standardised)
     assert found.groups[4].p_value == near(kuiper_test(p[young], y[young]).p_value)
-    assert "Holm's correction for 6 groups with all rows" in found.method
+    assert "Holm's correction for 6 groups (all rows are one)" in found.method
 
 
 def test_small_groups_are_listed_and_count_for_nothing():
@@ -200,11 +200,11 @@ def test_arguments_that_cannot_be_used_are_refused():
     p, y, group = draw(7, 200, 2)
     with bad(match="groups: expected the name of each row's group, or a mapping .* got None"):
         multicalibration_error(p, y)
-    with bad(match="groups: expected .* got groups next to a table"):
+    with bad(match="groups: expected .* got groups with a table"):
         multicalibration_error(ReliabilityTable.from_scores(p, y), groups=group)
     with bad(match="groups: expected .* got an empty mapping"):
         multicalibration_error(p, y, groups={})
-    with bad(match="groups: expected distinct names, got several that are written alike"):
+    with bad(match="groups: expected distinct names, got several with the same text"):
         multicalibration_error(p, y, groups={"a: 1": group > 0, "a": group})
     with bad(match="groups: expected 200 names"):
         multicalibration_error(p, y, groups=group[1:])
@@ -216,7 +216,7 @@ def test_arguments_that_cannot_be_used_are_refused():
     sketch.update(p, y)
     with bad(match="probs: expected a sketch with groups, got one without groups"):
         multicalibration_error(sketch)
-    with bad(match="groups: expected nothing next to a CalibrationSketch"):
+    with bad(match="groups: expected no other argument with a CalibrationSketch"):
         multicalibration_error(sketch, groups=group)
 
 
@@ -277,7 +277,7 @@ def test_the_law_of_groups_in_clusters_is_that_of_kuipers_test():
     lone = multicalibration_error(
         p, y, groups=np.where(patient < 30, 9, group), clusters=np.where(patient < 30, 0, patient)
     )
-    assert lone.groups[-1].flag.startswith("rows of one cluster")
+    assert lone.groups[-1].flag.startswith("all rows are in one cluster")
     assert multicalibration_error(p, y, groups=group, clusters=np.arange(1_200)).p_value == plain.p_value
 
 
@@ -376,7 +376,7 @@ def test_without_resamples_sparse_and_clustered_groups_have_no_p_value():
     clustered = evaluate(p, y, groups=group, clusters=np.arange(400) // 4, n_resamples=0).multicalibration
     assert math.isnan(clustered.p_value)
     assert {one.flag for one in clustered.groups} == {
-        "its null distribution needs simulated data sets: pass n_resamples=1000"
+        "the null distribution needs simulated data sets: pass n_resamples=1000"
     }
     assert clustered.value == multicalibration_error(p, y, groups=group).value
     assert evaluate(p, y, groups=group, n_resamples=0).multicalibration.p_value == near(
@@ -386,7 +386,7 @@ def test_without_resamples_sparse_and_clustered_groups_have_no_p_value():
     assert "multicalibration error: " in str(report)
     written = json.loads(report.to_json())
     assert written["multicalibration"]["p_value"] is None
-    assert written["not_finite"]["multicalibration.groups[0].p_value"].startswith("its null distribution needs ")
+    assert written["not_finite"]["multicalibration.groups[0].p_value"].startswith("the null distribution needs ")
 
 
 def test_the_command_shows_it_with_by(tmp_path):

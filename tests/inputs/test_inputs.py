@@ -62,7 +62,7 @@ def case(message, probs, targets, **options):
 # ---------------------------------------------------------------- what is refused: probs
 
 NO_ARRAY = "pass an array, a column or a list of numbers"
-NOT_FINITE = "find where it comes from, or filter the row out of probs and targets"
+NOT_FINITE = "find the source of this value, or filter the row out of probs and targets"
 UNSUMMED = (
     "normalise the rows (divide each by its sum), pass logits=True if they are logits, or notion='multilabel' for one "
     "event per column"
@@ -95,7 +95,8 @@ BAD_PROBS = [
         [0, 1],
     ),
     case(
-        "probs: expected real numbers, got strings such as '85%'; convert them to fractions first, '85%' to 0.85",
+        "probs: expected real numbers, got strings such as '85%'; convert them to fractions first, "
+        "for example '85%' to 0.85",
         ["85%", "25%"],
         [0, 1],
     ),
@@ -228,19 +229,20 @@ BAD_ROWS = [
         [0, 1],
     ),
     case(
-        "probs: expected rows that sum to 1 within 0.001, got 0.8 at row 0; column 1 of probs holds the targets: "
-        "leave it out",
+        "probs: expected rows that sum to 1 within 0.001, got 0.8 at row 0; column 1 of probs holds the targets, "
+        "so leave the column out",
         [[0.8, 0], [0.6, 1], [0.3, 0]],
         [0, 1, 0],
     ),
     case(
-        "probs: expected values in [0, 1], got 2 at row 1, column 3; column 3 of probs holds the targets: leave it out",
+        "probs: expected values in [0, 1], got 2 at row 1, column 3; column 3 of probs holds the targets, so "
+        "leave the column out",
         [[0.2, 0.5, 0.3, 0], [0.6, 0.3, 0.1, 2], [0.6, 0.3, 0.1, 1]],
         [0, 2, 1],
     ),
     case(
         "probs: expected rows that sum to 1 within 0.001, got 0.5 at row 0; column 0 of probs holds whole numbers: "
-        "leave it out if it is not a probability",
+        "leave the column out if it is not a probability",
         [[0, 0.5], [1, 0.3], [2, 0.7]],
         [0, 1, 1],
     ),
@@ -257,7 +259,7 @@ BAD_ROWS = [
     ),
     case(
         "targets: expected 3 labels, one for each row of probs (or one-hot rows of 4), got shape (4,); probs look "
-        "transposed: they are (N, C), a row for each prediction and a column for each class",
+        "transposed: pass shape (N, C), with a row for each prediction and a column for each class",
         np.transpose(ROWS),
         CLASSES,
     ),
@@ -327,7 +329,7 @@ FRACTION = "filter the row out of probs and targets, or round the target if it s
 
 BAD_OUTCOMES = [
     case(
-        "targets: expected 4 labels, one for each row of probs, got shape (3,); probs and targets must be of the same "
+        "targets: expected 4 labels, one for each row of probs, got shape (3,); probs and targets must have the same "
         "rows",
         PROBS,
         TARGETS[:3],
@@ -385,8 +387,8 @@ BAD_OUTCOMES = [
         np.uint8([0, 255, 255, 0]),
     ),
     case(
-        "targets: expected outcomes 0 or 1, got -1 at row 1; map -1 to 0, or pass ignore_index=-1 if such rows are to "
-        "be left out",
+        "targets: expected outcomes 0 or 1, got -1 at row 1; map -1 to 0, or pass ignore_index=-1 to leave such "
+        "rows out",
         PROBS,
         [1, -1, 0, -1],
     ),
@@ -463,7 +465,7 @@ ONE_HOT = "targets: expected one-hot rows (a single 1 among 0s), got"
 BAD_CLASSES = [
     case(
         "targets: expected 4 labels, one for each row of probs (or one-hot rows of 3), got shape (5,); probs and "
-        "targets must be of the same rows",
+        "targets must have the same rows",
         ROWS,
         [0] * 5,
     ),
@@ -474,14 +476,13 @@ BAD_CLASSES = [
     ),
     case(
         "targets: expected class indices 0 to 2, got 7 at row 1; check that probs has a column for every class, or "
-        "pass ignore_index=7 if such rows are to be left out",
+        "pass ignore_index=7 to leave such rows out",
         ROWS,
         [0, 7, 8, 1],
     ),
     case("targets: expected class indices 0 to 2, got 255 at row 3", ROWS, np.uint8([0, 1, 2, 255])),
     case(
-        "targets: expected class indices 0 to 2, got -100 at row 2; pass ignore_index=-100 if such rows are to be "
-        "left out",
+        "targets: expected class indices 0 to 2, got -100 at row 2; pass ignore_index=-100 to leave such rows out",
         ROWS,
         [0, 1, -100, 3],
     ),
@@ -782,7 +783,7 @@ def test_weights_that_leave_nothing_to_judge(function):
 def test_ignore_index_that_leaves_nothing(function):
     error = refused(function, PROBS, [-1] * 4, ignore_index=-1)
     assert str(error) == (
-        "ignore_index: expected a value that leaves at least one row, got -1, and every target equals it; check the "
+        "ignore_index: expected a value that leaves at least one row, got -1, which equals every target; check the "
         "targets, or leave ignore_index out"
     )
     assert refused(function, PROBS, [-1] * 4, ignore_index=-1, weights=[1] * 4).argument == "ignore_index"
@@ -1421,7 +1422,7 @@ def test_values_outside_by_rounding_are_read_as_0_and_1(dtype, steps):
     wanted = calibrant.evaluate(clipped, targets, n_resamples=0)
     assert {name: each.value for name, each in report.items()} == {name: each.value for name, each in wanted.items()}
     assert (report.choices.rounded, wanted.choices.rounded) == (2, 0)
-    assert "2 probabilities were outside [0, 1] by rounding alone, and read as 0 or 1" in str(report).replace(
+    assert "2 probabilities were outside [0, 1] because of rounding and read as 0 or 1" in str(report).replace(
         "\n    ", " "
     )
     np.testing.assert_array_equal(given, kept)

@@ -203,7 +203,8 @@ def test_a_sketch_and_a_table_refuse_weights_that_they_cannot_add_up(weight: flo
     sketch.update(probs, targets)
     before = sketch.to_bytes()
     message = (
-        r"weights: expected 0, or weights from 1e-60 to 1e\+60 for sums that are added to others, got .* at row 7;"
+        r"weights: expected 0, or weights from 1e-60 to 1e\+60 because the sums are added to other "
+        r"sums, got .* at row 7;"
     )
     for call in (
         lambda: sketch.update(probs, targets, weights=weights),
@@ -224,7 +225,7 @@ def test_weights_that_are_lost_next_to_others_are_refused() -> None:
     weights = np.full(600, 1.5)
     weights[9] = 1e-70
     with pytest.raises(
-        InputError, match=r"weights: expected weights of at least 1e-60 of the largest, got 1e-70 at row 9"
+        InputError, match=r"weights: expected weights of at least 1e-60 times the largest weight, got 1e-70 at row 9"
     ):
         evaluate(probs, targets, weights=weights)
     weights[9] = 1e-59
@@ -267,7 +268,8 @@ def test_no_sketch_holds_more_rows_than_its_counts_can() -> None:
     assert CalibrationSketch.from_bytes(sketch.to_bytes()) == sketch
     before = sketch.to_bytes()
     message = (
-        r"sketch: expected at most 2\^63 - 1 rows in all, got 6,917,529,027,641,081,856 and 6,917,529,027,641,081,856"
+        r"sketch: expected at most 2\^63 - 1 rows in total, got 6,917,529,027,641,081,856 rows and "
+        "6,917,529,027,641,081,856 rows"
     )
     with pytest.raises(InputError, match=message):
         sketch.merge(sketch)
@@ -283,7 +285,7 @@ def test_no_table_holds_more_rows_than_its_counts_can() -> None:
     for _ in range(61):
         table = table + table
     assert evaluate(table, n_resamples=20)["ece"].value == pytest.approx(7 / 30)
-    with pytest.raises(InputError, match=r"tables: expected at most 2\^63 - 1 rows in all"):
+    with pytest.raises(InputError, match=r"tables: expected at most 2\^63 - 1 rows in total"):
         _ = table + table
 
 
@@ -393,18 +395,18 @@ def test_models_are_compared_by_sampling_weights() -> None:
 def test_wrong_things_said_of_weights() -> None:
     p, y, w = survey(20)
     bad = functools.partial(pytest.raises, InputError)
-    with bad(match=r"weights: expected whole numbers .* as frequencies, got [\d.]+ at row \d"):
+    with bad(match=r"weights: expected frequencies, which are whole numbers .*, got [\d.]+ at row \d"):
         evaluate(p, y, weights=w / 7, weights_are="frequency")
     with bad(match="weights_are: expected one of 'frequency', 'sampling', got 'counts'"):
         evaluate(p, y, weights=w, weights_are="counts")  # type: ignore[arg-type]
-    with bad(match="weights_are: expected weights next to it, got none; name the weights too, or leave it out"):
+    with bad(match="weights_are: expected weights together with it, got none; name the weights too, or leave it out"):
         compare(p, p, y, weights_are="sampling")
     sketch = CalibrationSketch()
     sketch.update(p, y, weights=w)
     with bad(match="make the sums with weights_are='sampling'"):
         evaluate(sketch, weights_are="sampling")
     frame = pd.DataFrame({"p": p, "y": y, "w": w / 7})
-    with bad(match="weight: expected whole numbers, as frequencies, got fractions"):
+    with bad(match="weight: expected whole numbers, because weights_are='frequency', got fractions"):
         frames.sketch(frame, score="p", outcome="y", weight="w", weights_are="frequency")
 
 

@@ -81,7 +81,13 @@ def test_an_outcome_that_was_masked_has_an_infinite_loss_that_is_counted() -> No
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        ([-np.inf] * 3, r"probs: expected a finite logit in each row, got -inf alone at row 2; give every row a class"),
+        (
+            [-np.inf] * 3,
+            (
+                "probs: expected a finite logit in each row, got only -inf at row 2; give every row a "
+                "possible class, or filter the row out of probs and targets"
+            ),
+        ),
         ([np.inf, 0, 0], r"probs: expected finite numbers, got inf at row 2, column 0"),
         ([-np.inf, np.nan, 0], r"probs: expected finite numbers, got nan at row 2, column 1"),
         ([-np.inf, np.inf, 0], r"probs: expected finite numbers, got inf at row 2, column 1"),
@@ -122,7 +128,7 @@ def test_the_command_reads_masked_logits(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["report", str(tmp_path / "n.npz"), "--n-resamples", "0"], catch_exceptions=False)
     assert result.exit_code == 1
     place = f"row {N + 1}, column 'logits': "
-    assert f"{place}expected a finite logit in each row, got -inf alone; give every row a class" in result.stderr
+    assert f"{place}expected a finite logit in each row, got only -inf; give every row a" in result.stderr
 
 
 def test_an_error_in_a_streamed_file_names_the_row_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +147,7 @@ def test_an_error_in_a_streamed_file_names_the_row_of_the_file(tmp_path: Path, m
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 1
     assert "row 1,099,994, column" in result.stderr
-    assert "got -inf alone; " in result.stderr
+    assert "got only -inf; " in result.stderr
 
 
 @pytest.mark.covering

@@ -150,7 +150,9 @@ def test_units_and_bounds_of_slots(name, dtype):
 
 def test_more_scores_than_an_accumulator_holds_are_refused():
     x = torch.empty(1, device="meta").expand(1 << 34)
-    with pytest.raises(InputError, match="scores: expected fewer than 17,179,869,184 at once, got 17,179,869,184; add"):
+    with pytest.raises(
+        InputError, match="scores: expected fewer than 17,179,869,184 scores at once, got 17,179,869,184; add"
+    ):
         tensor_cells.cells(x, x.bool(), x.bool(), None)
     assert (1 << 34) * (1 << 28) < 1 << 63
 

@@ -380,7 +380,7 @@ def test_awkward_data(case, n_resamples):
     if n_resamples:
         assert not math.isnan(report["miscalibration"].high)
     else:
-        assert report["miscalibration"].method == "no interval: it needs resampling (n_resamples)"
+        assert report["miscalibration"].method == "no interval: an interval needs resampling (n_resamples)"
     if len(p) < 30:
         assert report["mce"].method == "not available: no bin has 30 rows"
         assert report["mce"].details["reason"] == "no bin has 30 rows"
@@ -518,7 +518,7 @@ def test_the_isotonic_curve_is_that_of_another_program(law):
 def test_without_resampling_the_isotonic_bands_are_null_with_their_reason():
     written = evaluate(*LAWS["few rows"], n_resamples=0).to_dict()
     assert written["curves"]["isotonic"]["confidence_lows"][0] is None
-    assert written["not_finite"]["curves.isotonic.consistency_highs[3]"] == "needs resampling"
+    assert written["not_finite"]["curves.isotonic.consistency_highs[3]"] == "the band needs resampling"
     assert written["not_finite"]["curves.isotonic.bandwidth"] == "the isotonic curve has no bandwidth"
     assert written["curves"]["smooth"]["confidence_lows"][0] is not None
 
@@ -594,7 +594,7 @@ def test_without_a_level_there_are_the_same_values_and_nothing_else(monkeypatch,
             assert found.floor is None
             assert math.isnan(found.p_value)
             assert math.isnan(found.low)
-        assert plain["brier"].method == "no interval asked for (level=None)"
+        assert plain["brier"].method == "no interval was requested (level=None)"
         if plain.diagram is not None:
             assert plain.diagram.lows is None
             assert plain.diagram.band_highs is None
@@ -636,7 +636,8 @@ def test_weights_of_few_rows_are_flagged() -> None:
         assert bool(rows < 30) is flagged
         flag = calibrant.evaluate(p, y, weights=w, n_resamples=0)["brier"].details.get("flag", "")
         assert (
-            f"few rows have most of the weight (effective number {rows:.2g}), so intervals may be too short" in flag
+            f"few rows have most of the weight (effective number of rows {rows:.2g}), so intervals may be too short"
+            in flag
         ) is flagged
         whole = calibrant.evaluate(p, y, weights=np.rint(w), n_resamples=0)["brier"].details.get("flag", "")
         assert "few rows have most of the weight" not in whole, "a whole weight repeats its row"

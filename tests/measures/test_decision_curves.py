@@ -240,7 +240,7 @@ def test_without_intervals_the_method_says_why() -> None:
     curve = net_benefit(*drawn(0), level=None)
     assert np.isnan(curve.lows).all()
     assert math.isnan(curve.level)
-    assert curve.method == "no interval asked for (level=None)"
+    assert curve.method == "no interval was requested (level=None)"
     rare = net_benefit([0.1] * 100, [1] * 3 + [0] * 97)
     assert "3 rows of the less frequent outcome, fewer than 15" in rare.method
 
@@ -353,7 +353,7 @@ def test_copies_in_a_cluster_do_not_shorten_the_interval() -> None:
 def test_a_report_on_rows_in_clusters_without_intervals_says_so() -> None:
     curve = in_clusters(*drawn(0), np.arange(500) // 10, level=None)
     assert np.isnan(curve.lows).all()
-    assert curve.method == "no interval asked for (level=None)"
+    assert curve.method == "no interval was requested (level=None)"
     rare = in_clusters([0.4] * 400, [1] * 3 + [0] * 397, np.arange(400) // 4)
     assert "1 cluster with the less frequent outcome, fewer than 15" in rare.method
 

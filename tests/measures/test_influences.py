@@ -228,7 +228,7 @@ def test_differences_without_a_value_say_why():
     ("measures", "message"),
     [
         ("auroc", r"a list of measures, got 'auroc'; pass measures=\['auroc'\]"),
-        (["smece"], "measures with an influence, such as accuracy, .* got 'smece'; leave it out"),
+        (["smece"], "measures with an influence function, such as accuracy, .* got 'smece'; leave the measure out"),
         (["area"], "the key of a measure, got 'area'"),
         ([], "a profile or a list of measures"),
         (["auroc", "auroc"], "each measure once, got 'auroc' twice"),

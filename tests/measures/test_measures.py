@@ -209,7 +209,7 @@ def test_a_list_gives_exactly_those_in_that_order() -> None:
         next(i for i, line in enumerate(lines) if line.startswith(f"  {label}  ")) for label in ("KS error", "ECE")
     ]
     assert places == sorted(places)
-    assert "classwise ECE: not available: one event is evaluated, no classes" in str(report)
+    assert "classwise ECE: not available: only one event is evaluated, not classes" in str(report)
 
 
 def test_a_profile_is_the_measures_that_name_it() -> None:
@@ -227,7 +227,7 @@ def test_a_list_replaces_the_measures_of_a_profile_but_not_its_page() -> None:
     report = evaluate(*rows(0), level=None, profile="clinical", measures=["ece"])
     assert (list(report), report.profile, report.listed) == (["ece"], "clinical", True)
     assert selected(["ece"]).profile is STANDARD
-    with pytest.raises(InputError, match="measures: expected a list next to a profile, got 'forecast'"):
+    with pytest.raises(InputError, match="measures: expected a list if a profile is given, got 'forecast'"):
         evaluate(*rows(0), profile="clinical", measures="forecast")
     with pytest.raises(
         InputError, match=r"profile: expected one of 'standard', .*got 'clincal'; did you mean 'clinical'"
@@ -312,7 +312,7 @@ def test_an_own_measure_is_in_every_output(tmp_path: Path) -> None:
     assert estimate.floor.upper < estimate.value
     assert estimate.p_value == 0.01  # 1 / (99 + 1)
     assert math.isnan(estimate.low)
-    assert estimate.method == "no interval: none is known for this measure; floor: 99 resamples"
+    assert estimate.method == "no interval: no method is known for this measure; floor: 99 resamples"
     assert "largest excess" in str(report)
     summary = report.to_dict()
     assert summary["measures"]["excess"]["meaning"] == EXCESS.meaning

@@ -294,7 +294,7 @@ def test_a_diagram_draws_the_band_that_was_asked_for():
     assert "Calibrated (95 % band)" in labels
     assert not any("simultaneous" in label for label in labels)
     plain = evaluate(*draw(7, 120), n_resamples=0)
-    with bad(match="bands: expected 'simultaneous' of a report that has it, got one without"):
+    with bad(match="bands: expected 'simultaneous' only for a report with such a band, got a report without one"):
         plot.reliability_diagram(plain, bands="simultaneous")
     with bad(match="bands: expected one of 'pointwise', 'simultaneous'"):
         plot.reliability_diagram(plain, bands="all")

@@ -506,11 +506,14 @@ def test_colour_and_line_of_a_series() -> None:
         ({"color": "none"}, "color: expected a colour that matplotlib knows, got 'none'"),
         ({"line": {"style": ":"}}, "line: expected properties of matplotlib.lines.Line2D, got 'style'"),
         ({"line": {"ls": ":", "linestyle": "-"}}, "line: expected each property once"),
-        ({"line": {"c": "red"}}, "line: expected properties that are free, got 'color'; pass color and label as"),
-        ({"line": {"label": "a"}}, "line: expected properties that are free, got 'label'; pass color and label as"),
-        ({"line": {"ydata": [1]}}, "line: expected properties that are free, got 'ydata'; leave it out"),
-        ({"line": {"ms": 3}}, "line: expected properties that are free, got 'markersize'; leave it out"),
-        ({"kind": "bars", "line": {"ls": ":"}}, "line: expected nothing for kind='bars', which has no line, got ls"),
+        ({"line": {"c": "red"}}, "line: expected properties that nothing else sets, got 'color'; pass color and label"),
+        (
+            {"line": {"label": "a"}},
+            "line: expected properties that nothing else sets, got 'label'; pass color and label",
+        ),
+        ({"line": {"ydata": [1]}}, "line: expected properties that nothing else sets, got 'ydata'; leave it out"),
+        ({"line": {"ms": 3}}, "line: expected properties that nothing else sets, got 'markersize'; leave it out"),
+        ({"kind": "bars", "line": {"ls": ":"}}, "line: expected no line properties for kind='bars', got ls"),
     ],
 )
 def test_colours_and_lines_that_are_refused(options: Any, message: str) -> None:
@@ -830,7 +833,7 @@ def test_differences_are_drawn_on_the_axes_given() -> None:
     assert list(panels) == list(grid[:5])
     assert plt.get_fignums() == [figure.number]
     assert words(panels[-1])
-    with pytest.raises(InputError, match="ax: expected 5 Axes or more, got 4; pass more, or a Figure or SubFigure"):
+    with pytest.raises(InputError, match="ax: expected 5 Axes or more, got 4; pass more Axes, or a Figure"):
         plot.differences(of_models(), ax=grid[:4])
 
 
@@ -1111,7 +1114,8 @@ ERRORS = {
     ),
     "number of a diagram": (
         lambda: plot.reliability_diagram(quantiles(), number="ece"),
-        "number: expected 'ece' of a report that has it, got ReliabilityDiagram; evaluate it, or pass number=None",
+        "number: expected 'ece' only for a report that contains it, got ReliabilityDiagram; evaluate this "
+        "measure, or pass number=None",
     ),
     "curve's kind": (
         lambda: plot.calibration_curve(report_of("binary"), kind="step"),
@@ -1119,7 +1123,7 @@ ERRORS = {
     ),
     "curve of another kind": (
         lambda: plot.calibration_curve(report_of("binary").curves["smooth"], kind="isotonic"),
-        "kind: expected 'smooth', as the curve is, got 'isotonic'; leave kind out",
+        "kind: expected 'smooth', the kind of the curve, got 'isotonic'; leave kind out",
     ),
     "no curve": (lambda: plot.calibration_curve(3), "result: expected a Report or a CalibrationCurve, got int"),
     "curve without level": (

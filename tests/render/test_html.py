@@ -442,7 +442,8 @@ def test_a_low_end_of_zero_is_explained_where_the_p_value_is_small(low: float, p
     summary = calibrant.evaluate(scores, rng.random(300) < scores, measures=["ece"], n_resamples=0).to_dict()
     summary["estimates"]["ece"] |= {"low": low, "p_value": p}
     sentence = (
-        "ECE: the lower end of the CI is 0 although p is small, because it is conservative, and above 0 only for "
+        "ECE: the lower end of the CI is 0 although p is small, because the lower end is conservative: it is "
+        "above 0 only if "
         "p ≤ 0.025"
     )
     assert (sentence in read(html.page(summary)).text) == explained
@@ -465,7 +466,7 @@ def test_every_measure_without_an_interval_says_why_in_its_row() -> None:
             assert (
                 cells
                 == [part.method.split(";")[0]]
-                == ["no interval: none is known for the mean of this measure over classes"]
+                == ["no interval: no method is known for the mean of this measure over classes"]
             )
         else:
             assert len(cells) == 4
@@ -820,9 +821,9 @@ def test_many_groups_and_classes_are_cut_in_the_picture_alone(monkeypatch: pytes
     page = read(html.page(found.to_dict()))
     assert len([own for own in page.all("li") if "data-error" in own]) == 5
     text = "".join(page.text)
-    assert "The 5 classes with the largest errors, each by its own probability; the tables contain all." in text
+    assert "The diagrams show the 5 classes with the largest errors. The tables contain all classes." in text
     assert len(page.files()["classes.csv"]) == 8
-    assert "The 3 groups with the most evidence are drawn; the other 4 are listed." in text
+    assert "The 3 groups with the most evidence are drawn, and the other 4 groups are listed." in text
     assert len(page.files()["groups.csv"]) == 7
     listed = [[row[0] for row in table[1:]] for table in page.tables if table[0][0] == "group"]
     groups = sorted(found.groups, key=lambda group: (group.p_value, -group.ece.value))
@@ -1094,12 +1095,21 @@ def test_a_page_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--html", "missing/report.html"), "'missing/report.html'; there is no folder 'missing', make it first"),
-        (("--json", "missing/report.json"), "'missing/report.json'; there is no folder 'missing', make it first"),
+        (
+            ("--html", "missing/report.html"),
+            "'missing/report.html'; the folder 'missing' does not exist; make the folder first",
+        ),
+        (
+            ("--json", "missing/report.json"),
+            "'missing/report.json'; the folder 'missing' does not exist; make the folder first",
+        ),
         (("--html", "report.pdf"), "'report.pdf'; name a file that ends in .html, such as report.html"),
         (("--html", "-"), "'-'; name a file that ends in .html"),
         (("--html", ""), "''; name a file that ends in .html"),
-        (("--html", "a.html", "--json", "./a.html"), "--json and --html both name a.html; give each a file of its own"),
+        (
+            ("--html", "a.html", "--json", "./a.html"),
+            "--json and --html both name a.html; name a different file for each option",
+        ),
     ],
 )
 def test_where_to_write_is_checked_before_anything_is_read(arguments: tuple[str, ...], message: str) -> None:
@@ -1125,7 +1135,7 @@ def test_the_predictions_are_never_written_over(tmp_path: Path, option: str) -> 
 def test_a_title_without_a_page_is_wrong_usage() -> None:
     status, _, err = command("report", DIGITS, "--title", "Digits")
     assert status == 2
-    assert "--title is the title of the page; pass --html too" in err
+    assert "--title sets the title of the HTML page; pass --html too" in err
 
 
 def test_the_file_of_targets_is_never_written_over(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_measures_chosen_by_name_and_all_measures_are_listed() -> None:
     assert len(shown_keys) > 12
     labels = [result.descriptions[key].label for key in shown_keys]
     assert [row[0] for row in cells(complete)[1:]] == labels
-    assert "MCE (bins of 30 rows): largest in the bin " in complete
+    assert "MCE (bins of 30 rows): the largest difference is in the bin " in complete
 
 
 def test_a_report_without_intervals() -> None:
@@ -118,7 +118,7 @@ def test_of_many_groups_the_worst_twenty_are_listed() -> None:
     source = result.to_markdown()
     rows = cells(source)
     start = next(i for i, row in enumerate(rows) if row[0] == "group")
-    assert "### The 20 of 120 groups that stand out most" in source
+    assert "### The 20 of 120 groups with the most evidence" in source
     marked = [group.name for group in result.groups if group.called_out]
     assert set(marked) >= {"7", "47", "87"}
     listed = [row[0] for row in rows[start + 1 :]]

@@ -59,11 +59,11 @@ FRACTIONS = {"weights": np.where(np.arange(N) < 3, 0.0, 0.3 + SCORES)}
     ("report", "sentence"),
     [
         (lambda: event(), f"Calibration was evaluated with calibrant {version('calibrant')} on 400 predictions."),
-        (lambda: event(), f"evaluated event is outcome = 1; it was observed in {OUTCOMES.sum()} rows ("),
+        (lambda: event(), f"evaluated event is outcome = 1. The event was observed in {OUTCOMES.sum()} rows ("),
         (lambda: of_classes(), "on 400 predictions of 3 classes. The evaluated event is the predicted class"),
         (
             lambda: of_classes(notion="classwise"),
-            "The evaluated event is each class separately, by its own probability",
+            "We evaluated each class separately, by its own probability. The mean observed frequency is",
         ),
         (
             lambda: calibrant.evaluate(np.log(CLASSES), LABELS, logits=True, level=None),
@@ -75,38 +75,38 @@ FRACTIONS = {"weights": np.where(np.arange(N) < 3, 0.0, 0.3 + SCORES)}
         ),
         (lambda: calibrant.evaluate(TABLE, level=None), "The predictions were summarised as a table"),
         (lambda: calibrant.evaluate(sketch(), level=None), "The predictions were summarised as a sketch"),
-        (lambda: event(**DOUBLE), "Rows have weights with a total of 800; a row counts as that many equal rows."),
-        (lambda: event(**FRACTIONS), "variances use sums of squared weights"),
+        (lambda: event(**DOUBLE), "The rows have weights with a total of 800. A row with weight w counts as w"),
+        (lambda: event(**FRACTIONS), "Variances use sums of squared weights"),
         (lambda: event(**FRACTIONS), "3 rows of weight 0 were left out."),
         (lambda: of_classes(targets=missing(), ignore_index=-1), "5 rows without a target were left out."),
         (lambda: event(), "Rows were assumed to be independent."),
-        (lambda: event(clusters=np.arange(N) // 4), "The rows are in 100 clusters, the largest with 1 % of them."),
-        (lambda: event(clusters=np.arange(N) // 4), "a normal multiplier for each cluster"),
+        (lambda: event(clusters=np.arange(N) // 4), "The rows are in 100 clusters. The largest cluster has 1 % of the"),
+        (lambda: event(clusters=np.arange(N) // 4), "a random normal multiplier for each cluster"),
         (lambda: event(clusters=np.arange(N)), "Each cluster has one row, so rows were assumed to be independent."),
-        (lambda: event(clusters=np.maximum(np.arange(N), 20)), "pooled at random into 256 buckets"),
+        (lambda: event(clusters=np.maximum(np.arange(N), 20)), "pooled at random into 256 larger ones"),
         (lambda: event(n_bins=7), "over 7 bins of equal width, weighted by their rows (Naeini et al. 2015)."),
         (lambda: event(n_bins=7), "over 7 bins of equal frequency (Nguyen and O'Connor 2015)."),
-        (lambda: event(), "Confidence intervals have a level of 95 %, each for one measure."),
+        (lambda: event(), "Confidence intervals have a level of 95 % and are not adjusted for the number of measures."),
         (lambda: event(level=0.9), "Confidence intervals have a level of 90 %"),
         (lambda: event(level=None), "No confidence intervals were computed."),
         (lambda: event(), "central limit theorem (the mean prediction, the mean difference, the Brier score"),
-        (lambda: event(measures=["kuiper"]), "There is no interval for the Kuiper error: none is known for the range"),
+        (lambda: event(measures=["kuiper"]), "There is no interval for the Kuiper error: no method is known for"),
         (
             lambda: event(),
             "from 20 simulated data sets with outcomes drawn from the predicted probabilities (the ECE, the",
         ),
-        (lambda: event(n_resamples=0), "its p-value is in closed form."),
-        (lambda: event(), "its p-value is from 20 simulated data sets with outcomes drawn from the predicted"),
+        (lambda: event(n_resamples=0), "and its p-value was computed in closed form."),
+        (lambda: event(), "and its p-value was computed from 20 simulated data sets with outcomes drawn from"),
         (lambda: event(), "the Cauchy combination (Liu and Xie 2020) of tests of calibration in the large, the calib"),
         (
             lambda: calibrant.evaluate([0.5] * N, OUTCOMES, n_resamples=20),
-            "the Cauchy combination (Liu and Xie 2020) of tests of calibration in the large and the ECE;",
+            "the Cauchy combination (Liu and Xie 2020) of tests of calibration in the large and the ECE, and",
         ),
-        (lambda: of_classes(notion="classwise"), "The test of calibration is a test of the ECE over all classes;"),
+        (lambda: of_classes(notion="classwise"), "The test of calibration is a test of the ECE over all classes, and"),
         (lambda: event(), "The random seed is 0."),
         (lambda: event(rng=7), "The random seed is 7."),
-        (lambda: event(rng=np.random.default_rng(0)), "The random seed is that of the caller's generator."),
-        (lambda: event(tolerance=0.02), "the ECE is below 0.02 was tested with its one-sided 95 % confidence bounds."),
+        (lambda: event(rng=np.random.default_rng(0)), "The random seed is from the caller's generator."),
+        (lambda: event(tolerance=0.02), "One-sided 95 % confidence bounds were used to test whether the ECE is"),
         (lambda: event(), "pointwise 95 % band from 20 simulated data sets with outcomes drawn from the fitted"),
         (lambda: event(bands="simultaneous"), "a simultaneous 95 % band (Dimitriadis et al. 2023)."),
         (lambda: event(n_resamples=0), "(CORP, Dimitriadis et al. 2021) has no confidence band."),
@@ -261,7 +261,7 @@ def test_the_command_names_the_event_and_the_condition(tmp_path: Any) -> None:
     arguments = ["report", str(path), "--score", "risk", "--outcome", "died", "--profile", "clinical"]
     done = CliRunner().invoke(main, [*arguments, "--where", "part = 1", "--json", "-", "--n-resamples", "20"])
     text = json.loads(done.stdout)["methods"]
-    assert "The evaluated event is died = 1; it was observed in" in text
+    assert "The evaluated event is died = 1. The event was observed in" in text
     assert "Only rows with part = 1 were used." in text
     assert "on 200 predictions" in text
     shown = CliRunner().invoke(main, [*arguments, "--where", "part = 1", "--n-resamples", "20"]).stdout

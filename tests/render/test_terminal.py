@@ -162,7 +162,7 @@ def test_a_low_end_of_0_beside_a_small_p_value_is_explained() -> None:
     assert report["ece"].low == 0
     assert 0.025 < report["ece"].p_value <= 0.05  # between the levels of the interval's end and of the test
     said = " ".join(str(report).split())
-    why = "because it is conservative, and above 0 only for p ≤ 0.025"
+    why = "because the lower end is conservative: it is above 0 only if p ≤ 0.025"
     assert f"ECE: the lower end of the CI is 0 although p is small, {why}" in said
     assert "the lower end of the CI is 0" not in str(REPORTS["one event"]())
 
@@ -217,7 +217,10 @@ def test_weights_are_not_called_rows() -> None:
     assert "rows" not in head
     first = weights[p <= 1 / 15].sum()
     assert re.search(rf"0\.000 – 0\.067 +{first:,.1f} ", said)
-    assert re.search(r"MCE \(bins of 30 rows\): largest in the bin .* with weight [\d.]+\n", said)
+    words = " ".join(said.split())
+    assert re.search(
+        r"MCE \(bins of 30 rows\): the largest difference is in the bin [\d. to]+ with weight [\d.]+", words
+    )
     assert "rows" in next(line for line in lines_of(str(REPORTS["one event"]())) if line.startswith("      score"))
 
 
@@ -260,8 +263,8 @@ def test_of_a_hundred_groups_the_worst_twenty_are_shown(number: int, shown: int)
     evidence = sorted(report.groups, key=lambda group: (group.p_value, -group.ece.value))
     assert listed == [group.name for group in evidence[:shown]]
     assert called <= set(listed)
-    assert f"Groups, the 20 with the most evidence of {number}" in said
-    assert f"for the other {number - 20} groups, use --json, --html, or report.groups in Python" in said
+    assert f"The 20 of {number} groups with the most evidence" in said
+    assert f"to see the other {number - 20} groups, use --json, --html, or report.groups in Python" in said
     assert f"* evidence of miscalibration after Holm correction: {len(called)} of {number} groups" in said
     assert words.worst_groups({**report.to_dict(groups=False), "groups": []}) == []
 

@@ -219,7 +219,7 @@ def test_the_next_steps_follow_from_the_findings() -> None:
     assert falling[0] == "Check that the scores and the outcomes belong together."
     assert not any(step.startswith(recalibrate) for step in falling)
     few = verdict.next_steps(of_event(np.full(400, 0.01), np.arange(400) < 4))
-    assert few[0] == "Collect more data, with at least 15 rows, or clusters, of each outcome."
+    assert few[0] == "Collect more data, until each outcome has at least 15 rows (or clusters)."
     assert verdict.next_steps(of_event(clusters=np.arange(N) // 4)) == []
     undecided = of_event(tolerance=0.03)
     (facts,) = (own for own in undecided["findings"] if own["code"] == "undecided")

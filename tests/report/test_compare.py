@@ -294,7 +294,7 @@ def test_holm_on_three_models() -> None:
         expected[i] = running
     assert [square.p_value for square in squares] == pytest.approx([expected[i] for i in range(3)], rel=1e-12)
     assert "raw_p_value" not in calibrant.compare(p, tilt(p, 1.6), y).pairs[0]["debiased_square"].details
-    assert comparison.verdict()[3].startswith("The p-values are Holm-adjusted for 3 pairs; ")
+    assert comparison.verdict()[3].startswith("The p-values are Holm-adjusted for 3 pairs, but ")
 
 
 # ---------------------------------------------------------------- laws
@@ -554,7 +554,7 @@ def test_one_row_tells_nothing_of_the_spread() -> None:
     summary = json.loads(comparison.to_json())
     assert summary["pairs"][0]["estimates"]["brier"]["low"] is None
     assert summary["not_finite"]["pairs[0].estimates.brier.low"] == "the variance cannot be estimated from one row"
-    assert "no interval: it needs at least two rows" in str(comparison)
+    assert "no interval: an interval needs at least two rows" in str(comparison)
     assert comparison.verdict()[0] == "No evidence in 1 row that A or B is better calibrated (p = 1.000)."
 
 
@@ -678,7 +678,8 @@ def test_the_sentence_on_a_tolerance() -> None:
         assert decision is not None
         more = ""
         if decision.more_rows:
-            more = f" About {decision.more_rows:,} more rows would settle it if the true difference is the estimate."
+            rows = f"{decision.more_rows:,} more rows"
+            more = f" About {rows} would settle it if the true difference equals the estimate."
         difference, bound = "The ECE of new minus the ECE of old", "95 % confidence bound"
         sentence = {
             "proven": f"{difference} is within the tolerance of {tolerance:g}: upper {bound} {decision.high:+.4f}.",
@@ -753,8 +754,8 @@ WIDE = [[0.2, 0.8], [0.7, 0.3], [0.4, 0.6]]
         (lambda: calibrant.compare(P, P[:2], Y), "probs_b: expected 3 rows, as many as probs_a, got 2; give"),
         (lambda: calibrant.compare(np.array(P), np.zeros((2, 4)), Y), "probs_b: expected 3 rows, as many as probs_a"),
         (lambda: calibrant.compare({"x": P, "y": P[:2]}, Y), r"probs\['y'\]: expected 3 rows, as many as probs\['x'\]"),
-        (lambda: calibrant.compare(P, WIDE, Y), r"probs_b: expected shape \(3,\), as probs_a, got shape \(3, 2\)"),
-        (lambda: calibrant.compare(P, np.eye(3), [0, 1, 2]), r"probs_b: expected shape \(3,\), as probs_a"),
+        (lambda: calibrant.compare(P, WIDE, Y), r"probs_b: expected shape \(3,\), like probs_a, got shape \(3, 2\)"),
+        (lambda: calibrant.compare(P, np.eye(3), [0, 1, 2]), r"probs_b: expected shape \(3,\), like probs_a"),
         (lambda: calibrant.compare(WIDE, np.eye(3), Y), r"got shape \(3, 3\); pass the same columns for every model"),
         (lambda: calibrant.compare(P, P, Y[:2]), "targets: expected 3 labels"),
         (lambda: calibrant.compare(P, [0.1, 7, 0.4], Y), r"probs_b: expected values in \[0, 1\], got 7 at row 1"),
@@ -763,8 +764,8 @@ WIDE = [[0.2, 0.8], [0.7, 0.3], [0.4, 0.6]]
         (lambda: calibrant.compare({"x": P, "y": P}), "targets: expected an array, got None"),
         (lambda: calibrant.compare(P, None, Y), "probs_b: expected an array, got None"),
         (lambda: calibrant.compare({"x": P}, Y), "probs_a: expected two models or more, got a mapping of 1"),
-        (lambda: calibrant.compare({"x": P, "y": P}, P, Y), "targets: expected nothing next to a mapping and"),
-        (lambda: calibrant.compare({"x": P, "y": P}, Y, names=("a", "b")), "names: expected nothing next to a mapping"),
+        (lambda: calibrant.compare({"x": P, "y": P}, P, Y), "targets: expected only a mapping and"),
+        (lambda: calibrant.compare({"x": P, "y": P}, Y, names=("a", "b")), "names: expected no value with a mapping"),
         (lambda: calibrant.compare({1: P, "1": P}, Y), "names: expected distinct names, got '1', '1'"),
         (lambda: calibrant.compare(P, P, Y, names=("a", "a")), "names: expected distinct names, got 'a', 'a'"),
         (lambda: calibrant.compare(P, P, Y, names=("a",)), r"names: expected two names, got \('a',\)"),
@@ -927,7 +928,7 @@ def test_columns_that_name_the_classes(tmp_path: Path) -> None:
     status, out, err = run(path, "--scores", "a_*,b_*", "--outcome", "pet", "--json", "-")
     # The columns are taken as they stand in the file: those of b are of other classes.
     assert (status, out) == (1, "")
-    assert "the classes of --scores 'b_*' are dog, cat, of 'a_*' cat, dog; give models of the same classes" in err
+    assert "--scores 'b_*' has the classes dog, cat, but 'a_*' has cat, dog; name models of the same classes" in err
     path.write_text("\n".join(["a_cat,a_dog,b_cat,b_dog,pet", *rows]) + "\n")
     status, out, _ = run(path, "--scores", "a_*,b_*", "--outcome", "pet", "--json", "-")
     assert status == 0
@@ -943,7 +944,7 @@ def test_columns_that_name_the_classes(tmp_path: Path) -> None:
         (["--scores", "old,new", "--level", "95"], "95; pass a share from 0.5 to below 1, such as 0.95"),
         (["--scores", "old,new", "--n-bins", "0"], "0 bins; pass 1 or more"),
         (["--scores", "old,new", "--notion", "classwise"], "choose from 'positive', 'top-label'"),
-        (["--outcome", "won"], "games.csv is one file; name another one, or the models' columns"),
+        (["--outcome", "won"], "games.csv is the only file; name a second file, or the columns of the models"),
     ],
 )
 def test_wrong_usage_ends_with_2(games: Path, args: list[str], words: str) -> None:
@@ -975,7 +976,7 @@ def test_bad_data_ends_with_1(games: Path, args: list[str], words: str) -> None:
 def test_a_single_array_holds_no_models(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", np.zeros(3))
     assert (
-        "holds a single array; save the models' arrays and the targets in one .npz"
+        "contains a single array; save the arrays of all models and the targets in one .npz file"
         in run(tmp_path / "p.npy", "--scores", "a,b")[2]
     )
     np.savez(tmp_path / "p.npz", a=np.zeros(3), b=np.zeros(3), y=np.zeros(3))

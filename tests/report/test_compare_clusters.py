@@ -146,7 +146,7 @@ def test_clusters_that_cannot_be_used() -> None:
     ):
         with pytest.raises(InputError, match=words):
             by_cluster(data, clusters=labels)
-    with pytest.raises(InputError, match="paired: expected True only for sketches that were made with clusters"):
+    with pytest.raises(InputError, match="paired: expected no value for predictions"):
         by_cluster(data, paired=True)
 
 
@@ -206,7 +206,7 @@ def test_sketches_that_cannot_be_paired() -> None:
     text.update(data["b"], data["y"], clusters=data["labels"].astype(str))
     with pytest.raises(InputError, match="clusters: expected labels that are whole numbers, got text"):
         compare(one, text, paired=True)
-    with pytest.raises(InputError, match="clusters: expected nothing next to a CalibrationSketch"):
+    with pytest.raises(InputError, match="clusters: expected no other argument with a CalibrationSketch"):
         compare(one, other, clusters=data["labels"])
 
 

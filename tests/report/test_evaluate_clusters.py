@@ -251,7 +251,7 @@ def test_clusters_that_cannot_be_used(kind):
 
 def test_clusters_belong_to_rows():
     table = calibrant.ReliabilityTable.from_scores([0.2, 0.8], [0, 1])
-    with pytest.raises(InputError, match="nothing next to a ReliabilityTable"):
+    with pytest.raises(InputError, match="no other argument with a ReliabilityTable"):
         evaluate(table, clusters=[1, 2])
 
 
@@ -332,14 +332,14 @@ def test_a_group_of_one_cluster_has_values_and_a_reason():
     groups = np.where(labels == 0, "alone", "others")
     report = evaluate(p, y, clusters=labels, groups=groups, n_resamples=50)
     others, alone = report.groups  # a group without a test comes last
-    assert alone.flag == "rows of one cluster, which do not show how clusters vary"
+    assert alone.flag == "all rows are in one cluster, which does not show how clusters vary"
     assert math.isnan(alone.p_value)
     assert not alone.called_out
     assert math.isnan(alone.report["ece"].high)
     assert others.flag == ""
-    assert "rows of one cluster" in str(report)
+    assert "all rows are in one cluster" in str(report)
     report.to_json()
-    assert "rows of one cluster" in html.page(report.to_dict())
+    assert "all rows are in one cluster" in html.page(report.to_dict())
 
 
 def test_classes_are_tested_by_cluster():

@@ -152,7 +152,7 @@ def test_classwise_value_is_the_mean_of_the_classes_own():
         assert report[name].low <= report[name].value <= report[name].high
         assert report[name].floor.mean < report[name].floor.upper
     for name in ("smece", "rmsce", "mce", "ks", "miscalibration"):
-        assert report[name].method.startswith("no interval: none is known for the mean of this measure over classes")
+        assert report[name].method.startswith("no interval: no method is known for the mean of this measure over")
     errors = [one["ece"].value for one in own]
     assert report["ece"].details["per_class"] == near(errors)
     assert report.classwise.errors == near(errors)
@@ -523,7 +523,7 @@ def missing(kind):
 )
 def test_a_missing_name_is_an_error(kind):
     p, y = draw(16, 90)
-    with bad(match=r"groups: expected a name in every row, got a missing value at row 0; "):
+    with bad(match="groups: expected a name in every row, got a missing value at row 0; "):
         evaluate(p, y, groups=missing(kind), level=None)
 
 
@@ -572,7 +572,7 @@ def test_errors_about_groups():
         evaluate(p, y, groups={"a": 1})
     table = calibrant.ReliabilityTable.from_scores(p, y)
     with bad(
-        match="groups: expected nothing next to a ReliabilityTable, got a value; leave it out: the table holds all data"
+        match=("groups: expected no other argument with a ReliabilityTable, got a value; leave it out: the table holds")
     ):
         evaluate(table, groups=NAMES)
 

@@ -98,7 +98,7 @@ def test_the_clinical_report_shows_decisions_and_hospitals_side_by_side() -> Non
         assert f"{value:.2f} (" in rows_of[-1]
     assert ratios.p_value < 0.01
     assert "O:E ratio: I² = " in " ".join(text.split())
-    assert "O:E ratio: the calibrated columns are for |O:E - 1|" in text
+    assert 'O:E ratio: the columns under "calibrated" are for |O:E - 1|' in text
     assert "accuracy" not in report
     assert "accuracy  " not in text
 
@@ -214,4 +214,4 @@ def test_the_command_takes_a_profile(tmp_path: Any) -> None:
     assert (swapped.exit_code, "pass --profile clinical" in swapped.output) == (2, True)
     left_out = run("--profile", "clinical", "--fail-if", "accuracy < 0.5")
     assert left_out.exit_code == 2
-    assert "--profile clinical leaves accuracy out; list the measures: --measures accuracy,..." in left_out.output
+    assert "--profile clinical leaves accuracy out; list the measures with --measures accuracy,..." in left_out.output

@@ -216,7 +216,9 @@ def test_one_read_is_the_general_passes(dtype):
 
 def test_groups_that_are_written_alike_are_refused():
     one = filled("one event")
-    with pytest.raises(InputError, match="groups: expected distinct names, got several that are written alike; rename"):
+    with pytest.raises(
+        InputError, match="groups: expected distinct names, got several names with the same text; rename"
+    ):
         CalibrationSketch.of_groups({1: one, "1": one})
 
 
@@ -297,7 +299,9 @@ def test_a_batch_without_a_judged_row_adds_nothing(batch):
 def test_losses_that_a_sketch_cannot_add_up_are_refused():
     sketch = filled("one event")
     before = sketch.to_bytes()
-    with pytest.raises(InputError, match="probs: expected log losses below 1e140, got larger ones; check the logits"):
+    with pytest.raises(
+        InputError, match="probs: expected log losses below 1e140, got larger log losses; check the logits"
+    ):
         sketch.update([1e200, -1.0], [0, 1], logits=True)
     assert sketch.to_bytes() == before
     sketch.update([1e130, -1.0], [0, 1], logits=True)
@@ -381,23 +385,23 @@ def test_a_report_from_a_sketch_says_how_exact_it_is():
     assert f"adaptive ECE {report['ace'].error_bound:.4f}" in text
     assert "smooth ECE" not in text.partition("from a sketch")[2]
     few = calibrant.evaluate(of(np.array([0.1, 0.7]), np.array([0, 1])), level=None)
-    assert "computed from a sketch (standard grid); every number shown is exact to the digits shown" in " ".join(
+    assert "computed from a sketch (standard grid); all numbers shown are exact to the digits shown" in " ".join(
         str(few).split()
     )
     assert "sketch" not in str(calibrant.evaluate([0.1, 0.7], [0, 1], level=None))
     bare = calibrant.evaluate(ReliabilityTable.from_scores([1e-9, 0.5], [1, 0], grid="standard"), level=None)
-    assert "; no bound on the error of log loss" in " ".join(str(bare).split())
+    assert "; the error is unknown for log loss" in " ".join(str(bare).split())
     assert json.loads(bare.to_json())["estimates"]["nll"]["error_bound"] is None
 
 
 def test_a_report_says_what_was_left_out():
     report = calibrant.evaluate([0.2, 0.8], [0, 1], level=None)
-    assert "left out of every number" not in " ".join(str(report).split())
+    assert "left out of all numbers" not in " ".join(str(report).split())
     assert report.to_dict()["omitted"] == {}
     partial = replace(report, omitted={f"{i}.parquet": "its end is cut" for i in range(5)})
     text = " ".join(str(partial).split())
     assert (
-        "Caution: these inputs are left out of every number: 0.parquet (its end is cut); 1.parquet (its end is cut); "
+        "Caution: these inputs are left out of all numbers: 0.parquet (its end is cut); 1.parquet (its end is cut); "
         in text
     )
     assert "2.parquet (its end is cut); and 2 more." in text
@@ -629,8 +633,8 @@ def test_what_is_no_sketch_is_refused():
         (CalibrationSketch.from_json, "[1]", "text: expected a calibrant sketch, got other JSON"),
         (CalibrationSketch.from_json, '{"a": 1}', "expected a calibrant sketch, got other JSON"),
         (CalibrationSketch.from_json, None, "text: expected JSON"),
-        (CalibrationSketch.from_arrow, pa.table({"a": [1]}), "table: expected a pyarrow.Table with a sketch's meta"),
-        (CalibrationSketch.from_arrow, 3, "table: expected a pyarrow.Table with a sketch's metadata"),
+        (CalibrationSketch.from_arrow, pa.table({"a": [1]}), "table: expected a pyarrow.Table with the metadata"),
+        (CalibrationSketch.from_arrow, 3, "table: expected a pyarrow.Table with the metadata of a sketch"),
     ]
     for read, data, message in calls:
         with pytest.raises(CalibrantError) as caught:
@@ -640,10 +644,22 @@ def test_what_is_no_sketch_is_refused():
 
 def test_a_newer_version_says_so():
     text = filled("one event").to_json().replace('"calibrant.sketch": 1', '"calibrant.sketch": 3')
-    with pytest.raises(CalibrantError, match=r"expected a sketch of version 1 or 2, got version 3; read it with the c"):
+    with pytest.raises(
+        CalibrantError,
+        match=(
+            "expected a sketch of version 1 or 2, got version 3; read the sketch with the version of "
+            "calibrant that wrote it, or a newer version"
+        ),
+    ):
         CalibrationSketch.from_json(text)
     data = filled("one event").to_bytes().replace(b"sketch-2.json", b"sketch-4.json")
-    with pytest.raises(InputError, match="expected a sketch of version 2 or 3, got version 4; read it with the cal"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "expected a sketch of version 2 or 3, got version 4; read the sketch with the version of "
+            "calibrant that wrote it, or a newer version"
+        ),
+    ):
         CalibrationSketch.from_bytes(data)
     old = bytearray((GOLDEN / "sketch_v1.cal").read_bytes())
     old[13] = 7
@@ -726,7 +742,7 @@ class Trap:
 def test_a_forged_sketch_is_refused_before_it_takes_memory(name, data):
     sketch = forged(name, data)
     tracemalloc.start()
-    with pytest.raises(InputError, match="data: expected the parts of a sketch, got others"):
+    with pytest.raises(InputError, match="data: expected a valid sketch, got an invalid sketch"):
         CalibrationSketch.from_bytes(sketch)
     assert tracemalloc.get_traced_memory()[1] < 3_000_000
     tracemalloc.stop()
@@ -735,10 +751,10 @@ def test_a_forged_sketch_is_refused_before_it_takes_memory(name, data):
 def test_a_forged_sketch_does_not_blow_up():
     sketch = forged("cell.npy", array_bytes(np.zeros(10**7, "<i2")), zipfile.ZIP_DEFLATED)
     assert len(sketch) < 100_000
-    with pytest.raises(InputError, match="a compressed member"):
+    with pytest.raises(InputError, match="a compressed archive member"):
         CalibrationSketch.from_bytes(sketch)
     body = (GOLDEN / "sketch_v1.cal").read_bytes()[:26] + b"no JSON"
-    with pytest.raises(InputError, match="data: expected the parts of a sketch, got others"):
+    with pytest.raises(InputError, match="data: expected a valid sketch, got an invalid sketch"):
         CalibrationSketch.from_bytes(body + hashlib.sha256(body).digest())
 
 
@@ -794,40 +810,42 @@ def test_messages_of_settings_and_arguments():
         "grid: expected one of 'standard', 'fine', got 'coarse'": lambda: CalibrationSketch(grid="coarse"),
         "classwise: expected True or False, got 'yes'": lambda: CalibrationSketch(classwise="yes"),
         "class_names: expected a list of names": lambda: CalibrationSketch(class_names="ab"),
-        "probs: expected one event, as in the batches before, got 4 classes": lambda: sketch.update(**classes()),
+        "probs: expected one event, as in the previous batches, got 4 classes": lambda: sketch.update(**classes()),
         "other: expected a CalibrationSketch, got a int": lambda: sketch.merge(3),
         "other: expected a sketch with the same grid (standard), got fine": lambda: sketch + filled("fine grid"),
-        "other: expected a sketch of the notion 'positive', got 'top-label'": lambda: (
+        "other: expected a sketch with the notion 'positive', got 'top-label'": lambda: (
             sketch + filled("top label of one event")
         ),
         "groups: expected groups in every batch or in none, got groups after batches without groups": lambda: (
             sketch + filled("groups")
         ),
         "got no groups after batches with groups": lambda: filled("groups") + sketch,
-        "the same names of classes (None)": lambda: sketch + CalibrationSketch(class_names=["a", "b"]),
-        "groups: expected one group or more, got an empty mapping": lambda: CalibrationSketch.of_groups({}),
+        "the same class names (None)": lambda: sketch + CalibrationSketch(class_names=["a", "b"]),
+        "groups: expected at least one group, got an empty mapping": lambda: CalibrationSketch.of_groups({}),
         "groups: expected a CalibrationSketch for every name, got a int for 'a'": lambda: CalibrationSketch.of_groups(
             {"a": 3}
         ),
         "groups: expected sketches without groups, got groups in 'a'": lambda: CalibrationSketch.of_groups(
             {"a": filled("groups")}
         ),
-        "sketch: expected a sketch with at least one row, got an empty one": lambda: calibrant.evaluate(
+        "sketch: expected a sketch with at least one row, got an empty sketch": lambda: calibrant.evaluate(
             CalibrationSketch()
         ),
-        "targets: expected nothing next to a CalibrationSketch": lambda: calibrant.evaluate(sketch, [1]),
-        "weights: expected nothing next to a CalibrationSketch": lambda: calibrant.brier_score(sketch, weights=[1]),
-        "logits: expected nothing next to": lambda: calibrant.expected_calibration_error(sketch, logits=True),
+        "targets: expected no other argument with a CalibrationSketch": lambda: calibrant.evaluate(sketch, [1]),
+        "weights: expected no other argument with a CalibrationSketch": lambda: calibrant.brier_score(
+            sketch, weights=[1]
+        ),
+        "logits: expected no other argument with": lambda: calibrant.expected_calibration_error(sketch, logits=True),
         "notion: expected 'positive', the notion of the sketch, got 'top-label'": lambda: (
             calibrant.expected_calibration_error(sketch, notion="top-label")
         ),
-        "sketch: expected a sketch of classes, got one of a single event": lambda: calibrant.classwise_calibration(
+        "sketch: expected a sketch of classes, got a sketch of a single event": lambda: calibrant.classwise_calibration(
             sketch
         ),
-        "got one that keeps only the evaluated event; make it with CalibrationSketch(classwise=True)": lambda: (
-            calibrant.classwise_calibration(filled("classes"))
-        ),
-        "sketch: expected a sketch of one evaluated event, got one of 'classwise'": lambda: (
+        (
+            "got a sketch that keeps only the evaluated event; make the sketch with CalibrationSketch(classwise=True)"
+        ): lambda: calibrant.classwise_calibration(filled("classes")),
+        "sketch: expected a sketch of one evaluated event, got a sketch with the notion 'classwise'": lambda: (
             calibrant.smooth_calibration_error(filled("class by class"))
         ),
         "threshold: expected 0 for a CalibrationSketch, got 0.1": lambda: calibrant.classwise_calibration_error(
@@ -837,10 +855,10 @@ def test_messages_of_settings_and_arguments():
         "method: expected 'exact' for a ReliabilityTable or a CalibrationSketch": lambda: (
             calibrant.smooth_calibration_error(sketch, method="mesh")
         ),
-        "probs_b: expected a CalibrationSketch, as the other models, got a list": lambda: calibrant.compare(
+        "probs_b: expected a CalibrationSketch, like the other models, got a list": lambda: calibrant.compare(
             sketch, [0.5]
         ),
-        "probs_b: expected a sketch of 'positive' and None classes": lambda: calibrant.compare(
+        "probs_b: expected a sketch with notion 'positive', like probs_a": lambda: calibrant.compare(
             sketch, filled("classes")
         ),
         "probs_b: expected a sketch with at least one row": lambda: calibrant.compare(sketch, CalibrationSketch()),
@@ -913,7 +931,7 @@ def test_a_sketch_is_saved_and_loaded(tmp_path: Path, kind: Any) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "expected a calibrant sketch, got an empty file; give what calibrant report --sketch or Cal"),
+        (b"", "expected a calibrant sketch, got an empty file; pass a file that calibrant report --sketch or Cal"),
         (b"score,target\n0.5,1\n", "expected a calibrant sketch, got bytes that begin with b'score,target\\n0.5'; "),
         (None, r"cannot be read (No such file or directory); check the path"),
         ("cut", "expected "),
@@ -944,7 +962,7 @@ def test_a_folder_is_no_sketch(tmp_path: Path) -> None:
 def test_names_that_the_command_would_not_know_and_what_is_no_name_are_refused(tmp_path: Path) -> None:
     sketch = filled("one event")
     with pytest.raises(
-        InputError, match=r"path: expected a name that ends in \.cal, got '.*x\.npz'; name it '.*x\.npz\.cal'"
+        InputError, match=r"path: expected a name that ends in \.cal, got '.*x\.npz'; use the name '.*x\.npz\.cal'"
     ):
         sketch.save(tmp_path / "x.npz")
     for call in (sketch.save, CalibrationSketch.load):

@@ -144,7 +144,7 @@ def test_clusters_come_in_every_batch_or_in_none() -> None:
     data, plain = rows(), {name: array for name, array in rows().items() if name != "clusters"}
     for first, second, got in (
         (data, plain, "no clusters after batches with clusters"),
-        (plain, data, "clusters after batches without them"),
+        (plain, data, "clusters after batches without clusters"),
     ):
         sketch = of(first)
         before = sketch.to_bytes()
@@ -173,7 +173,7 @@ def test_a_notion_of_many_events_is_not_judged_by_cluster() -> None:
     data = classes()
     for notion in ("classwise", "multilabel"):
         targets = data["targets"] if notion == "classwise" else np.eye(4, dtype=int)[data["targets"]]
-        with pytest.raises(InputError, match="clusters: expected a notion of one event"):
+        with pytest.raises(InputError, match="clusters: expected a notion that has a single event"):
             of({**data, "targets": targets}, notion=notion)
 
 

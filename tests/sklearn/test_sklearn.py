@@ -368,9 +368,9 @@ def test_every_public_measure_is_known_to_the_scorers():
 
 @pytest.mark.parametrize("name", ["oe_ratio", "calibration_slope", "calibration_intercept"])
 def test_what_is_right_in_between_is_no_score(name):
-    with pytest.raises(InputError, match="metric: expected a measure that is better when lower or higher"):
+    with pytest.raises(InputError, match="metric: expected a measure for which lower or higher is better"):
         make_scorer(name)
-    with pytest.raises(InputError, match="metric: expected a measure that is better when lower or higher"):
+    with pytest.raises(InputError, match="metric: expected a measure for which lower or higher is better"):
         make_scorer(name, greater_is_better=True)
 
 
@@ -575,7 +575,7 @@ def test_a_request_is_kept_by_copies_and_by_clones_of_a_search():
 
 
 def test_a_request_without_routing_is_refused():
-    with pytest.raises(InputError, match=r"expected metadata routing to be enabled, .*enable_metadata_routing=True"):
+    with pytest.raises(InputError, match=r"expected enabled metadata routing, .*enable_metadata_routing=True"):
         make_scorer(calibrant.brier_score).set_score_request(sample_weight=True)
 
 
@@ -635,12 +635,27 @@ def test_a_scorer_says_how_it_was_made():
         (calibrant.classwise_calibration_errors, {}, "returns a number, got classwise_calibration_errors"),
         (zero, {}, "greater_is_better: expected True or False for zero, got None; pass greater_is_better=False for an"),
         (calibrant.brier_score, {"greater_is_better": 1}, "greater_is_better: expected True or False, got 1"),
-        (calibrant.brier_score, {"weights": [1]}, "weights: expected nothing .* takes it from sample_weight"),
-        (calibrant.brier_score, {"probs": [1]}, "probs: expected nothing .* takes it from the estimator and y"),
+        (
+            calibrant.brier_score,
+            {"weights": [1]},
+            ("weights: expected no such argument in make_scorer, got a value; .* takes it from sample_weight"),
+        ),
+        (
+            calibrant.brier_score,
+            {"probs": [1]},
+            ("probs: expected no such argument in make_scorer, got a value; .* takes it from the estimator and y"),
+        ),
         (calibrant.expected_calibration_error, {"n_bin": 3}, "n_bin: expected an argument of .*did you mean 'n_bins'"),
         (calibrant.brier_score, {"n_bins": 3}, "n_bins: expected an argument of brier_score"),
         (calibrant.expected_calibration_error, {"notion": "multilabel"}, "notion: expected 'positive', 'top-label' or"),
-        (brier_score_loss, {"greater_is_better": False}, "brier_score_loss, which takes y first; pass scikit-learn's"),
+        (
+            brier_score_loss,
+            {"greater_is_better": False},
+            (
+                "brier_score_loss, whose first argument is y_true; pass measures of scikit-learn to "
+                r"sklearn\.metrics\.make_scorer"
+            ),
+        ),
     ],
 )
 def test_what_makes_no_scorer(metric, kwargs, message):
@@ -659,7 +674,10 @@ ECE = make_scorer(calibrant.expected_calibration_error)
             LinearSVC(),
             r"estimator: expected a classifier with predict_proba, got a LinearSVC; .*CalibratedClassifierCV",
         ),
-        (RandomForestClassifier(n_estimators=2), "estimator: expected a classifier of one output, got one of several"),
+        (
+            RandomForestClassifier(n_estimators=2),
+            "estimator: expected a classifier with one output, got a classifier with several outputs",
+        ),
     ],
 )
 def test_estimators_that_have_no_probabilities_to_judge(door, estimator, message):
@@ -690,7 +708,9 @@ def test_an_estimator_without_classes_is_refused():
 
 def test_an_estimator_of_one_class_is_refused():
     model = DecisionTreeClassifier().fit([[0.0], [1.0]], ["a", "a"])
-    with pytest.raises(InputError, match="estimator: expected two classes or more, got one class, 'a'; fit it on"):
+    with pytest.raises(
+        InputError, match="estimator: expected at least two classes, got one class, 'a'; fit the classifier on"
+    ):
         ECE(model, [[0.0]], ["a"])
 
 
@@ -717,12 +737,12 @@ def test_a_label_that_the_estimator_never_saw_is_named():
     ("y", "fault", "message"),
     [
         ([0, 1, 0], Fault.VALUE, r"^y: expected 2 labels, one for each row of probabilities, got 3"),
-        ([[0, 1], [1, 0]], Fault.VALUE, r"^y: expected one label a row, got shape \(2, 2\)"),
+        ([[0, 1], [1, 0]], Fault.VALUE, r"^y: expected one label for each row, got shape \(2, 2\)"),
         ([0, np.nan], Fault.MISSING, "^y: expected a label in every row, got nan at row 1"),
         (
             ["0", "1"],
             Fault.UNKNOWN_NAME,
-            "^y: expected labels among estimator.classes_, 0, 1, got '0' at row 0; labels of one are strings",
+            ("^y: expected labels among estimator.classes_, 0, 1, got '0' at row 0; one set of labels is strings"),
         ),
         ([0, None], Fault.MISSING, "^y: expected a label in every row, got a missing value at row 1"),
     ],
@@ -1153,16 +1173,41 @@ WORDS = np.array(["no", "yes", "yes", "no"])
 @pytest.mark.parametrize(
     ("y_true", "y_prob", "kwargs", "message"),
     [
-        (P, Y, {}, r"y_true: expected labels first .* look swapped: scikit-learn's order is from_predictions\(y_true"),
-        (BOTH, Y, {}, "y_true: expected labels first"),
-        (P, WORDS, {}, "y_true: expected labels first"),
-        (P, Y.astype(float), {}, "y_true: expected labels first"),
-        (WORDS, P, {}, "pos_label: expected a label, .* got None, and labels 'no', 'yes'; pass pos_label"),
-        (Y + 1, P, {}, "pos_label: expected a label, unless labels are 0 and 1, got None, and labels 1, 2"),
-        (P, P, {}, "pos_label: expected a label, unless labels are 0 and 1"),
+        (
+            P,
+            Y,
+            {},
+            (
+                "y_true: expected labels as the first argument and probabilities as the second, got "
+                r"fractions as the first argument; the arguments look swapped; "
+                r"the order in scikit-learn is from_predictions\(y_true, "
+                r"y_prob\)"
+            ),
+        ),
+        (
+            BOTH,
+            Y,
+            {},
+            ("y_true: expected labels as the first argument and probabilities as the second, got fractions as th"),
+        ),
+        (
+            P,
+            WORDS,
+            {},
+            ("y_true: expected labels as the first argument and probabilities as the second, got fractions as th"),
+        ),
+        (
+            P,
+            Y.astype(float),
+            {},
+            ("y_true: expected labels as the first argument and probabilities as the second, got fractions as th"),
+        ),
+        (WORDS, P, {}, "pos_label: expected a label, .* got None with labels 'no', 'yes'; pass pos_label"),
+        (Y + 1, P, {}, "pos_label: expected a label, because the labels are not 0 and 1, got None with labels 1, 2"),
+        (P, P, {}, "pos_label: expected a label, because the labels are not 0 and 1"),
         (WORDS, P, {"pos_label": "Yes"}, "pos_label: expected one of the labels 'no', 'yes', got 'Yes'; did you mean"),
         (WORDS, P, {"class_names": "no yes"}, "class_names: expected an array, got a str"),
-        (WORDS, P, {"class_names": ["yes"]}, "class_names: expected two labels or more, got 1"),
+        (WORDS, P, {"class_names": ["yes"]}, "class_names: expected at least two labels, got 1"),
         (WORDS, BOTH, {"class_names": ["no", "yes", "so"]}, "class_names: expected 2 labels, .* of y_prob, got 3"),
         (WORDS, BOTH, {"class_names": ["no", "no"]}, "class_names: expected distinct labels, got 'no', 'no'"),
         (WORDS, BOTH, {"class_names": ["no", "jes"]}, "y_true: expected labels among class_names, .* 'yes' at row 1"),
@@ -1170,7 +1215,7 @@ WORDS = np.array(["no", "yes", "yes", "no"])
         (WORDS, BOTH, {}, "y_true: expected labels among the indices of the columns, 0, 1, got 'no' at row 0"),
         (Y + 1, BOTH, {}, "y_true: expected labels among the indices of the columns, .* 2 at row 1; pass class_names"),
         (Y[:3], P, {}, "y_true: expected 4 labels, one for each row of probabilities, got 3"),
-        (BOTH.round(), P, {}, r"y_true: expected one label a row, got shape \(4, 2\)"),
+        (BOTH.round(), P, {}, r"y_true: expected one label for each row, got shape \(4, 2\)"),
         (Y, np.stack([BOTH, BOTH]), {}, r"y_prob: expected an array of shape .* got shape \(2, 4, 2\)"),
         (Y, [], {}, r"y_prob: expected an array .* got shape \(0,\)"),
         (Y, P + 1, {}, r"y_prob: expected values in \[0, 1\]"),
@@ -1186,8 +1231,8 @@ WORDS = np.array(["no", "yes", "yes", "no"])
         (Y, THREE, {"notion": "positive"}, "notion: expected 'top-label' or 'classwise' for 3 classes, .* pass pos"),
         (Y, THREE, {"notion": "top-label", "pos_label": 1}, "notion: expected 'positive' for one class, got pos_"),
         (Y, P, {"strategy": "quantiles"}, "strategy: expected one of 'uniform', 'quantile', got 'quantiles'; did you"),
-        (Y, P, {"linestyle": ":"}, "line: expected nothing for kind='bars', which has no line, got linestyle"),
-        (Y, P, {"kind": "points", "c": "red"}, "line: expected properties that are free, got 'color'; pass color"),
+        (Y, P, {"linestyle": ":"}, "line: expected no line properties for kind='bars', got linestyle"),
+        (Y, P, {"kind": "points", "c": "red"}, "line: expected properties that nothing else sets, got 'color'; pass"),
         (Y, P, {"color": "reddish"}, "color: expected a colour that matplotlib knows"),
         (Y, P, {"kind": "isotonic", "intervals": False}, "intervals: expected an argument of calibration_curve"),
         (Y, P, {"band_": False}, "band_: .*did you mean 'band'"),
@@ -1216,10 +1261,13 @@ def test_nothing_is_computed_for_options_that_do_not_exist(monkeypatch):
 
 def test_a_display_is_of_a_report_on_one_event():
     with pytest.raises(
-        InputError, match="report: expected a report on one evaluated event, got one on notion='classwise"
+        InputError, match="report: expected a report on one evaluated event, got a report with notion='classwise"
     ):
         ReliabilityDisplay(calibrant.evaluate(THREE, Y, notion="classwise", level=None))
-    with pytest.raises(InputError, match=r"report: expected a calibrant\.Report, got a ndarray; call from_predictions"):
+    with pytest.raises(
+        InputError,
+        match=r"report: expected a calibrant\.Report, got a ndarray; call ReliabilityDisplay.from_predictions",
+    ):
         ReliabilityDisplay(P)
 
 

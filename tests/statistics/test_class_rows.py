@@ -222,7 +222,7 @@ def test_many_classes_are_judged_on_request(monkeypatch: pytest.MonkeyPatch) -> 
     report = calibrant.evaluate(wide, [0, 1, 2, 3], n_resamples=0)
     assert report.classwise is None
     assert report["ece"].value == pytest.approx(0.25 - 1e-6)  # ties: class 0 is predicted
-    assert "more than 10,000 classes are evaluated on request" in report["classwise_ece"].details["reason"]
+    assert "more than 10,000 classes are evaluated only on request" in report["classwise_ece"].details["reason"]
     monkeypatch.setattr(evaluated, "MOST_CLASSES", 2)
     rows = np.random.default_rng(0).dirichlet(np.ones(3), 50)
     assert calibrant.evaluate(rows, np.arange(50) % 3).classwise is None

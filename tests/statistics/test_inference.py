@@ -944,8 +944,8 @@ def test_where_the_skill_is_missing_the_reason_is_told():
     right = evaluate(ReliabilityTable.from_scores([0.6, 0.8] * 20, [1, 0] * 20), notion="top-label", level=None)
     missing = {
         "the sketch does not keep its classes: make it with classwise=True": evaluate(sketch, level=None),
-        "the sketch contains which predictions are correct": evaluate(top, level=None),
-        "the table contains which predictions are correct": right,
+        "the sketch records which predictions are correct": evaluate(top, level=None),
+        "the table records which predictions are correct": right,
         "all outcomes are equal": evaluate([0.2, 0.4], [0, 0], level=None),
     }
     for reason, report in missing.items():
@@ -1155,7 +1155,7 @@ def test_consistency_of_the_standardised_maximum_is_the_report_s():
     assert standardised_maximum(table, 10) == near(max(S / math.sqrt(max(V0, 1)) for S, V0 in sums))
     found = consistency(table, functools.partial(standardised_maximum, n_bins=10), n_resamples=99)
     assert found.p_value == evaluate(p, y, n_bins=10, n_resamples=99)["mce"].p_value
-    with bad(match="table: expected a bin with 30 rows, got none; pass fewer bins or more rows"):
+    with bad(match="table: expected a bin with at least 30 rows, got none; pass fewer bins or more rows"):
         standardised_maximum(table, 100)
     with bad(match="n_bins: expected an integer from 1"):
         standardised_maximum(table, 0)
@@ -1196,7 +1196,7 @@ def test_bootstrap_of_the_ece_says_that_it_is_not_valid():
     p, y = draw(53, 400)
     found = bootstrap(ReliabilityTable.from_scores(p, y), ece, n_resamples=99)
     assert found.method == "NOT VALID: percentile bootstrap, 99 resamples"
-    assert "will under-cover" in found.details["warning"]
+    assert "covers the true value too rarely" in found.details["warning"]
     assert found.details["bias"] > found.details["standard_error"]
 
 

@@ -384,8 +384,8 @@ FAULTY = {
     "NaN": ([0.1, float("nan"), 0.3], [0, 1, 0], "1 row with NaN or infinite values in"),
     "infinite": ([0.1, float("inf"), float("-inf")], [0, 1, 0], "2 rows with NaN or infinite"),
     "outside": ([0.1, 1.2, 0.3], [0, 1, 0], "1 row with values outside"),
-    "target": ([0.1, 0.2, 0.3], [0, 2, -1], "2 rows with another"),
-    "half a target": ([0.1, 0.2, 0.3], [0.0, 0.5, 1.0], "1 row with another"),
+    "target": ([0.1, 0.2, 0.3], [0, 2, -1], "2 rows with a label out of range"),
+    "half a target": ([0.1, 0.2, 0.3], [0.0, 0.5, 1.0], "1 row with a label out of range"),
 }
 
 
@@ -407,7 +407,7 @@ def test_faults_on_devices_are_raised_by_compute(fault):
         unchecked = METRICS[name][0](logits=False, validate_args=False)
         unchecked.update(torch.tensor(preds), torch.tensor(target))
         if fault in ("NaN", "infinite", "outside") and hasattr(unchecked, "singles"):
-            with pytest.raises(InputError, match="others, unchecked"):  # where rows are kept, scores show
+            with pytest.raises(InputError, match="other values, not checked"):  # where rows are kept, scores show
                 unchecked.compute()
         else:
             unchecked.compute()  # wrong, but no harm
@@ -419,7 +419,7 @@ def test_faults_of_classes_on_devices():
     metric = METRICS["multiclass"][0]()
     metric.update(probs, target)
     metric.update(probs * 0.9, target)
-    with pytest.raises(InputError, match="rows that sum to 1, got 20 rows with another sum"):
+    with pytest.raises(InputError, match="rows that sum to 1, got 20 rows with a different sum"):
         metric.compute()
     metric = METRICS["multiclass"][0]()
     metric.update(logits, target)
@@ -510,7 +510,7 @@ def test_arrays_with_the_older_interface(monkeypatch):
 
 @pytest.mark.parametrize("array", [Posing(1), np.zeros(1), [0.5]], ids=lambda x: type(x).__name__)
 def test_arrays_elsewhere_are_refused(array):
-    with pytest.raises(InputError, match=f"preds: expected a tensor, got a {type(array).__name__}; convert it"):
+    with pytest.raises(InputError, match=f"preds: expected a tensor, got a {type(array).__name__}; convert the value"):
         ct.CalibrationError("binary").update(array, torch.zeros(1))
 
 
@@ -528,17 +528,19 @@ def test_the_first_batch_decides():
     assert metric.compute() == pytest.approx(expected.item(), rel=1e-6)
     metric = ct.CalibrationError("binary")
     metric.update(p, y)
-    with pytest.raises(InputError, match=r"preds: expected values in \[0, 1\].*the first batch held probabilities"):
+    with pytest.raises(
+        InputError, match=r"preds: expected values in \[0, 1\].*the first batch looked like probabilities"
+    ):
         metric.update(logits, y)
     assert metric.compute() == ct.CalibrationError("binary")(p, y)  # nothing was added
 
 
 def test_remedies_are_in_the_words_of_the_metric():
     for preds, target, remedy in (
-        ([0.5, torch.nan], [0, 1], "find where it comes from, or filter the row out of preds and target"),
+        ([0.5, torch.nan], [0, 1], "find the source of this value, or filter the row out of preds and target"),
         ([0.5, 0.5], [-1, 1], r"the labels are -1 and 1: pass target == 1 if 1 is the event"),
         ([[0.5, 0.4]], [0], r"normalise the rows .*, pass logits=True to the metric if they are logits"),
-        ([[0.5, 0.5]], [-100], r"pass ignore_index=-100 to the metric if such rows are to be left out"),
+        ([[0.5, 0.5]], [-100], "pass ignore_index=-100 to the metric to leave such rows out"),
     ):
         with pytest.raises(InputError, match=f"; {remedy}") as caught:
             ct.BrierScore().update(torch.tensor(preds), torch.tensor(target))
@@ -890,10 +892,22 @@ def test_the_bandwidth_found_is_an_attribute():
         (lambda: ct.CalibrationError("multiclass"), TypeError, "num_classes: expected an integer, got None"),
         (lambda: ct.CalibrationError("multiclass", num_classes=2.0), TypeError, "num_classes: .* got 2.0"),
         (lambda: ct.CalibrationError("multiclass", num_classes=True), TypeError, "num_classes: .* got True"),
-        (lambda: ct.CalibrationError("multiclass", num_classes=1), ValueError, "num_classes: expected an integer from"),
+        (
+            lambda: ct.CalibrationError("multiclass", num_classes=1),
+            ValueError,
+            "num_classes: expected an integer, 2 or larger",
+        ),
         (lambda: ct.CalibrationError("binary", n_bins=10), ValueError, "n_bins: expected num_bins"),
-        (lambda: ct.CalibrationError("binary", num_bins=0), ValueError, "num_bins: expected an integer from 1"),
-        (lambda: ct.CalibrationError("binary", num_bins=1.5), ValueError, "num_bins: expected an integer from 1"),
+        (
+            lambda: ct.CalibrationError("binary", num_bins=0),
+            ValueError,
+            "num_bins: expected an integer from 1",
+        ),
+        (
+            lambda: ct.CalibrationError("binary", num_bins=1.5),
+            ValueError,
+            "num_bins: expected an integer from 1",
+        ),
         (lambda: ct.CalibrationError("binary", norm="l3"), ValueError, "norm: expected one of 'l1', 'l2', 'max'"),
         (lambda: ct.CalibrationError("binary", closed="both"), ValueError, "closed: expected one of"),
         (lambda: ct.CalibrationError("binary", notion="classwise"), ValueError, "notion: expected one of 'positive'"),
@@ -948,7 +962,7 @@ P2, Y2 = torch.tensor([0.2, 0.7]), torch.tensor([0, 1])
             "binary",
             torch.tensor([0, 3]),
             Y2,
-            "preds: expected probabilities; 0 and 1 are the only whole numbers among them, got 3",
+            "preds: expected probabilities, where only 0 and 1 are whole numbers, got 3",
         ),
         ("binary", torch.tensor([0j, 1]), Y2, "preds: expected real numbers, got torch.complex64"),
         ("binary", torch.rand(2, 2), Y2, r"preds: expected the shape of target, \(2,\), got \(2, 2\).*preds\[:, 1\]"),
@@ -956,7 +970,7 @@ P2, Y2 = torch.tensor([0.2, 0.7]), torch.tensor([0, 1])
         ("binary", P2, torch.tensor([0, 0.5]), "target: expected outcomes 0 or 1, got 0.5 at row 1"),
         ("binary", torch.tensor([0.2, torch.nan]), Y2, "preds: expected finite numbers, got nan at row 1"),
         ("multiclass", P2, Y2, r"preds: expected shape \(N, C\)"),
-        ("multiclass", torch.rand(2, 3).softmax(1), Y2, "preds: expected 4 columns, as num_classes says, got 3"),
+        ("multiclass", torch.rand(2, 3).softmax(1), Y2, "preds: expected 4 columns, the number in num_classes, got 3"),
         ("multiclass", torch.rand(2, 4).softmax(1), torch.tensor([0, 4]), "target: expected class indices 0 to 3"),
         ("multiclass", torch.rand(2, 4).softmax(1), torch.tensor([0, -1]), "pass ignore_index=-1"),
         (
@@ -981,11 +995,13 @@ def test_bad_input(name, preds, target, match):
 def test_bad_input_for_the_batches_before():
     metric = ct.BrierScore()
     metric.update(*classes(20, 4)[:2])
-    with pytest.raises(InputError, match="preds: expected 4 columns, as in the batches before, got 3"):
+    with pytest.raises(InputError, match="preds: expected 4 columns, as in the previous batches, got 3"):
         metric.update(*classes(20, 3)[:2])
-    with pytest.raises(InputError, match="preds: expected 4 columns, as in the batches before, got 1"):
+    with pytest.raises(InputError, match="preds: expected 4 columns, as in the previous batches, got 1"):
         metric.update(*binary(20))
-    with pytest.raises(InputError, match="preds: expected a tensor on cpu, the metric's device, got a tensor on meta"):
+    with pytest.raises(
+        InputError, match="preds: expected a tensor on cpu, the device of the metric, got a tensor on meta"
+    ):
         metric.update(*(x.to("meta") for x in classes(20, 4)[:2]))
 
 
@@ -1082,7 +1098,7 @@ def test_other_plots():
     assert axes[0].texts[0].get_text() == f"ECE = {report.compute()['ece'].value:.2%}"
     with pytest.raises(InputError, match="call update first"), pytest.warns(UserWarning, match="before the"):
         ct.CalibrationError("binary").plot()
-    with pytest.raises(InputError, match="one evaluated event for a picture"):
+    with pytest.raises(InputError, match="a notion with one event for a plot"):
         filled("event classwise").plot()
 
 

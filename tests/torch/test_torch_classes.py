@@ -263,21 +263,29 @@ def test_arguments_of_other_classes_are_refused_in_words(name):
         try:
             kind(**needs, **{key: None})
         except (TypeError, ValueError) as error:  # torchmetrics' own refusal, or a check of an integer
-            refused += f"arguments that {name} has" in str(error)
+            refused += f"an argument of {name}" in str(error)
             said = re.match(rf"({key}|n_bins|num_bins): expected", str(error)) or f"`{key}`" in str(error)
             assert said, error  # noqa: PT017
     assert refused >= 3  # layout, by_shape and make, at least
 
 
 def test_what_to_do_about_an_argument_of_another_class():
-    with pytest.raises(InputError, match=r"num_classes: expected arguments that SmoothCal.*leave it out, the shape"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"num_classes: expected an argument of SmoothCal.*leave this argument out, because the shape "
+            "of preds gives the number"
+        ),
+    ):
         ct.SmoothCalibrationError(num_classes=3)
     for make, one, other in (
         (lambda: ct.CalibrationError("binary", n_bins=10), "n_bins", "num_bins"),
         (lambda: ct.CalibrationReport(n_bins=10), "n_bins", "num_bins"),
         (lambda: ct.BinaryCalibrationError(num_bins=10), "num_bins", "n_bins"),
     ):
-        with pytest.raises(InputError, match=f"{one}: expected {other}, its name here.*rename it to {other}"):
+        with pytest.raises(
+            InputError, match=f"{one}: expected {other}, the name in calibrant.*rename the argument to {other}"
+        ):
             make()
     with pytest.raises(InputError, match="n_bins: expected an integer from 1"):
         ct.BinaryCalibrationError(n_bins=0)
@@ -334,7 +342,7 @@ def test_whole_numbers_are_probabilities_of_0_and_1(dtype, place, monkeypatch):
         logits = torch.tensor([-2, 3, 0, 1], dtype=dtype)
         assert ct.BrierScore(logits=True)(logits, target) == ct.BrierScore(logits=True)(logits.float(), target)
         with pytest.raises(
-            InputError, match="preds: expected probabilities; 0 and 1 are the only whole numbers among them, got -2"
+            InputError, match="preds: expected probabilities, where only 0 and 1 are whole numbers, got -2"
         ):
             ct.BrierScore()(logits, target)
 

@@ -103,7 +103,11 @@ def test_a_metric_whose_batches_nobody_can_give_it_says_so():
     collection = torchmetrics.MetricCollection(made, compute_groups=[["mean", "ece"]])
     collection.update(value=torch.ones(3), preds=BATCHES[0][0], target=BATCHES[0][1])
     with pytest.raises(
-        InputError, match=r"compute_groups: expected metrics of equal arguments.*leave compute_groups out"
+        InputError,
+        match=(
+            r"compute_groups: expected metrics with equal arguments in each group, got states of a "
+            "different metric in a.*leave compute_groups out"
+        ),
     ):
         collection.compute()
     late = ct.CalibrationError("binary", num_bins=4)
@@ -236,7 +240,10 @@ def test_both_names_of_an_argument():
     metric = ct.BrierScore()
     for method in (metric.update, metric.forward):
         with pytest.raises(
-            InputError, match="preds: expected a tensor, as preds or probs, got both; pass one of the two"
+            InputError,
+            match=(
+                "preds: expected a tensor, passed as preds or as probs, got both; pass only one of the two arguments"
+            ),
         ):
             method(preds=probs, probs=probs, target=target)
         with pytest.raises(TypeError, match="missing 1 required positional argument: 'preds'"):

@@ -337,7 +337,7 @@ def test_batches_of_logits_are_the_whole():
     assert told.compute().item() == pytest.approx(whole, rel=1e-6)
     untold = ct.CalibrationError("binary")
     untold.update(*parts[0])  # all of these lie in [0, 1]
-    with pytest.raises(ValueError, match="the first batch held probabilities"):
+    with pytest.raises(ValueError, match="the first batch looked like probabilities"):
         untold.update(*parts[1])
     assert whole == pytest.approx(theirs["batches=1"], abs=1e-5)
 

@@ -60,12 +60,12 @@ def main() -> None:
 @shared.rows
 @shared.logits
 @shared.numbers
-@option("--notion", metavar="NOTION", help="The evaluated event: positive, top-label, classwise or multilabel.")
+@option("--notion", metavar="NOTION", help="The type of calibration: positive, top-label, classwise or multilabel.")
 @shared.n_bins
 @option(
     "--classwise/--no-classwise",
     default=None,
-    help="Evaluate each class too (default: up to 10,000 classes, streamed rows fewer than 500).",
+    help="Evaluate each class too (default: yes up to 10,000 classes, or below 500 classes in a sketch).",
 )
 @shared.classes
 @shared.level
@@ -74,13 +74,13 @@ def main() -> None:
     metavar="NAME",
     default=CommandOptions.profile,
     callback=shared.profile,
-    help="The measures and figures: standard, clinical, forecast or all.",
+    help="The set of measures and figures: standard, clinical, forecast or all.",
 )
 @option(
     "--measures",
     metavar="MEASURES",
     callback=shared.measures,
-    help="Show these measures instead, such as ece,ks.",
+    help="Show only these measures, separated by commas, such as ece,ks.",
 )
 @option("--all", "all_measures", is_flag=True, help="Show every measure of the profile.")
 @shared.draws
@@ -89,35 +89,35 @@ def main() -> None:
     metavar="KIND",
     type=click.Choice(("pointwise", "simultaneous")),
     default=CommandOptions.bands,
-    help="The band of the isotonic curve: pointwise or simultaneous.",
+    help="The type of confidence and consistency bands of the isotonic curve: pointwise or simultaneous.",
 )
 @option(
     "--tolerance",
     type=float,
     metavar="ERROR",
-    help="Compare the error with the largest harmless one, such as 0.02.",
+    help="The largest error without practical importance, such as 0.02, to compare the error with.",
 )
 @option(
     "--tolerance-of",
     metavar="MEASURE",
     default=CommandOptions.tolerance_of,
-    help="The error for --tolerance: ece, smece, rmsce or mean_gap.",
+    help="The measure that --tolerance applies to: ece, smece, rmsce or mean_gap.",
 )
-@option("--exact", is_flag=True, help="Keep every row (default: many rows become a sketch).")
+@option("--exact", is_flag=True, help="Keep every row in memory. By default, large data become a sketch.")
 @shared.keep_going
 @option(
     "--engine",
     metavar="ENGINE",
     type=click.Choice(ENGINES),
     default=CommandOptions.engine,
-    help="Read the files in this process (embedded) or with spark.",
+    help="Read the files in this process (embedded) or with Spark (spark).",
 )
 @option("--master", metavar="URL", help="The Spark master, such as 'local[2]'.")
 @option(
     "--sketch",
     "sketch_path",
     metavar="PATH",
-    help="Write a sketch, which can be merged, to this .cal file.",
+    help="Write a sketch to this .cal file. The command merge can add several sketches.",
 )
 @shared.outputs
 @option(
@@ -125,12 +125,13 @@ def main() -> None:
     "conditions",
     multiple=True,
     type=conditions.ConditionType(),
-    help="Exit with status 3 if this is true, such as 'ece.low > 0.03'.",
+    help="Exit with status 3 if this condition is true, such as 'ece.low > 0.03'.",
 )
 @option(
     "--gate",
     is_flag=True,
-    help="Exit with status 3 on evidence of miscalibration; with --tolerance, 3 above it and 4 if inconclusive.",
+    help="Exit with status 3 on evidence of miscalibration. With --tolerance, exit with status 3 if the error is "
+    "above the tolerance, and with status 4 if the result is inconclusive.",
 )
 @click.pass_context
 def report(ctx: click.Context, /, **params: Any) -> None:
@@ -159,14 +160,14 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--scores",
     metavar="COLUMNS",
-    help="Models in one file: columns, or patterns such as 'p_*', separated by commas.",
+    help="The models in one file, as columns or patterns such as 'p_*', separated by commas.",
 )
 @shared.score
 @option(
     "--outcome",
     "--target",
     metavar="COLUMN",
-    help="The outcome: 0 or 1, SQL such as 'predicted = label', or the true class.",
+    help="The column of outcomes (0 or 1) or true classes, or SQL such as 'predicted = label'.",
 )
 @shared.probs
 @shared.targets
@@ -174,22 +175,22 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--on",
     metavar="COLUMN",
     multiple=True,
-    help="The column that identifies a row in every file (default: its position).",
+    help="The column that identifies a row in every file. By default, rows are matched by position.",
 )
 @option(
     "--baseline",
     metavar="FILE",
-    help="The first model: last.json or last.cal of an earlier report.",
+    help="The file of an earlier report, such as last.json or last.cal, to use as the first model.",
 )
 @option(
     "--paired/--independent",
     default=None,
-    help="Whether .cal files have the same clusters or independent rows (default: unknown, conservative).",
+    help="Whether .cal files share clusters or have independent rows (default: not known, and conservative).",
 )
 @shared.rows
-@option("--logits", is_flag=True, help="The numbers of all models are logits, not probabilities.")
+@option("--logits", is_flag=True, help="Read the numbers of all models as logits, not as probabilities.")
 @shared.numbers
-@option("--notion", metavar="NOTION", help="The evaluated event: positive or top-label.")
+@option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label.")
 @shared.n_bins
 @shared.classes
 @shared.level
@@ -198,19 +199,21 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--tolerance",
     type=float,
     metavar="ERROR",
-    help="By how much the ECE of a later model may be larger, such as 0.01.",
+    help="The largest acceptable increase of the ECE from the first model to another model, such as 0.01.",
 )
 @option(
     "--fail-if",
     "conditions",
     multiple=True,
     type=conditions.ConditionType(changes=True),
-    help="Exit with status 3 if this is true of a later model minus the first, such as 'ece > 0.01'.",
+    help="Exit with status 3 if this condition is true for a difference (another model minus the first model), "
+    "such as 'ece > 0.01'.",
 )
 @option(
     "--gate",
     is_flag=True,
-    help="Exit with status 3 if a model is worse than the first; with --tolerance, 4 if inconclusive.",
+    help="Exit with status 3 if a model is worse than the first model. With --tolerance, exit with status 4 "
+    "if the result is inconclusive.",
 )
 @click.pass_context
 def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
@@ -244,7 +247,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 @shared.selection
 @shared.logits
 @shared.numbers
-@option("--notion", metavar="NOTION", help="The evaluated event: positive or top-label.")
+@option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label.")
 @shared.classes
 @option(
     "--method",
@@ -363,8 +366,8 @@ def apply(
     "sketch_path",
     metavar="PATH",
     required=True,
-    type=Wanted("Name the file for the sum, such as --sketch week.cal."),
-    help="The .cal file for the sum; it may be one of the files to add.",
+    type=Wanted("Name the file for the merged sketch, such as --sketch week.cal."),
+    help="The .cal file for the merged sketch. It may be one of the input files.",
 )
 @shared.keep_going
 @click.pass_context
@@ -399,8 +402,8 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
     "shows, with 80 % power, that its ECE is below this value.",
 )
 @option("--bins", "--n-bins", "n_bins", type=Count(1, 1_000_000), default=15, help="The number of bins.")
-@option("--level", type=float, default=0.95, help="The share of samples below the noise floor.")
-@option("--n-resamples", type=Count(min=1), default=1000, help="Number of simulated data sets.")
+@option("--level", type=float, default=0.95, help="The share of samples below the printed upper value.")
+@option("--n-resamples", type=Count(min=1), default=1000, help="The number of simulated data sets.")
 @option("--rng", type=Count(min=0), default=0, help="The seed of the simulated data sets.")
 @shared.json
 @click.pass_context
@@ -443,7 +446,7 @@ def _noise(n: int | None, prove: float | None, n_bins: int, level: float, n_resa
     return {"measures": {measure.name: measure.label for measure in MEASURES if measure.name in floors}, "laws": laws}
 
 
-@main.command("completion", short_help="Make the TAB key complete commands, in bash, zsh or fish.")
+@main.command("completion", short_help="Make the TAB key complete commands in bash, zsh or fish.")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def complete(ctx: click.Context, shell: str) -> None:

@@ -60,7 +60,7 @@ def script(shell: str, command: click.Command) -> str:
         return _BASH.lstrip("\n")
     maker = get_completion_class(shell)
     if maker is None:
-        msg = f"click knows no shell {shell!r}"
+        msg = f"click knows no support for the shell {shell!r}"
         raise ValueError(msg)
     return maker(command, {}, "calibrant", _VARIABLE).source()
 

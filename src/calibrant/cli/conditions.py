@@ -111,9 +111,9 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
             return value
         match = _PATTERN.fullmatch(value)
         if match is None:
-            hint = f"write it like {_OF_CHANGES if self._changes else _EXAMPLES}"
+            hint = f"write a condition such as {_OF_CHANGES if self._changes else _EXAMPLES}"
             if not any(sign in value for sign in _OPERATORS):
-                hint = "quote it, such as --fail-if 'ece > 0.05', or the shell takes the > as its own"
+                hint = "put the condition in quotes, such as --fail-if 'ece > 0.05', because the shell interprets >"
             self.fail(f"{quoted(value)} is not a condition; {hint}", param, ctx)
         problem = self._problem(match)
         if problem:
@@ -128,20 +128,20 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
         name, field, bound = match["name"], match["field"], match["bound"]
         names = (*(measure.name for measure in compared()), ROWS) if self._changes else (*BY_NAME, TEST, ROWS)
         if name not in names:
-            return f"no measure {quoted(name)}; {nearest(name, names)}"
+            return f"there is no measure {quoted(name)}; {nearest(name, names)}"
         fields = {TEST: ("p_value",), ROWS: ()}.get(name, FIELDS)
         if self._changes and fields and name != compared()[0].name:  # which alone has a p-value
             fields = FIELDS[:-1]
         if field is not None and field not in fields:
-            listed = f"{name} has {', '.join(fields)}" if fields else f"{name} is a number"
-            return f"no {quoted(field)} of {quoted(name)}; {listed}"
+            listed = f"the values of {name} are {', '.join(fields)}" if fields else f"{name} is a single number"
+            return f"{quoted(name)} has no value {quoted(field)}; {listed}"
         if field is None and name == TEST:
-            return "'test' is not a number; write it like 'test.p_value < 0.01'"
+            return "'test' is not a number; write 'test.p_value < 0.01'"
         try:
             is_number = not math.isnan(float(bound))  # no comparison with NaN holds
         except ValueError:
             is_number = False
-        return "" if is_number else f"{quoted(bound)} is not a number; write it like '{name} {match['sign']} 0.05'"
+        return "" if is_number else f"{quoted(bound)} is not a number; write '{name} {match['sign']} 0.05'"
 
 
 # ---------------------------------------------------------------- the exit status
@@ -231,7 +231,7 @@ def _broken(condition: Condition, report: Report) -> str | None:
 
 def _check_groups(condition: Condition, result: Report | Comparison) -> None:
     if condition.of_groups and not result.groups:
-        msg = f"--fail-if {quoted(condition.text)}: there are no groups; name their column with --by"
+        msg = f"--fail-if {quoted(condition.text)}: there are no groups; name the column of the groups with --by"
         raise CalibrantError(msg)
 
 
@@ -249,9 +249,9 @@ def _doubt(condition: Condition, result: Report) -> str | None:
     upper = f"{condition.measure} up to {max(reached.values()):.4f} in {100 * (result.level or 0):g} % of samples"
     proof = f"{condition.measure}.low {condition.operator} {condition.bound:g}"
     if not condition.of_groups:
-        return f"a perfectly calibrated model of {result.n:,} rows would have {upper}; '{proof}' asks for evidence"
+        return f"a calibrated model of {result.n:,} rows would have {upper}; write '{proof}' to require evidence"
     place = _listed(list(reached), len(reports))
-    return f"a perfectly calibrated model would have {upper} for {place}; '{OF_GROUPS}{proof})' asks for evidence"
+    return f"a calibrated model would have {upper} for {place}; write '{OF_GROUPS}{proof})' to require evidence"
 
 
 def _listed(names: Sequence[str], of: int) -> str:

@@ -87,12 +87,12 @@ def status_of(run: Callable[[], Any]) -> int:
         if lost.error.errno == errno.EPIPE:
             return UNREAD
         problem = "the disk is full" if lost.error.errno == errno.ENOSPC else lost.error.strerror or str(lost.error)
-        say(f"standard output cannot be written ({problem}); check where it goes")
+        say(f"calibrant cannot write to standard output ({problem}); check the destination of the output")
         return LOST
     except ImportError as error:  # a package that is missing raises an error of its own
         from calibrant.files.local import first_line
 
-        say(f"a library cannot be loaded ({first_line(error)}); install it again, or give the process more memory")
+        say(f"a library cannot be loaded ({first_line(error)}); reinstall the library, or give the process more memory")
         return LOST
     return status if isinstance(status, int) else 0
 

@@ -36,10 +36,10 @@ _LISTED: Final = 20  # labels or values that a message lists
 _TERMS: Final = Terms(
     logits="pass --logits",
     no_logits="leave --logits out, or save",
-    rounding="write values within [0, 1] if that is rounding",
+    rounding="clip the values to [0, 1] if rounding caused this",
     percent="pass --percent if the numbers are percentages",
     multilabel="--notion multilabel",
-    ignore_index="pass --ignore-index {} if such rows are to be left out",
+    ignore_index="pass --ignore-index {} to leave such rows out",
     class_names="--class-names",
 )
 #: Faults of single targets: `_for_labels` proposes options against them.
@@ -146,7 +146,7 @@ def _with_command(error: FileError, ctx: click.Context, options: CommandOptions)
     if isinstance(error, BadTarget):
         held = values_of([error.path], error.column, options)
         got = f"column {quoted(error.column)}: expected outcomes 0 or 1, got {_listing(held)}"
-        remedy = f"fill them, or leave such rows out with {where_option(held.is_known(), options.where)}"
+        remedy = f"fill the outcomes, or leave such rows out with {where_option(held.is_known(), options.where)}"
         if not set(held.unusable) <= set(held.missing):
             remedy = _for_outcomes(held, [error.path], error.column, error.score, ctx, options)
         elif len(held.missing) == 1:
@@ -195,14 +195,14 @@ def _swapped(error: InputError, predictions: FileRows, ctx: click.Context, optio
     if options.scores is None:
         names = ("--score", "--outcome") if options.score is not None else ("--probs", "--target")
         remedy = f"type: {command_line(ctx, (names[0], outcome, names[1], score))}"
-    problem = f"{quoted(score)}, used as the scores, holds labels, and {quoted(outcome)}, used as the outcomes, holds"
-    return f"{predictions.paths[0]}: {problem} fractions: they look swapped; {remedy}"
+    problem = f"the scores {quoted(score)} are labels and the outcomes {quoted(outcome)} are fractions"
+    return f"{predictions.paths[0]}: {problem}, so the two columns look swapped; {remedy}"
 
 
 def _remedy(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str:
     """Return the remedy for an error of the library."""
     if error.fault is Fault.PROBABILITIES_AS_LOGITS and not options.logits:
-        return "its name says that it holds logits: rename it to probs"
+        return "the name of the array suggests logits; if it holds probabilities, rename it to probs"
     remedy = None
     if error.argument == "targets" and predictions.targets.ndim == 1:
         remedy = _for_labels(error, predictions, ctx, options)
@@ -238,7 +238,7 @@ def _for_models(predictions: FileRows, options: CommandOptions) -> str:
     target = options.outcome if options.target is None else options.target
     for option, value in (("--outcome", target), ("--weight", options.weight), ("--where", options.where)):
         words += [option, value] if value is not None else []
-    return f"; or if they are models of one event, type: {shlex.join(words)}"
+    return f"; if the columns are models of one event, type: {shlex.join(words)}"
 
 
 def _for_name(facts: NameFacts, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
@@ -253,9 +253,9 @@ def _for_name(facts: NameFacts, predictions: FileRows, ctx: click.Context, optio
             )
             # If the labels are indices already, the names of the columns stay.
             words = ("--class-names", ",".join(names)) if names_kept else ("--labels", f"{first}-{width - 1 + first}")
-            return f"if {first} is {quoted(names[0])}, and so on, type: {command_line(ctx, words)}"
+            return f"if label {first} is class {quoted(names[0])}, and so on, type: {command_line(ctx, words)}"
     if len(facts.names) <= _LISTED and not meant(facts.name, facts.names):
-        return "pass --labels as the file spells them, or correct the row"  # the problem lists the names
+        return "pass --labels with the spelling of the file, or correct the row"  # the problem lists the names
     return None
 
 
@@ -288,18 +288,18 @@ def _for_classes(
         return remedy
     mistake, few = error.facts.mistake, len(labels) <= _LISTED
     if mistake is Mistake.ONE_BASED:
-        order = "" if _are_numbered(columns) else f"if 1 is {quoted(columns[0])}, and so on, "
+        order = "" if _are_numbered(columns) else f"if label 1 is column {quoted(columns[0])}, and so on, "
         return f"the labels look 1-based; {order}type: {_typed(ctx, f'1-{width}' if width > 2 else '1,2')}"
     strings = error.fault is Fault.LABEL_NAMES
     are_all = len(labels) == width and are_names and (strings or mistake is Mistake.TWO_LABELS)
     if are_all and _are_numbered(columns) and few and all("," not in label for label in labels):
-        return f"if this is the order of the columns, type: {_typed(ctx, ','.join(labels))}"
+        return f"if the columns have the order of these labels, type: {_typed(ctx, ','.join(labels))}"
     if not strings:
         return None
     if len(columns) > 1 and few:
         these = f"the labels of the columns {', '.join(columns)}"
         return f"pass --labels with {these}, in this order; the file has {', '.join(labels)}"
-    return f"pass --labels with the {width} labels in the order of the columns, and commas between them"
+    return f"pass --labels with the {width} labels, separated by commas, in the order of the columns"
 
 
 def _for_events(labels: Sequence[str], predictions: FileRows, ctx: click.Context) -> str:
@@ -313,7 +313,7 @@ def _for_events(labels: Sequence[str], predictions: FileRows, ctx: click.Context
 def _for_named_columns(columns: Sequence[str], labels: Sequence[str], ctx: click.Context) -> str | None:
     """Return what to type for columns that name the labels, whole or in part; None where they do not."""
     order = order_of(columns, labels)
-    return None if order is None else f"the columns are named like the labels; type: {_typed(ctx, ','.join(order))}"
+    return None if order is None else f"the columns have the names of the labels; type: {_typed(ctx, ','.join(order))}"
 
 
 def _are_numbered(columns: Sequence[str]) -> bool:
@@ -410,7 +410,7 @@ def _for_outcomes(
     if choice is None:
         predicted = likely_prediction(paths[0], column)
         if predicted is not None:
-            words = f"if {shown(predicted)} is the predicted label, and the event is that it is right"
+            words = f"if {shown(predicted)} is the predicted label, and the event is a correct prediction"
             choice = words, ("--outcome", f"{sql_name(predicted)} = {held.spoken}")
         elif 0 < len(held.present) <= _LISTED:
             choice = _of_event([max(held.present)], held, options)
@@ -466,7 +466,7 @@ def _of_event(texts: Sequence[str], held: Held, options: CommandOptions) -> tupl
     where = _where(held.is_known(), options) if held.missing else ()
     others = "all other values are" if len(held.present) - len(texts) > 1 else "other values are"
     left_out = f", and the rows without an outcome ({held.n_missing:,}) are left out" if where else ""
-    return f"if {shown(texts[0].removesuffix('.0'))} is the event and {others} not{left_out}", (
+    return f"if {shown(texts[0].removesuffix('.0'))} is the event and {others} not the event{left_out}", (
         "--outcome",
         condition,
         *where,

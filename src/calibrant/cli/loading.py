@@ -106,7 +106,7 @@ def load_models(
         return _load_sketches(ctx, options, dict(zip(names, models, strict=True)), of_rows, step, rows)
     if options.paired is not None:
         option = "--paired" if options.paired else "--independent"
-        msg = f"{option} is for .cal files, and rows are always compared in pairs; leave it out"
+        msg = f"{option} is only for .cal files, because rows are always compared in pairs; leave the option out"
         raise click.UsageError(msg, ctx)
     read = matched({name: _load_model(options, model, step, rows) for name, model in zip(names, models, strict=True)})
     rows[:] = [read]
@@ -150,7 +150,7 @@ def _load_sketches(
 ) -> FileSketches:
     """Read sketches; files of rows become sketches of the same event."""
     if options.on:
-        raise click.UsageError("--on matches rows, and a sketch holds none; leave --on out", ctx)
+        raise click.UsageError("--on matches rows, but a sketch contains no rows; leave --on out", ctx)
     saved = {name: read_sketches([model]).sketch for name, model in models.items() if model not in of_rows}
     if not of_rows:
         _check_sketch_options(ctx, options)
@@ -177,7 +177,7 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
         comparison = compare_models(predictions.sketches, paired=options.paired, **how)
         if options.by and not comparison.groups:
             problem = f"has no group in common with {', '.join(predictions.paths[1:])}"
-            raise FileError(predictions.paths[0], problem, "make its sketch with the same --by")
+            raise FileError(predictions.paths[0], problem, "make the sketch again with the same --by")
         return comparison
     return compare_models(
         {name: predictions.arrays[argument] for name, argument in predictions.models.items()},
@@ -272,5 +272,5 @@ def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:
         useless.append("--no-classwise")
     if useless:
         verb = "has" if len(useless) == 1 else "have"
-        msg = f"{', '.join(useless)} {verb} no effect on a sketch, which holds no rows; leave it out"
+        msg = f"{', '.join(useless)} {verb} no effect on a sketch, because a sketch contains no rows; leave it out"
         raise click.UsageError(msg if verb == "has" else msg.replace("leave it out", "leave them out"), ctx)

@@ -207,18 +207,24 @@ def files(missing: str) -> Declaration:
 
 
 predictions = files("Name a file, such as predictions.csv.")
-score = option("--score", metavar="COLUMN", help="The probability of one event: a column, or SQL such as '1 - p_loss'.")
-probs = option(
-    "--probs", metavar="COLUMNS", help="The probabilities of many classes: 'p_*', a column of lists, an array."
+score = option(
+    "--score", metavar="COLUMN", help="The column with the probability of one event, or SQL such as '1 - p_loss'."
 )
-targets = option("--targets", "targets_file", metavar="FILE", help="The .npy file of the targets of an .npy file.")
+probs = option(
+    "--probs",
+    metavar="COLUMNS",
+    help="The probabilities of many classes, as columns 'p_*', a column of lists, or an array.",
+)
+targets = option(
+    "--targets", "targets_file", metavar="FILE", help="The .npy file with the targets, if FILE is an .npy file."
+)
 weights = declared(
-    option("--weight", metavar="COLUMN", help="The weight of each row."),
+    option("--weight", metavar="COLUMN", help="The column with the weight of each row."),
     option(
         "--weights-are",
         type=click.Choice(("frequency", "sampling")),
         metavar="KIND",
-        help="What whole weights are: frequency (numbers of equal rows) or sampling.",
+        help="The meaning of whole-number weights: frequency (counts of equal rows) or sampling.",
     ),
 )
 groups = declared(
@@ -226,12 +232,12 @@ groups = declared(
         "--by",
         metavar="COLUMN",
         multiple=True,
-        help="Evaluate groups: a column, SQL, month(date) or week(date); may be repeated.",
+        help="Evaluate groups by a column, SQL, month(date) or week(date). The option may be repeated.",
     ),
     option(
         "--by-values",
         is_flag=True,
-        help="Keep each number of --by as a group (default: over 50 are cut into quintiles).",
+        help="Make a group of each number in --by. By default, more than 50 numbers become quintiles.",
     ),
 )
 selection = declared(
@@ -240,9 +246,9 @@ selection = declared(
         "clusters",
         metavar="COLUMN",
         multiple=True,
-        help="The column (or SQL) of clusters, such as patient, whose rows are dependent.",
+        help="The column (or SQL) of clusters, such as patient. Rows of one cluster may be dependent.",
     ),
-    option("--where", metavar="SQL", help="Use only the rows that meet this condition."),
+    option("--where", metavar="SQL", help="Use only the rows that meet this SQL condition."),
     option(
         "--timezone",
         metavar="NAME",
@@ -253,8 +259,8 @@ selection = declared(
 )
 rows = declared(weights, groups, selection)
 numbers = declared(
-    option("--percent", is_flag=True, help="The numbers are percentages, or text such as '85%'."),
-    option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85."),
+    option("--percent", is_flag=True, help="Read the probabilities as percentages, such as 85 or '85%'."),
+    option("--decimal-comma", is_flag=True, help="Read a comma as the decimal point, such as in 0,85."),
 )
 n_bins = option(
     "--n-bins",
@@ -269,7 +275,7 @@ classes = declared(
         "--labels",
         metavar="LABELS",
         callback=_names,
-        help="The labels in the order of the classes, such as 'no,yes' or '1-10'.",
+        help="The labels of the targets in the order of the classes, such as 'no,yes' or '1-10'.",
     ),
     option(
         "--class-names",
@@ -277,51 +283,51 @@ classes = declared(
         callback=_names,
         help="The names of the classes in column order, separated by commas.",
     ),
-    option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows with this label."),
+    option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows whose target is this label."),
 )
 level = option("--level", type=float, default=CommandOptions.level, help="The level of the confidence intervals.")
-keep_going = option("--keep-going", is_flag=True, help="Leave out files that cannot be used, and name them.")
+keep_going = option("--keep-going", is_flag=True, help="Leave out files that cannot be used, and print their names.")
 json = option(
     "--json",
     "json_path",
     metavar="PATH",
     callback=_standard_output,
-    help="Write every number as JSON; - for standard output.",
+    help="Write every number as JSON to this file, or to standard output with -.",
 )
 outcome = option(
-    "--outcome", metavar="COLUMN", help="The outcome, 0 or 1: a column, or SQL such as 'predicted = label'."
+    "--outcome", metavar="COLUMN", help="The column of outcomes, 0 or 1, or SQL such as 'predicted = label'."
 )
-target = option("--target", metavar="COLUMN", help="The true class: an index from 0, or a name.")
-logits = option("--logits", is_flag=True, help="The numbers are logits, not probabilities.")
+target = option("--target", metavar="COLUMN", help="The column of the true classes, as indices from 0 or as names.")
+logits = option("--logits", is_flag=True, help="Read the numbers as logits, not as probabilities.")
 draws = declared(
     option(
         "--n-resamples",
         type=int,
         default=CommandOptions.n_resamples,
-        help="Number of simulated data sets; 0 uses closed forms.",
+        help="The number of simulated data sets. With 0, closed formulas replace the simulation.",
     ),
     option("--rng", type=int, default=CommandOptions.rng, help="The seed of the simulated data sets."),
 )
 outputs = declared(
-    option("--quiet", is_flag=True, help="Print only errors, failing conditions and gates."),
+    option("--quiet", is_flag=True, help="Print only errors, warnings, and why a condition or gate failed."),
     json,
-    option("--html", "html_path", metavar="PATH", help="Write one HTML page."),
-    option("--title", metavar="TEXT", help="The title of the page (default: the file name)."),
-    option("--date", metavar="TEXT", help="A date, or other text, below the title of the page."),
-    option("--open", "open_page", is_flag=True, help="Open the page in a browser."),
+    option("--html", "html_path", metavar="PATH", help="Write the report as one HTML page."),
+    option("--title", metavar="TEXT", help="The title of the HTML page (default: the file name)."),
+    option("--date", metavar="TEXT", help="A date or other text below the title of the HTML page."),
+    option("--open", "open_page", is_flag=True, help="Open the HTML page in a browser."),
     option(
         "--markdown",
         "markdown_path",
         metavar="PATH",
         callback=_standard_output,
-        help="Write a summary in Markdown; - for standard output.",
+        help="Write a summary in Markdown to this file, or to standard output with -.",
     ),
-    option("--png", "png_path", metavar="PATH", help="Write the reliability diagram as PNG."),
-    option("--svg", "svg_path", metavar="PATH", help="Write the reliability diagram as SVG."),
+    option("--png", "png_path", metavar="PATH", help="Write the reliability diagram to this PNG file."),
+    option("--svg", "svg_path", metavar="PATH", help="Write the reliability diagram to this SVG file."),
     option(
         "--config",
         metavar="PATH",
-        help="A file of options (default: calibrant.toml or pyproject.toml).",
+        help="A file with options (default: calibrant.toml or pyproject.toml).",
     ),
     option("--no-config", is_flag=True, expose_value=False, help="Do not read a file of options."),
 )
@@ -369,9 +375,9 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
     yield from _of_tolerated(ctx, options)
     yield from problems_of_sketch(options.sketch_path)
     if options.exact and options.engine == "spark":
-        yield "--exact keeps the rows in this process, --engine spark does not; leave one of them out"
+        yield "--exact keeps the rows in this process, but --engine spark does not; pass only one of the two options"
     if options.master is not None and options.engine != "spark":
-        yield "--master says where Spark runs; pass --engine spark too"
+        yield "--master works only with --engine spark; pass --engine spark too"
 
 
 def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
@@ -389,9 +395,9 @@ def _of_one_model(ctx: click.Context, options: CommandOptions, notions: Sequence
         if number < 0:
             yield option, f"{number}; pass 0 or more"
     if options.score and options.probs:
-        yield "--score is for one event, --probs for many classes; pass one of the two"
+        yield "--score is for one event, and --probs is for many classes; pass only one of the two options"
     if options.outcome and options.target:
-        yield "--outcome and --target both name the truth; pass one of the two"
+        yield "--outcome and --target both name the true values; pass only one of the two options"
 
 
 def _of_conditions(options: CommandOptions) -> Iterator[Problem]:
@@ -403,7 +409,11 @@ def _of_conditions(options: CommandOptions) -> Iterator[Problem]:
     option = "--measures" if selection.listed else f"--profile {options.profile}"
     for condition in options.conditions:
         if condition.measure not in shown:
-            remedy = "add it there" if selection.listed else f"list the measures: --measures {condition.measure},..."
+            remedy = (
+                "add the measure there"
+                if selection.listed
+                else f"list the measures with --measures {condition.measure},..."
+            )
             yield f"--fail-if {quoted(condition.text)}: {option} leaves {condition.measure} out; {remedy}"
 
 
@@ -416,9 +426,9 @@ def _of_tolerated(ctx: click.Context, options: CommandOptions) -> Iterator[Probl
         yield "--tolerance-of", f"{quoted(options.tolerance_of)}; {nearest(options.tolerance_of, TOLERATED)}"
     elif options.tolerance_of != TOLERATED[0]:
         if options.tolerance is None and not _is_faulty(ctx, "tolerance"):
-            yield "--tolerance-of names the error of --tolerance; pass --tolerance too"
+            yield "--tolerance-of works only with --tolerance; pass --tolerance too"
         elif options.notion in PER_CLASS:
-            problem = f"with --notion {options.notion} only the ECE has a tolerance"
+            problem = f"with --notion {options.notion}, a tolerance is available only for the ECE"
             yield f"--tolerance-of {options.tolerance_of}: {problem}; leave --tolerance-of out"
 
 
@@ -440,9 +450,9 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
     }
     passed = [option for option, value in for_files.items() if value]
     if options.scores is not None and passed:
-        yield f"--scores is for models in the same files, {passed[0]} for a file each; pass one of the two"
+        yield f"--scores is for models in one file, but {passed[0]} is for separate files; pass only one of the two"
     if options.score and options.probs:
-        yield "--score is for one event, --probs for many classes; pass one of the two"
+        yield "--score is for one event, and --probs is for many classes; pass only one of the two options"
     yield from _of_level(options.level)
     yield from _of_tolerance(options.tolerance)
 
@@ -450,8 +460,8 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
 def one_model(options: CommandOptions) -> str:
     """Return the problem of a comparison of a single file."""
     columns = options.score if options.score and "," in options.score else "old,new"
-    remedy = f"name another one, or the models' columns, such as --scores {shlex.quote(columns)}"
-    return f"{options.files[0]} is one file; {remedy}"
+    remedy = f"name a second file, or the columns of the models, such as --scores {shlex.quote(columns)}"
+    return f"{options.files[0]} is the only file; {remedy}"
 
 
 def problems_of_floor(ctx: click.Context, params: Mapping[str, Any]) -> Iterator[Problem]:
@@ -459,12 +469,12 @@ def problems_of_floor(ctx: click.Context, params: Mapping[str, Any]) -> Iterator
     yield from _of_level(params["level"])
     yield from _of_tolerance(params["prove"], "--prove")
     if params["n"] is None and params["prove"] is None and not _is_faulty(ctx, "n", "prove"):
-        yield "name the number of predictions, such as --n 500, or the error to prove, such as --prove 0.02"
+        yield "name the number of predictions, such as --n 500, or the largest acceptable ECE, such as --prove 0.02"
 
 
 def _of_tolerance(tolerance: float | None, option: str = "--tolerance") -> Iterator[Problem]:
     if tolerance is not None and not 0 < tolerance < 1:
-        yield option, f"{tolerance:g}; pass the largest harmless error, such as 0.02"
+        yield option, f"{tolerance:g}; pass the largest acceptable error, such as 0.02"
 
 
 def _of_level(level: float) -> Iterator[Problem]:
@@ -482,11 +492,11 @@ def _of_both(ctx: click.Context, options: CommandOptions, notions: Sequence[str]
         yield "--n-bins", f"{options.n_bins} bins; pass 1 or more"
     yield from _of_outputs(ctx, options)
     if options.by_values and not options.by:
-        yield "--by-values says how --by groups numbers; pass --by too"
+        yield "--by-values works only with --by; pass --by too"
     if options.labels and options.class_names:
-        yield "--labels and --class-names both name the classes; pass one of the two"
+        yield "--labels and --class-names both name the classes; pass only one of the two options"
     if options.logits and options.percent:
-        yield "--logits and --percent both say what the numbers are; pass one of the two"
+        yield "--logits and --percent exclude each other; pass only one of the two options"
 
 
 def _of_outputs(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
@@ -498,11 +508,11 @@ def _of_outputs(ctx: click.Context, options: CommandOptions) -> Iterator[Problem
             yield option, f"{quoted(path)}; name a file that ends in {endings[0]}, such as report{endings[0]}"
     for (option, path), (other_option, other_path) in combinations(options.outputs.items(), 2):
         if path and os.path.abspath(path) == os.path.abspath(other_path):
-            yield f"{option} and {other_option} both name {other_path}; give each a file of its own"
+            yield f"{option} and {other_option} both name {other_path}; name a different file for each option"
     for option in ("title", "date"):
         typed = ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
         if typed and options.html_path is None and not options.open_page:
-            yield f"--{option} is the {option} of the page; pass --html too"
+            yield f"--{option} sets the {option} of the HTML page; pass --html too"
 
 
 def problems_of_apply(path: str | None, output: str | None, name: str) -> Iterator[Problem]:
@@ -529,10 +539,10 @@ def problems_of_sketch(path: str | None) -> Iterator[Problem]:
 
 def _of_folder(option: str, path: str) -> Iterator[Problem]:
     if path == "":
-        yield option, "''; name a file, or leave the option out: the variable behind it may be empty"
+        yield option, "''; name a file or leave the option out; perhaps a shell variable is empty"
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
-        yield option, f"{quoted(path)}; there is no folder {quoted(folder)}, make it first"
+        yield option, f"{quoted(path)}; the folder {quoted(folder)} does not exist; make the folder first"
 
 
 def _is_faulty(ctx: click.Context, *names: str) -> bool:

@@ -266,7 +266,7 @@ def open_page(path: str) -> str:
         Path(path).resolve().as_uri()
     ):
         return ""
-    return f"--open: there is no browser on a screen here; open this page yourself: {path}"
+    return f"--open: no browser can be opened here; open this page yourself: {path}"
 
 
 def _markdown(summary: Mapping[str, Any], words: Mapping[str, Any], options: CommandOptions) -> bytes:
@@ -306,11 +306,9 @@ def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
     if predictions.repeated:
         first, *others = predictions.repeated
         listed = ", ".join(map(repr, (*first, *(name for (name,) in others))[:_NAMED]))
-        verb = "together name" if len(first) > 1 else "name" if others else "names"
+        verb = "together identify" if len(first) > 1 else "identify" if others else "identifies"
         options_of = " ".join(f"--cluster {shlex.quote(name)}" for name in first)
-        console.say(
-            f"{listed} {verb} things with several rows each: if rows of one depend on each other, pass {options_of}"
-        )
+        console.say(f"{listed} {verb} units with several rows each; if rows of a unit are dependent, pass {options_of}")
 
 
 def warn(predictions: FileRead) -> None:

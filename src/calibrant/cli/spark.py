@@ -37,23 +37,23 @@ _KINDS: Final = ("parquet", "csv", "json")
 _HEAD: Final = 2_000  # rows to read for the likely columns
 
 _LEAVE_OUT: Final = "leave such rows out with --where"
-_SPARK_SQL: Final = "write it in the SQL of Spark"
+_SPARK_SQL: Final = "write the expression in Spark SQL"
 
 #: The remedies for faults of a frame.
 _OF_FAULTS: Final = {
     Fault.MISSING: _LEAVE_OUT,
     Fault.WEIGHT: f"correct the rows, or {_LEAVE_OUT}",
     Fault.ROW_SUM: "divide each row by its sum, or report on each label with --score and --outcome",
-    Fault.OUTCOMES: "name both labels with --labels, the event last, or the columns of classes with --probs",
+    Fault.OUTCOMES: "name both labels with --labels, the event last, or name the columns of all classes with --probs",
     Fault.CLASS_INDICES: f"name the column of every class with --probs, or {_LEAVE_OUT}",
-    Fault.LABEL_NAMES: "pass --labels in the order of the columns; for one event, the event last",
+    Fault.LABEL_NAMES: "pass --labels in the order of the columns; for one event, write the event last",
     Fault.COLUMN_NAME: "rename the column",
-    Fault.COLUMN_TYPE: "write the column with such a type",
+    Fault.COLUMN_TYPE: "write the column with one of these types",
     Fault.TOO_FINE: "round the values",
 }
 _OF_MISTAKES: Final = {
     Mistake.PERCENT: "pass --percent if the numbers are percentages",
-    Mistake.ROUNDING: "clip the values to [0, 1] if that is rounding",
+    Mistake.ROUNDING: "clip the values to [0, 1] if rounding caused this",
     Mistake.LOGITS: "if they are logits, pass --logits and leave --engine spark out",
     Mistake.PROBABILITY_TARGETS: "name the column of the outcomes with --outcome",
     Mistake.NESTED: "write a column for each class",
@@ -106,7 +106,7 @@ def _check_options(ctx: click.Context, options: CommandOptions) -> None:
     }
     for option, value in unsupported.items():
         if value:
-            msg = f"{option} is not available with --engine spark; leave one of them out"
+            msg = f"{option} is not available with --engine spark; pass only one of the two options"
             raise click.UsageError(msg, ctx)
     if options.notion == "multilabel":
         remedy = "report on each label with --score and --outcome"
@@ -121,7 +121,9 @@ def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:
     """
     remote = [pattern for pattern in patterns if "://" in pattern]
     if remote and len(remote) < len(patterns):
-        raise FileError(remote[0], "is in another place than the other files", "pass files from one place at a time")
+        raise FileError(
+            remote[0], "is in a different place from the other files", "pass files from one place at a time"
+        )
     if remote:
         return remote, kind_of(remote[0]), _title(remote)
     paths = expand(patterns)
@@ -132,10 +134,10 @@ def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:
             raise FileError(path, problem, "leave --engine spark out")
         is_other_csv = kind_of(path) == "csv" and separator(path) == ";"
         if located(path) != path or path.lower().endswith((".json", ".json.gz")) or is_other_csv:
-            problem = f"is of a kind that --engine spark cannot read{', with semicolons' * is_other_csv}"
+            problem = f"is of a kind{' (CSV with semicolons)' * is_other_csv} that --engine spark cannot read"
             raise FileError(path, problem, "write it as Parquet, or leave --engine spark out")
         if not is_utf8(os.path.abspath(path)):
-            raise FileError(path, "has a name that is not UTF-8, which --engine spark cannot read", "rename it")
+            raise FileError(path, "has a name that is not UTF-8, which --engine spark cannot read", "rename the file")
     # Pattern characters that are left in a name are literal.
     urls = ["file://" + re.sub(r"[\[\]{}*?\\,]", r"\\\g<0>", os.path.abspath(path)) for path in paths]
     return urls, kind_of(paths[0]), _title(paths)
@@ -156,7 +158,9 @@ def _check_alike(patterns: Sequence[str], kind: str, used: Sequence[str]) -> Non
             problem = f"has no column {quoted(lacking[0])}, which {paths[0]} has"
             raise FileError(path, problem, "pass files with the same columns")
         if kind == "csv" and names != first:
-            problem = f"has other columns than {paths[0]}, or another order, and Spark reads .csv columns by position"
+            problem = (
+                f"has columns that differ from {paths[0]} in name or order, but Spark reads .csv columns by position"
+            )
             raise FileError(path, problem, "write all files with the same columns, or leave --engine spark out")
 
 
@@ -373,7 +377,7 @@ class _Rows:
                 name = self._unused(f"{option} {len(names)}")
                 value = self._functions.expr(period(sql, spark=True))
                 try:
-                    self.frame.where(value.isNull())  # fails for what is not one value of each row
+                    self.frame.where(value.isNull())  # fails for what does not give one value for each row
                     self.frame = self.frame.withColumn(name, value)
                 except PySparkException as error:
                     raise FileError(self.title, f"{option} {quoted(sql)}: {_message(error)}", _SPARK_SQL) from error
@@ -393,7 +397,7 @@ class _Rows:
         named = [match[0].rstrip("() ") for match in _VOLATILE.finditer(QUOTED.sub("", sql))]
         if changes or any(name not in self.frame.columns for name in named):
             problem = f"{option} {quoted(sql)}: {', '.join(named) or 'a function'} may differ from run to run"
-            raise FileError(self.title, f"{problem}, and is not allowed", "write a fixed value")
+            raise FileError(self.title, f"{problem}, and so is not allowed", "write a fixed value")
 
     def add_groups(self, values: Sequence[str], *, by_values: bool) -> tuple[str, dict[str, Cuts]]:
         """Add a column of groups; return its name, and how numbers are cut."""
@@ -451,8 +455,8 @@ class _Rows:
         if len(names) > 1 or not dict(self.frame.dtypes)[name].startswith("array"):
             return names
         if name not in shown:
-            problem = f"--score {quoted(shown[0])} is not one value of each row"
-            raise FileError(self.title, problem, "write one number of each row")
+            problem = f"--score {quoted(shown[0])} does not give one value for each row"
+            raise FileError(self.title, problem, "write an expression that gives one number for each row")
         lists, size = self.column(name), self._functions.size(self.column(name))
         first = self.frame.where(lists.isNotNull()).select(size).first()
         if first is None:
@@ -529,7 +533,9 @@ def _explained(error: Exception, title: str, options: CommandOptions) -> Excepti
     where, text = options.where, _message(error)
     if where is not None and condition.startswith(("UNRESOLVED", "PARSE", "DATATYPE", "INVALID")):
         return FileError(title, f"--where {quoted(where)}: {text}", _SPARK_SQL)
-    return FileError(title, f"cannot be read on Spark ({text})", "check the files, and that every worker sees them")
+    return FileError(
+        title, f"cannot be read by Spark ({text})", "check the files, and check that every worker can read them"
+    )
 
 
 def _message(error: Exception) -> str:

@@ -389,21 +389,26 @@ def configure(ctx: click.Context, typed: Mapping[str, Any]) -> str | None:
     path = typed.get("config")
     if typed.get("no_config"):
         if path:
-            raise click.UsageError("--config names a file of options, --no-config wants none; pass one of the two", ctx)
+            raise click.UsageError(
+                "--config names a file of options, but --no-config excludes it; pass only one of the two options",
+                ctx,
+            )
         return None
     for file in (_File(ctx, name) for name in (_candidates() if path is None else [path])):
         table = file.table()
         if table is not None:
             break
         if path is not None:
-            raise file.error("has no table [tool.calibrant]; add it, or name another file")
+            raise file.error("has no table [tool.calibrant]; add the table, or name another file")
     else:
         return None
     values = file.values(table)
     expressions = {name: name for name in _COLUMN_OR_SQL if re.search(r"\W", str(values.get(name, "")))}
     for name, option in (_SQL | expressions).items():
         if name in values and name not in typed and typed.get("engine") == "spark":
-            raise file.error(option, "Spark runs SQL without locks; type this option, or pass --no-config")
+            raise file.error(
+                option, "calibrant does not restrict Spark SQL, so type this option yourself, or pass --no-config"
+            )
     ctx.default_map = values
     return file.path
 
@@ -462,7 +467,9 @@ class _File:
             problem = f"cannot be read ({error.strerror or error}); check the path, or pass --no-config"
             raise self.error(problem) from None
         except (ValueError, RecursionError) as error:
-            problem = f"expected TOML, got what is not ({short(str(error), 200)}); correct it, or pass --no-config"
+            problem = (
+                f"expected TOML, got invalid TOML ({short(str(error), 200)}); correct the file, or pass --no-config"
+            )
             raise self.error(problem) from None
         if not is_project:
             return table
@@ -498,7 +505,7 @@ class _File:
 
     def _set(self, values: dict[str, Any], name: str, value: Any) -> None:
         if name in values:
-            problem = "expected one value, got two; remove one, also if it has another spelling"
+            problem = "expected one value, got two, perhaps in two spellings of the option; remove one of them"
             raise self.error(name.replace("_", "-"), problem)
         values[name] = value
 
@@ -513,7 +520,7 @@ class _File:
             words = f"{words}, or an array of them without commas"
         commas = parts is value and not option.multiple and any("," in str(part) for part in parts)
         if commas or any(type(part) not in types for part in parts):
-            raise self.error(key, f"expected {words}, got {short(repr(value))}; correct it, or pass --no-config")
+            raise self.error(key, f"expected {words}, got {short(repr(value))}; correct the file, or pass --no-config")
         if option.name in _LISTS:
             return str(option.name), ",".join(parts)
         return str(option.name), parts if option.multiple else value
@@ -527,7 +534,7 @@ class _File:
             problem = f"expected the name of an option, got {quoted(short(written))}; {nearest(written, names)}"
             raise self.error(key, problem)
         if not _may_stand(option):
-            problem = "only the command line names files, hosts and engines, and opens pages; remove it here"
+            problem = "this option is allowed only on the command line; remove it from the file"
             raise self.error(key, problem)
         return option
 

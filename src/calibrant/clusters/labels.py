@@ -39,8 +39,8 @@ SEPARATOR: Final = "\x1f"
 
 _EXPECTED: Final = "whole numbers or text"
 _AS_TEXT: Final = "convert the labels to text"
-_NO_MEASUREMENT: Final = "pass the names of the clusters, not a measurement"
-_LOST: Final = "pass integers or text: larger floats lose digits"
+_NO_MEASUREMENT: Final = "pass names of clusters, not measured values"
+_LOST: Final = "pass integers or text, because larger floats lose digits"
 _MOST_DIGITS: Final = 53  # bits of a whole number that a float holds
 _WIDEST: Final = 128  # characters: an array takes this for each label, however short, if one is as long
 
@@ -189,9 +189,9 @@ def _check_size(shape: tuple[int, ...], n: int) -> None:
     """Reject another number of labels than rows."""
     if math.prod(shape) == n:
         return
-    remedy = "pass the column with the cluster of each row"
+    remedy = "pass the column that has the cluster of each row"
     if len(shape) > 1 and shape[0] == n:
-        remedy = "combine the columns into one label, or for nested clusters pass the outermost"
+        remedy = "combine the columns into one label, or pass the outermost of nested clusters"
     raise InputError("clusters", f"{n} labels, one for each row", f"shape {tuple(shape)}", remedy)
 
 
@@ -266,7 +266,7 @@ def _of_objects(entries: list[Any]) -> ClusterLabels:
         first_rows = dict(zip(reversed(entries), reversed(range(len(entries))), strict=True))
     except TypeError:
         kind = next((type(entry).__name__ for entry in entries if entry.__hash__ is None), "tuple")
-        raise InputError("clusters", _EXPECTED, f"a {kind} in some row", _AS_TEXT) from None
+        raise InputError("clusters", _EXPECTED, f"a {kind} in at least one row", _AS_TEXT) from None
     labels = {entry: _label_of(entry, row) for entry, row in sorted(first_rows.items(), key=lambda item: item[1])}
     is_text = any(isinstance(label, str) for label in labels.values())
     if is_text:

@@ -331,17 +331,17 @@ def _settings(sums: BucketSums) -> tuple[object, ...]:
 def _check_alike(one: BucketSums, other: BucketSums) -> None:
     """Reject sums that do not add up."""
     if one.hash_name != other.hash_name:
-        remedy = "make both from the same labels in the same way: the same cluster has another hash in each"
+        remedy = "make both sums from the same labels in the same way, because the hashes of equal labels differ"
         raise InputError("clusters", f"labels hashed with {one.hash_name}", other.hash_name, remedy)
     if one.kind != other.kind:
-        remedy = "convert the labels to one type before both are made"
+        remedy = "convert the labels to one type before you make the two sums"
         raise InputError("clusters", f"labels that are {_KINDS[one.kind]}", _KINDS[other.kind], remedy)
     if one.cells != other.cells:
-        expected, got = (f"sums of {x.cells.n_buckets} buckets in {x.cells.n_cells} cells" for x in (one, other))
-        raise InputError("clusters", expected, got, "make both from predictions with the same notion")
+        expected, got = (f"sums of {x.cells.n_buckets} buckets in {x.cells.n_cells} grid cells" for x in (one, other))
+        raise InputError("clusters", expected, got, "make both sums from predictions with the same notion")
     if one.scored != other.scored:
-        remedy = "pass row_scores for both or for neither"
-        raise InputError("clusters", "scores of rows in both parts or in neither", "one part with them", remedy)
+        remedy = "pass row_scores for both sums or for neither"
+        raise InputError("clusters", "row scores in both sums or in neither", "row scores in only one", remedy)
 
 
 def _assigned(
@@ -391,8 +391,8 @@ _PLACES: Final = ("bucket", "cell")
 _SUMS: Final = ("weight", "positives", "gaps")
 _ROUNDING: Final = 1e-9  # of a sum, relative to the weight
 _FLOAT32: Final = 1e-6  # the same, and scores of float32 are counted by edges rounded to float32
-_DAMAGED: Final = "read them again, or make the sums anew"
-_OTHER: Final = "read them with the calibrant that wrote them, or a newer one"
+_DAMAGED: Final = "read the sums again, or make new sums"
+_OTHER: Final = "read the sums with the version of calibrant that wrote them, or a newer version"
 
 
 #: The columns of stored sums.
@@ -440,7 +440,9 @@ def from_arrays(arrays: Mapping[str, Any], *, cells: CoarseCells = EVENT_CELLS, 
     except InputError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise InputError(argument, "sums over buckets of clusters", f"others ({error!r})", _DAMAGED) from None
+        raise InputError(
+            argument, "valid sums over buckets of clusters", f"invalid sums ({error!r})", _DAMAGED
+        ) from None
     if not sound:
         raise InputError(argument, "sums over buckets of clusters", "inconsistent numbers", _DAMAGED)
     return sums
@@ -452,7 +454,7 @@ def _read(arrays: Mapping[str, Any], cells: CoarseCells, argument: str) -> Bucke
     if hash_name != HASH:
         raise InputError(argument, f"labels hashed with {HASH}", repr(hash_name)[:80], _OTHER)
     if not np.array_equal(arrays["grid"], astuple(cells)):
-        raise InputError(argument, f"sums in {cells.n_cells} coarse cells", "other cells", _OTHER)
+        raise InputError(argument, f"sums in {cells.n_cells} coarse grid cells", "other grid cells", _OTHER)
     pooled, scored = (bool(_array(arrays, name, "b", ndim=0)) for name in ("pooled", "scored"))
     hashes = _array(arrays, "hashes", "u").astype(np.uint64)
     n_buckets = cells.n_buckets if pooled else len(hashes)
@@ -460,7 +462,7 @@ def _read(arrays: Mapping[str, Any], cells: CoarseCells, argument: str) -> Bucke
         raise ValueError("clusters")
     bucket, cell = (_array(arrays, name, "iu").astype(np.int64) for name in _PLACES)
     if not (_below(bucket, n_buckets) and _below(cell, cells.n_cells) and _increase(bucket * cells.n_cells + cell)):
-        raise IndexError("places of cells")
+        raise IndexError("invalid places of grid cells")
     cell_sums = np.zeros((n_buckets, cells.n_cells, 3))
     cell_sums[bucket, cell] = np.stack([_array(arrays, name, "f") for name in _SUMS], axis=1)
     scalars = np.stack([_array(arrays, name, "f") for name in SCALARS], axis=1, dtype=np.float64)
@@ -625,5 +627,5 @@ def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
 def check_notion(notion: Notion) -> None:
     """Reject a notion of many events where sums of one event are kept."""
     if notion in PER_CLASS:
-        remedy = "evaluate one class's column at a time, or the top label with its classes"
-        raise InputError("clusters", "a notion of one event", repr(notion), remedy)
+        remedy = "evaluate the column of one class at a time, or the top label with its classes"
+        raise InputError("clusters", "a notion that has a single event", repr(notion), remedy)

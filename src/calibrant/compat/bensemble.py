@@ -49,7 +49,7 @@ def negative_log_likelihood(probs: Any, targets: Any, eps: float = 1e-8) -> floa
     9.321912
     """
     if isinstance(eps, bool) or not isinstance(eps, (int, float, np.integer, np.floating)) or not 0 <= eps < np.inf:
-        raise InputError("eps", "a finite number of 0 or more", repr(eps), "1e-8 is the default")
+        raise InputError("eps", "a finite number, 0 or larger", repr(eps), "leave eps out for the default 1e-8")
     predictions = _classes(probs, targets)
     read(predictions, "top-label", scoring=False)
     return shifted_log_loss(own_probabilities(predictions), float(eps))
@@ -127,7 +127,7 @@ def reliability_diagram(probs: Any, targets: Any, n_bins: int = 15) -> dict[str,
 def _classes(probs: Any, targets: Any) -> Predictions:
     predictions = as_predictions(probs, targets)
     if predictions.layout != "multiclass":
-        remedy = "pass a column for each class; calibrant's own functions take single events"
+        remedy = "pass a column for each class; for one event, use the functions of calibrant itself"
         raise InputError("probs", "shape (N, C)", "the probabilities of one event", remedy)
     return predictions
 

@@ -75,7 +75,7 @@ def ece_confidence_multiclass(prob: Any, label: Any, bins: Any = 20, adaptive: b
         edges = _edges(bins, adaptive)
         predictions = as_predictions(prob, label)
         if predictions.layout != "multiclass":
-            raise InputError("probs", "shape (N, C)", "one column", "for one event use ece_confidence_binary")
+            raise InputError("probs", "shape (N, C)", "one column", "for one event, use ece_confidence_binary")
         return _error(read(predictions, "top-label", scoring=False).events, bins, edges, adaptive)
 
 
@@ -154,7 +154,7 @@ def ece_classwise(prob: Any, label: Any, bins: Any = 20, threshold: float = 0.0,
         notion: Notion = "multilabel" if several else "classwise"
         predictions = as_predictions(prob, label, notion=notion)
         if predictions.layout == "binary":
-            raise InputError("probs", "shape (N, C)", "one column", "for one event use ece_confidence_binary")
+            raise InputError("probs", "shape (N, C)", "one column", "for one event, use ece_confidence_binary")
         predictions = replace(predictions, tolerance=np.inf)  # every class is evaluated alone
         if edges is None and not adaptive:
             return read_histograms(predictions, notion, bins, threshold=float(threshold)).errors("l1").value
@@ -189,16 +189,21 @@ def brier_top1(prob: Any, label: Any) -> float:
 def _edges(bins: Any, adaptive: object) -> Float64s | None:
     """Return the edges of a list of bins; None for a number of bins. Reject what is neither."""
     if not isinstance(adaptive, (bool, np.bool_)):
-        raise InputError("adaptive", "True or False", repr(adaptive), "say which bins are meant")
+        raise InputError(
+            "adaptive",
+            "True or False",
+            repr(adaptive),
+            "pass True for bins of equal frequency, or False for bins of equal width",
+        )
     if np.ndim(bins) != 1:
         binned.check_bins(bins)
         return None
     if adaptive:
-        raise InputError("n_bins", "a number of bins for adaptive=True", "a list of edges", "pass its length - 1")
+        raise InputError("n_bins", "a number of bins for adaptive=True", "a list of edges", "pass the number of bins")
     edges = as_numbers("n_bins", as_array("n_bins", bins)).astype(np.float64)
     if len(edges) < 2 or not (np.diff(edges) > 0).all() or not 0 <= edges[0] < edges[-1] <= 1:
-        remedy = "pass such as [0, 0.2, 0.5, 1], or the number of bins"
-        raise InputError("n_bins", "two or more edges in [0, 1], each above the one before", repr(bins), remedy)
+        remedy = "pass edges such as [0, 0.2, 0.5, 1], or the number of bins"
+        raise InputError("n_bins", "at least two edges in [0, 1], in increasing order", repr(bins), remedy)
     return edges
 
 

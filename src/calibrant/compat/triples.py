@@ -146,7 +146,7 @@ def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
     predicted, true = as_array("predictions", predictions), as_array("labels", labels)
     for name, values in (("predictions", predicted), ("labels", true)):
         if values.ndim != 1:
-            raise InputError(name, "shape (N,)", f"shape {values.shape}", "pass one class a row")
+            raise InputError(name, "shape (N,)", f"shape {values.shape}", "pass one class for each row")
         if values.dtype.kind == "f" and np.isnan(values).any():
             row = int(np.argmax(np.isnan(values)))
             facts = MissingFacts(entry="label", place=Place(row))
@@ -154,7 +154,10 @@ def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
             raise InputError(name, "a class in every row", got, remedy, fault=Fault.MISSING, facts=facts)
     if len(predicted) != len(true):
         raise InputError(
-            "labels", f"{len(predicted)} labels, one for each prediction", f"{len(true)}", "pass the same rows"
+            "labels",
+            f"{len(predicted)} labels, one for each prediction",
+            f"{len(true)}",
+            "pass labels and predictions of the same rows",
         )
     if (predicted.dtype.kind in "UST") != (true.dtype.kind in "UST"):
         got = "numbers and strings"
@@ -163,5 +166,5 @@ def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
     with in_terms({"probs": "confidences", "targets": "predictions"}, terms):
         checked = as_predictions(confidences, predicted == true)
         if checked.layout != "binary" or np.ndim(confidences) > 1:
-            raise InputError("probs", "shape (N,)", "several columns", "pass the predicted class's probability")
+            raise InputError("probs", "shape (N,)", "several columns", "pass the probability of the predicted class")
         return read(checked, "positive", scoring=False).events

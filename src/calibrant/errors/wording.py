@@ -61,7 +61,7 @@ class Terms:
     percent: str = "the values look like percent: divide them by 100"
     multilabel: str = "notion='multilabel'"
     unsummed: str = ""
-    ignore_index: str = "pass ignore_index={} if such rows are to be left out"
+    ignore_index: str = "pass ignore_index={} to leave such rows out"
     class_names: str = "class_names"
     rows: str = ""  # the argument that a row is left out of, if not probs
 
@@ -155,7 +155,7 @@ def _words(argument: str, fault: Fault, facts: Facts, terms: Terms) -> Words | N
             return _length(facts, terms)
         case ModelFacts(shape=shape, other=other, other_shape=other_shape):
             remedy = "pass the same columns for every model"
-            return Words(f"shape {other_shape}, as {other}", f"shape {shape}", remedy)
+            return Words(f"shape {other_shape}, like {other}", f"shape {shape}", remedy)
         case LabelFacts():
             return _label(fault, facts, terms)
         case LabelNameFacts():
@@ -188,7 +188,7 @@ def _no_array(argument: str, facts: ArrayFacts) -> Words:
 def _text(argument: str, facts: TextFacts) -> Words:
     remedy = "pass numbers, not names"
     if facts.mistake is Mistake.PERCENT_TEXT:
-        remedy = "convert them to fractions first, '85%' to 0.85"
+        remedy = "convert them to fractions first, for example '85%' to 0.85"
     if facts.mistake is Mistake.NUMBER_TEXT:
         remedy = f"convert them to numbers first, with np.asarray({argument}, dtype=float)"
     return Words("real numbers", "strings" if facts.text is None else f"strings such as {facts.text!r}", remedy)
@@ -203,10 +203,10 @@ def _score(fault: Fault, facts: ScoreFacts, terms: Terms) -> Words:
         remedy = "they look like predicted classes: pass the probabilities of the classes, of shape (N, C)"
         return Words("probabilities", f"whole numbers up to {value}", remedy)
     if fault is Fault.NOT_FINITE:
-        return Words("finite numbers", value, f"find where it comes from, or {terms.filter}")
+        return Words("finite numbers", value, f"find the source of this value, or {terms.filter}")
     if fault is Fault.NO_LOGIT:
-        remedy = f"give every row a class that is possible, or {terms.filter}"
-        return Words("a finite logit in each row", f"{value} alone", remedy)
+        remedy = f"give every row a possible class, or {terms.filter}"
+        return Words("a finite logit in each row", f"only {value}", remedy)
     logits = f"{terms.logits} if they are logits"
     remedies = {
         Mistake.PERCENT: terms.percent,
@@ -223,8 +223,8 @@ def _of_column(facts: Facts, terms: Terms) -> str | None:
         return None
     column = f"column {facts.suspicion.column} of {terms.probs}"
     if facts.mistake is Mistake.TARGET_COLUMN:
-        return f"{column} holds the targets: leave it out"
-    return f"{column} holds whole numbers: leave it out if it is not a probability"
+        return f"{column} holds the targets, so leave the column out"
+    return f"{column} holds whole numbers: leave the column out if it is not a probability"
 
 
 # ---------------------------------------------------------------- targets
@@ -238,14 +238,14 @@ def _length(facts: LengthFacts, terms: Terms) -> Words:
     remedies = {
         Mistake.SINGLE_LABEL: "pass a label for each row, such as [1]",
         Mistake.SINGLE_ROW: f"{probs} look like one row of many classes: for one event pass {probs}.reshape(-1)",
-        Mistake.TRANSPOSED_PROBS: f"{probs} look transposed: they are (N, C), a row for each prediction and a column "
-        "for each class",
+        Mistake.TRANSPOSED_PROBS: f"{probs} look transposed: pass shape (N, C), with a row for each prediction and a "
+        "column for each class",
         Mistake.TRANSPOSED_TARGETS: f"the one-hot targets look transposed: pass {targets}.T",
         Mistake.ONE_HOT_EVENT: f"the targets look one-hot: pass {targets}[:, 1] if that column marks the event",
         Mistake.SEVERAL_LABELS: f"pass one label per row, or for several labels per row {terms.multilabel} and {probs} "
         "of the same shape",
     }
-    remedy = remedies[facts.mistake] if facts.mistake else f"{probs} and {targets} must be of the same rows"
+    remedy = remedies[facts.mistake] if facts.mistake else f"{probs} and {targets} must have the same rows"
     return Words(expected, f"shape {facts.shape}", remedy)
 
 

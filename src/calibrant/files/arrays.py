@@ -97,8 +97,8 @@ class _TableColumns:
             return arrays[name]
         for name, array in arrays.items():
             if array.ndim > 1:
-                problem = f"column {quoted(name)} holds lists, and {argument} have other columns too"
-                raise self._error(problem, "name the list column alone", column=name)
+                problem = f"column {quoted(name)} holds lists, but {argument} also names other columns"
+                raise self._error(problem, "name only the column of lists", column=name)
         return np.stack(list(arrays.values()), axis=1)
 
     def _are_labels(self, column: Any) -> bool:
@@ -128,7 +128,7 @@ class _TableColumns:
         kind = column.type.value_type if self._is_coded(column) else column.type
         if self._types.is_nested(kind):
             problem = f"column {quoted(name)} holds lists, not names"
-            raise self._error(problem, "name a column with one value a row", column=name)
+            raise self._error(problem, "name a column with one value for each row", column=name)
         return kind
 
     def _clusters(self, name: str, column: Any) -> Column:
@@ -231,7 +231,7 @@ class _TableColumns:
             return np.empty((0, 0))
         if not lengths.any():
             problem = f"column {quoted(name)} holds empty lists"
-            raise self._error(problem, "write a value for each class", column=name)
+            raise self._error(problem, "write one value for each class", column=name)
         odd, width, values = np.flatnonzero(lengths != lengths[0]), int(lengths[0]), column.flatten()
         if values.null_count:
             null = self._compute.index(values.is_null(), True).as_py()
@@ -240,12 +240,14 @@ class _TableColumns:
                 raise self._bad_cell(name, row, inside=True)
         if len(odd):
             row, first = self._table.row_of(self.start + int(odd[0])), self._table.row_of(self.start)
-            problem = f"row {row}, column {quoted(name)} has a list of {lengths[odd[0]]}, row {first} of {width}"
+            problem = (
+                f"row {row}, column {quoted(name)} has a list of {lengths[odd[0]]} values, but row {first} has {width}"
+            )
             raise self._error(problem, "give every row a value for each class", column=name)
         values = self._decoded(name, values)
         if self._types.is_nested(values.type):
             problem = f"column {quoted(name)} holds lists of lists"
-            raise self._error(problem, "write one list of numbers a row", column=name)
+            raise self._error(problem, "write one list of numbers for each row", column=name)
         return self._flat(name, values, percent, width).reshape(len(lengths), width)
 
     def _array(self, column: Any) -> NDArray[Any]:
@@ -279,20 +281,20 @@ class _TableColumns:
         place = f"row {table.row_of(index)}, column {quoted(name)}"
         if inside and (text is None or "null" in text.lower()):
             return self._error(
-                f"{place} has a list with a null in it", "give every class a value in every row", column=name
+                f"{place} has a list that contains a null", "give every class a value in every row", column=name
             )
         if text is None:
             option = where_option(f"{table.spoken(name)} IS NOT NULL", table.where)
-            return self._bad(name, f"{place} is empty (null)", f"fill it, or leave such rows out with {option}")
+            return self._bad(name, f"{place} is empty (null)", f"fill the cell, or leave such rows out with {option}")
         if re.fullmatch(r"[-+]?\d*,\d+", text.strip()):
-            problem, remedy = f"{place}: {shown(text)} is not a number", "if decimals have a comma, add"
+            problem, remedy = f"{place}: {shown(text)} is not a number", "if the file writes decimals with a comma, add"
             return FileError(table.path, problem, remedy, ("--decimal-comma",), FileFault.VALUE, name)
         wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
         problem = f"{place}: {shown(text)} is not {wanted}"
         if name in self._selection.probs and (is_signed(text) or (text.startswith("[") and "%" in text)):
             return self._error(problem, PERCENT_REMEDY, column=name)
         if text.strip().endswith("%"):
-            return self._error(problem, "write percentages as fractions, 85% as 0.85", column=name)
+            return self._error(problem, "write percentages as fractions, such as 0.85 instead of 85%", column=name)
         if not text.startswith("[") and name not in self._selection.targets and table.holds_text(name):
             problem = f"column {quoted(name)} holds text such as {shown(text)}, not numbers"
             return self._error(problem, "name a column of numbers", column=name)
@@ -310,7 +312,7 @@ class _TableColumns:
         if not is_short(text):
             return "correct the cell"
         option = where_option(f"{self._table.spoken(name)} <> {literal(text)}", self._table.where)
-        verb = "leave such rows out" if is_missing(text) else "correct it, or leave the row out"
+        verb = "leave such rows out" if is_missing(text) else "correct the cell, or leave the row out"
         return f"{verb} with {option}"
 
 
@@ -356,14 +358,14 @@ class StoredArray:
             self.shape, self._by_columns, self.dtype = _read_header(stream)
         problem = None
         if self.dtype.hasobject:
-            problem, remedy = "holds Python objects", "save it as numbers or strings"
+            problem, remedy = "holds Python objects", "save the array as numbers or strings"
         elif not self.shape:
-            problem, remedy = "is a single value", "save a row for each prediction"
+            problem, remedy = "is a single value", "save an array with one row for each prediction"
         elif self.dtype.kind not in "fiubUS":
             problem, remedy = f"is of type {self.dtype}", "save numbers or strings"
-            remedy = "save float32; numpy has no bfloat16" if self.dtype.kind == "V" else remedy
+            remedy = "save the array as float32, because numpy has no bfloat16" if self.dtype.kind == "V" else remedy
         elif min(self.shape) < 0 or not self.width:
-            problem, remedy = f"has the shape {self.shape}", "save a row of values for each prediction"
+            problem, remedy = f"has the shape {self.shape}", "save an array with one row for each prediction"
         elif self.row_bytes > _MOST_ROW:
             problem = f"has rows of {self.row_bytes:,} bytes"
             remedy = f"save rows of at most {_MOST_ROW:,} bytes"
@@ -532,7 +534,7 @@ class _ArrayColumns:
         def place(row: int) -> str:
             return f"row {row + 1}, {self._stored[name].what}"
 
-        percents = Percents(self._path, place, lambda _: "correct it before the array is saved")
+        percents = Percents(self._path, place, lambda _: "correct the value before you save the array")
         percents = self._percents.setdefault(name, percents)
         return percents.fractions(values, self.start, math.prod(shape[1:])).reshape(shape)
 
@@ -545,10 +547,10 @@ class _ArrayColumns:
 def open_npy(path: str) -> StoredArray:
     """Look at the array of a ``.npy``; nothing is read yet."""
     if kind_of(path) != "npy":
-        raise FileError(path, "is not a .npy", "save the targets with numpy.save")
-    with reading(path, remedy="save it again with numpy.save, as a plain array"):
+        raise FileError(path, "is not a .npy file", "save the targets with numpy.save")
+    with reading(path, remedy="save the array again with numpy.save"):
         if zipfile.is_zipfile(located(path)):
-            raise FileError(path, "is an archive, not a single array", "rename it to .npz")
+            raise FileError(path, "is an archive, not a single array", "rename the file to .npz")
         return StoredArray(path, "the array", lambda: open(located(path), "rb"), zipped=False)
 
 
@@ -558,7 +560,7 @@ def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Selec
         selection = select(path, array_names(path), options, noun="array")
         for argument, names in selection.names().items():
             if len(names) > 1 and argument not in ("clusters", "groups", "keys"):
-                raise FileError(path, f"{argument} are one array, got {', '.join(names)}", "name one array")
+                raise FileError(path, f"{argument} must be one array, got {', '.join(names)}", "name one array")
         stored = {name: _member(path, name) for name in selection.used}
         _check_lengths(path, stored, selection)
     return stored, selection
@@ -600,12 +602,16 @@ def array_names(path: str) -> list[str]:
     if not zipfile.is_zipfile(located(path)):
         with open(located(path), "rb") as stream:
             np.load(stream, allow_pickle=False)  # raises an error that says what is wrong, if it is not an array either
-        raise FileError(path, "holds a single array, not an archive", "rename it to .npy and give --targets FILE")
+        raise FileError(
+            path, "holds a single array, not an archive", "rename the file to .npy, and pass --targets FILE"
+        )
     with zipfile.ZipFile(located(path)) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
     for name, count in Counter(names).items():
         if count > 1:
-            raise FileError(path, f"has {count} arrays named {quoted(name)}", "save the file again with one of them")
+            raise FileError(
+                path, f"has {count} arrays named {quoted(name)}", "save the file again with only one of these arrays"
+            )
     return names
 
 
@@ -630,8 +636,8 @@ def _check_lengths(path: str, loaded: dict[str, StoredArray], selection: Selecti
             continue
         remedy = "save arrays of the same length"
         if other in selection.targets and array.shape == probs.shape[:0:-1] + probs.shape[:1]:
-            remedy = f"{quoted(other)} looks transposed: save {other}.T"
+            remedy = f"{quoted(other)} looks transposed; save {other}.T"
         elif len(probs.shape) == 2 and len(array) == probs.shape[1]:
-            remedy = f"{quoted(name)} looks transposed: save {name}.T, a row for each prediction"
+            remedy = f"{quoted(name)} looks transposed; save {name}.T, with one row for each prediction"
         problem = f"array {quoted(other)} has {len(array):,} rows and {quoted(name)} has {len(probs):,}"
         raise FileError(path, problem, remedy)

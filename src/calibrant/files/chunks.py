@@ -178,14 +178,14 @@ class Plan:
         """Reject more classes or groups than a sketch has curves for; the rows may be kept, and need none."""
         if self.curves > MOST_CURVES:
             most = MOST_CURVES - (self.curves - self.classes)
-            problem = f"has more classes than a sketch keeps the curves of: {self.classes:,}, and {most:,} fit"
-            remedy = "leave --sketch out" if kept else "pass --exact to keep all rows, if they fit into memory"
+            problem = f"has {self.classes:,} classes, but a sketch supports at most {most:,}"
+            remedy = "leave --sketch out" if kept else "pass --exact to keep all rows, if the rows fit into memory"
             raise TooMany(source.path, problem, remedy)
         most = max(MOST_CURVES // self.curves - 1, 0)
         if groups > most:
-            problem = f"column {quoted(', '.join(source.selection.groups))} names more than {most:,} groups"
+            problem = f"column {quoted(', '.join(source.selection.groups))} has more than {most:,} groups"
             option = "leave --sketch out" if kept else "pass --exact to keep all rows"
-            remedy = f"a sketch of each takes too much memory: name a column of fewer, or {option}"
+            remedy = f"sketches of so many groups take too much memory; name a column with fewer groups, or {option}"
             raise TooMany(source.path, problem, remedy)
 
 
@@ -296,7 +296,7 @@ def with_years(opened: Opened, engines: Engines) -> Opened:
         pooled = next((held for held in years.values() if len(held) > 1), None)
         if pooled is not None:
             together = f"{min(map(min, years.values()))} to {max(map(max, years.values()))} together"
-            caution = f"--by {quoted(name)} puts {together}; add --by {quoted(year)} for groups of each year"
+            caution = f"--by {quoted(name)} puts the years {together}; add --by {quoted(year)} for groups of each year"
             notes = {**opened.notes, "groups": f"{first.sources()['groups']} ({together})"}
             return replace(opened, notes=notes, cautions=(caution,))
     return opened

@@ -118,7 +118,7 @@ class Cuts:
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{len(self.names)} groups of about equal size; --by-values keeps every number"
+        return f"{len(self.names)} groups of about equal size; with --by-values, each number is a group"
 
     @classmethod
     def of(cls, lowers: Sequence[float], uppers: Sequence[float]) -> Cuts:
@@ -277,8 +277,8 @@ def _select_models(
         models[option] = names
         if first is not None and suffixes != classes[first][1]:
             words = [", ".join(names) if names else "numbered" for names in (suffixes, classes[first][1])]
-            problem = f"the classes of --scores {quoted(option)} are {words[0]}, of {quoted(first)} {words[1]}"
-            raise FileError(finder.path, problem, "give models of the same classes")
+            problem = f"--scores {quoted(option)} has the classes {words[0]}, but {quoted(first)} has {words[1]}"
+            raise FileError(finder.path, problem, "name models of the same classes")
     return tuple(models.items()), None if first is None else classes[first][1]
 
 
@@ -313,10 +313,10 @@ class _Finder:
     def check_options(self, options: Options) -> None:
         """Reject options that exclude each other."""
         if options.score is not None and options.probs is not None:
-            remedy = "--score is for one event, --probs for many classes"
+            remedy = "--score is for one event, and --probs is for many classes"
             raise FileError(self.path, "both --score and --probs are given", remedy)
         if options.outcome is not None and options.target is not None:
-            raise FileError(self.path, "both --outcome and --target are given", "give one of them")
+            raise FileError(self.path, "both --outcome and --target are given", "pass only one of the two options")
 
     def check_names(self, options: Options) -> None:
         """Reject several names that are not columns, all at once; a single one is an error where it is used."""
@@ -341,8 +341,8 @@ class _Finder:
         """Reject logits that are called per cents, and columns that share their name."""
         for names in [names for _, names in selection.models] or [selection.probs]:
             if selection.percent and are_logits(names) and not is_expression:
-                problem = f"--percent is given, and {_in_words(names, self.noun)} is named as logits are"
-                raise FileError(self.path, problem, "leave --percent out, or name the probabilities")
+                problem = f"--percent is given, but the name of {_in_words(names, self.noun)} suggests logits"
+                raise FileError(self.path, problem, "leave --percent out, or name the columns of probabilities")
         for name in selection.used:
             count = self.columns.count(name)
             if count > 1:
@@ -361,7 +361,9 @@ class _Finder:
             names = [name for part in parts for name in self.named(option, part)]
             twice = [name for name in names if names.count(name) > 1]
             if twice:
-                raise FileError(self.path, f"{option} names {self.noun} {quoted(twice[0])} twice", "name each once")
+                raise FileError(
+                    self.path, f"{option} names {self.noun} {quoted(twice[0])} twice", "name each of them once"
+                )
             return tuple(names)
         if _is_glob(value) and self.noun == "column":
             matching = tuple(name for name in self.columns if fnmatchcase(name, value))
@@ -406,8 +408,8 @@ class _Finder:
         option = "--outcome" if one_event and self.noun == "column" else "--target"
         named = next((name for name in groups if name.lower() in TARGETS_NAMES), None)
         if not candidates and named is not None:
-            problem = f"no other {self.noun} has a usual name for the targets: {quoted(named)} is taken by --by"
-            raise Unnamed(self.path, problem, "if it holds the targets too, type", (option, named))
+            problem = f"no other {self.noun} has a usual name for the targets, because --by uses {quoted(named)}"
+            raise Unnamed(self.path, problem, f"if {quoted(named)} also holds the targets, type", (option, named))
         examples = "target, label, y, outcome"
         self.check_single({name: (option, name) for name in candidates}, "the targets", wanted, examples)
         return (candidates[0],)
@@ -416,7 +418,7 @@ class _Finder:
         """Reject none and several columns, which come with the options that name them."""
         if len(rivals) == 1:
             return
-        remedy = f"name the right one with {wanted}"
+        remedy = f"name the right {self.noun} with {wanted}"
         if not rivals:
             remedy += f"; {self.listing}"
             raise Unnamed(self.path, f"no {self.noun} has a usual name for {what} ({examples}, ...)", remedy)
@@ -484,5 +486,6 @@ def check_same(path: str, selection: Selection, first_path: str, first: Selectio
         others = selection.names()[argument]
         if set(names) != set(others):
             got = _in_words(others, selection.noun)
-            problem = f"holds {argument} in {got}, {os.path.basename(first_path)} in {_in_words(names, first.noun)}"
-            raise FileError(path, problem, "give files with the same columns, or name the columns by options")
+            first_name = os.path.basename(first_path)
+            problem = f"has {argument} in {got}, but {first_name} has them in {_in_words(names, first.noun)}"
+            raise FileError(path, problem, "pass files with the same columns, or name the columns with options")

@@ -47,7 +47,7 @@ CELLS = 4_000_000
 #: Bytes of a text that names a class, a group or a cluster, and how many such rows are read at a time.
 _LONGEST_TEXT = 50_000
 _ROWS_OF_TEXT = 8_192
-_TOO_LONG = f"holds a text of more than {_LONGEST_TEXT:,} bytes"
+_TOO_LONG = f"contains a text of more than {_LONGEST_TEXT:,} bytes"
 
 #: How a column of objects of probabilities is named.
 _OF_PROBS = re.compile(r"prob|pred|score|conf|class|softmax|logit|output", re.IGNORECASE)
@@ -344,7 +344,7 @@ class EngineTable(Table):
         if error is not None and _syntax_error(f"[\n{sql}\n]", option) is not None:
             raise self._wrong_sql(option, sql, error) from error
         if error is not None and option == "--where":
-            problem = f"{option} {quoted(sql)} is not one expression but several"
+            problem = f"{option} {quoted(sql)} consists of several expressions"
             raise FileError(self.path, problem, "join conditions with AND")
         if error is not None:
             raise self._not_one_value(option, sql)
@@ -365,7 +365,7 @@ class EngineTable(Table):
                 raise self._no_column(option, sql, name)
 
     def _check_expressions(self, connection: Any, selection: Selection) -> None:
-        """Reject an expression that is not one value of each row."""
+        """Reject an expression that does not give one value for each row."""
         for sql, option in self.expressions(selection).items():
             try:
                 columns = len(connection.sql(f"SELECT * FROM {self.relation()}").types)
@@ -376,9 +376,14 @@ class EngineTable(Table):
                 raise self._not_one_value(option, sql)
 
     def _not_one_value(self, option: str, sql: str) -> FileError:
-        problem = f"{option} {quoted(sql)} is not one value of each row"
-        remedies = {"--outcome": "write one condition", "--score": "write one number of each row"}
-        return FileError(self.path, problem, remedies.get(option, f"for several columns give {option} once for each"))
+        problem = f"{option} {quoted(sql)} does not give one value for each row"
+        remedies = {
+            "--outcome": "write one condition",
+            "--score": "write an expression that gives one number for each row",
+        }
+        return FileError(
+            self.path, problem, remedies.get(option, f"for several columns, pass {option} once for each column")
+        )
 
     def check_names(self) -> None:
         """Reject names that differ only in case: DuckDB would take one column for the other."""
@@ -386,7 +391,9 @@ class EngineTable(Table):
             if count > 1:
                 alike = ", ".join(repr(column) for column in self.columns if column.lower() == name)
                 raise FileError(
-                    self.path, f"has columns with the same name but for case: {alike}", "rename one of them"
+                    self.path,
+                    f"has columns whose names differ only in upper and lower case: {alike}",
+                    "rename one of them",
                 )
 
     def _check_condition(self, connection: Any) -> None:
@@ -410,7 +417,7 @@ class EngineTable(Table):
                 example = f", such as {where_option(f'{name} >= {first[0]}')}"
             elif first is not None and what in ("texts", "dates", "times"):
                 example = f", such as {where_option(f'{name} = {literal(str(first[0]))}')}"
-        remedy = f"write it with its quotes{example}, or the shell takes > for itself"
+        remedy = f"write the condition in quotes{example}, because the shell interprets >"
         raise FileError(self.path, problem, remedy)
 
     def ask(self, query: str) -> list[Any]:
@@ -431,23 +438,25 @@ class EngineTable(Table):
         count = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
         if line and count:
             problem = f"line {line[1]} has {count[2]} field{'s' * (count[2] != '1')} and the header {count[1]}"
-            return FileError(self.path, problem, "give each row all its fields, and quote one that holds a separator")
+            return FileError(
+                self.path, problem, "give each row all its fields, and put a field with a separator in quotes"
+            )
         if line:
-            what = "a quote that is never closed" if "unterminated quote" in text else "a malformed row"
+            what = "an unclosed quotation mark" if "unterminated quote" in text else "a malformed row"
             what = "bytes that are not UTF-8" if "nvalid unicode" in text else what
             return FileError(self.path, f"line {line[1]} holds {what}", "correct this line")
         if "state machine" in text:
-            problem = "has a malformed row: a stray quote, or line endings of two kinds"
-            return FileError(self.path, problem, "write it again as plain CSV")
+            problem = "has a malformed row, with an unmatched quotation mark or mixed line endings"
+            return FileError(self.path, problem, "write the file again as plain CSV")
         if long := re.search(rf"column .* {_TOO_LONG}", text):
-            return FileError(self.path, long[0], "name another column, or shorten its texts")
+            return FileError(self.path, long[0], "name another column, or shorten the texts of this column")
         if "Out of Memory" in text:
             problem = "takes more memory than CALIBRANT_MAX_MEMORY allows"
-            return FileError(self.path, problem, "set it to more, or write the file as Parquet")
+            return FileError(self.path, problem, "raise CALIBRANT_MAX_MEMORY, or write the file as Parquet")
         if condition and self._sql:
             sql, option = self._failing()
             return self._wrong_sql(option, sql, error)
-        return FileError(self.path, f"cannot be read ({_short(error)})", "write the file again: it is damaged")
+        return FileError(self.path, f"cannot be read ({_short(error)})", "write the file again, because it is damaged")
 
     def _failing(self) -> tuple[str, str]:
         """Return the SQL of the user's own that fails, with its option; each is tried, the condition first."""
@@ -511,4 +520,4 @@ def _for_text(where: str, name: str) -> str:
     if not re.search(rf"(?:[=<>,(]|\blike|\bilike)\s*{word}", where, re.IGNORECASE):
         return ""
     mended = re.sub(word, lambda _: literal(name), where)
-    return f"texts stand in single quotes: {where_option(mended)}; "
+    return f"write texts in single quotes: {where_option(mended)}; "

@@ -80,7 +80,7 @@ def first_line(error: BaseException) -> str:
 @contextlib.contextmanager
 def reading(
     path: str,
-    remedy: str = "write the file again: it is damaged or not what its ending says",
+    remedy: str = "write the file again, because it is damaged or has the wrong ending",
     problem: str = "cannot be read",
 ) -> Iterator[None]:
     """Turn what a reader raises about a file into one line that names the file."""
@@ -143,17 +143,17 @@ def spool() -> str:
     if _spooled and _spooled[0] is stream:
         return STANDARD_INPUT
     if stream is None:
-        raise FileError(STANDARD_INPUT, "is closed", "name a file, or pipe a CSV or JSON lines into the command")
+        raise FileError(STANDARD_INPUT, "is closed", "name a file, or pipe CSV or JSON lines into the command")
     if stream.isatty():
-        remedy = "pipe a CSV or JSON lines into the command, as in: calibrant report - < predictions.csv"
+        remedy = "pipe CSV or JSON lines into the command, such as: calibrant report - < predictions.csv"
         raise FileError(STANDARD_INPUT, "is a terminal", remedy)
     head = stream.read(_STEP)
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text:
-        raise FileError(STANDARD_INPUT, "is empty", "pipe a CSV with a header, or JSON lines, into the command")
+        raise FileError(STANDARD_INPUT, "is empty", "pipe CSV with a header, or JSON lines, into the command")
     for start, kind in _BINARY.items():
         if head.startswith(start):
-            raise FileError(STANDARD_INPUT, f"is not text but {kind}", "write it to a file, and give its name")
+            raise FileError(STANDARD_INPUT, f"is not text but {kind}", "write the data to a file, and name that file")
     ending = ".jsonl" if text.startswith(b"{") else ".json" if text.startswith(b"[") else ".csv"
     copy = new_copy(ending)
     with open(copy, "xb") as target:
@@ -233,7 +233,7 @@ def _to_csv(path: str, source: str) -> str:
     copy = new_copy(".csv")
     filled = _read_apart(path, {"source": os.path.abspath(source), "copy": copy, "memory": max_memory()})
     if len(filled) > 1:
-        remedy = "save the sheet with the predictions as a workbook, or a CSV, of its own"
+        remedy = "save the sheet with the predictions as a separate workbook or CSV file"
         count = f"more than {SHEETS}" if len(filled) > SHEETS else str(len(filled))
         raise FileError(path, f"has {count} sheets with cells: {', '.join(filled[:SHEETS])}", remedy)
     if not filled:
@@ -252,21 +252,21 @@ def _read_apart(path: str, asked: dict[str, Any]) -> list[str]:
         with undone(lambda: subprocess.Popen(command, **streams), lambda: reader.kill()) as reader:
             answered, messages = reader.communicate(json.dumps({**asked, "import_path": sys.path}).encode())
     except OSError as error:
-        raise _unreadable(path, f"its reader does not start: {error.strerror}") from error
+        raise _unreadable(path, f"the reader process does not start: {error.strerror}") from error
     answer = json.loads(answered) if reader.returncode == 0 else {}
     if "large" in answer or b"memory allocation" in messages:
         problem = answer.get("large") or f"takes more than {max_memory() / 1e9:.3g} GB of memory to read"
-        raise FileError(path, problem, "save the sheet as CSV, or set CALIBRANT_MAX_MEMORY to more")
+        raise FileError(path, problem, "save the sheet as CSV, or raise CALIBRANT_MAX_MEMORY")
     if "sheets" not in answer:
         if -reader.returncode == getattr(signal, "SIGXCPU", None):
-            answer["error"] = f"it takes more than {SECONDS} seconds"
-        raise _unreadable(path, answer.get("error") or f"its reader ended with status {reader.returncode}")
+            answer["error"] = f"reading takes more than {SECONDS} seconds"
+        raise _unreadable(path, answer.get("error") or f"the reader process ended with status {reader.returncode}")
     sheets: list[str] = answer["sheets"]
     return sheets
 
 
 def _unreadable(path: str, problem: str) -> FileError:
-    return FileError(path, f"cannot be read ({problem})", "save it again as .xlsx, without a password")
+    return FileError(path, f"cannot be read ({problem})", "save the file again as .xlsx, without a password")
 
 
 # ---------------------------------------------------------------- files on the network
@@ -285,7 +285,7 @@ def fetch(url: str) -> list[str]:
     protocol = urlsplit(url).scheme.lower()
     if protocol not in _PACKAGES:
         protocols = ", ".join(f"{name}://" for name in _PACKAGES)
-        raise FileError(url, f"unknown protocol {protocol}://", f"give one of {protocols}, or a file of this machine")
+        raise FileError(url, f"unknown protocol {protocol}://", f"use one of {protocols}, or a file on this machine")
     package = _PACKAGES[protocol]
     if not package:
         _copy(url, lambda: _open_web(url))
@@ -369,7 +369,7 @@ def _patiently(url: str, work: Callable[[], Answer], progress: Callable[[], int]
     if failures and isinstance(failures[0], CalibrantError):
         raise failures[0]
     if failures:
-        remedy = "check the name, the network and your right to read it"
+        remedy = "check the name, the network and your permission to read the file"
         raise FileError(url, f"cannot be fetched ({first_line(failures[0])})", remedy) from failures[0]
     return answers[0]
 
@@ -417,8 +417,8 @@ def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> boo
     formatted = sum(cell.is_percent for cell in of_names)
     others = sum(not (cell.is_percent or cell.is_zero) for cell in of_names)
     if formatted and others:
-        problem = f"{formatted:,} cells of {', '.join(names)} are formatted as percent, and {others:,} are not"
-        raise FileError(path, problem, "give all cells of probabilities the same format in the workbook")
+        problem = f"{formatted:,} cells of {', '.join(names)} are formatted as percent, but {others:,} are not"
+        raise FileError(path, problem, "in the workbook, give all cells with probabilities the same format")
     return formatted > 0
 
 

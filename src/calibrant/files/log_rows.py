@@ -26,12 +26,12 @@ from calibrant.runtime.dataclass import dataclass
 
 #: The columns of lists, a probability for each choice, and how they follow from the log-likelihoods.
 NORMALISATIONS: Final = {
-    "probs": "softmax of the choices' log-likelihoods (as acc)",
-    "acc_norm_probs": "softmax of the choices' log-likelihoods per character (as acc_norm)",
-    "acc_bytes_probs": "softmax of the choices' log-likelihoods per byte (as acc_bytes)",
+    "probs": "softmax of the log-likelihoods of the choices (like acc)",
+    "acc_norm_probs": "softmax of the log-likelihoods of the choices per character (like acc_norm)",
+    "acc_bytes_probs": "softmax of the log-likelihoods of the choices per byte (like acc_bytes)",
 }
 #: What to do where the right choice is not known, or is not one.
-_JUDGE_THE_ANSWER: Final = "evaluate the chosen answer alone: --score chosen_probability --outcome correct"
+_JUDGE_THE_ANSWER: Final = "evaluate only the chosen answer, with --score chosen_probability --outcome correct"
 
 _LONGEST_TEXT: Final = 1_000  # characters of a text that may name a group
 #: The column of the question that a row answers.
@@ -81,7 +81,7 @@ class Choices:
         if correct is not None:
             cells["correct"] = int(correct)
         else:
-            missing["correct"] = (self.why, "name the column of the outcomes: --outcome COLUMN")
+            missing["correct"] = (self.why, "name the column of outcomes with --outcome COLUMN")
         if len(self.right) == 1:
             cells["target"] = self.right[0]
         else:
@@ -93,8 +93,8 @@ class Choices:
                 per_length = [value / length for value, length in zip(self.likelihoods, lengths, strict=True)]
                 cells[column] = softmax(per_length)
             else:
-                problem = "a choice is empty" if lengths else "the log does not hold the texts of the choices"
-                missing[column] = (problem, "evaluate the log-likelihoods without lengths: leave --probs out")
+                problem = "a choice is empty" if lengths else "the log does not contain the texts of the choices"
+                missing[column] = (problem, "leave --probs out, to evaluate the log-likelihoods without text lengths")
         return Row(cells, missing)
 
 
@@ -151,29 +151,31 @@ def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     FileError
         For what is not JSON, and an array that does not fit into memory.
     """
-    with reading(path, "save it as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+    with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
         lines = enumerate(bounded_lines(stream), 1)
         for number, line in lines:
             if not line.strip():
                 continue
             if len(line) == LONGEST_OBJECT:
-                raise FileError(path, f"line {number:,} has more than 16 MB", "leave out the long key")
+                raise FileError(path, f"line {number:,} has more than 16 MB", "leave the long key out of the file")
             if line.lstrip().startswith("["):
                 yield from _array(path, line + stream.read(max_memory() // 4))
                 return
-            with reading(path, "write one whole object a line", f"line {number:,} is not valid JSON"):
+            with reading(path, "write each object on one line", f"line {number:,} is not valid JSON"):
                 value = parse(line)
             yield _object(path, f"line {number:,}", value)
 
 
 def _array(path: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if len(text) >= max_memory() // 4:
-        raise FileError(path, "is an array that does not fit into memory", "write one object a line, as .jsonl")
+        raise FileError(
+            path, "contains an array that does not fit into memory", "write each object on one line, in a .jsonl file"
+        )
     try:
         values = parse(text)
     except (json.JSONDecodeError, RecursionError):
-        problem = "is not a valid array of objects"
-        raise FileError(path, problem, "write it again, with one object for each row") from None
+        problem = "does not contain a valid array of objects"
+        raise FileError(path, problem, "write the array again, with one object for each row") from None
     for number, value in enumerate(values, 1):
         yield _object(path, f"object {number:,}", value)
 
@@ -217,7 +219,7 @@ def _choices_row(path: str, where: str, value: dict[str, Any]) -> Row:
     expected = 'write {"question_id": ..., "choices": [texts], "logprobs": [numbers], "target": index or text}'
     texts, values, target = (value.pop(key, None) for key in ("choices", "logprobs", "target"))
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) < 2:
-        raise FileError(path, f"{where}: 'choices' is not a list of two texts or more", expected)
+        raise FileError(path, f"{where}: 'choices' is not a list of at least two texts", expected)
     likelihoods = finite(values)
     if likelihoods is None or len(likelihoods) != len(texts):
         raise FileError(path, f"{where}: 'logprobs' is not a list of {len(texts)} numbers", expected)
@@ -231,7 +233,7 @@ def _choices_row(path: str, where: str, value: dict[str, Any]) -> Row:
     cells = {name: cell for name, cell in value.items() if name not in ("chosen", "correct", *NORMALISATIONS)}
     row = Choices(likelihoods, (right,), texts).row(cells)
     if question is None:
-        row.missing[QUESTION] = ("the question has no id", "write its id as question_id")
+        row.missing[QUESTION] = ("the question has no id", "write the id of the question as question_id")
     else:
         cells[QUESTION] = str(question)
     return row
@@ -264,7 +266,7 @@ _LONGEST_RESULTS: Final = 1 << 26  # bytes of the file with the results
 #: Metrics whose value is a pair: the place of the right choice, and something else.
 _PAIRS: Final = ("brier_score", "likelihood", "f1", "mcc")
 _NOT_CHOICES: Final = "the task has no choices with log-likelihoods"
-_STATED: Final = "if the log holds a stated confidence, name it: --score COLUMN --percent"
+_STATED: Final = "if the log contains a stated confidence, name its column with --score COLUMN --percent"
 
 
 def is_harness(first: Mapping[str, Any]) -> bool:
@@ -309,7 +311,7 @@ def harness_rows(path: str) -> Iterator[Row]:
         cells.pop("target", None)
         cells["doc"] = scalars(sample["doc"]) or None
         with reading(
-            path, "write the log again with --log_samples", f"{where} is not of the shape that {HARNESS} writes"
+            path, "write the log again with --log_samples", f"{where} does not have the structure that {HARNESS} writes"
         ):
             row = _row(path, where, sample, cells, delimiter)
         yield row
@@ -322,7 +324,10 @@ def _row(path: str, where: str, sample: Mapping[str, Any], cells: dict[str, Any]
         correct = _truth(sample, "acc", "exact_match")
         missing = dict.fromkeys(("probs", "target", "chosen_probability"), (_NOT_CHOICES, _STATED))
         if correct is None:
-            missing["correct"] = ("the log has no acc and no exact_match of 0 or 1", "name it: --outcome COLUMN")
+            missing["correct"] = (
+                "the log has neither acc nor exact_match with values 0 or 1",
+                "name the column of outcomes with --outcome COLUMN",
+            )
         return Row(cells if correct is None else cells | {"correct": int(correct)}, missing)
     if "acc_mutual_info" in (*sample, *(sample.get("metrics") or ())) and len(pairs) % 2 == 0:
         pairs = pairs[: len(pairs) // 2]  # log-likelihoods without the question follow
@@ -345,14 +350,14 @@ def _contradictions(
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the columns that contradict a metric of the log, each with the reason and what to do."""
     if acc is not None and (cells["chosen"] in right) != bool(acc):
-        problem = f"its acc is {acc:g}, which does not follow from its log-likelihoods and target"
+        problem = f"acc is {acc:g}, but the log-likelihoods and the target contradict this value"
         for column in ("probs", "target", "chosen_probability"):
-            yield column, (problem, "name the score and the outcome: --score, --outcome")
+            yield column, (problem, "name the score with --score and the outcome with --outcome")
     for metric in ("acc_norm", "acc_bytes"):
         value, column = _truth(sample, metric), f"{metric}_probs"
         if value is not None and column in cells and (np.argmax(cells[column]) in right) != bool(value):
-            problem = f"its {metric} is {value:g}, which does not follow from the texts of the choices"
-            yield column, (problem, "evaluate the log-likelihoods without lengths: leave --probs out")
+            problem = f"{metric} is {value:g}, but the texts of the choices contradict this value"
+            yield column, (problem, "leave --probs out, to evaluate the log-likelihoods without text lengths")
 
 
 # ---------------------------------------------------------------- the right choice
@@ -369,7 +374,7 @@ def _right(
     places = _stated_places(sample)
     if places is not None:
         inside = tuple(place for place in dict.fromkeys(places) if 0 <= place < count)
-        return inside, "" if inside else f"its target is not among the {count} choices"
+        return inside, "" if inside else f"the target is not among the {count} choices"
     target = str(sample["target"]).strip()
     candidates = {int(target)} if re.fullmatch(r"\d{1,9}", target) and int(target) < count else set()
     alike = [place for place, text in enumerate(texts) if text.strip() == target]
@@ -379,7 +384,7 @@ def _right(
         candidates = agreeing or candidates
     if len(candidates) == 1:
         return tuple(candidates), ""
-    return (), f"its target {quoted(target[:40])} does not say which of the {count} choices is right"
+    return (), f"the target {quoted(target[:40])} does not say which of the {count} choices is right"
 
 
 def _stated_places(sample: Mapping[str, Any]) -> list[int] | None:
@@ -457,8 +462,8 @@ _HEADERS: Final = ("header.json", "_journal/start.json")  # the second is that o
 _SAMPLE: Final = re.compile(r"samples/(.+)_epoch_(\d{1,9})\.json", re.DOTALL)
 _JSON_HEAD: Final = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"')
 _ANSWER: Final = re.compile(r"ANSWER\s*:[\s*]*([A-Z])\b", re.IGNORECASE)
-_AGAIN: Final = "write it again: inspect log convert"
-_LEAVE_OUT: Final = 'leave such samples out: --where "correct IS NOT NULL"'
+_AGAIN: Final = "write the log again with: inspect log convert"
+_LEAVE_OUT: Final = 'leave such samples out with --where "correct IS NOT NULL"'
 _CORRECT: Final = {"C": 1, "I": 0, "N": 0}
 #: The columns of each row, which the metadata of scores do not replace.
 _OWN: Final = ("question", "task", "model", "sample_id", "epoch", "metadata", "scores", "correct", "answer")
@@ -494,22 +499,24 @@ class InspectLog:
             with Archive(path) as archive:
                 name = next((name for name in _HEADERS if name in archive.members), None)
                 if name is None:
-                    problem = f"is an archive without {_HEADERS[0]}, which {INSPECT} writes"
-                    raise FileError(path, problem, "give a log of inspect, or rename the file")
+                    problem = f"is an archive without {_HEADERS[0]}, but {INSPECT} always writes {_HEADERS[0]}"
+                    raise FileError(path, problem, "pass a log of Inspect, or rename the file")
                 self.header = self._json(name, archive.read(name))
         else:
             with reading(path), open_bytes(path) as stream:
                 data = stream.read(max_memory() // 4 + 1)
             if len(data) > max_memory() // 4:
                 problem = f"takes more than {max_memory() / 4e9:.3g} GB"
-                raise FileError(path, problem, "write it as .eval, or set CALIBRANT_MAX_MEMORY to more")
+                raise FileError(path, problem, "write the log as .eval, or raise CALIBRANT_MAX_MEMORY")
             self.header = self._json("it", data)
             samples = self.header.pop("samples", None)
             if not isinstance(samples, list):
-                raise FileError(path, f"holds no samples, which {INSPECT} logs", "log with log_samples=True")
+                raise FileError(
+                    path, f"is a log of {INSPECT} without samples", "run the evaluation with log_samples=True"
+                )
             self._samples = samples
         if not isinstance(self.header.get("eval"), dict):
-            problem = "its header has no 'eval'"
+            problem = "the header of the log has no 'eval'"
             raise self._unknown(problem)
 
     def protocol(self) -> Protocol:
@@ -546,7 +553,7 @@ class InspectLog:
             if missing:
                 problem = f"{where} has no {', '.join(map(repr, sorted(missing)))}"
                 raise self._unknown(problem)
-            with reading(self.path, _AGAIN, f"{where} is not of the shape that {INSPECT} writes"):
+            with reading(self.path, _AGAIN, f"{where} does not have the structure that {INSPECT} writes"):
                 row = _sample_row(sample, shared)
             yield row
 
@@ -599,13 +606,19 @@ def _sample_row(sample: Mapping[str, Any], shared: Mapping[str, str]) -> Row:
             missing["correct"] = (why, _LEAVE_OUT)
     elif scored:
         example = f"--outcome scores.{next(iter(scored))}.correct"
-        missing["correct"] = (f"it has several scorers ({', '.join(scored)})", f"name the one to evaluate: {example}")
+        missing["correct"] = (
+            f"the log has several scorers ({', '.join(scored)})",
+            f"name the scorer to evaluate: {example}",
+        )
     else:
-        why = "it ended with an error" if sample.get("error") else "it has no score"
+        why = "the sample ended with an error" if sample.get("error") else "the sample has no score"
         missing["correct"] = (why, _LEAVE_OUT)
     probability = _token_probabilities(sample)
     if isinstance(probability, str):
-        missing["chosen_probability"] = (probability, "name a stated confidence: --score COLUMN --percent")
+        missing["chosen_probability"] = (
+            probability,
+            "name a column of stated confidences with --score COLUMN --percent",
+        )
     else:
         cells["chosen_probability"] = probability
     return Row(cells, missing)
@@ -622,7 +635,7 @@ def _score(score: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     if isinstance(value, (bool, int, float)) and value in (0, 1):
         return {"correct": int(value), **values}, ""
     shown = repr(value)[:40]
-    return values, f"its score {shown} is neither correct nor incorrect"
+    return values, f"the score {shown} is neither correct nor incorrect"
 
 
 def _token_probabilities(sample: Mapping[str, Any]) -> float | str:
@@ -641,7 +654,7 @@ def _token_probabilities(sample: Mapping[str, Any]) -> float | str:
     except (TypeError, KeyError, IndexError):
         return "the answer has no log-probabilities of tokens"
     if not matches:
-        return "the answer does not contain ANSWER: and a letter"
+        return "the answer does not contain 'ANSWER:' with a letter"
     token = int(np.searchsorted(np.cumsum([len(text) for text in texts]), matches[-1].start(1), side="right"))
     letter, letters = matches[-1][1].upper(), [chr(ord("A") + k) for k in range(len(choices))]
     candidates = _candidates(tokens[token])
@@ -649,7 +662,7 @@ def _token_probabilities(sample: Mapping[str, Any]) -> float | str:
     unknown = [name for name, values in of_letters.items() if not values]
     if letter not in letters or texts[token].strip() != letter or unknown:
         names = ", ".join(unknown) or letter
-        return f"the log has no log-probability of the choice {names}: generate with top_logprobs of 20"
+        return f"the log has no log-probability of the choice {names}; generate answers with top_logprobs=20"
     totals = [float(np.logaddexp.reduce(values)) for values in of_letters.values()]
     return softmax(totals)[letters.index(letter)]
 
@@ -671,7 +684,7 @@ _IN_ALL: Final = 16
 _ZSTD: Final = 93
 _STORED_OR_DEFLATED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _HEADER: Final = 30  # bytes of a local header, before the name
-_DAMAGED: Final = "copy the log again: it is damaged or was cut off"
+_DAMAGED: Final = "copy the log again, because it is damaged or incomplete"
 
 
 class Archive:
@@ -737,4 +750,4 @@ class Archive:
 
     def _too_large(self, what: str, size: int) -> FileError:
         problem = f"{what} takes {size / 1e9:,.1f} GB when it is decompressed"
-        return FileError(self.path, problem, "set CALIBRANT_MAX_MEMORY to more, if you trust the file")
+        return FileError(self.path, problem, "raise CALIBRANT_MAX_MEMORY, if you trust the file")

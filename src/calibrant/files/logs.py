@@ -157,8 +157,10 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
         options = _with_scores(first_path, next(with_choices, first), options)
     computed = {options.score, options.probs, *options.models} & {"chosen_probability", *NORMALISATIONS}
     if options.percent and computed:
-        problem = f"--percent is given, and {min(filter(None, computed))} is a probability that log-likelihoods give"
-        raise FileError(first_path, problem, "leave --percent out, or name a stated confidence with --score")
+        problem = (
+            f"--percent is given, but {min(filter(None, computed))} is a probability computed from log-likelihoods"
+        )
+        raise FileError(first_path, problem, "leave --percent out, or name a column of stated confidences with --score")
     if options.outcome is not None or options.target is not None:
         return options
     if not {options.probs, *options.models}.isdisjoint(NORMALISATIONS):
@@ -176,17 +178,17 @@ def _check_kinds(paths: Sequence[str], logs: Mapping[str, EvaluationLog]) -> Non
             continue
         harness = logs[path].protocol.harness if path in logs else ""
         if harness != first.protocol.harness:
-            what = f"a log of {harness}" if harness else "no evaluation log"
-            problem = f"is {what}, and {first_path} is a log of {first.protocol.harness}"
-            raise FileError(path, problem, "give logs of one kind at a time", fault=FileFault.OTHER_KIND)
+            what = f"a log of {harness}" if harness else "not an evaluation log"
+            problem = f"is {what}, but {first_path} is a log of {first.protocol.harness}"
+            raise FileError(path, problem, "pass logs of one kind at a time", fault=FileFault.OTHER_KIND)
 
 
 def _check_filters(logs: Mapping[str, EvaluationLog]) -> None:
     """Reject several rows of each question."""
     for path, log in logs.items():
         if len(log.filters) > 1:
-            problem = f"holds a row for each of {len(log.filters)} filters: {listed(log.filters)}"
-            raise FileError(path, problem, f"choose one: --where \"filter = '{log.filters[0]}'\"")
+            problem = f"has one row for each of {len(log.filters)} filters: {listed(log.filters)}"
+            raise FileError(path, problem, f"choose one filter: --where \"filter = '{log.filters[0]}'\"")
 
 
 def _with_scores(path: str, log: EvaluationLog, options: Options) -> Options:
@@ -196,13 +198,23 @@ def _with_scores(path: str, log: EvaluationLog, options: Options) -> Options:
     if len(names) == 1:
         return replace(options, score=names[0])
     if names:
-        raise FileError(path, f"holds {' and '.join(names)}", "name the one to evaluate", ("--score", names[0]))
+        raise FileError(
+            path,
+            f"has several columns of probabilities: {' and '.join(names)}",
+            "name the column to evaluate",
+            ("--score", names[0]),
+        )
     stated = [name for name in sorted(log.columns) if name.endswith(".confidence")]
     if stated:
-        raise FileError(path, f"holds {' and '.join(stated)}", "name the one to evaluate", ("--score", stated[0]))
+        raise FileError(
+            path,
+            f"has columns of stated confidences: {' and '.join(stated)}",
+            "name the column to evaluate",
+            ("--score", stated[0]),
+        )
     why = next((log.missing[name][1] for name in ("probs", "chosen_probability") if name in log.missing), "")
     columns = listed(sorted(log.columns))
-    remedy = f"name a stated confidence: --score COLUMN --percent; the columns are {columns}"
+    remedy = f"name a column of stated confidences with --score COLUMN --percent; the columns are {columns}"
     raise FileError(path, f"holds no probabilities: {why}" if why else "holds no probabilities", remedy)
 
 

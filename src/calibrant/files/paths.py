@@ -56,15 +56,19 @@ KINDS = {
 #: What to do about other files, by their endings.
 ADVICE = {
     (".pkl", ".pickle", ".joblib"): (
-        "a pickle may run any code when it is opened: load it yourself, and save its arrays with numpy.savez"
+        "a pickle may run any code when it is opened; load the file yourself, and save its arrays with numpy.savez"
     ),
     (".xls", ".xlsb", ".ods"): "save the sheet as .xlsx or CSV",
-    (".txt", ".dat", ".tab"): "rename it to .csv if commas separate its columns, to .tsv if tabs do",
-    (".pt", ".pth", ".ckpt", ".safetensors"): "load it yourself, and save its tensors as arrays with numpy.savez",
+    (
+        ".txt",
+        ".dat",
+        ".tab",
+    ): "rename the file to .csv if commas separate the columns, or to .tsv if tabs separate them",
+    (".pt", ".pth", ".ckpt", ".safetensors"): "load the file yourself, and save its tensors as arrays with numpy.savez",
     (".h5", ".hdf5", ".mat", ".rds", ".rdata", ".dta", ".sav", ".db", ".sqlite", ".duckdb"): (
-        "write the table as CSV or Parquet where it comes from"
+        "export the table from its program as CSV or Parquet"
     ),
-    (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".tar"): "unpack it first",
+    (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".tar"): "unpack the file first",
 }
 
 
@@ -81,7 +85,10 @@ def kind_of(path: str) -> str:
     ending = os.path.splitext(name)[1]
     got = f"unknown ending {quoted(ending)}" if ending else "a name without an ending"
     advice = next((words for endings, words in ADVICE.items() if ending in endings), None)
-    advice = advice or "give one of .npz, .npy, .csv, .tsv, .xlsx, .parquet, .arrow, .feather, .eval, .json or .jsonl"
+    advice = (
+        advice
+        or "pass a file that ends in .npz, .npy, .csv, .tsv, .xlsx, .parquet, .arrow, .feather, .eval, .json or .jsonl"
+    )
     raise FileError(path, got, advice, fault=FileFault.UNKNOWN_KIND)
 
 
@@ -113,19 +120,21 @@ def expand(patterns: Sequence[str]) -> list[str]:
             status = os.stat(located(path))
             if not stat.S_ISREG(status.st_mode):
                 raise FileError(
-                    path, "is a pipe or a device, not a file", "copy what it holds to a file, or pipe it to: -"
+                    path,
+                    "is a pipe or a device, not a file",
+                    "copy the data to a file, or pipe the data to standard input (-)",
                 )
             if (status.st_dev, status.st_ino) in seen:
-                raise FileError(path, "is given twice", "name each file once")
+                raise FileError(path, "is named twice", "name each file once")
             seen.add((status.st_dev, status.st_ino))
             paths.append(path)
             convert(path)
     if not paths:
-        raise FileError("files", "none are given", "name at least one")
+        raise FileError("files", "no file is named", "name at least one file")
     for path in paths:
         if kind_of(path) != kind_of(paths[0]):
-            problem = f"is of another kind than {paths[0]}"
-            raise FileError(path, problem, "give files of one kind at a time", fault=FileFault.OTHER_KIND)
+            problem = f"is not of the same kind as {paths[0]}"
+            raise FileError(path, problem, "pass files of one kind at a time", fault=FileFault.OTHER_KIND)
     return paths
 
 
@@ -142,8 +151,8 @@ def _inside(folder: str) -> str:
     endings = Counter(ending_of(entry.name) for entry in os.scandir(folder) if _is_file(entry))
     del endings[""]
     if not endings:
-        return "there are no predictions in it that can be read; name files such as predictions.csv"
-    return f"name its files, such as '{os.path.join(folder, f'*{endings.most_common(1)[0][0]}')}'"
+        return "the folder has no file that calibrant can read; name files such as predictions.csv"
+    return f"name the files in the folder, such as '{os.path.join(folder, f'*{endings.most_common(1)[0][0]}')}'"
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -158,7 +167,7 @@ def _similar(path: str) -> str:
     if not os.path.isdir(folder):
         here = os.path.basename(path)
         hint = f"; did you mean {quoted(here)}?" if os.path.isfile(here) else ""
-        return f"there is no folder {quoted(folder)} either{hint}"
+        return f"the folder {quoted(folder)} does not exist either{hint}"
     hint = meant(os.path.basename(path), [entry.name for entry in os.scandir(folder) if _is_file(entry)])
     return hint or "check the name and the working directory"
 
@@ -219,9 +228,9 @@ def check_text(path: str, check: Callable[[], None], longest: int | None = None)
                 length = len(data) - 1 - ends if ends >= 0 else length + len(data)
                 if longest is not None and length > longest:
                     problem = f"line {number:,} has more than {longest / 1e6:.0f} MB"
-                    raise FileError(path, problem, "leave out the long column, or write the file as Parquet")
+                    raise FileError(path, problem, "leave the long column out, or write the file as Parquet")
     except (OSError, EOFError, zlib.error) as error:
-        raise FileError(path, f"is damaged ({first_line(error)})", "compress or copy it again") from error
+        raise FileError(path, f"is damaged ({first_line(error)})", "compress or copy the file again") from error
 
 
 # ---------------------------------------------------------------- names that are not UTF-8
@@ -244,5 +253,5 @@ def _link_to(path: str) -> str:
     try:
         os.symlink(os.path.abspath(path), link)
     except OSError as error:
-        raise FileError(path, f"has a name that is not UTF-8 ({error.strerror})", "rename it") from None
+        raise FileError(path, f"has a name that is not UTF-8 ({error.strerror})", "rename the file") from None
     return link

@@ -200,8 +200,8 @@ class FileSketches(FileRead):
 def doubt_about_logits(column: str, is_named_so: bool) -> str:
     """Say that logits of one event may be probabilities."""
     remedy = "rename the column" if is_named_so else "leave --logits out"
-    problem = f"column {quoted(column)} is read as logits, and all its values lie in [0, 1]"
-    return f"{problem}; if they are probabilities, {remedy}"
+    problem = f"column {quoted(column)} is read as logits, but all its values lie in [0, 1]"
+    return f"{problem}; if the values are probabilities, {remedy}"
 
 
 class BadRows(Exception):
@@ -271,12 +271,12 @@ class Agreement:
         both = not one_event or (math.isfinite(self.of_0) and math.isfinite(self.of_1))
         if not self.holds or not both or self.log_chance > math.log(_CHANCE):
             return None
-        rule = f"is the class of the largest probability in {probs}"
+        rule = f"is the class of the largest probability in every row of {probs}"
         if one_event:
-            rule = f"is 1 where {quoted(probs)} is {self.of_1:.4g} or more, and 0 where it is less"
+            rule = f"is 1 in every row where {quoted(probs)} is {self.of_1:.4g} or more, and 0 in all other rows"
         option = "--outcome" if one_event else "--target"
-        looks = "this looks like the predicted label"
-        return f"{quoted(target)} {rule}, in every row: {looks}; if it is, name the truth with {option}"
+        looks = "so this looks like the predicted label"
+        return f"{quoted(target)} {rule}, {looks}; if so, name the column of true values with {option}"
 
 
 # ---------------------------------------------------------------- models in files of their own: their rows side by side
@@ -314,12 +314,12 @@ def matched(models: Mapping[str, FilePredictions]) -> FileModels:
         for argument, values in shared.items():
             _check_alike(argument, first, values, other, other.arrays[argument], order)
         if other.probs.shape[1:] != first.probs.shape[1:]:
-            problem = f"holds {_events(other)}, and {_title(first.paths)} {_events(first)}"
+            problem = f"contains {_events(other)}, but {_title(first.paths)} contains {_events(first)}"
             raise FileError(other.paths[0], problem, "compare models of the same classes")
         if other.class_names != first.class_names:
             listed = [", ".join(each.class_names or ("numbered",)) for each in (other, first)]
-            problem = f"has the classes {listed[0]}, and {first.paths[0]} {listed[1]}"
-            raise FileError(other.paths[0], problem, "name the columns in one order with --probs a,b,c")
+            problem = f"has the classes {listed[0]}, but {first.paths[0]} has {listed[1]}"
+            raise FileError(other.paths[0], problem, "name the columns in the same order with --probs a,b,c")
         probs.append(other.probs if order is None else other.probs[order])
     return _side_by_side(models, probs, shared)
 
@@ -374,8 +374,8 @@ def _order(first: FilePredictions, other: FilePredictions) -> NDArray[np.intp] |
     """Return the place of each row of the first model in the other; None where the positions are alike."""
     if "keys" not in first.arrays:
         if len(first.probs) != len(other.probs):
-            problem = f"has {len(other.probs):,} rows, and {_title(first.paths)} {len(first.probs):,}"
-            remedy = "name the column that tells which row is which, such as --on id"
+            problem = f"has {len(other.probs):,} rows, but {_title(first.paths)} has {len(first.probs):,}"
+            remedy = "name the column that identifies each row, such as --on id"
             raise FileError(other.paths[0], problem, remedy)
         return None
     keys, others = _comparable(first.arrays["keys"], other.arrays["keys"])
@@ -386,8 +386,10 @@ def _order(first: FilePredictions, other: FilePredictions) -> NDArray[np.intp] |
             twice = int(index[counts > 1].min())
             path, row = read.locate(twice)
             many = int(counts[np.searchsorted(distinct, values[twice])])
-            problem = f"row {row:,}, {_in_words(read)} is that of {many} rows: {_shown(values[twice])}"
-            raise FileError(path, problem, "name more columns, --on once for each, that name one row together")
+            problem = f"row {row:,}, {_in_words(read)} identifies {many} rows: {_shown(values[twice])}"
+            raise FileError(
+                path, problem, "name more columns that together identify one row, with --on for each column"
+            )
         places.append((distinct, index))
     (mine, _), (theirs, index) = places
     for one, values, another, other_keys in ((first, keys, other, theirs), (other, others, first, mine)):
@@ -395,11 +397,11 @@ def _order(first: FilePredictions, other: FilePredictions) -> NDArray[np.intp] |
         if missing.any():
             row, number = int(np.argmax(missing)), int(missing.sum())
             path, data_row = one.locate(row)
-            more = f", and {number - 1:,} more of its rows" * (number > 1)
+            more = f", and {number - 1:,} more of its rows are missing" * (number > 1)
             problem = (
                 f"row {data_row:,}, {_in_words(one)}: {_shown(values[row])} is not in {_title(another.paths)}{more}"
             )
-            raise FileError(path, problem, "compare files of the same rows, or leave the others out with --where")
+            raise FileError(path, problem, "compare files of the same rows, or leave the other rows out with --where")
     return index[np.searchsorted(theirs, keys)]
 
 
@@ -407,7 +409,7 @@ def _check_clusters(first: FilePredictions, other: FilePredictions) -> None:
     """Reject logs if one has several rows for a question and the other has not."""
     several, once = (first, other) if "clusters" in first.arrays else (other, first)
     if "clusters" in several.arrays and "clusters" not in once.arrays:
-        problem = f"answers each question once, and {_title(several.paths)} several times"
+        problem = f"answers each question once, but {_title(several.paths)} answers questions several times"
         raise FileError(once.paths[0], problem, "compare logs of the same questions and epochs")
 
 
@@ -430,12 +432,12 @@ def _check_alike(
     row = int(np.argmax(differs))
     path, data_row = other.locate(row if order is None else int(order[row]))
     first_path, first_row = first.locate(row)
-    got = f"row {data_row:,}, column {quoted(other.column_name(argument))} holds {_shown(another[row])}"
-    problem = f"{got}, and row {first_row:,} of {first_path} {_shown(one[row])}"
+    got = f"row {data_row:,}, column {quoted(other.column_name(argument))} contains {_shown(another[row])}"
+    problem = f"{got}, but row {first_row:,} of {first_path} contains {_shown(one[row])}"
     if order is None:
-        remedy = "if the rows have another order, name the column that tells which row is which, such as --on id"
+        remedy = "if the rows are in a different order, name the column that identifies each row, such as --on id"
     else:
-        remedy = f"correct the {_ALIKE[argument]} in one of them"
+        remedy = f"correct the {_ALIKE[argument]} in one of the two files"
     raise FileError(path, problem, remedy)
 
 

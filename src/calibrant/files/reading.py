@@ -301,7 +301,9 @@ class _Reader:
         if memory_is_limited() and state.bytes_kept > max_memory() // 2:
             problem = f"its rows take more than half of CALIBRANT_MAX_MEMORY, {max_memory() / 1e9:.3g} GB"
             raise TooMany(
-                chunk.source.path, problem, "leave --exact out, so that they become a sketch, or set it to more"
+                chunk.source.path,
+                problem,
+                "leave --exact out, so that the rows become a sketch, or raise CALIBRANT_MAX_MEMORY",
             )
         rows = state.rows_kept
         if not self._keep and (rows > MOST_ROWS or rows * width_of(chunk.arrays) > MOST_NUMBERS):
@@ -342,14 +344,17 @@ class _Reader:
             what = f"{selection.noun} {quoted(selection.names()[argument][0])}"
             if column.shape[1:] == tail:
                 words = ["text" if each else "numbers" for each in (not text, text)]
-                problem, remedy = f"{what} holds {words[0]}, in {first} {words[1]}", f"write the {argument} alike"
+                problem, remedy = (
+                    f"{what} contains {words[0]}, but {first} contains {words[1]}",
+                    f"write the {argument} in the same form",
+                )
                 raise FileError(source.path, problem, f"{remedy} in all files")
             if selection.noun == "array":
-                problem = f"{what} has rows of shape {column.shape[1:]}, in {first} of {tail}"
-                raise FileError(source.path, problem, "give files whose rows are alike")
+                problem = f"{what} has rows of shape {column.shape[1:]}, but {first} has rows of shape {tail}"
+                raise FileError(source.path, problem, "pass files whose rows have the same shape")
             length, before = (each[0] if each else "no" for each in (column.shape[1:], tail))
             at, there = (f"row {source.row_of(chunk.start)}, ", "row 1") if first == source.path else ("", first)
-            problem = f"{at}{what} has lists of {length} values, {there} of {before}"
+            problem = f"{at}{what} has a list of {length} values, but {there} has {before}"
             raise FileError(source.path, problem, "give every row a value for each class")
 
     def _check_names(self, chunk: Chunk) -> None:
@@ -360,7 +365,7 @@ class _Reader:
         if len(missing):
             row, columns = chunk.source.row_of(chunk.start + int(missing[0])), ", ".join(self._opened.first.groups)
             problem = f"row {row:,}, column {quoted(columns)}: expected a name in every row, got a missing value"
-            raise FileError(chunk.source.path, problem, "name the row's group, such as 'unknown'")
+            raise FileError(chunk.source.path, problem, "name the group of the row, such as 'unknown'")
 
     def _check_logits(self, chunk: Chunk) -> None:
         """Note rows that are called logits and look like probabilities; all rows together decide."""

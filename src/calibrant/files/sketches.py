@@ -24,8 +24,11 @@ MOST_CURVES: Final = 500
 
 _JSON = b'{"calibrant.sketch"'
 _REPORT = re.compile(r'\s*\{\s*"schema_version"')
-_REMEDY = "give what calibrant report --sketch wrote"
-_REPORT_REMEDY = "write it again, calibrant report FILE --json {}, or save a sketch, calibrant report FILE --sketch {}"
+_REMEDY = "pass a file that calibrant report --sketch wrote"
+_REPORT_REMEDY = (
+    "write the report again with calibrant report FILE --json {}, or "
+    "save a sketch with calibrant report FILE --sketch {}"
+)
 
 
 def read_sketches(patterns: Sequence[str], *, keep_going: bool = False) -> FileSketch:
@@ -62,8 +65,10 @@ def read_sketches(patterns: Sequence[str], *, keep_going: bool = False) -> FileS
                 try:
                     total.merge(sketch)
                 except InputError as error:
-                    problem = f"does not add to {next(iter(rows))}: expected {error.expected}, got {error.got}"
-                    raise FileError(path, problem, "add sketches that were made alike") from None
+                    problem = f"cannot be merged with {next(iter(rows))}: expected {error.expected}, got {error.got}"
+                    raise FileError(
+                        path, problem, "merge only sketches that were made with the same settings"
+                    ) from None
         except FileError as error:
             if not keep_going:
                 raise
@@ -72,7 +77,7 @@ def read_sketches(patterns: Sequence[str], *, keep_going: bool = False) -> FileS
         else:
             rows[path] = sketch.n
     if total is None:
-        raise failure or FileError(paths[0], "holds no sketch", "name another file")
+        raise failure or FileError(paths[0], "contains no sketch", "name another file")
     return FileSketch(sketch=total, sources={}, paths=tuple(rows), rows=tuple(rows.values()), omitted=tuple(omitted))
 
 
@@ -140,7 +145,7 @@ def sketch_as_text(sketch: CalibrationSketch) -> str:
 
 def _read(path: str) -> CalibrationSketch:
     if not is_sketch_file(path):
-        raise FileError(path, "is no .cal", _REMEDY)
+        raise FileError(path, "is not a .cal file", _REMEDY)
     if path.lower().endswith(".json"):
         with reading(path):
             text = Path(located(path)).read_text("utf-8")
@@ -165,27 +170,31 @@ def _of_report(path: str, text: str) -> CalibrationSketch:
     """
     name = Path(path).name
     remedy = _REPORT_REMEDY.format(name, Path(name).with_suffix(".cal"))
-    with reading(path, remedy, "holds a report that is damaged"):
+    with reading(path, remedy, "contains a damaged report"):
         content: dict[str, Any] = json.loads(text)
     if "sketch" not in content:
         raise _without_sketch(path, content, remedy)
     try:
         data = base64.b64decode(content["sketch"], validate=True)
     except (TypeError, ValueError) as error:
-        raise FileError(path, f"holds a report whose key 'sketch' is not base64 ({error})", remedy) from None
+        raise FileError(path, f"contains a report whose key 'sketch' is not valid base64 ({error})", remedy) from None
     try:
         return CalibrationSketch.from_bytes(data)
     except InputError as error:
-        problem = f"holds a report, key 'sketch': expected {error.expected}, got {error.got}"
+        problem = f"contains a report with a damaged key 'sketch': expected {error.expected}, got {error.got}"
         raise FileError(path, problem, remedy) from None
 
 
 def _without_sketch(path: str, content: dict[str, Any], remedy: str) -> FileError:
     """Return the error of a report, or of a comparison, that holds no sums."""
     if "models" in content:
-        return FileError(path, "holds a comparison, not one model", "name the files of the models")
+        return FileError(
+            path, "contains a comparison, not a report on one model", "name the report files of the models"
+        )
     if content.get("notion") in PER_CLASS:
-        problem = f"holds a report on every class ({content['notion']}), and a comparison evaluates one event"
-        return FileError(path, problem, "write the report of one class's column, or with --notion top-label")
-    problem = "holds a report without a sketch, as --json - writes it, and its numbers alone cannot be compared"
+        problem = f"contains a report on every class ({content['notion']}), but a comparison evaluates only one event"
+        return FileError(
+            path, problem, "write a report on the column of one class, or a report with --notion top-label"
+        )
+    problem = "contains a report without a sketch (from --json -), and a comparison needs the sketch"
     return FileError(path, problem, remedy)

@@ -188,43 +188,53 @@ def _check_options(path: str, kind: str, options: Options, targets_file: str | N
     """Reject names that are too long, and options that a kind of file does not have."""
     for name in options.columns:
         if len(name) > _LONGEST_NAME:
-            problem = f"a column is asked for by a name of {len(name):,} characters"
-            raise FileError(path, problem, f"give a name or an expression of at most {_LONGEST_NAME:,}")
+            problem = f"the name of a column has {len(name):,} characters"
+            raise FileError(path, problem, f"pass a name or an expression of at most {_LONGEST_NAME:,} characters")
     if kind == "sketch":
-        raise FileError(path, "holds a sketch, no predictions", "pass it to: calibrant report")
+        raise FileError(path, "contains a sketch, not predictions", "pass the file to the command calibrant report")
     if targets_file is not None and kind != "npy":
-        raise FileError(path, "has its targets inside, and --targets names a file", "use --targets with .npy only")
+        raise FileError(
+            path, "contains its own targets, but --targets names another file", "use --targets only with .npy files"
+        )
     if options.decimal_comma and kind not in ("csv", "json"):
-        raise FileError(path, f"--decimal-comma is for text, and a .{kind} holds numbers", "leave it out")
+        raise FileError(
+            path, f"--decimal-comma is for text files, but a .{kind} file contains numbers", "leave --decimal-comma out"
+        )
     if options.where is not None and kind in ("npy", "npz"):
-        problem = f"--where is not available for .{kind}"
-        raise FileError(path, problem, "filter the arrays before they are saved")
+        problem = f"--where is not available for .{kind} files"
+        raise FileError(path, problem, "filter the arrays before you save them")
 
 
 def _check_array_options(path: str, options: Options) -> None:
     """Reject options that name columns: a single array has no names."""
     if options.models:
-        raise FileError(path, "holds a single array", "save the models' arrays and the targets in one .npz")
+        raise FileError(
+            path, "contains a single array", "save the arrays of all models and the targets in one .npz file"
+        )
     asked = {name: getattr(options, name) for name in ("score", "outcome", "probs", "target", "weight")}
     several = {"by": options.by, "cluster": options.clusters, "on": options.on}
     asked |= {name: next(iter(values), None) for name, values in several.items()}
     for name, value in asked.items():
         if value is not None:
-            problem = f"a .npy has no names, got --{name} {quoted(value)}"
-            raise FileError(path, problem, "save a .npz with named arrays")
+            problem = f"a .npy file has no column names, but --{name} names {quoted(value)}"
+            raise FileError(path, problem, "save a .npz file with named arrays")
 
 
 def _open_arrays(paths: list[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
     """Open arrays of probabilities, and the array of their targets."""
     _check_array_options(paths[0], options)
     if targets_file is None:
-        raise FileError(paths[0], "a .npy holds no targets", "name the .npy of the targets with --targets FILE")
+        raise FileError(
+            paths[0],
+            "a .npy file of probabilities contains no targets",
+            "name the .npy file of the targets with --targets FILE",
+        )
     logits = all("logits" in os.path.basename(path).lower() for path in paths)
     if options.percent and logits:
-        raise FileError(paths[0], "--percent is given, and the name of the file suggests logits", "leave --percent out")
+        raise FileError(paths[0], "--percent is given, but the name of the file suggests logits", "leave --percent out")
     if keep_going:
-        problem = "--keep-going is not available for .npy: the targets of all files are in one"
-        raise FileError(paths[0], problem, "save a .npz with named arrays")
+        problem = "--keep-going does not work with .npy files, because all targets are in one file"
+        raise FileError(paths[0], problem, "save a .npz file with named arrays")
     (targets_path,) = expand([targets_file])
     for path in (*paths, targets_path):
         check_bytes(path)
@@ -245,8 +255,8 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
         sources.append(replace(source, targets_from=(targets_path, first)))
         first += sources[-1].rows or 0
     if first != len(targets):
-        problem = f"has {len(targets):,} rows, the probabilities {first:,}"
-        raise FileError(targets_path, problem, "give the targets of just these rows")
+        problem = f"has {len(targets):,} rows, but the probabilities have {first:,} rows"
+        raise FileError(targets_path, problem, "pass the targets of exactly these rows")
     notes = {"probs": ", ".join(paths) + " in percent" * options.percent, "targets": targets_path}
     return Opened(paths=paths, sources=sources, first=selection, notes=notes, omitted=[])
 
@@ -273,7 +283,7 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
             raise _of_objects(error, table, options) from None
         raise proposed(error, look_at(table), options) from None
     if objects and selection.probs[:1] == objects[:1] and len(selection.probs) == 1:  # by its usual name
-        raise _of_objects(Unnamed(path, f"column {quoted(objects[0])} holds objects", ""), table, options)
+        raise _of_objects(Unnamed(path, f"column {quoted(objects[0])} contains objects", ""), table, options)
     if is_doubtful(selection, table.columns, options):
         ask(path, selection, look_at(table, FEW), options)
     return _from_table(table, selection)
@@ -289,7 +299,7 @@ def _of_objects(error: Unnamed, table: Table, options: Options) -> Unnamed:
         likely = look_at(table)
         truth = [name for name in (*likely.labels, *likely.outcomes) if not name.startswith(table.objects)][:1]
         target = ("--target", *truth) if truth else ()
-    remedy = f"the keys of {table.objects[0]} are the classes: name them, such as"
+    remedy = f"the keys of {table.objects[0]} are the classes; name the keys, such as"
     return Unnamed(error.path, error.problem, remedy, ("--probs", probs, *target))
 
 

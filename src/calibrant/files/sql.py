@@ -203,14 +203,14 @@ _TYPES: Final = frozenset(
     )
 )
 
-_MADE_BEFORE: Final = "add such a column before the file is written"
+_MADE_BEFORE: Final = "compute this value as a column before you write the file"
 _OF_NODES: Final = {
-    "SUBQUERY": ("a subquery is not allowed", "write one expression over the columns"),
+    "SUBQUERY": ("a subquery is not allowed", "write one expression of the columns"),
     "WINDOW": ("a window function is not allowed, because it reads other rows", _MADE_BEFORE),
     "LAMBDA": ("a lambda is not allowed", _MADE_BEFORE),
-    "PARAMETER": ("a parameter ($1, ?) is not allowed", "write its value"),
-    "POSITIONAL_REFERENCE": ("a column by its position (# and a number) is not allowed", "write the column's name"),
-    "STAR": ("* and COLUMNS(...) are not allowed", "write the columns' names"),
+    "PARAMETER": ("a parameter ($1, ?) is not allowed", "write the value instead of the parameter"),
+    "POSITIONAL_REFERENCE": ("a column position (# and a number) is not allowed", "write the name of the column"),
+    "STAR": ("* and COLUMNS(...) are not allowed", "write the names of the columns"),
     "COLLATE": ("COLLATE is not allowed", "compare texts after lower(...) or strip_accents(...)"),
 }
 
@@ -349,14 +349,14 @@ def _refused_node(node: Node, names: Collection[str], connection: Any) -> tuple[
 def _of_function(name: str, connection: Any) -> tuple[str, str]:
     """Say why a function is not allowed."""
     if name in _VOLATILE:
-        return f"{name} is not allowed, as it may differ from run to run", "write a fixed value"
+        return f"{name} is not allowed, because its result may differ from run to run", "write a fixed value"
     kinds = "SELECT DISTINCT function_type FROM duckdb_functions() WHERE lower(function_name) = ?"
     kinds_of_function = {kind for (kind,) in connection.execute(kinds, [name]).fetchall()}
     if not kinds_of_function:
         return f"there is no function {name}", nearest(name, sorted(_FUNCTIONS))
     if "aggregate" in kinds_of_function:
-        return f"{name.removesuffix('_star')} is not allowed, as aggregates are about many rows", _MADE_BEFORE
-    return f"the function {name} is not allowed; docs/service.md lists those that are", _MADE_BEFORE
+        return f"{name.removesuffix('_star')} is not allowed, because aggregates combine many rows", _MADE_BEFORE
+    return f"the function {name} is not allowed; docs/service.md lists the allowed functions", _MADE_BEFORE
 
 
 def _wrong_arguments(name: str, arguments: list[Node]) -> tuple[str, str] | None:
@@ -366,7 +366,7 @@ def _wrong_arguments(name: str, arguments: list[Node]) -> tuple[str, str] | None
         case "replace", [_, str(old), str(new)] if len(new.encode()) <= len(old.encode()):
             return None
         case "replace", [_, _, _]:
-            problem = "replace(text, old, new) takes two texts in quotes, the new one no longer than the old"
+            problem = "replace(text, old, new) takes two texts in quotes, and new may not be longer than old"
             return problem, _MADE_BEFORE
         case "regexp_replace", [_, _, str(new), *_] if re.fullmatch(r"\\[0-9]|", new):
             return None
@@ -374,13 +374,13 @@ def _wrong_arguments(name: str, arguments: list[Node]) -> tuple[str, str] | None
             return r"regexp_replace takes '' or a group such as '\1' as its third argument", _MADE_BEFORE
         case "strftime", _ if not any(text is not None and len(text) <= _LONGEST_FORMAT for text in texts):
             problem = f"strftime takes its format as a text in quotes of up to {_LONGEST_FORMAT} characters"
-            return problem, "write such as strftime(date, '%Y-%m')"
+            return problem, "write an expression such as strftime(date, '%Y-%m')"
         case "->>" | "json_extract" | "json_extract_string", [_, str(path), *_] if "*" not in path:
             return None
         case "->>" | "json_extract" | "json_extract_string", _:
             return f"{name} takes one path as a text in quotes, without *", "name one key"
         case "age", _ if len(arguments) != 2:
-            return "age takes two dates; of one it is the time until today", "write age(later, earlier)"
+            return "age needs two dates, because age(date) depends on the current date", "write age(later, earlier)"
     return None
 
 

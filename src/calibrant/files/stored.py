@@ -122,7 +122,9 @@ class ParquetTable(StoredTable):
             first = next(file.iter_batches(1, columns=lists))
             most = self.rows * sum(len(column.flatten()) for column in first.columns)
             if numbers > most:
-                problem = f"holds {numbers:,} numbers in lists, and {most:,} if all were as long as those of row 1"
+                problem = (
+                    f"has {numbers:,} numbers in lists, but at most {most:,} are expected from the list length in row 1"
+                )
                 raise FileError(self.path, problem, "give every row a value for each class")
         return min(batch_rows(len(used)), max(1, BATCH * self.rows // max(numbers * 8, 1)))
 
@@ -178,8 +180,8 @@ class ArrowTable(StoredTable):
         ipc, start = self._arrow.ipc, source.read(6)
         is_file = start == b"ARROW1"
         if start.startswith(b"FEA1"):
-            remedy = "write it again as version 2: pandas.read_feather(path).to_feather(path)"
-            raise FileError(self.path, "is Feather of version 1, and version 2 is read", remedy)
+            remedy = "write the file again as version 2, with pandas.read_feather(path).to_feather(path)"
+            raise FileError(self.path, "is a Feather file of version 1, but calibrant reads only version 2", remedy)
         source.seek(0)
         return ipc.open_file(source, options=options) if is_file else ipc.open_stream(source, options=options)
 
@@ -215,7 +217,7 @@ class ArrowTable(StoredTable):
         most = max_memory() // 2
         if largest > most:
             problem = f"has a batch that takes {largest / 1e9:,.1f} GB when it is decompressed"
-            remedy = f"write batches of at most {most / 1e9:.1f} GB, or set CALIBRANT_MAX_MEMORY to more"
+            remedy = f"write batches of at most {most / 1e9:.1f} GB, or raise CALIBRANT_MAX_MEMORY"
             raise FileError(self.path, problem, remedy)
 
     def register(self, connection: Any, columns: tuple[str, ...]) -> None:
@@ -392,7 +394,7 @@ class _Table:
 
     def table(self, field: int) -> _Table:
         at = self._field(field)
-        _require(at > 0, "a part of its metadata is missing")
+        _require(at > 0, "a part of the metadata is missing")
         return _Table(self._data, at + _number("<I", self._data, at))
 
     def vector(self, field: int, layout: str) -> list[tuple[int, ...]]:
@@ -402,7 +404,7 @@ class _Table:
             return []
         at += _number("<I", self._data, at)
         count, size = _number("<I", self._data, at), struct.calcsize(layout)
-        _require(count * size <= len(self._data), "its metadata promise more entries than there are")
+        _require(count * size <= len(self._data), "the metadata announce more entries than the file contains")
         return [struct.unpack_from(layout, self._data, at + 4 + k * size) for k in range(count)]
 
 
@@ -413,7 +415,7 @@ def _require(holds: bool, otherwise: str) -> None:
 
 
 def _number(layout: str, data: bytes, at: int) -> int:
-    _require(at >= 0, "its metadata point outside")
+    _require(at >= 0, "the metadata point outside the file")
     return int(struct.unpack_from(layout, data, at)[0])
 
 
@@ -433,7 +435,7 @@ def _messages(stream: IO[bytes], size: int) -> Iterator[_Message]:
         for at, metadata, body in footer.vector(field, "<qi4xq"):
             message = _message(stream, at, size)
             if message is None or (message.start, message.length) != (at + metadata, body):
-                msg = "its footer points to no batch"
+                msg = "the footer does not point to a batch"
                 raise ValueError(msg)
             yield message
 
@@ -448,13 +450,13 @@ def _message(stream: IO[bytes], at: int, size: int) -> _Message | None:
         return None
     message = _Table.root(_read(stream, length))
     start, body = stream.tell(), message.number(3, "<q")
-    _require(0 <= body <= size - start, f"a batch of {body:,} bytes is promised and {size - start:,} are there")
+    _require(0 <= body <= size - start, f"the file announces a batch of {body:,} bytes, but contains {size - start:,}")
     return _Message(message.number(1, "<B"), message.table(2), start, body)
 
 
 def _read(stream: IO[bytes], length: int) -> bytes:
     data = stream.read(length) if 0 <= length <= _MOST_METADATA else b""
-    _require(0 < length == len(data), f"{length:,} bytes of metadata are promised and {len(data):,} are there")
+    _require(0 < length == len(data), f"the file announces {length:,} bytes of metadata, but contains {len(data):,}")
     return data
 
 

@@ -85,18 +85,20 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
         fractions = {name: list(map(fraction, likely.cells[name])) for name in selection.probs}
         likely = look({**likely.cells, **fractions})
     if one_event and says_predicted(score) and score in likely.outcomes and len(likely.words(score)) > 1:
-        problem = f"{quoted(score)} holds two values, as predicted labels do"
+        problem = f"{quoted(score)} has only two values, like a predicted label"
         reading = Reading(("--score", score), f"if {quoted(score)} holds probabilities", always=True)
-        raise _asking(path, problem, "name the probabilities", [reading], selection.noun)
+        raise _asking(path, problem, "name the column of probabilities", [reading], selection.noun)
     if options.outcome is not None or options.target is not None:
         return
     usual = Reading(("--outcome", target), f"if {quoted(target)} holds the true outcome")
-    problem, remedy, readings = "", "choose what the columns are", [usual]
+    problem, remedy, readings = "", "choose the meaning of the columns", [usual]
     if not one_event or score in likely.rows:
         usual = Reading(("--target", target), f"if {quoted(target)} holds the true class")
         problem, readings = _question_of_classes(likely, selection, options, usual)
     elif says_right(target):
-        problem = f"{quoted(score)} is below 1/2 in some rows, and {quoted(target)} says whether a prediction was right"
+        problem = (
+            f"{quoted(score)} is below 0.5 in some rows, but {quoted(target)} shows whether a prediction was correct"
+        )
         readings = _of_right(likely, score, target, percent=options.percent)
     elif score in likely.scores:
         problem, remedy, readings = _question_of_score(likely, selection, options, usual)
@@ -113,10 +115,14 @@ def _question_of_score(
     readings = _of_scores(likely, [score], truths, options) or [usual]
     if not _is_predicted_alone(likely, score, target, readings):
         problem = f"{quoted(score)} may be the probability of a predicted label"
-        return problem, "choose what the columns are", readings
+        return problem, "choose the meaning of the columns", readings
     predicted = f"{quoted(score)} may be the probability of the predicted label {quoted(target)}"
-    problem = f"{predicted}, and no {selection.noun} looks like the truth"
-    return problem, f"add a {selection.noun} with the truth, and name it", [replace(usual, always=True)]
+    problem = f"{predicted}, but no {selection.noun} looks like the true values"
+    return (
+        problem,
+        f"add a {selection.noun} with the true values, and name this {selection.noun}",
+        [replace(usual, always=True)],
+    )
 
 
 def _is_predicted_alone(likely: Likely, score: str, target: str, readings: Sequence[Reading]) -> bool:
@@ -131,7 +137,7 @@ def _question_of_classes(
     """Return what may be wrong with the target of columns of classes, and the readings; the usual one if nothing."""
     target, asked = selection.targets[0], replace(options, probs=",".join(selection.probs))
     if says_right(target):
-        problem = f"{quoted(target)} says whether a prediction was right, and not the true class"
+        problem = f"{quoted(target)} shows whether a prediction was correct, not the true class"
         return problem, _readings(likely, asked) or [replace(usual, always=True)]
     if _follows(likely, selection.probs, target):
         problem = f"{quoted(target)} has the largest probability in every row, so it may be the predicted class"
@@ -155,12 +161,12 @@ def _asking(path: str, problem: str, remedy: str, readings: Sequence[Reading], n
         plain = [each for each in readings if not each.sql]
         readings = [replace(each, options=tuple(names.get(word, word) for word in each.options)) for each in plain]
     if not readings:
-        return Unnamed(path, problem, "save an array of outcomes: 1 if the prediction is right, else 0")
+        return Unnamed(path, problem, "save an array of outcomes, 1 for a correct prediction and 0 otherwise")
     if len(readings) == 1 and not readings[0].always:
-        return Unnamed(path, problem, f"{remedy}; name yours, such as", readings[0].options)
+        return Unnamed(path, problem, f"{remedy}; name the right columns, such as", readings[0].options)
     if len(readings) > _LISTED:
         options = [word for word in readings[0].options[::2] if word in ("--score", "--probs", "--outcome", "--target")]
-        return Unnamed(path, problem, f"{remedy}; name yours with {' and '.join(options)}")
+        return Unnamed(path, problem, f"{remedy}; name the right columns with {' and '.join(options)}")
     return Unnamed(path, problem, remedy, readings=tuple(readings))
 
 
@@ -179,7 +185,7 @@ def _kinds_in_words(likely: Likely, readings: Sequence[Reading], options: Option
         kinds.append(("labels", values["--target"].split(",") if "," in values["--target"] else truths))
     words = [f"{what} in {_some(names)}" for what, names in kinds]
     if kinds and kinds[-1][0] in ("outcomes", "labels") and not all(each.is_named for each in readings):
-        words[-1] += f" (a guess from {'its' if len(kinds[-1][1]) == 1 else 'their'} values)"
+        words[-1] += " (a guess from the values)"
     return "; ".join(words).replace(" in ", " may be in ", 1) or "the columns can be read in several ways"
 
 
@@ -191,9 +197,12 @@ def _unmatched(likely: Likely, options: Options) -> str:
     probs = f"probabilities of classes may be in {_some(columns)} (--probs {','.join(columns)})"
     target = next((name for name in _truths(likely, options) if _fits(likely, columns, name)), None)
     if target is None:
-        return f"{probs}, and no column looks like the true class: add one, and name it with --target"
+        return (
+            f"{probs}, but no column looks like the true class; add a column of true classes, and name it with --target"
+        )
     labels = f"write {_some(likely.words(target))} in the order of the columns"
-    return f"{probs}, labels in {target} (--target {target}); the names do not say which is whose: {labels} (--labels)"
+    order = f"the names do not show the order of the labels; with --labels, {labels}"
+    return f"{probs}, labels in {target} (--target {target}); {order}"
 
 
 # ---------------------------------------------------------------- readings
@@ -377,10 +386,14 @@ def _of_right(likely: Likely, score: str, right: str, *, percent: bool = False) 
     if percent:  # the expressions compare fractions
         return [replace(answer, always=True)]
     event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({_equals(right, yes)})")
-    case = f"if {quoted(score)} is the probability of an event that was predicted from 1/2 on"
+    case = f"if {quoted(score)} is the probability of an event that was predicted at 0.5 or more"
     return [
         Reading(event, case, sql=True),
-        Reading((*event, "--notion", "top-label"), f"{case}, to evaluate the larger of it and the rest to 1", sql=True),
+        Reading(
+            (*event, "--notion", "top-label"),
+            f"{case}, to evaluate the larger of this probability and its complement",
+            sql=True,
+        ),
         answer,
     ]
 
@@ -422,7 +435,9 @@ def _of_classes(likely: Likely, columns: Sequence[str], truths: Sequence[str], o
                 continue
             if order is None:
                 reading = replace(
-                    reading, case=f"if 0 of {quoted(truth)} is {quoted(columns[0])}, and so on", always=True
+                    reading,
+                    case=f"if value 0 in {quoted(truth)} is the class of column {quoted(columns[0])}, and so on",
+                    always=True,
                 )
             elif order != tuple(str(k) for k in range(len(columns))):
                 reading = replace(reading, options=(*reading.options, "--labels", ",".join(order)))

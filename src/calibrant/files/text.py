@@ -40,7 +40,7 @@ MIXED = "MIXED"
 TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ")
 KINDS = (TRUTH, WHOLE, NUMBER, NUMBERS, *TIMES)
 _TEXT_OF = "calibrant text of "
-_AS_LISTS = "write one column of lists, as Parquet or an array"
+_AS_LISTS = "write the probabilities as one column of lists, in a Parquet file, or as an array"
 
 
 class CsvTable(EngineTable):
@@ -196,9 +196,9 @@ def header(path: str) -> tuple[str, ...]:
     with reading(path, remedy, "has no readable header"):
         fields = _fields(path, separator(path))
     if len(fields) > MOST_COLUMNS:
-        raise FileError(path, f"has {len(fields):,} columns; at most {MOST_COLUMNS:,} are read", _AS_LISTS)
+        raise FileError(path, f"has {len(fields):,} columns, but calibrant reads at most {MOST_COLUMNS:,}", _AS_LISTS)
     if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
-        raise FileError(path, "has a first line that is not UTF-8 text", "save it as UTF-8")
+        raise FileError(path, "has a first line that is not UTF-8 text", "save the file as UTF-8")
     if not any(field.strip() for field in fields):
         raise FileError(path, "has an empty first line", remedy)
     # A nameless first column is what pandas writes for its index.
@@ -214,7 +214,7 @@ def _check_header(path: str, names: Sequence[str], remedy: str) -> None:
     if len(names) == 1:
         for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
             if other in names[0]:
-                remedy = "separate them with commas or semicolons in a .csv and with tabs in a .tsv"
+                remedy = "separate columns with commas or semicolons in a .csv file, and with tabs in a .tsv file"
                 raise FileError(path, f"has its columns separated by {word}", remedy)
     for name, count in Counter(names).items():
         if count > 1:
@@ -322,7 +322,7 @@ class JsonTable(EngineTable):
     def _cast_numbers(self, name: str, kind: str, *, is_percent: bool) -> None:
         """Cast a column of numbers, or of lists of them; per cents are read where all kinds of files are."""
         if kind.startswith(("STRUCT", "MAP")) and not kind.endswith("[]"):
-            remedy = f"write numbers or lists of them, or name its keys, such as {name}.*"
+            remedy = f"write numbers or lists of numbers, or name the keys of the objects, such as {name}.*"
             raise FileError(self.path, f"column {quoted(name)} holds objects, not numbers", remedy)
         texts = f"CAST({identifier(name)} AS {TEXT})"
         match kind:
@@ -362,26 +362,32 @@ class JsonTable(EngineTable):
     def explain(self, error: Exception, condition: bool = True) -> CalibrantError:
         """Turn an error of the engine into one line; a malformed line is looked for, as the engine miscounts them."""
         if "recursion depth" in str(error):
-            return FileError(self.path, "has lists or objects within each other, deeper than 128", "write them flat")
+            return FileError(
+                self.path, "has lists or objects nested deeper than 128 levels", "write the values without nesting"
+            )
         if self._shape == LINES and "non-record JSON" in str(error):
             return self._no_record()
         if self._shape == ARRAY and re.search("Malformed JSON|non-record JSON|JSON transform error", str(error)):
             row = re.search(r"in record/value ([\d,]+)", str(error))
             place = f" near object {row[1]}" if row else ""
-            problem = f"is not a valid array of objects{place} ({str(error).rstrip('. ').rpartition(': ')[2]})"
+            problem = (
+                f"does not contain a valid array of objects{place} ({str(error).rstrip('. ').rpartition(': ')[2]})"
+            )
             if "Malformed" not in str(error):
-                problem = "holds an array with other values than objects"
-            return FileError(self.path, problem, "write it again, with one object for each row")
+                problem = "contains an array with values that are not objects"
+            return FileError(self.path, problem, "write the array again, with one object for each row")
         if "Malformed JSON" in str(error):
-            with reading(self.path, "save it as UTF-8", "is not UTF-8 text"), open_text(self.path) as stream:
+            with reading(self.path, "save the file as UTF-8", "is not UTF-8 text"), open_text(self.path) as stream:
                 for number, line in enumerate(bounded_lines(stream), 1):
                     try:
                         json.loads(line if line.strip() else "{}")
                     except json.JSONDecodeError as wrong:
                         problem = f"line {number} is not valid JSON ({wrong.msg.lower()})"
-                        return FileError(self.path, problem, "write one whole object a line")
+                        return FileError(self.path, problem, "write each object on one line")
         if "maximum_object_size" in str(error):
-            return FileError(self.path, "has a line of more than 16 MB", "leave out the long key, or write Parquet")
+            return FileError(
+                self.path, "has a line of more than 16 MB", "leave the long key out, or write a Parquet file"
+            )
         return super().explain(error, condition)
 
     def _no_record(self) -> FileError:
@@ -390,10 +396,10 @@ class JsonTable(EngineTable):
             for number, line in enumerate(bounded_lines(stream), 1):
                 row = json.loads(line if line.strip() else "{}")
                 if not isinstance(row, dict):
-                    return FileError(self.path, f"line {number} is not an object", "write one object a line")
+                    return FileError(self.path, f"line {number} is not an object", "write each object on one line")
                 if "" in row:
                     return FileError(self.path, f"line {number} has a key without a name", "give the key a name")
-        return FileError(self.path, "has a line that is not an object", "write one object a line")
+        return FileError(self.path, "has a line that is not an object", "write each object on one line")
 
     def _find_types(self) -> dict[str, str]:
         """Return the type of each key in any row: a sample would miss a key that comes late.
@@ -434,8 +440,10 @@ class JsonTable(EngineTable):
         self._types = types
         inner = {name: each for name, each in self.paths_of(kinds).items() if name not in types}
         if len(inner) > MOST_INNER:
-            problem = f"has more keys within objects than the {MOST_INNER:,} that are read"
-            raise FileError(self.path, problem, "write the predictions as keys of their own, or as Parquet")
+            problem = f"has more than {MOST_INNER:,} keys within objects"
+            raise FileError(
+                self.path, problem, "write each prediction under its own top-level key, or write a Parquet file"
+            )
         self._paths = {name: sql for name, (sql, _) in inner.items()}
         return types | {name: str(kind) for name, (_, kind) in inner.items()}
 
@@ -445,14 +453,14 @@ class JsonTable(EngineTable):
         return f"SELECT DISTINCT unnest(json_keys(json)) FROM {objects} LIMIT {MOST_KEYS + 1}"
 
     def _too_many_keys(self) -> FileError:
-        return FileError(self.path, f"has more keys than the {MOST_KEYS:,} that are read", _AS_LISTS)
+        return FileError(self.path, f"has more than {MOST_KEYS:,} keys", _AS_LISTS)
 
 
 # ---------------------------------------------------------------- the shapes of JSON files
 
 LINES: Final = "newline_delimited"
 ARRAY: Final = "array"
-_AS_RECORDS: Final = "write an array of objects, as DataFrame.to_json(path, orient='records')"
+_AS_RECORDS: Final = "write an array of objects, such as with DataFrame.to_json(path, orient='records')"
 _HEAD: Final = 65_536
 
 
@@ -464,26 +472,30 @@ def shape_of(path: str) -> str:
     FileError
         For a file without rows, of another shape, or an array without its end.
     """
-    with reading(path, "save it as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+    with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
         head = stream.read(_HEAD).lstrip()
     if not head:
         raise FileError(path, "holds no rows", "write the predictions again, or leave the file out")
     is_lines = not located(path).lower().endswith((".json", ".json.gz"))
     if head.startswith("{"):
-        _check_single(path, "write one object a line" if is_lines else _AS_RECORDS)
+        _check_single(path, "write each object on one line" if is_lines else _AS_RECORDS)
         return LINES
-    remedy = "write one object a line, or name an array of objects .json" if is_lines else _AS_RECORDS
+    remedy = (
+        "write each object on one line, or rename a file with an array of objects to .json" if is_lines else _AS_RECORDS
+    )
     if is_lines or not head.startswith("["):
         raise FileError(path, f"starts with {quoted(head[:10])}, not with an object", remedy)
     first = head[1:].lstrip()
     if first.startswith("]"):
         raise FileError(path, "holds no rows", "write the predictions again, or leave the file out")
     if first.startswith("["):
-        raise FileError(path, "holds an array of arrays (orient 'values'), without names of columns", _AS_RECORDS)
+        raise FileError(path, "contains an array of arrays (orient 'values'), without column names", _AS_RECORDS)
     if first and not first.startswith("{"):
-        raise FileError(path, "holds an array, but not of objects", _AS_RECORDS)
+        raise FileError(path, "contains an array whose values are not objects", _AS_RECORDS)
     if not _ends_with_bracket(path):
-        raise FileError(path, "holds an array without its end", "write it again: it is damaged")
+        raise FileError(
+            path, "contains an array without a closing bracket", "write the file again, because it is damaged"
+        )
     return ARRAY
 
 
@@ -500,7 +512,7 @@ def _ends_with_bracket(path: str) -> bool:
 
 def _check_single(path: str, remedy: str) -> None:
     """Reject a file that is one object with all the rows in it."""
-    with reading(path, "save it as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+    with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
         lines = (line for line in bounded_lines(stream) if line.strip())
         first = next(lines)
         try:
@@ -515,7 +527,7 @@ def _check_single(path: str, remedy: str) -> None:
                 content = json.loads(stream.read(LONGEST_OBJECT))
             except (json.JSONDecodeError, RecursionError):
                 return
-            problem = "holds a single object over several lines"
+            problem = "contains a single object over several lines"
         else:
             problem = ""
     problem = _orient(content) or problem
@@ -527,16 +539,16 @@ def _orient(content: Any) -> str:
     """Say in which way an object holds a table; empty for an object that may be a row."""
     keys, values = set(content), list(content.values())
     if {"columns", "data"} <= keys:
-        return "holds a table of orient 'split', not one object for each row"
+        return "contains a table of orient 'split', not one object for each row"
     if {"schema", "data"} <= keys:
-        return "holds a table of orient 'table', not one object for each row"
+        return "contains a table of orient 'table', not one object for each row"
     for key, value in content.items():
         if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-            return f"holds one object, with rows in {quoted(key)}"
+            return f"contains one object, with rows in {quoted(key)}"
     inner = [set(value) for value in values if isinstance(value, dict)]
     if inner and len(inner) == len(values) and all(each == inner[0] for each in inner):
         if all(key.isdigit() for key in keys):
-            return "holds a table of orient 'index', not one object for each row"
+            return "contains a table of orient 'index', not one object for each row"
         if all(key.isdigit() for key in inner[0]):
-            return "holds a table of orient 'columns', not one object for each row"
+            return "contains a table of orient 'columns', not one object for each row"
     return ""

@@ -271,8 +271,10 @@ class Percents:
             self._unsigned = start + first // width, texts[codes[first]]
         if self._has_sign and self._unsigned is not None:
             row, text = self._unsigned
-            problem = f"{self.place(row)}: {shown(text)} may be a fraction: it has no per-cent sign, and others have"
-            raise FileError(self.path, f"{problem} one", "write all cells alike")
+            problem = (
+                f"{self.place(row)}: {shown(text)} may be a fraction, because only other values have a percent sign"
+            )
+            raise FileError(self.path, problem, "write all cells with a percent sign, or all without")
 
 
 def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
@@ -286,8 +288,8 @@ def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
         For such columns.
     """
     if 0 < largest <= 1:
-        problem = f"--percent is given, and no value of {listed(names)} exceeds 1: the numbers look like fractions"
-        raise FileError(path, problem, "leave --percent out, or write percentages with their sign, such as 0.5%")
+        problem = f"--percent is given, but no value of {listed(names)} exceeds 1, so the values look like fractions"
+        raise FileError(path, problem, "leave --percent out, or write percentages with the percent sign, such as 0.5%")
 
 
 # ---------------------------------------------------------------- groups

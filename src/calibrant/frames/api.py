@@ -174,11 +174,11 @@ def sketch(
     with _engine_errors():
         sums_by_group, source = _gathered(source, columns, config)
         if not sums_by_group:
-            remedy = "leave weight out to count every row once"
-            raise NothingJudgedError("weight", "at least one above 0", "only zeros", remedy)
+            remedy = "leave weight out, to count every row once"
+            raise NothingJudgedError("weight", "at least one weight above 0", "only weights of 0", remedy)
         if weights_are == "frequency" and not all(part.totals.whole for part in sums_by_group.values()):
-            remedy = "pass counts, or leave weights_are out: weights that are not whole are sampling weights"
-            raise InputError("weight", "whole numbers, as frequencies", "fractions", remedy)
+            remedy = "pass whole numbers, or leave weights_are out, because fractional weights are sampling weights"
+            raise InputError("weight", "whole numbers, because weights_are='frequency'", "fractions", remedy)
         if columns.labels:
             of_clusters = clusters.gather(source, columns, config)
             sums_by_group = {group: part._replace(clusters=of_clusters[group]) for group, part in sums_by_group.items()}
@@ -187,7 +187,7 @@ def sketch(
     named = {group_name(name): part for name, part in sums_by_group.items()}
     if len(named) < len(sums_by_group):
         remedy = "convert the column to one type first"
-        raise InputError("by", "distinct names", f"several in {by!r} with the same text", remedy)
+        raise InputError("by", "distinct names", f"several values of {by!r} with the same text", remedy)
     return {name: CalibrationSketch.of_parts(config, named[name]) for name in sorted(named)}
 
 
@@ -216,4 +216,4 @@ def _engine_errors() -> Iterator[None]:
     except Exception as error:  # each of eight engines has errors of its own
         first = (str(error).strip().splitlines() or [""])[0]
         got, remedy = f"{type(error).__name__}: {first}", "cast the column in the frame to float64, int64 or text"
-        raise InputError("frame", "columns that its engine can add up", got, remedy) from error
+        raise InputError("frame", "columns that the engine of the frame can add up", got, remedy) from error

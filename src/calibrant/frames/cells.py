@@ -276,7 +276,7 @@ def gather(
                     sums_by_group[group] = SketchSums(Totals(), Curves.empty(config.n_curves, config.grid))
                 _add(sums_by_group[group], config, {name: values[where] for name, values in sums.items()}, columns)
     if not rows_seen:
-        raise InputError("frame", "one row or more", "none", "check where the rows were lost")
+        raise InputError("frame", "at least one row", "no rows", "check the frame, or the filter before it")
     return sums_by_group
 
 
@@ -297,9 +297,9 @@ def fetch_sums(query: LazyFrame, columns: Columns) -> tuple[nw.DataFrame[Any], S
 def _too_many(columns: Columns) -> InputError:
     if columns.group is not None:
         remedy = "group by a column with fewer values"
-        return InputError("by", f"groups of at most {MOST:,} cells", f"more in {columns.group!r}", remedy)
+        return InputError("by", f"groups of at most {MOST:,} grid cells", f"more in {columns.group!r}", remedy)
     expected, got = f"at most {MOST:,} distinct scores next to cell edges", "more"
-    remedy = "round them to float32 in the frame first"
+    remedy = "round the scores to float32 in the frame first"
     return InputError(columns.score_argument, expected, got, remedy, fault=Fault.TOO_FINE)
 
 
@@ -317,8 +317,8 @@ def groups_of(
     # NumPy's float32 numbers print their own digits, Python floats would print more.
     values = list(column.to_numpy()) if column.dtype == nw.Float32 else column.to_list()
     if len(set(values)) < column.n_unique():  # some libraries cut times to microseconds in lists
-        remedy = "round them, or cast them to text, in the frame"
-        raise InputError("by", "times in microseconds", "finer ones", remedy, fault=Fault.TOO_FINE)
+        remedy = "in the frame, round the times or cast them to text"
+        raise InputError("by", "times in microseconds", "finer times", remedy, fault=Fault.TOO_FINE)
     codes: dict[Any, int] = {}
     of_row = np.array([codes.setdefault(values[i], len(codes)) for i in places_counted], dtype=np.intp)
     order = np.argsort(of_row, kind="stable")

@@ -31,10 +31,10 @@ Schema = dict[str, nw.dtypes.DType]
 FILTER: Final = "filter the rows out of the frame first"
 
 _FRAMES: Final = "a frame of pandas, Polars, PyArrow, DuckDB, Ibis, Dask or PySpark"
-_CAST: Final = "cast it in the frame first"
+_CAST: Final = "cast the column in the frame first"
 _NESTED: Final = Facts(suspicion=Suspicion(Mistake.NESTED))
 _LABELS: Final = "a column of whole numbers, text, dates or times"
-_BOTH_FORMS: Final = "pass score='...', outcome='...' for one event, or probs=[...], target='...' for classes"
+_BOTH_FORMS: Final = "pass score='...' and outcome='...' for one event, or probs=[...] and target='...' for classes"
 _EXAMPLES: Final = {
     "score": "combine columns, such as 1 - nw.col('p')",
     "outcome": "compare columns, such as nw.col('a') == nw.col('b')",
@@ -138,14 +138,14 @@ def as_frame(frame: Any) -> Frame:
         raise InputError("frame", _FRAMES, got, _instead(frame)) from None
     except nw.exceptions.NarwhalsError as error:
         got = f"an unreadable frame ({' '.join(str(error).split())})"
-        raise InputError("frame", _FRAMES, got, "rename its columns") from error
+        raise InputError("frame", _FRAMES, got, "rename the columns of the frame") from error
 
 
 def _instead(frame: Any) -> str:
     if isinstance(frame, (str, bytes)) or hasattr(frame, "__fspath__"):
-        return "read the file in an engine first, with duckdb.read_parquet or polars.scan_parquet"
+        return "first read the file with an engine, such as duckdb.read_parquet or polars.scan_parquet"
     if hasattr(frame, "cursor"):
-        return "pass a table of the connection, with connection.table or connection.sql"
+        return "pass a table of the connection, from connection.table or connection.sql"
     if hasattr(frame, "to_frame"):
         return "pass the whole frame, and name its columns"
     return "pass arrays to CalibrationSketch.update"
@@ -182,8 +182,8 @@ def with_expression(frame: Frame, argument: str, value: Any) -> tuple[Frame, Any
         table = nw.from_native(frame.to_arrow(), eager_only=True)
         values = table.with_columns(value.alias(name)).get_column(name)
     except Exception as error:  # each engine has errors of its own
-        got, remedy = f"one that fails ({type(error).__name__}: {error!s:.200})", "correct the expression"
-        raise InputError(argument, "an expression over the columns", got, remedy) from error
+        got, remedy = f"an expression that fails ({type(error).__name__}: {error!s:.200})", "correct the expression"
+        raise InputError(argument, "an expression of the columns", got, remedy) from error
     n_missing = values.null_count()
     if n_missing:
         entry: Literal["label", "number"] = "label" if argument == "outcome" else "number"
@@ -278,7 +278,7 @@ def _form(form: dict[str, Any], other_form: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments for one event or for classes; reject those that lack, and those of the other form."""
     for name, value in other_form.items():
         if value is not None:
-            raise InputError(name, "one event or classes", "columns for both", _BOTH_FORMS)
+            raise InputError(name, "columns for one event or for classes", "columns for both", _BOTH_FORMS)
     for name, value in form.items():
         if value is None:
             raise InputError(name, "the name of a column", "None", _BOTH_FORMS)
@@ -295,8 +295,8 @@ def sampled(frame: Frame, columns: Columns) -> tuple[Frame, Columns]:
     """
     weight = str(columns.weight)
     if weight in (*columns.scores, columns.target, columns.group, *(label.column for label in columns.labels)):
-        remedy = "give the frame a copy of the column under another name"
-        raise InputError("weight", "a column of its own with weights_are='sampling'", repr(weight), remedy)
+        remedy = "copy the column in the frame under another name"
+        raise InputError("weight", "a separate column with weights_are='sampling'", repr(weight), remedy)
     value = nw.col(weight).cast(nw.Float64)
     changed = frame.with_columns(nw.when(value > 0.0).then(value * NOT_WHOLE).otherwise(value).alias(weight))
     return changed, replace(columns, integer_weights=False)
@@ -317,15 +317,19 @@ def resolve_config(columns: Columns, notion: Any, classwise: Any, grid: Any) -> 
         notion = DEFAULTS["multiclass" if columns.classes else "binary"]
     check_choice("notion", notion, NOTIONS)
     if notion == "multilabel":
-        remedy = "make a sketch for each label, with its score and outcome"
-        raise InputError("notion", "'positive', 'top-label' or 'classwise' of a frame", repr(notion), remedy)
+        remedy = "make a sketch for each label, with the score and outcome of the label"
+        raise InputError("notion", "'positive', 'top-label' or 'classwise' for a frame", repr(notion), remedy)
     if not columns.classes and (classwise or notion == "classwise"):
         argument, got = ("classwise", "True") if classwise else ("notion", repr(notion))
-        expected = "one event's notion, 'positive' or 'top-label'" if argument == "notion" else "False for one event"
+        expected = (
+            "a notion for one event, 'positive' or 'top-label'" if argument == "notion" else "False for one event"
+        )
         raise InputError(argument, expected, got, "pass the columns of all classes as probs")
     if notion == "positive" and columns.n_classes != 2:
         expected = f"'top-label' or 'classwise' for {columns.n_classes} classes"
-        raise InputError("notion", expected, repr(notion), "pass one class's column as score, or another notion")
+        raise InputError(
+            "notion", expected, repr(notion), "pass the column of one class as score, or pass another notion"
+        )
     if columns.labels:
         check_notion(notion)
     return SketchConfig(
@@ -365,14 +369,18 @@ def alike_in_engines(frame: Frame, columns: Columns) -> Frame:
 def _labels(frame: Frame, schema: Schema, cluster: Any) -> tuple[Label, ...]:
     names = [cluster] if isinstance(cluster, (str, bytes)) or not isinstance(cluster, Iterable) else list(cluster)
     if not names:
-        raise InputError("cluster", "a column, or a list of columns", "an empty list", "leave it out, or name a column")
+        raise InputError(
+            "cluster", "a column, or a list of columns", "an empty list", "leave cluster out, or name a column"
+        )
     labels = tuple(Label(column, schema[column]) for column in (_named(schema, "cluster", name) for name in names))
     for place, label in enumerate(labels):
         if label in labels[:place]:
             got = f"{label.column!r} more than once"
-            raise InputError("cluster", "a column for each part of the name", got, "name each column once")
+            raise InputError(
+                "cluster", "a different column for each part of the cluster name", got, "name each column once"
+            )
         if not _names_clusters(frame, label, alone=len(labels) == 1):
-            got, remedy = _kind(schema, label.column), "cast it to text in the frame first"
+            got, remedy = _kind(schema, label.column), "cast the column to text in the frame first"
             raise InputError("cluster", _LABELS, got, remedy, fault=Fault.COLUMN_TYPE)
     return labels
 
@@ -396,24 +404,26 @@ def _names_clusters(frame: Frame, label: Label, *, alone: bool) -> bool:
 
 def _scores(schema: Schema, probs: Any) -> tuple[str, ...]:
     if isinstance(probs, (str, bytes)) or not isinstance(probs, Iterable):
-        remedy = "pass a list such as ['p_0', 'p_1'], or for one event score='...', outcome='...'"
+        remedy = "pass a list such as ['p_0', 'p_1'], or pass score='...' and outcome='...' for one event"
         raise InputError("probs", "a list of columns, one for each class", repr(probs), remedy)
     names = tuple(_named(schema, "probs", name) for name in probs)
     if len(names) < 2:
-        remedy = "for one event pass score='...', outcome='...'"
-        raise InputError("probs", "two columns or more", f"{len(names)}", remedy)
+        remedy = "for one event, pass score='...' and outcome='...'"
+        raise InputError("probs", "at least two columns", f"{len(names)}", remedy)
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise InputError("probs", "a column for each class", f"{repeated[0]!r} more than once", "name each column once")
+        raise InputError(
+            "probs", "a different column for each class", f"{repeated[0]!r} more than once", "name each column once"
+        )
     return names
 
 
 def _named(schema: Schema, argument: str, name: Any) -> str:
     if not isinstance(name, str):
-        raise InputError(argument, "the name of a column", repr(name), "pass it as a string")
+        raise InputError(argument, "the name of a column", repr(name), "pass the name as a string")
     if name not in schema:
         names = [str(column) for column in schema]
-        remedy = "name the columns with strings first" if name in names else nearest(name, names)
+        remedy = "give the columns of the frame names that are strings" if name in names else nearest(name, names)
         raise InputError(argument, "a column of the frame", repr(name), remedy)
     return name
 
@@ -427,7 +437,7 @@ def _weight(schema: Schema, name: Any) -> str:
 def _group(schema: Schema, name: Any) -> str:
     column = _named(schema, "by", name)
     if schema[column].is_nested() or str(schema[column]) == "Float16":
-        got, remedy = _kind(schema, column), "pass a column with one value a row"
+        got, remedy = _kind(schema, column), "pass a column with one value for each row"
         raise InputError("by", "a column of names", got, remedy, fault=Fault.COLUMN_TYPE, facts=_NESTED)
     return column
 
@@ -438,12 +448,12 @@ def _check_name(frame: Frame, argument: str, name: str) -> None:
     if engine.is_duckdb() or engine.is_pyspark():
         spelled = str.casefold if engine.is_duckdb() else str  # DuckDB names are case-insensitive
         if [spelled(str(column)) for column in nw.to_native(frame).columns].count(spelled(name)) > 1:
-            expected, remedy = "one column of this name", "rename them in the frame first"
+            expected, remedy = "one column with this name", "rename the columns in the frame first"
             raise InputError(argument, expected, f"several {name!r}", remedy, fault=Fault.COLUMN_NAME)
     pattern = engine.is_polars() and name.startswith("^") and name.endswith("$")
     path = engine.is_pyspark() and bool({".", "`"} & set(name))
     if pattern or path or (name == "*" and not engine.is_pandas()):
-        expected = "a name that means one column in this engine"
+        expected = "a name that identifies one column in this engine"
         remedy = "rename the column in the frame first"
         raise InputError(argument, expected, repr(name), remedy, fault=Fault.COLUMN_NAME)
 
@@ -459,7 +469,7 @@ def _check_categories(frame: Frame, schema: Schema, argument: str, column: str) 
 
 def _kind(schema: Schema, column: str) -> str:
     if schema[column] == nw.Unknown:
-        return f"{column!r} of unknown type: only nulls, or objects"
+        return f"{column!r} of unknown type (only nulls, or objects)"
     return f"{column!r} of type {schema[column]}"
 
 
@@ -490,7 +500,7 @@ def _writing(schema: Schema, argument: str, column: str, names: tuple[str, ...] 
         got = _kind(schema, column)
         raise InputError(argument, "numbers, booleans or names", got, _CAST, fault=Fault.COLUMN_TYPE)
     if names is None:
-        order = "in the order of probs" if argument == "target" else "the event last"
+        order = "in the order of probs" if argument == "target" else "with the event last"
         got, remedy = _kind(schema, column), f"pass class_names, {order}"
         raise InputError(argument, "numbers or booleans", got, remedy, fault=Fault.LABEL_NAMES)
     return "words"

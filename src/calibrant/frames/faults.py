@@ -38,7 +38,7 @@ _GROUP, _NO_TARGET, _TARGET, _NO_CLUSTER, _CLUSTER, _NO_WEIGHT, _WEIGHT, _NO_SCO
 _NONE: Final = -1
 _HEAD: Final = 200  # rows to read for the likely mistake
 
-_WEIGHTS: Final = "finite numbers of 0 or more"
+_WEIGHTS: Final = "finite numbers, 0 or larger"
 _CORRECT: Final = "correct the rows, or filter them out of the frame"
 
 
@@ -54,7 +54,7 @@ class RowFault:
     def among(self, value: str) -> str:
         """Return a value in words, as one of several."""
         at = "" if self.row is None else f" at row {self.row}"
-        return f"{value}{at}" if self.n == 1 else f"others in {self.n:,} rows, such as {value}{at}"
+        return f"{value}{at}" if self.n == 1 else f"other values in {self.n:,} rows, such as {value}{at}"
 
     @property
     def missing(self) -> str:
@@ -169,7 +169,7 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
     if columns.writing == "words" and columns.names is not None:
         names = NameFacts(name=str(value), names=columns.names, place=Place(row_fault.row), n_rows=row_fault.n)
         got, remedy = row_fault.among(repr(value)), nearest(str(value), columns.names)
-        return InputError(argument, "names among class_names", got, remedy, fault=Fault.UNKNOWN_NAME, facts=names)
+        return InputError(argument, "names from class_names", got, remedy, fault=Fault.UNKNOWN_NAME, facts=names)
     n_classes = columns.n_classes if columns.classes else None
     mistake = None
     if columns.classes:
@@ -179,7 +179,7 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
     elif 0 < value < 1:
         mistake, remedy = Mistake.PROBABILITY_TARGETS, "pass outcomes, not probabilities"
     else:
-        remedy = "map them to 0 and 1 in the frame, or pass probs=[...] for classes"
+        remedy = "map the outcomes to 0 and 1 in the frame, or pass probs=[...] for classes"
     suspicion = None if mistake is None else Suspicion(mistake)
     facts = LabelFacts(
         value=value, n_classes=n_classes, suspicion=suspicion, place=Place(row_fault.row), n_rows=row_fault.n
@@ -194,7 +194,7 @@ def _of_weight(row_fault: RowFault, _columns: Columns) -> InputError:
     expected, remedy, value = _WEIGHTS, _CORRECT, row_fault.values["w"]
     if 0 < value < math.inf:
         expected = f"0, or numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
-        remedy = "divide all weights, also those of other frames, by the same number"
+        remedy = "divide all weights, including the weights of other frames, by the same number"
     facts = WeightFacts(value=value, place=Place(row_fault.row), n_rows=row_fault.n)
     return InputError("weight", expected, row_fault.among(number(value)), remedy, fault=Fault.WEIGHT, facts=facts)
 
@@ -206,7 +206,7 @@ def _of_cluster(row_fault: RowFault, columns: Columns) -> InputError:
             as_clusters(np.array([value], np.float32 if label.dtype == nw.Float32 else None), 1)
         except InputError as error:
             return _of_label(row_fault, value, error.expected, error.remedy)
-    return _of_label(row_fault, value, "decimals up to 2^53", "cast them to text in the frame first")
+    return _of_label(row_fault, value, "decimals up to 2^53", "cast the labels to text in the frame first")
 
 
 def _of_label(row_fault: RowFault, value: Any, expected: str, remedy: str) -> InputError:
@@ -231,8 +231,8 @@ def _of_score(row_fault: RowFault, frame: Frame, columns: Columns) -> InputError
     suspicion = _suspect(float(values[column]), frame, columns)
     how = "softmax of the row" if columns.classes else "1 / (1 + exp(-x))"
     remedies = {
-        Mistake.PERCENT: "the values look like percent: divide them by 100 in the frame",
-        Mistake.ROUNDING: "clip the values to [0, 1] in the frame if that is rounding",
+        Mistake.PERCENT: "the values look like percentages; divide them by 100 in the frame",
+        Mistake.ROUNDING: "clip the values to [0, 1] in the frame if rounding caused this",
         Mistake.LOGITS: f"if they are logits, compute the probabilities in the frame first ({how})",
     }
     score = ScoreFacts(

@@ -30,8 +30,8 @@ from calibrant.table import ReliabilityTable
 #: Laws of scores to choose from: parameters of a beta law, and what such scores are like.
 SCORE_LAWS: Final[Mapping[str, tuple[float, float, str]]] = {
     "uniform": (1.0, 1.0, "uniform on [0, 1]"),
-    "confident": (8.0, 1.0, "mostly near 1, mean 0.89, as the top label of a good classifier"),
-    "rare": (1.0, 20.0, "mostly near 0, mean 0.05, as a rare event"),
+    "confident": (8.0, 1.0, "mostly near 1 with mean 0.89, like the top label of a good classifier"),
+    "rare": (1.0, 20.0, "mostly near 0 with mean 0.05, like predictions of a rare event"),
 }
 
 #: The measures whose floors are drawn.

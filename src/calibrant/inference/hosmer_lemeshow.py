@@ -129,7 +129,7 @@ def hosmer_lemeshow_test(
     statistic, details, filled = groups.statistic, groups.details, len(groups.counts)
     freedom = filled - (0 if sample == "external" else 2)
     if freedom < 1:
-        remedy = "use sample='external' if the scores were not fitted to these outcomes, or another test"
+        remedy = "if the scores were not fitted to these outcomes, use sample='external', or use another test"
         raise InputError("n_groups", "at least 3 filled groups with sample='in-sample'", str(filled), remedy)
     if rows.clusters is None:
         p_value, law = _chi_square_sf(statistic, freedom), f"{degrees(freedom)} of freedom"

@@ -313,7 +313,7 @@ def cox_test(
     scores = table.scores.astype(np.float64)
     certain = float(np.sum(table.counts[(scores == 0) | (scores == 1)]))
     if eps is None and certain:
-        remedy = "pass eps=1e-6, say, to clip them, or leave these rows out"
+        remedy = "pass for example eps=1e-6 to clip the scores, or leave these rows out"
         raise InputError("probs", "scores strictly between 0 and 1", f"0 or 1 in {certain:g} rows", remedy)
     fit = cox_fit(table, eps)
     if rows.clusters is None:

@@ -38,8 +38,8 @@ Sums: TypeAlias = tuple[ReliabilityTable, BucketSums | None]
 _TOGETHER: Final = 256  # simulated data sets of a sparse group
 _STEADY: Final = 4  # times the fewest data sets, so that the p-value at the correction's limit depends less on the seed
 
-_NO_LAW: Final = "its null distribution needs simulated data sets: pass n_resamples=1000"
-_NO_INTERVAL: Final = "no interval: the group was chosen for its value"
+_NO_LAW: Final = "the null distribution needs simulated data sets: pass n_resamples=1000"
+_NO_INTERVAL: Final = "no interval: the group was chosen because its value is the largest"
 _EXPECTED: Final = "the name of each row's group, or a mapping from names to such arrays or masks"
 
 
@@ -227,7 +227,7 @@ def multicalibration_error(
         check_alone(probs, notion, **options, groups=groups, clusters=clusters)
         return _of_sketch(probs, resampling)
     if groups is None or isinstance(probs, ReliabilityTable):
-        got = "None" if groups is None else "groups next to a table"
+        got = "None" if groups is None else "groups with a table"
         raise InputError("groups", _EXPECTED, got, "pass predictions with the group of each row, or a sketch of each")
     arguments = Arguments(probs=probs, notion=notion, **options)
     predictions, evaluated = arguments.predictions()
@@ -316,7 +316,7 @@ def multicalibration_of(
         group=worst.name,
         groups=tuple(results),
         n=table.n,
-        method=everything.method(f"{law}, Holm's correction for {family:,} groups with all rows; {_NO_INTERVAL}"),
+        method=everything.method(f"{law}, Holm's correction for {family:,} groups (all rows are one); {_NO_INTERVAL}"),
         error_bound=max(group.standardised + group.error_bound for group in evaluated) - worst.standardised,
     )
 
@@ -400,5 +400,5 @@ def _segments(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[
             segments += [(f"{column}: {name}", rows) for name, rows in parts]
     names = [name for name, _ in segments]
     if len(set(names)) < len(names):
-        raise InputError("groups", "distinct names", "several that are written alike", "rename one of them")
+        raise InputError("groups", "distinct names", "several with the same text", "rename one of them")
     return segments

@@ -201,8 +201,8 @@ def bootstrap(
     if abs(bias) > max(_BIASED * error, _ROUNDING):
         method = f"NOT VALID: {method}"
         details["warning"] = (
-            f"the bootstrap bias is {abs(bias) / error if error else math.inf:.2g} standard errors: "
-            "the percentile interval of this statistic will under-cover"
+            f"the bootstrap bias is {abs(bias) / error if error else math.inf:.2g} standard errors, "
+            "so the percentile interval of this statistic covers the true value too rarely"
         )
     return Estimate(value, low, high, level, method=method, n=rows.table.n, details=details)
 
@@ -240,7 +240,7 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     cells = Cells.from_table(table)
     bins = RowBins.of(cells, uniform_bin_of(cells.table, n_bins))
     if not bins.held.any():
-        raise InputError("table", f"a bin with {LEAST_ROWS} rows", "none", "pass fewer bins or more rows")
+        raise InputError("table", f"a bin with at least {LEAST_ROWS} rows", "none", "pass fewer bins or more rows")
     return float(bins.standard_maximum(bins.moments.gap_sums))
 
 

@@ -49,7 +49,7 @@ def as_groups(groups: Any, predictions: Predictions, *, complete: bool = False) 
         place = Place(int(np.argmax(group_of_row < 0)))
         raise refuse("groups", Fault.MISSING, MissingFacts(entry="name", place=place))
     if len(names) > MOST_GROUPS:
-        remedy = "pass a column with fewer groups; one that names a patient or a question may be for clusters"
+        remedy = "pass a column with fewer groups, or pass a column of patients or questions as clusters"
         raise InputError("groups", f"at most {MOST_GROUPS:,} different names", f"{len(names):,}", remedy)
     evaluated = predictions.evaluated
     rows = np.arange(predictions.n) if complete else np.flatnonzero(evaluated)

@@ -168,7 +168,7 @@ def as_predictions(
         raise NothingJudgedError(
             "ignore_index",
             "a value that leaves at least one row",
-            f"{ignored}, and every target equals it",
+            f"{ignored}, which equals every target",
             "check the targets, or leave ignore_index out",
         )
     return Predictions(
@@ -451,7 +451,7 @@ def check_weights_are(weights_are: Any, *, given: bool) -> None:
         return
     check_choice("weights_are", weights_are, WEIGHTS_ARE)
     if not given:
-        raise InputError("weights_are", "weights next to it", "none", "name the weights too, or leave it out")
+        raise InputError("weights_are", "weights together with it", "none", "name the weights too, or leave it out")
 
 
 def _weights(
@@ -474,10 +474,10 @@ def _weights(
     _check_range(weights, units=units)
     if weights_are == "frequency" and not integer_weights(weights):
         row = int(np.argmax(weights != np.rint(weights)))
-        remedy = "pass counts, or leave weights_are out: weights that are not whole are sampling weights"
+        remedy = "pass counts, or leave weights_are out, because weights that are not whole are sampling weights"
         raise InputError(
             "weights",
-            "whole numbers that add up to 2^53 at most, as frequencies",
+            "frequencies, which are whole numbers with a sum of at most 2^53",
             f"{weights[row]:g} at row {row}",
             remedy,
             row=row,
@@ -493,11 +493,12 @@ def _check_range(weights: NDArray[np.float64], *, units: bool) -> None:
     most, row = float(weights.max()), int(np.argmin(np.where(held, weights, np.inf)))
     least = float(weights[row])
     if units and least < most * LEAST_WEIGHT:
-        remedy = f"set weights below {most * LEAST_WEIGHT:.3g} to 0: they change no number"
-        got = f"{least:.3g} at row {row} where the largest is {most:.3g}"
-        raise InputError("weights", f"weights of at least {LEAST_WEIGHT:g} of the largest", got, remedy, row=row)
+        remedy = f"set weights below {most * LEAST_WEIGHT:.3g} to 0, because they do not change the results"
+        got = f"{least:.3g} at row {row}, although the largest weight is {most:.3g}"
+        expected = f"weights of at least {LEAST_WEIGHT:g} times the largest weight"
+        raise InputError("weights", expected, got, remedy, row=row)
     if not units and not LEAST_WEIGHT <= least <= most <= MOST_WEIGHT:
         row = row if least < LEAST_WEIGHT else int(np.argmax(weights))
-        expected = f"0, or weights from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g} for sums that are added to others"
-        remedy = "divide all weights, also those of other parts, by the same number"
+        expected = f"0, or weights from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g} because the sums are added to other sums"
+        remedy = "divide all weights, including the weights of other parts, by the same number"
         raise InputError("weights", expected, f"{weights[row]:.3g} at row {row}", remedy, row=row)

@@ -101,7 +101,7 @@ def numba_is_there() -> bool:
         return True
     from calibrant.errors.exceptions import install_command
 
-    msg = f"Numba is not installed: large inputs take several times longer; {install_command('fast')}"
+    msg = f"Numba is not installed, so large inputs take several times longer; {install_command('fast')}"
     warnings.warn(msg, stacklevel=2)
     return False
 

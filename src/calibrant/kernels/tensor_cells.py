@@ -115,8 +115,8 @@ def cells(
     rounded up to a power of 2. So a cell of n scores is wrong by less than n 2^-55 times that term.
     """
     if scores.numel() >= _MOST_SCORES:
-        remedy = "add them in parts"
-        raise InputError("scores", f"fewer than {_MOST_SCORES:,} at once", f"{scores.numel():,}", remedy)
+        remedy = "add the scores in parts"
+        raise InputError("scores", f"fewer than {_MOST_SCORES:,} scores at once", f"{scores.numel():,}", remedy)
     columns = scores.shape[1] if scores.ndim == 2 else 1
     x, y, rows = (part.reshape(-1) for part in (scores, outcomes, evaluated))
     good = rows & (x >= 0) & (x <= 1)

@@ -120,7 +120,7 @@ def histograms_of(
         predictions, notion = arguments.predictions(default)
         return read_histograms(predictions, notion, n_bins, binning=binning, closed=closed, threshold=threshold)
     if threshold > 0:
-        remedy = "leave it out: a sketch does not know which scores of a cell are below it"
+        remedy = "leave the threshold out, because a sketch does not contain single scores"
         raise InputError("threshold", "0 for a CalibrationSketch", repr(threshold), remedy)
     return table_histograms(tables, n_bins, binning=binning, closed=closed)
 

@@ -65,9 +65,9 @@ class OwnLaw:
     law: Callable[[Inference], Law | None]
 
 
-_NOT_FINITE: Final = "no interval: its ends are not finite, because too few rows determine it"
+_NOT_FINITE: Final = "no interval: the ends are not finite, because too few rows determine the measure"
 _ROUNDING: Final = 1e-12  # relative: ends that differ by less are equal
-_RAISED: Final = "upper end raised to what the intervals of other errors imply"
+_RAISED: Final = "upper end raised to the bound that the intervals of other errors imply"
 _BAND: Final = "band"  # the keys of the two bands among the draws
 _CURVE: Final = "curve"
 VERDICT: Final = "verdict"  # the key of the verdict's statistic

@@ -44,7 +44,9 @@ from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 from calibrant.table import ReliabilityTable
 
 NO_BUCKETS: Final = "no interval by cluster: equal-frequency bins differ between classes; evaluate one class at a time"
-NO_MEAN: Final = "no interval: none is known for the mean of this measure over classes; evaluate one class at a time"
+NO_MEAN: Final = (
+    "no interval: no method is known for the mean of this measure over classes; evaluate one class at a time"
+)
 
 
 def estimate(measure: Measure, event: Event, inference: Inference | None = None) -> Estimate:

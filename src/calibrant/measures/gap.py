@@ -53,23 +53,23 @@ def _law(inference: Inference) -> Law:
 MEAN_CONFIDENCE = Measure(
     name="mean_confidence",
     label="mean prediction",
-    meaning="The mean predicted probability of the event; for the top label, the mean confidence.",
-    misleads="Compare it with the observed frequency.",
+    meaning="The mean predicted probability of the event, or the mean confidence for the top label.",
+    misleads="Compare the mean prediction with the observed frequency.",
     computed="The mean prediction is the mean predicted probability of the event",
     value=_mean_score,
     better="neither",
     range=(0.0, 1.0),
     bound=exact,
     influence=lambda event: mean_score_influence(event.design.fine, _mean_score(event)),
-    null=Unavailable("no noise floor: it is not an error"),
+    null=Unavailable("no noise floor: the measure is not an error"),
 )
 
 MEAN_GAP = Measure(
     name="mean_gap",
     label="mean difference",
-    meaning="Calibration in the large: mean predicted probability minus observed frequency. Ideal 0; above 0, the "
-    "event is overestimated.",
-    misleads="Differences of both signs cancel.",
+    meaning="Calibration in the large: mean predicted probability minus observed frequency. The ideal value "
+    "is 0. Above 0, the event is overestimated.",
+    misleads="Positive and negative differences cancel.",
     computed="The mean difference is the mean predicted probability minus the observed frequency",
     profiles=frozenset({"standard", "clinical"}),
     value=lambda event: _mean_score(event) - event.outcome_rate,

@@ -117,8 +117,9 @@ def compared_by(further: Any = None) -> tuple[Measure, ...]:
     for measure in _listed(further):
         if not isinstance(measure.comparison, Difference):
             able = [each.name for each in MEASURES if isinstance(each.comparison, Difference)]
-            expected = f"measures with an influence, such as {', '.join(able)}"
-            raise InputError("measures", expected, repr(measure.name), "leave it out, or give it an influence")
+            expected = f"measures with an influence function, such as {', '.join(able)}"
+            remedy = "leave the measure out, or give the measure an influence function"
+            raise InputError("measures", expected, repr(measure.name), remedy)
         if measure not in measures:
             measures.append(measure)
     return tuple(measures)
@@ -148,7 +149,7 @@ def selected(measures: Any = None, profile: str | None = None) -> Selection:
     if isinstance(measures, str):
         if profile is not None and measures != profile:
             remedy = "name the profile once; for one measure pass a list"
-            raise InputError("measures", "a list next to a profile", repr(measures), remedy)
+            raise InputError("measures", "a list if a profile is given", repr(measures), remedy)
         return Selection(of_profile(_profile("measures", measures)), PROFILES[measures], listed=False)
     shown = _profile("profile", STANDARD.name if profile is None else profile)
     if measures is None:

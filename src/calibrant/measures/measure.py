@@ -92,11 +92,11 @@ def exact(event: Event) -> float:
     return 0.0
 
 
-NOT_ASKED: Final = "no interval asked for (level=None)"
-NO_INTERVAL: Final = Unavailable("no interval: none is known for this measure")
+NOT_ASKED: Final = "no interval was requested (level=None)"
+NO_INTERVAL: Final = Unavailable("no interval: no method is known for this measure")
 NO_BOUND: Final = Unavailable("no certified error is known for this measure")
-NO_FLOOR: Final = Unavailable("no noise floor: only measures that are better when lower have one")
-PROPER_SCORE: Final = Unavailable("no noise floor: it rewards discrimination too")
+NO_FLOOR: Final = Unavailable("no noise floor: only measures whose lower values are better have a noise floor")
+PROPER_SCORE: Final = Unavailable("no noise floor: the measure also rewards discrimination")
 NO_DIFFERENCE: Final = Unavailable("models are not compared by this measure")
 
 

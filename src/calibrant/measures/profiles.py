@@ -64,8 +64,8 @@ CLINICAL: Final = Profile(
     by_group=True,
     methods=True,
     left_out={
-        "accuracy": "it depends on one threshold and gives both kinds of error the same weight",
-        "Hosmer-Lemeshow test": "its p-value depends on the grouping of rows and shows neither the size nor the "
+        "accuracy": "accuracy depends on one threshold and weights false positives and false negatives equally",
+        "Hosmer-Lemeshow test": "the p-value depends on the grouping of rows and does not show the size or the "
         "place of the error",
     },
 )
@@ -77,7 +77,7 @@ FORECAST: Final = Profile(
 )
 
 ALL: Final = Profile(
-    name="all", meaning="Every measure.", key_measures=KEY_MEASURES, curves=("isotonic", "smooth", "loess")
+    name="all", meaning="All measures.", key_measures=KEY_MEASURES, curves=("isotonic", "smooth", "loess")
 )
 
 #: All profiles by name. `ALL` has every measure, whichever profiles it names.

@@ -112,7 +112,8 @@ def panels_for(ax: Any, n: int, columns: int, size: tuple[float, float], *, shar
         return list(grid.flat[:n]), figure
     panels = panels_in(ax)
     if len(panels) < n:
-        raise InputError("ax", f"{n} Axes or more", f"{len(panels)}", "pass more, or a Figure or SubFigure to divide")
+        remedy = "pass more Axes, or a Figure or SubFigure to divide"
+        raise InputError("ax", f"{n} Axes or more", f"{len(panels)}", remedy)
     return panels[:n], None
 
 
@@ -157,7 +158,8 @@ def line_options(line: Mapping[str, Any] | None, *, without: Iterable[str] = ())
     module, options = matplotlib(), dict(line or {})
     for name in options:
         if not is_line_property(name):
-            raise InputError("line", "properties of matplotlib.lines.Line2D", repr(name), "such as linestyle or alpha")
+            remedy = "pass for example linestyle or alpha"
+            raise InputError("line", "properties of matplotlib.lines.Line2D", repr(name), remedy)
     try:
         options = dict(module.cbook.normalize_kwargs(options, module.lines.Line2D))
     except TypeError as error:
@@ -167,7 +169,7 @@ def line_options(line: Mapping[str, Any] | None, *, without: Iterable[str] = ())
             remedy = (
                 "pass color and label as arguments of the function" if name in ("color", "label") else "leave it out"
             )
-            raise InputError("line", "properties that are free", repr(name), remedy)
+            raise InputError("line", "properties that nothing else sets", repr(name), remedy)
     return options
 
 

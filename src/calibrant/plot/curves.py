@@ -122,7 +122,7 @@ def _curve_of(result: Any, kind: Any) -> CalibrationCurve:
         check_choice("kind", kind, _KINDS)
     if isinstance(result, CalibrationCurve):
         if kind not in (None, result.kind):
-            raise InputError("kind", f"{result.kind!r}, as the curve is", repr(kind), "leave kind out")
+            raise InputError("kind", f"{result.kind!r}, the kind of the curve", repr(kind), "leave kind out")
         return result
     source = "what calibrant.evaluate returned, or one of its curves"
     canvas.check_type("result", result, PlottableReport, "a Report or a CalibrationCurve", source)
@@ -278,10 +278,10 @@ def roc_curve(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the share of hits against the share of false positives, for each threshold.
+    """Draw the true positive rate against the false positive rate, for each threshold.
 
-    It says how well the scores tell cases apart, and nothing of calibration: an increasing map of the scores does not
-    change it. On the diagonal the scores tell nothing apart.
+    It shows discrimination, not calibration: an increasing map of the scores does not change it. On the diagonal the
+    scores do not discriminate.
 
     Parameters
     ----------

@@ -53,8 +53,8 @@ def reliability_diagram(
 
     A bar has the place and width of its bin and the height of the observed frequency. A line across it marks the mean
     score, and the gap between the two is filled. With ``kind="points"`` each bin is a point at its mean score and
-    outcome rate; its area grows with its rows. Calibrated scores lie on the dashed diagonal. An orange diamond marks a
-    bin whose rate lies outside the band. Some of many bins do so by chance.
+    observed frequency; its area grows with its rows. Calibrated scores lie on the dashed diagonal. An orange diamond
+    marks a bin whose rate lies outside the band. Some of many bins do so by chance.
 
     A second call on the same axes adds a series with another colour and marker: draw points then, and pass a ``label``
     for each. Each series has its own band: the band of the first is filled in grey, the others are dotted outlines in
@@ -159,7 +159,7 @@ def _simultaneous(result: PlottableReport | ReliabilityDiagram, bands: Bands | N
         return None if bands == "pointwise" else result.curves["isotonic"]
     if bands == "simultaneous":
         remedy = "evaluate with bands='simultaneous', or leave bands out"
-        raise InputError("bands", "'simultaneous' of a report that has it", "one without", remedy)
+        raise InputError("bands", "'simultaneous' only for a report with such a band", "a report without one", remedy)
     return None
 
 
@@ -167,7 +167,7 @@ def _line_of(kind: str, line: Mapping[str, Any] | None) -> tuple[dict[str, Any],
     """Return the properties of the line that joins points, and the marker of the points if one was asked for."""
     if line and kind == "bars":
         remedy = "draw kind='points', or a calibration curve"
-        raise InputError("line", "nothing for kind='bars', which has no line", ", ".join(line), remedy)
+        raise InputError("line", "no line properties for kind='bars'", ", ".join(line), remedy)
     options = canvas.line_options(line, without=("markersize",))
     marker = options.pop("marker", None)
     return options, marker
@@ -184,7 +184,8 @@ def _number_of(result: PlottableReport | ReliabilityDiagram, number: str | None)
         return ""
     if key not in estimates or not isinstance(result, PlottableReport):
         got = f"one with {', '.join(estimates)}" if estimates else type(result).__name__
-        raise InputError("number", f"{number!r} of a report that has it", got, "evaluate it, or pass number=None")
+        remedy = "evaluate this measure, or pass number=None"
+        raise InputError("number", f"{number!r} only for a report that contains it", got, remedy)
     estimate, name = estimates[key], result.descriptions[key].label
     ends = "" if math.isnan(estimate.low) else f" ({digits(estimate.low)} – {digits(estimate.high)})"
     return f"{name} {digits(estimate.value)}{ends}"

@@ -30,8 +30,9 @@ def checklist(summary: Summary) -> Table:
 
 def _rows(summary: Summary) -> Iterator[tuple[str, str, str]]:
     events = _events(summary)
-    yield "8a", "outcome", f"Event: {event_of(summary)}. The authors define it and say how it was assessed."
-    yield "10", "sample size", f"{events}.{_few(summary)} The authors justify the sample size."
+    event = f"Event: {event_of(summary)}."
+    yield "8a", "outcome", f"{event} The authors must define the event and state how it was assessed."
+    yield "10", "sample size", f"{events}.{_few(summary)} The authors must justify the sample size."
     yield "11", "missing data", _missing(summary)
     yield "12d", "clusters", _clusters(summary)
     yield "12e", "measures and plots", _measures(summary)
@@ -64,7 +65,7 @@ def _missing(summary: Summary) -> str:
     left_out = {"without a target": summary["choices"]["ignored"], "of weight 0": summary["choices"]["weightless"]}
     parts = [f"{count:,} {why}" for why, count in left_out.items() if count]
     rows = f"Rows left out: {', '.join(parts)}." if parts else "No row was left out."
-    return f"{rows} The authors say how missing predictors were handled."
+    return f"{rows} The authors must state how missing predictors were handled."
 
 
 def _clusters(summary: Summary) -> str:
@@ -86,7 +87,7 @@ def _measures(summary: Summary) -> str:
 def _fairness(summary: Summary) -> str:
     groups = summary["groups"]
     if not groups:
-        return "Performance in groups was not examined. To examine it, name a column of groups with --by."
+        return "Performance in groups was not examined. To examine groups, name the column of groups with --by."
     return f"Performance was examined in {len(groups):,} groups."
 
 
@@ -103,7 +104,7 @@ def _performance(summary: Summary) -> str:
         missing = level is None or low is None or high is None
         ends = "" if missing else f" ({percent(level)} CI {number(low)} to {number(high)})"
         parts.append(f"{label_of(summary, key)} {value_text(part, number)}{ends}")
-    groups = " The table of groups has the performance in each." if summary["groups"] else ""
+    groups = " The table of groups shows the performance in each group." if summary["groups"] else ""
     return f"{'; '.join(parts)}.{groups}"
 
 

@@ -65,10 +65,10 @@ def verdict(summary: Summary) -> list[str]:
         sentences += _sharpness(pairs[0], summary)
     else:
         sentences.append(
-            f"The p-values are Holm-adjusted for {len(pairs)} pairs; each confidence interval is for one pair."
+            f"The p-values are Holm-adjusted for {len(pairs)} pairs, but the confidence intervals are not adjusted."
         )
     if summary["independent"]:
-        sentences.append("The models were evaluated on independent rows, so the variances of their errors add.")
+        sentences.append("The models were evaluated on independent rows, so the variances of the errors are added.")
     elif not summary["paired"]:
         sentences.append("Sketches contain no single rows, so the confidence intervals are conservative.")
     sentences += _model_verdicts(summary)
@@ -83,7 +83,7 @@ def remarks(summary: Summary) -> list[str]:
     if not summary["lone_groups"]:
         return []
     names = ", ".join(map(short, summary["lone_groups"]))
-    return [f"only groups present in every sketch are compared, not: {names}"]
+    return [f"groups that are not in every sketch are not compared: {names}"]
 
 
 def deciding(pair: Pair, summary: Summary) -> str:
@@ -156,7 +156,9 @@ def _tolerated(pair: Pair) -> str:
     if decision["state"] == "disproven":
         return f"{difference} exceeds the tolerance of {tolerance:g}: lower {bound} {low}."
     more = decision["more_rows"]
-    rest = "" if more is None else f" About {more:,} more rows would settle it if the true difference is the estimate."
+    rest = ""
+    if more is not None:
+        rest = f" About {more:,} more rows would settle it if the true difference equals the estimate."
     bounds = f": {bound}s of the difference of the ECEs {low} and {high}" if high else ""
     return f"Inconclusive for a tolerance of {tolerance:g}{bounds}.{rest}"
 
@@ -290,7 +292,7 @@ def _groups(place: int, summary: Summary, style: Style) -> list[str]:
     notes = [f"* {note}"]
     if len(names) > len(listed):
         more = len(names) - len(listed)
-        notes.append(f"for the other {more:,} groups, use --json, --html, or comparison.groups in Python")
+        notes.append(f"to see the other {more:,} groups, use --json, --html, or comparison.groups in Python")
     return [style.bold(title), style.faint(head), *lines, *(style.faint(line) for line in paragraphs(notes, style))]
 
 
@@ -330,14 +332,15 @@ def note_of(name: str, estimate: Facts, summary: Summary) -> str:
     """Return the remark on a difference."""
     details = estimate["details"]
     if estimate["low"] is None:
-        return str(details.get("reason", "no interval: it needs at least two rows"))
+        return str(details.get("reason", "no interval: an interval needs at least two rows"))
     if name == summary["decides"]:
-        return f"decides: p {chance(estimate['p_value'])}"
+        return f"main test: p {chance(estimate['p_value'])}"
     if summary["measures"][name]["binning"] is not None:
         return f"{summary['n_bins']} bins; conservative"
     if "only_first" not in details:
         return ""
-    return f"correct only in the first: {details['only_first']:,.6g}; only in the second: {details['only_second']:,.6g}"
+    first, second = (f"{details[key]:,.6g}" for key in ("only_first", "only_second"))
+    return f"rows that only the first model predicts correctly: {first}; only the second model: {second}"
 
 
 def _places(estimate: Facts) -> int:

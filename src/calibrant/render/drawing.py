@@ -523,7 +523,7 @@ def _decision_curve(panel: Facts, summary: Summary) -> Picture:
     if level is not None:
         columns.insert(2, Column(f"{percent(level)} CI", list(map(ends_text, lows, highs)), ends))
         of_clusters = f" of {LEAST_CLUSTERS} clusters" * is_clustered(summary)
-        note = f"A confidence interval is for one threshold and needs at least {LEAST_ROWS} treated rows{of_clusters}"
+        note = f"Each CI is for one threshold. A CI needs at least {LEAST_ROWS} treated rows{of_clusters}"
     table = Table.of("decision-curve", columns, texts=())
     reached = [i for i, treated in enumerate(all_treated) if treated >= LEAST_ROWS]
     return Picture(
@@ -537,8 +537,9 @@ def _decision_curve(panel: Facts, summary: Summary) -> Picture:
             axes=("threshold probability", "net benefit"),
             described=described,
         ),
-        caption="Net benefit = TP/n - FP/n × t/(1 - t) at threshold t. Treating nobody has net benefit 0. The model is "
-        f"useful at thresholds where its net benefit is above those of treating all and of treating nobody. {note}.",
+        caption="At threshold t, net benefit = TP/n - FP/n × t/(1 - t), with TP true positives and FP false positives "
+        "among n rows. The model is useful at thresholds where its net benefit is above 0 (treating nobody) and above "
+        f"the net benefit of treating all. {note}.",
         table=table.of_rows(_equally_far(thresholds, reached or range(len(thresholds)))),
         brief=table.of_rows(_round(thresholds, reached or [0])),
         keys=[("curve", "model"), ("other", "treat all"), ("zero", "treat none")],
@@ -564,9 +565,9 @@ def _murphy_curve(panel: Facts, summary: Summary) -> Picture:
             axes=("threshold probability", "mean elementary score"),
             described=lambda i: f"threshold {thresholds[i]:.2f}: {scores[i]:.4f}; base rate {base[i]:.4f}",
         ),
-        caption="The mean loss of acting above threshold t, where a false positive costs t and a false negative 1 - t. "
-        "Lower is better. Twice the area under the curve is the Brier score. If the curve of one model is below the "
-        "curve of another at every threshold, every proper score prefers that model.",
+        caption="The curve shows the mean loss of treating rows above threshold t. A false positive costs t, and a "
+        "false negative costs 1 - t. Lower values are better. Twice the area under the curve is the Brier score. If "
+        "one model has a lower curve at every threshold, every proper score prefers that model.",
         table=table.of_rows(_equally_far(thresholds, every)),
         brief=table.of_rows(_round(thresholds, every)),
         keys=[("curve", "model"), ("other", "base rate for every row")],
@@ -592,8 +593,9 @@ def _roc_curve(panel: Facts, _: Summary) -> Picture:
             described=lambda i: f"threshold {texts[i]}: sensitivity {hits[i]:.3f}, specificity {1 - alarms[i]:.3f}",
             diagonal=True,
         ),
-        caption="The true positive rate against the false positive rate for every threshold. It shows discrimination, "
-        "not calibration. An increasing transformation of the scores does not change it.",
+        caption="The ROC curve plots the true positive rate against the false positive rate for every threshold. "
+        "The curve shows discrimination, not calibration. Increasing transformations of the scores do not change the "
+        "curve.",
         table=Table.of("roc-curve", columns, texts=()).of_rows(steps(len(hits), _LISTED)),
         keys=[("curve", "model"), ("ideal", "no discrimination")],
     )
@@ -706,7 +708,8 @@ def timeline(summary: Summary) -> Picture | None:
             described=described,
             names=names,
         ),
-        caption="Mean predicted probability minus observed frequency of each period, with its CI as a band. Ideal 0.",
+        caption="The line is the mean predicted probability minus the observed frequency of each period. The band is "
+        "the CI. The ideal value is 0.",
         table=Table("difference-over-time", {}, (), ()),
     )
 

@@ -137,7 +137,7 @@ def _environment() -> Any:
             raise
         raise MissingDependencyError("jinja2", "to write a page", "report") from None
     loader = jinja2.PackageLoader("calibrant.render", "templates")
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=loader,
         autoescape=True,
         trim_blocks=True,
@@ -145,6 +145,15 @@ def _environment() -> Any:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: _clean(value) if type(value) is str else value,
     )
+    environment.filters["flush"] = _flush
+    return environment
+
+
+def _flush(code: Any) -> Any:
+    """Return a script or a style without the indents of its lines, which are a twentieth of it."""
+    from markupsafe import Markup
+
+    return Markup(re.sub(r"\n +", "\n", code))
 
 
 def _unbroken(sentences: Sequence[str]) -> list[str]:
@@ -312,7 +321,8 @@ def _groups(summary: Summary) -> dict[str, Any]:
         "listed": table.of_rows(drawn) if cut else table,
         "rest": table.of_rows(rest) if cut else None,
         "searched": len(groups) >= _GROUPS_SEARCHED,
-        "left_out": f"The {len(drawn):,} groups with the most evidence are drawn; the other {len(rest):,} are listed."
+        "left_out": f"The {len(drawn):,} groups with the most evidence are drawn, and the other {len(rest):,} groups "
+        "are listed."
         if cut
         else "",
         "tiles": [_group_tile(group) for group in diagrams],
@@ -367,13 +377,13 @@ def _classes(summary: Summary, most: int, is_page: bool) -> dict[str, Any]:
     places: dict[int, list[int]] = {k: [] for k in range(total)}
     for i, k in enumerate(classes["bins"]["class"]):
         places[k].append(i)
-    shown = f"Each {kind} is evaluated by its own probability, the largest error first."
+    shown = f"Each {kind} is evaluated by its own probability. The {kind} with the largest error is first."
     if total > most:
-        where = "the tables contain all" if is_page else "the page of the report contains all"
-        shown = f"The {most:,} {word} with the largest errors, each by its own probability; {where}."
+        where = "The tables contain" if is_page else "The HTML page contains"
+        shown = f"The diagrams show the {most:,} {word} with the largest errors. {where} all {word}."
     texts = (
-        f"{shown} Horizontal axis: predicted; vertical axis: observed; both from 0 to 1. "
-        f"Larger points have more {counts} (steps at 2 % and 20 % of all)."
+        f"{shown} The horizontal axis is the predicted probability, the vertical axis the observed frequency, both "
+        f"from 0 to 1. Larger points have more {counts} (steps at 2 % and 20 % of all {counts})."
     )
     note = "" if adjusted is None else words.correction(adjusted, marked, kind, word)
     table = tables.classes(summary, None if is_page else most)

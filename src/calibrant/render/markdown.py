@@ -128,7 +128,7 @@ def _group_differences(summary: Summary) -> list[str]:
     for place in range(len(summary["pairs"]) if summary["groups"] else 0):
         title, table, note = comparison.groups(place, summary)
         rows, order = _marked(table).rows, comparison.worst_groups(table)
-        many = f" (the {len(order)} of {len(rows):,} groups that stand out most)" if len(order) < len(rows) else ""
+        many = f" (the {len(order)} of {len(rows):,} groups with the most evidence)" if len(order) < len(rows) else ""
         blocks += [
             f"### {text(title)}{many}",
             _table(replace(table, rows=[rows[i] for i in order])),
@@ -149,7 +149,7 @@ def _groups(summary: Summary) -> list[str]:
     groups, table = summary["groups"], tables.groups(summary)
     order, rows = words.worst_groups(summary), _marked(table).rows
     many = len(order) < len(groups)
-    heading = f"The {len(order)} of {len(groups):,} groups that stand out most" if many else "Groups"
+    heading = f"The {len(order)} of {len(groups):,} groups with the most evidence" if many else "Groups"
     blocks = [f"### {heading}", _table(replace(table, rows=[rows[i] for i in order]))]
     if summary["level"] is not None:
         adjusted, marked = ([group[key] for group in groups] for key in ("adjusted_p_value", "called_out"))

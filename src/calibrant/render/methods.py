@@ -62,7 +62,7 @@ def _brief_measures(summary: Summary) -> Iterable[str]:
     if is_clustered(summary):
         number = summary["clusters"]["clusters"]
         rows = f"allow for dependence within {number if isinstance(number, str) else f'{number:,}'} clusters"
-    yield f"We report {named}; {percent(level)} confidence intervals and p-values {rows}"
+    yield f"We report {named}. {percent(level)} confidence intervals and p-values {rows}"
 
 
 def _brief_test(summary: Summary) -> Iterable[str]:
@@ -103,17 +103,17 @@ def _data(summary: Summary) -> Iterable[str]:
         if choices["logits"]:
             yield f"Logits were transformed to probabilities by the {sigmoid}"
     if choices["data"] == "sketch":
-        yield "The predictions were summarised as a sketch, with counts of rows and events in cells of the score"
+        yield "The predictions were summarised as a sketch, with counts of rows and events in narrow score ranges"
     if choices["data"] == "table":
         yield "The predictions were summarised as a table, with counts of rows and events for each score"
     if choices["weights"] is not None:
         total = total_weight(summary)
         weight = "" if total is None else f" with a total of {amount(total)}"
         counted = {
-            "integer": "a row counts as that many equal rows",
-            "fractional": "variances use sums of squared weights, and sample sizes are effective sample sizes (Kish)",
+            "integer": "A row with weight w counts as w equal rows",
+            "fractional": "Variances use sums of squared weights, and sample sizes are effective sample sizes (Kish)",
         }
-        yield f"Rows have weights{weight}; {counted[choices['weights']]}"
+        yield f"The rows have weights{weight}. {counted[choices['weights']]}"
 
 
 def _classes(summary: Summary) -> str:
@@ -128,11 +128,11 @@ def _event(summary: Summary) -> str:
     share = f"{100 * rate:.4g} %"
     if summary["notion"] in PER_CLASS:
         each = event_of(summary)
-        return f"The evaluated event is {each}, by its own probability; the mean observed frequency is {share}"
+        return f"We evaluated {each}, by its own probability. The mean observed frequency is {share}"
     total = summary["n"] if choices["weights"] is None else total_weight(summary)
     events = "" if total is None else f"{amount(round(rate * total, 1))} "
     of = "rows" if choices["weights"] is None else "units of weight"
-    return f"The evaluated event is {event_of(summary)}; it was observed in {events}{of} ({share})"
+    return f"The evaluated event is {event_of(summary)}. The event was observed in {events}{of} ({share})"
 
 
 def _left_out(summary: Summary) -> Iterable[str]:
@@ -162,19 +162,21 @@ def _clusters(summary: Summary) -> Iterable[str]:
         yield "Each cluster has one row, so rows were assumed to be independent"
         return
     named = number if isinstance(number, str) else f"{number:,}"
-    yield f"The rows are in {named} clusters, the largest with {100 * clusters['largest_cluster']:.2g} % of them"
+    largest = f"{100 * clusters['largest_cluster']:.2g} %"
+    yield f"The rows are in {named} clusters. The largest cluster has {largest} of the rows"
     if inferred:
         pooled = isinstance(number, str) or number > EVENT_CELLS.n_buckets
-        buckets = f", pooled at random into {EVENT_CELLS.n_buckets} buckets" * pooled
+        buckets = f" (pooled at random into {EVENT_CELLS.n_buckets} larger ones)" * pooled
         yield (
-            "Clusters were assumed to be independent, with any dependence within them. Variances are of sums over "
-            f"clusters{buckets}, with degrees of freedom by Satterthwaite's approximation (Bell and McCaffrey 2002)"
+            "Clusters were assumed to be independent, but rows of one cluster may depend on each other. Variances use "
+            f"sums over clusters{buckets} and degrees of freedom from Satterthwaite's approximation (Bell and "
+            "McCaffrey 2002)"
         )
 
 
 def _samples(summary: Summary, source: str = "the predicted probabilities") -> str:
     """Return what was simulated."""
-    how = "a normal multiplier for each cluster" if is_clustered(summary) else f"outcomes drawn from {source}"
+    how = "a random normal multiplier for each cluster" if is_clustered(summary) else f"outcomes drawn from {source}"
     return f"{summary['n_resamples']:,} simulated data sets with {how}"
 
 
@@ -195,7 +197,7 @@ def _measures(summary: Summary) -> Iterable[str]:
             sentence += f" of {LEAST_CLUSTERS} clusters"
         yield sentence + cited(measure.sources)
     if any(key in shown for key in (CALIBRATION_INTERCEPT.name, CALIBRATION_SLOPE.name)):
-        yield f"Scores within {CERTAIN:g} of 0 or 1 were given the log-odds of {CERTAIN:g} and 1 - {CERTAIN:g}"
+        yield f"For log-odds, scores within {CERTAIN:g} of 0 or 1 were counted as {CERTAIN:g} or 1 - {CERTAIN:g}"
     if summary["notion"] in PER_CLASS:
         yield from _over_classes(summary)
 
@@ -230,8 +232,8 @@ def _intervals(summary: Summary) -> Iterable[str]:
         lacking = {reason: names for reason, names in lacking.items() if reason.startswith(_REASON[1])}
     if held:
         methods = {method.replace("; ", ", "): names for method, names in held.items()}
-        yield f"Confidence intervals have a level of {percent(level)}, each for one measure"
-        yield f"Their methods are {_with_names(methods)}"
+        yield f"Confidence intervals have a level of {percent(level)} and are not adjusted for the number of measures"
+        yield f"The methods of the confidence intervals are {_with_names(methods)}"
     for reason, of in lacking.items():
         what = "value" if reason.startswith(_REASON[1]) else "interval"
         why = reason.removeprefix(_REASON[0]).removeprefix(_REASON[1])
@@ -258,7 +260,7 @@ def _floors(summary: Summary) -> Iterable[str]:
     )
     if sources:
         ends = f"the mean and the {100 * summary['level']:g}th percentile under calibration"
-        yield f"Noise floors ({ends}) and p-values of measures are {_with_names(sources)}"
+        yield f"Noise floors ({ends}) and p-values of measures were computed {_with_names(sources)}"
 
 
 def _distribution(source: str, summary: Summary) -> str:
@@ -284,7 +286,7 @@ def _test(summary: Summary) -> Iterable[str]:
     if summary["notion"] in PER_CLASS:
         what += " over all classes"
     source = f"{summary['n_resamples']:,} resamples" if summary["n_resamples"] else _CLOSED
-    yield f"The test of calibration is {what}; its p-value is {_distribution(source, summary)}"
+    yield f"The test of calibration is {what}, and its p-value was computed {_distribution(source, summary)}"
 
 
 def _decision(summary: Summary) -> Iterable[str]:
@@ -292,7 +294,7 @@ def _decision(summary: Summary) -> Iterable[str]:
     decision = summary["decision"]
     if decision is not None:
         what = f"the {BY_NAME[decision['measure']].label} is below {decision['tolerance']:g}"
-        yield f"Whether {what} was tested with its one-sided {percent(decision['level'])} confidence bounds"
+        yield f"One-sided {percent(decision['level'])} confidence bounds were used to test whether {what}"
 
 
 def _pictures(summary: Summary) -> Iterable[str]:
@@ -312,7 +314,7 @@ def _pictures(summary: Summary) -> Iterable[str]:
         places = _thresholds(panels["murphy_curve"])
         yield f"The Murphy curve is the mean elementary score at {places} (Ehm et al. 2016)"
     if "roc_curve" in panels:
-        yield "The ROC curve has every distinct score as a threshold"
+        yield "The ROC curve uses every distinct score as a threshold"
 
 
 def _bands(summary: Summary) -> Iterable[str]:
@@ -320,7 +322,7 @@ def _bands(summary: Summary) -> Iterable[str]:
     drawn, simultaneous = summary["n_resamples"], summary["choices"]["bands"] == "simultaneous"
     level = percent(summary["level"])
     if drawn:
-        yield f"The consistency bands are from {_samples(summary)} (Bröcker and Smith 2007)"
+        yield f"The consistency bands were computed from {_samples(summary)} (Bröcker and Smith 2007)"
     isotonic = "The isotonic calibration curve (CORP, Dimitriadis et al. 2021) has"
     if simultaneous:
         yield f"{isotonic} a simultaneous {level} band (Dimitriadis et al. 2023)"
@@ -330,23 +332,23 @@ def _bands(summary: Summary) -> Iterable[str]:
         yield f"{isotonic} no confidence band"
     if "loess" in PROFILES[summary["profile"]].curves:
         yield (
-            "The flexible calibration curve is the loess curve of the ICI, kept within 0 and 1, with a pointwise "
-            f"{level} band by the normal approximation to sums of outcomes with these rates"
+            "The flexible calibration curve is the loess curve of the ICI, limited to values from 0 to 1. The "
+            f"pointwise {level} band of the flexible curve is a normal approximation with the rates of the curve"
         )
     yield (
-        "The smooth calibration curve is a kernel regression of outcomes on scores with a reflected Gaussian kernel, "
-        f"whose bandwidth is the smooth ECE, with a pointwise {level} band"
+        "The smooth calibration curve is a kernel regression of outcomes on scores with a reflected Gaussian kernel "
+        f"and a pointwise {level} band. The bandwidth of the kernel is the smooth ECE"
     )
 
 
 def _net_benefit(panel: Facts) -> str:
     """Return how the decision curve was made."""
-    what = f"Net benefit was computed at {_thresholds(panel)}; rows with a score of at least the threshold are treated"
-    cited_what = f"{what} (Vickers and Elkin 2006)"
+    what = f"Net benefit was computed at {_thresholds(panel)} (Vickers and Elkin 2006)"
+    cited_what = f"{what}. Rows with a score of at least the threshold count as treated"
     if panel["level"] is None:
         return cited_what
     method = _parts_of(panel["method"])[0]
-    return f"{cited_what}; {percent(panel['level'])} confidence intervals are for one threshold each ({method})"
+    return f"{cited_what}. Each {percent(panel['level'])} confidence interval is for one threshold ({method})"
 
 
 def _thresholds(panel: Facts) -> str:
@@ -369,18 +371,19 @@ def _groups(summary: Summary) -> Iterable[str]:
     if tested:
         yield (
             f"The test was repeated in the {tested:,} group{'s' * (tested > 1)} with at least {LEAST_GROUP} rows"
-            f"{' in two clusters' * is_clustered(summary)}, with Holm's (1979) correction"
+            f"{' in at least two clusters' * is_clustered(summary)}, with Holm's (1979) correction"
         )
     labels = [f"the {BY_NAME[name].label}" for name in summary["forests"]]
     if labels and level is not None:
         yield (
             f"Differences between groups in {_listed(labels)} were tested by Cochran's Q at a common value (Cochran "
-            "1954) and described by I² (Higgins and Thompson 2002), in groups with 15 events and 15 non-events or more"
+            "1954) and described by I² (Higgins and Thompson 2002). The groups compared have at least 15 events and at "
+            "least 15 non-events"
         )
     error = summary["multicalibration"]
     if error is not None:
         what = "The multicalibration error is the largest standardised Kuiper error over groups"
-        yield f"{what}; {_parts_of(error['method'])[0]}"
+        yield f"{what}. The p-value is from this method: {_parts_of(error['method'])[0]}"
 
 
 def _seed(summary: Summary) -> Iterable[str]:
@@ -389,7 +392,7 @@ def _seed(summary: Summary) -> Iterable[str]:
     if summary["level"] is None or not (summary["n_resamples"] or folds):
         return
     seed = summary["choices"]["seed"]
-    yield "The random seed is " + ("that of the caller's generator" if seed is None else str(seed))
+    yield "The random seed is " + ("from the caller's generator" if seed is None else str(seed))
 
 
 def _listed(names: Sequence[str]) -> str:

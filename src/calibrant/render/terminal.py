@@ -254,10 +254,10 @@ def _groups(summary: Summary, style: Style) -> list[str]:
         columns.append((" {:>7}", _ADJUSTED, [chance_text(group["adjusted_p_value"]) or "–" for group in groups]))
     columns.append(("{}", "", [" *" * group["called_out"] for group in groups]))
     left = len(every) - len(groups)
-    title = f"Groups, the {len(groups)} with the most evidence of {len(every):,}" if left else "Groups"
+    title = f"The {len(groups)} of {len(every):,} groups with the most evidence" if left else "Groups"
     notes = [*_group_notes(summary, every), *words.multicalibration(summary)]
     if left:
-        notes.append(f"for the other {left:,} groups, use --json, --html, or report.groups in Python")
+        notes.append(f"to see the other {left:,} groups, use --json, --html, or report.groups in Python")
     return [style.bold(title), *aligned(columns), *_faint(notes, style)]
 
 
@@ -288,7 +288,8 @@ def render_floor(summary: Summary, *, style: Style | None = None) -> str:
         proof = [
             f"About this many rows are needed to show that the ECE of a perfectly calibrated model is below "
             f"{summary['prove']:g}: {_rows_by_distribution(summary, 'rows_to_prove')}.",
-            f"With so many rows, the upper {level} confidence bound is below it in 80 % of samples.",
+            f"With that many rows, the upper {level} confidence bound is below {summary['prove']:g} in 80 % of "
+            "samples.",
         ]
     if summary["n"] is None:
         blocks = [paragraphs(proof, style), _faint([*notes, bins], style)]

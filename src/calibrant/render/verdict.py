@@ -160,7 +160,7 @@ def next_steps(summary: Summary) -> list[str]:
     if Code.FALLING_CURVE in findings:
         steps.append("Check that the scores and the outcomes belong together.")
     if Code.RARE_OUTCOME in findings:
-        steps.append(f"Collect more data, with at least {MINORITY} rows, or clusters, of each outcome.")
+        steps.append(f"Collect more data, until each outcome has at least {MINORITY} rows (or clusters).")
     elif Code.UNDECIDED in findings and findings[Code.UNDECIDED]["more_rows"] is not None:
         steps.append(f"Collect about {findings[Code.UNDECIDED]['more_rows']:,} more rows to settle the tolerance.")
     flagged = [short(group["name"]) for group in summary["groups"] if group["called_out"]]
@@ -171,7 +171,7 @@ def next_steps(summary: Summary) -> list[str]:
         steps.append("Fit a map of the scores on held-out rows, with calibrant recalibrate.")
     if summary["level"] is not None and summary["clusters"] is None:
         steps.append(
-            "If several rows belong together, as those of one patient or user do, name their column with --cluster "
+            "If one patient or user has several rows, name the column of patients or users with --cluster "
             "(clusters in Python)."
         )
     return steps
@@ -196,7 +196,7 @@ def _cautions(findings: _Findings, summary: Summary) -> _Sentences:
     if omitted:
         first_ones = [f"{name} ({reason})" for name, reason in itertools.islice(omitted.items(), _NAMED)]
         rest = f"; and {len(omitted) - _NAMED:,} more" if len(omitted) > _NAMED else ""
-        yield f"Caution: these inputs are left out of every number: {'; '.join(first_ones)}{rest}.", "caution"
+        yield f"Caution: these inputs are left out of all numbers: {'; '.join(first_ones)}{rest}.", "caution"
     if count := summary["choices"]["rounded"]:
         yield f"{rounded(count)}.", ""
 
@@ -275,7 +275,7 @@ def _slope(findings: _Findings, summary: Summary) -> _Sentences:
 def _slope_in_words(facts: Facts, summary: Summary) -> str:
     """Return the slope with its interval; also without the rows at 0 and 1, where the two intervals are apart."""
     if facts["value"] is None:
-        side = " and events lie below it" if facts["code"] == Code.TOO_EXTREME else ""
+        side = ", with the events below the threshold" if facts["code"] == Code.TOO_EXTREME else ""
         return f"a threshold separates events from non-events{side}, so the calibration slope is not finite"
     slope = f"calibration slope {_estimate(facts, summary)}"
     if "inner_value" not in facts:
@@ -284,8 +284,8 @@ def _slope_in_words(facts: Facts, summary: Summary) -> str:
     if facts["code"] != Code.UNCLEAR_SPREAD and (None in ends or (ends[0] <= ends[1] and ends[2] <= ends[3])):
         return slope
     rows = f"the {rows_text(facts['moved_from_the_ends'])} with a score within 1e-6 of 0 or 1"
-    without = "it cannot be fitted" if facts["inner_value"] is None else _estimate(facts, summary, "inner_")
-    return f"{slope} with {rows} counted as 1e-6 or 1 - 1e-6, and {without} without them"
+    without = "no slope" if facts["inner_value"] is None else _estimate(facts, summary, "inner_")
+    return f"{slope} if {rows} are counted as 1e-6 or 1 - 1e-6, and {without} without these rows"
 
 
 def _estimate(facts: Facts, summary: Summary, which: str = "") -> str:
@@ -384,7 +384,7 @@ def _tolerance(findings: _Findings, _: Summary) -> _Sentences:
 def _more_rows(findings: _Findings, facts: Facts, name: str) -> str:
     """Return how many more rows would settle an inconclusive tolerance."""
     if Code.RARE_OUTCOME in findings:
-        return f" A decision needs at least {MINORITY} rows, or clusters, with each outcome."
+        return f" A decision needs at least {MINORITY} rows (or clusters) with each outcome."
     if facts["more_rows"] is None:
         return " The estimate is too close to the tolerance to say how many more rows would settle it."
     return f" About {facts['more_rows']:,} more rows would settle it if the true {name} equals the estimate."

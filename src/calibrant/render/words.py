@@ -165,7 +165,7 @@ def zero_ends(summary: Summary, keys: Iterable[str]) -> list[str]:
     ]
     if not labels:
         return []
-    bound = f"it is conservative, and above 0 only for p ≤ {alpha_of(level) / 2:.3g}"
+    bound = f"the lower end is conservative: it is above 0 only if p ≤ {alpha_of(level) / 2:.3g}"
     return [f"{', '.join(labels)}: the lower end of the CI is 0 although p is small, because {bound}"]
 
 
@@ -189,7 +189,7 @@ def chance(p_value: float, n_resamples: int = 0) -> str:
 def rounded(count: int) -> str:
     """Say how many probabilities were read as 0 or 1."""
     were = "probabilities were" if count > 1 else "probability was"
-    return f"{count:,} {were} outside [0, 1] by rounding alone, and read as 0 or 1"
+    return f"{count:,} {were} outside [0, 1] because of rounding and read as 0 or 1"
 
 
 # ---------------------------------------------------------------- what stands out of many
@@ -278,11 +278,11 @@ def _single(summary: Summary, shown: Mapping[str, Estimate], *, noise: bool) -> 
             notes.append(f"{label} is infinite: {had}")
         if "moved_from_the_ends" in details:
             moved = rows_text(details["moved_from_the_ends"])
-            notes.append(f"{label}: {moved} with a score within 1e-6 of 0 or 1, counted as 1e-6 or 1 - 1e-6")
+            notes.append(f"{label}: {moved} with a score within 1e-6 of 0 or 1 counted as 1e-6 or 1 - 1e-6")
         if "bin" in details:
             ends = f"{details['left']:.3f} to {details['right']:.3f}"
             many = f"weight {amount(count)}" if isinstance(count := details["count"], float) else f"{count:,} rows"
-            notes.append(f"{label}: largest in the bin {ends} with {many}")
+            notes.append(f"{label}: the largest difference is in the bin {ends} with {many}")
         if "worst_class" in details:
             notes.append(f"{label}: largest for class {short(details['worst_class'])}, {details['worst']:.4f}")
         if summary["measures"][key]["scale"] == "square" and (part["value"] or 0.0) < 0:
@@ -290,7 +290,7 @@ def _single(summary: Summary, shown: Mapping[str, Estimate], *, noise: bool) -> 
         if part["value"] is None and not is_infinite(part):
             notes.append(f"{label}: {part['method']}")
         if noise and key == OE_RATIO.name and part["floor"] is not None:
-            notes.append(f"{label}: the calibrated columns are for |O:E - 1|")
+            notes.append(f'{label}: the columns under "calibrated" are for |O:E - 1|')
     return notes
 
 
@@ -304,7 +304,7 @@ def _missing(summary: Summary, shown: Mapping[str, Estimate], *, complete: bool)
             notes.append(f"{label_of(summary, key)}: {details['reason']}")
         if complete and "of_all_bins" in details:
             worst = f"{details['of_all_bins']:.4f} over all bins"
-            notes.append(f"{label_of(summary, key)}: no bin has {details['least_rows']} rows ({worst})")
+            notes.append(f"{label_of(summary, key)}: no bin has at least {details['least_rows']} rows ({worst})")
     return notes
 
 
@@ -322,7 +322,7 @@ def _exactness(shown: Mapping[str, Estimate], summary: Summary, grid: str) -> st
     """Return the certified errors of a sketch's numbers, if four digits show them."""
     bounds = {label_of(summary, key): part["error_bound"] for key, part in shown.items()}
     errors = [f"{label} {bound:.4f}" for label, bound in bounds.items() if bound is not None and bound >= 5e-5]
-    certified = f"largest errors: {', '.join(errors)}; other numbers are" if errors else "every number shown is"
+    certified = f"largest errors: {', '.join(errors)}; all other numbers are" if errors else "all numbers shown are"
     uncertified = [label for label, bound in bounds.items() if bound is None]
-    doubt = f"; no bound on the error of {', '.join(uncertified)}" if uncertified else ""
+    doubt = f"; the error is unknown for {', '.join(uncertified)}" if uncertified else ""
     return f"computed from a sketch ({grid}); {certified} exact to the digits shown{doubt}"

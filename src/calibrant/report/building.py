@@ -165,12 +165,12 @@ def _event(data: Evaluated, settings: Settings) -> Event:
 def _why_no_classes(data: Evaluated, classwise: bool | None) -> str:
     """Return why classes are not evaluated; empty if they are, or if only a sketch lacks them."""
     if data.n_classes is None:
-        return "one event is evaluated, no classes"
+        return "only one event is evaluated, not classes"
     if classwise is False:
-        return "not asked for (classwise=False)"
+        return "classes were not requested (classwise=False)"
     if data.choices.data == "sketch" or evaluated.are_evaluated(classwise, data.n_classes):
         return ""
-    return f"more than {evaluated.MOST_CLASSES:,} classes are evaluated on request (classwise=True, --classwise)"
+    return f"more than {evaluated.MOST_CLASSES:,} classes are evaluated only on request (classwise=True, --classwise)"
 
 
 def _event_estimates(

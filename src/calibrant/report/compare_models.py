@@ -168,7 +168,7 @@ def compare(
     """
     settings = Settings.of(n_bins, level, tolerance, measures)
     if paired not in (None, True, False):
-        raise InputError("paired", "True, False or None", repr(paired), "leave it out where it is not known")
+        raise InputError("paired", "True, False or None", repr(paired), "leave paired out if it is not known")
     named, outcomes = _models(probs_a, probs_b, targets, names)
     if notion in PER_CLASS:
         remedy = "pass one class's column of each model at a time"
@@ -180,8 +180,8 @@ def compare(
         paired = None if paired is None else bool(paired)
         return _compare_sketches(named, others | rest, notion, settings, paired=paired, weights_are=weights_are)
     if paired is not None:
-        remedy = "leave it out: predictions are compared row by row"
-        expected = "True only for sketches that were made with clusters, False only for sketches"
+        remedy = "leave paired out, because predictions are compared row by row"
+        expected = "no value for predictions (True needs sketches with clusters, and False needs sketches)"
         raise InputError("paired", expected, repr(paired), remedy)
     if outcomes is None:
         raise InputError("targets", "an array", "None", _CALLS)
@@ -265,15 +265,17 @@ def _check_sketches(
     for _, argument, sketch in named:
         if not isinstance(sketch, CalibrationSketch):
             remedy = "give sketches of all models, or predictions of all"
-            raise InputError(argument, "a CalibrationSketch, as the other models", f"a {type(sketch).__name__}", remedy)
+            expected = "a CalibrationSketch, like the other models"
+            raise InputError(argument, expected, f"a {type(sketch).__name__}", remedy)
         with renaming(sketch=argument):
             check_alone(sketch, notion, **others)
         wanted, got = (first.notion, first.n_classes), (sketch.notion, sketch.n_classes)
         if wanted != got:
-            expected = f"a sketch of {wanted[0]!r} and {wanted[1]} classes, as {named[0][1]}"
-            raise InputError(argument, expected, f"{got[0]!r} and {got[1]}", "compare sketches of one make")
+            kinds = [f"notion {kind!r}" + (f" and {n} classes" if n else "") for kind, n in (wanted, got)]
+            expected = f"a sketch with {kinds[0]}, like {named[0][1]}"
+            raise InputError(argument, expected, kinds[1], "compare sketches of the same kind")
         if sketch.notion in PER_CLASS:
-            remedy = "make sketches of one class's column each"
+            remedy = "make one sketch for the column of each class"
             raise InputError(argument, "a sketch of one evaluated event", f"one of {sketch.notion!r}", remedy)
         if paired and sketch.buckets is None:
             remedy = "make the sketches with clusters=, or leave paired out"
@@ -302,9 +304,10 @@ def _models(probs_a: Any, probs_b: Any, targets: Any, names: Any) -> tuple[list[
     """Return the models and the targets, whichever way they were given."""
     if isinstance(probs_a, Mapping):
         if probs_b is not None and targets is not None:
-            raise InputError("targets", "nothing next to a mapping and the targets", "a third array", _CALLS)
+            raise InputError("targets", "only a mapping and the targets", "a third array", _CALLS)
         if names is not _NAMES:
-            raise InputError("names", "nothing next to a mapping of models", repr(names), "name them in the mapping")
+            remedy = "name the models in the mapping"
+            raise InputError("names", "no value with a mapping of models", repr(names), remedy)
         if len(probs_a) < 2:
             remedy = "pass {'name': probs, 'other name': probs}"
             raise InputError("probs_a", "two models or more", f"a mapping of {len(probs_a)}", remedy)

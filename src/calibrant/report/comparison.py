@@ -308,7 +308,8 @@ class Comparison:
         return text.render(self.to_dict())
 
     def __repr__(self) -> str:
-        return f"<Comparison of {', '.join(map(repr, self.names))}: {self.verdict()[0]} Print it for everything.>"
+        names = ", ".join(map(repr, self.names))
+        return f"<Comparison of {names}: {self.verdict()[0]} Print the comparison to see everything.>"
 
     def _repr_html_(self) -> str:
         from calibrant.render import html

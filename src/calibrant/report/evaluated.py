@@ -147,7 +147,7 @@ def said(ready: Ready, weights_are: WeightsAre, *, sketch: bool) -> Ready:
     if sketch:  # or a table
         check_choice("weights_are", weights_are, WEIGHTS_ARE)
         if weights_are == "sampling" and (data.counted is not None or data.choices.weights == "integer"):
-            expected = "'frequency' next to sums of whole weights"
+            expected = "'frequency' for sums of whole weights"
             raise InputError(
                 "weights_are",
                 expected,
@@ -187,7 +187,7 @@ def of_arguments(
     found = ready(probs, passed, notion, n_bins, classwise=classwise)
     if found is None:
         if targets is None:
-            remedy = "pass the labels; only a ReliabilityTable or a CalibrationSketch needs none"
+            remedy = "pass the labels; without labels, probs must be a ReliabilityTable or a CalibrationSketch"
             raise InputError("targets", "an array", "None", remedy)
         predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion, weights_are=weights_are)
         warn_of_logits(predictions)
@@ -208,7 +208,7 @@ def ready(
         return None
     for name, value in others.items():
         if value is not None:
-            expected = f"nothing next to a {type(probs).__name__}"
+            expected = f"no other argument with a {type(probs).__name__}"
             raise InputError(name, expected, "a value", f"leave it out: {_HOLDS[type(probs)]} holds all data")
     if isinstance(probs, ReliabilityTable):
         return of_table(probs, notion), {}
@@ -228,7 +228,8 @@ def of_table(table: ReliabilityTable, notion: Notion | None) -> Evaluated:
     if notion is not None:
         check_choice("notion", notion, NOTIONS)
     if notion in PER_CLASS:
-        raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), "a table is of one event")
+        remedy = "a table contains only one event"
+        raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), remedy)
     if len(table) == 0:
         raise InputError("probs", "a table with at least one row", "an empty table", "check where the rows were lost")
     table = table_in_units(table)

@@ -383,7 +383,7 @@ class Report(Mapping[str, Estimate]):
         summary = self.to_dict(curves=False, groups=False)
         name = "ece" if "ece" in self.estimates else next(iter(self.estimates))
         number = f"{self.descriptions[name].label} {self[name].value:.4f}"
-        return f"<Report: {words.headline(summary)}; {number}; print it for everything>"
+        return f"<Report: {words.headline(summary)}; {number}; print the report to see everything>"
 
     def _repr_html_(self) -> str:
         from calibrant.render import html

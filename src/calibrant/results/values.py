@@ -469,7 +469,7 @@ class MurphyCurve:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RocCurve:
-    """The share of hits against the share of false positives, for each threshold of the score.
+    """The true positive rate against the false positive rate, for each threshold of the score.
 
     Attributes
     ----------
@@ -649,7 +649,7 @@ def plain_classes(result: ClasswiseCalibration, names: Sequence[str] | None, mis
     """Return the errors, bins and tests of the classes."""
     return {
         "names": list(names) if names else [str(k) for k in range(len(result.errors))],
-        **_attributes(result, ("errors",), "classwise", missing, "the threshold kept no score"),
+        **_attributes(result, ("errors",), "classwise", missing, "no score reached the threshold"),
         **_attributes(result, ("kept", "supports"), "classwise", missing),
         "bins": _class_bins(result),
         **_attributes(
@@ -662,7 +662,7 @@ def plain_curve(curve: CalibrationCurve, path: str, missing: dict[str, str]) -> 
     """Return the points of a curve with its bands; ``missing`` gets the reason of a missing band."""
     columns = ("scores", "rates", "confidence_lows", "confidence_highs", "consistency_lows", "consistency_highs")
     return {
-        **_attributes(curve, columns, path, missing, "needs resampling"),
+        **_attributes(curve, columns, path, missing, "the band needs resampling"),
         **_attributes(curve, ("bandwidth",), path, missing, "the isotonic curve has no bandwidth"),
         "bands": curve.bands,
     }

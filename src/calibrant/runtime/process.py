@@ -106,8 +106,8 @@ def check_addresses() -> None:
     needed = _LIBRARIES + _THREAD * processors
     if limit < needed:
         sys.exit(
-            f"calibrant: the address space is limited to {limit / 1e9:.2f} GB (ulimit -v), and a report needs "
-            f"{needed / 1e9:.2f} GB; raise the limit, as in: ulimit -v {-(-needed // 1024)}"
+            f"calibrant: the address space is limited to {limit / 1e9:.2f} GB (ulimit -v), but a report needs "
+            f"{needed / 1e9:.2f} GB; raise the limit with: ulimit -v {-(-needed // 1024)}"
         )
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each thread of it reserves addresses
 

@@ -19,11 +19,14 @@ def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) ->
     for name, value in others.items():
         if value is not None and value is not False:
             raise InputError(
-                name, "nothing next to a CalibrationSketch", "a value", "leave it out: the sketch holds all data"
+                name,
+                "no other argument with a CalibrationSketch",
+                "a value",
+                "leave this argument out, because the sketch contains all data",
             )
     sketch.check_filled()
     if notion is not None and notion != sketch.notion:
-        remedy = f"leave it out, or make the sketch with notion={notion!r}"
+        remedy = f"leave notion out, or make the sketch with notion={notion!r}"
         raise InputError("notion", f"{sketch.notion!r}, the notion of the sketch", repr(notion), remedy)
 
 

@@ -105,7 +105,10 @@ def _slack(n: Any, rounding: float = _EXACT) -> Any:
 def check_version(version: Any, argument: str, known: tuple[int, ...] = VERSIONS) -> None:
     """Reject another version than the known ones."""
     if type(version) is not int or version not in known:
-        remedy, expected = "read it with the calibrant that wrote it, or a newer one", " or ".join(map(str, known))
+        remedy, expected = (
+            "read the sketch with the version of calibrant that wrote it, or a newer version",
+            " or ".join(map(str, known)),
+        )
         got = f"version {version!r:.40}"
         raise InputError(argument, f"a sketch of version {expected}", got, remedy)
 
@@ -126,22 +129,22 @@ def checked_head(stored: Any, argument: str) -> Head:
     Foreign
         For what no sketch holds.
     """
-    _require(isinstance(stored, dict), "a head that is not an object")
+    _require(isinstance(stored, dict), "a header that is not a JSON object")
     check_version(_entry(stored, "calibrant.sketch"), argument)
-    _require(stored["calibrant.sketch"] == VERSIONS["clusters" in stored], "clusters that do not go with the version")
+    _require(stored["calibrant.sketch"] == VERSIONS["clusters" in stored], "clusters that do not match the version")
     make = _config(stored, argument)
     groups, totals = _list(stored, "groups", str), _list(stored, "totals", dict)
     kinds, rows = _list(stored, "kinds", bool), _list(stored, "rows", list)
     n_parts = len(totals)
     fits = len(rows) == len(kinds) == n_parts == (0 if make.layout is None else 1 + len(groups))
-    _require(fits, f"{n_parts:,} parts with {len(groups):,} groups")
-    _require(len(set(groups)) == len(groups) and (n_parts or not groups), "groups that are not distinct")
-    _require(_entry(stored, "weighted") is any(kinds), "weights that do not go with the parts")
+    _require(fits, f"{n_parts:,} sums of parts, but {len(groups):,} groups")
+    _require(len(set(groups)) == len(groups) and (n_parts or not groups), "group names that are not distinct")
+    _require(_entry(stored, "weighted") is any(kinds), "weights that do not match the sums")
     n_curves = make.n_curves
-    _require({*map(len, rows)} <= {n_curves}, f"rows of another number of curves than {n_curves:,}")
+    _require({*map(len, rows)} <= {n_curves}, f"row counts for a number of curves other than {n_curves:,}")
     _check_size(make, kinds, argument, clusters="clusters" in stored)
     good = all(type(number) is int and 0 <= number <= MOST_ROWS for curves in rows for number in curves)
-    _require(good, "numbers of rows that are not integers of 63 bits")
+    _require(good, "row counts that are not integers of 63 bits")
     head = Head(
         make=make,
         groups=groups,
@@ -153,19 +156,19 @@ def checked_head(stored: Any, argument: str) -> Head:
     for number, curves in zip((part.n for part in head.totals), rows, strict=True):
         several = make.layout == "multilabel"
         fits = max(curves) <= number <= sum(curves) if several else max(curves) == min(curves) == number
-        _require(fits, f"n = {number:,} and curves of {max(curves):,} rows")
+        _require(fits, f"n = {number:,}, but curves of {max(curves):,} rows")
     return head
 
 
 def _entry(stored: dict[str, Any], name: str) -> Any:
-    _require(name in stored, f"no {name!r}")
+    _require(name in stored, f"no entry {name!r}")
     return stored[name]
 
 
 def _list(stored: dict[str, Any], name: str, kind: type) -> list[Any]:
     entries = _entry(stored, name)
     good = type(entries) is list and all(type(entry) is kind for entry in entries)
-    _require(good, f"{name!r} that is not a list of {kind.__name__}")
+    _require(good, f"an entry {name!r} that is not a list of {kind.__name__}")
     return entries  # type: ignore[no-any-return]
 
 
@@ -176,27 +179,29 @@ def _config(stored: dict[str, Any], argument: str) -> SketchConfig:
     """Return the settings."""
     grid, edges = _entry(stored, "grid"), _entry(stored, "edges")
     if type(grid) is not str or grids.GRIDS.get(grid) != edges:
-        got = f"edges of checksum {str(edges)[:12]!r} for {str(grid)[:12]!r}"
-        raise InputError(argument, "the edge table of a grid", got, "use the calibrant that wrote it")
+        got = f"edges with checksum {str(edges)[:12]!r} for the grid {str(grid)[:12]!r}"
+        raise InputError(
+            argument, "the edges of a known grid", got, "use the version of calibrant that wrote the sketch"
+        )
     notion, layout, classwise = (_entry(stored, name) for name in ("notion", "layout", "classwise"))
     names, n_classes = _entry(stored, "class_names"), _entry(stored, "n_classes")
     words = {type(notion), type(layout)} <= {str, type(None)}
-    _require(type(classwise) is bool and words, "settings of other types")
+    _require(type(classwise) is bool and words, "settings of wrong types")
     if names is not None:
         names = tuple(_list(stored, "class_names", str))
     if layout is None:
         _require(n_classes is None and notion in (None, *NOTIONS), "settings that contradict each other")
         return SketchConfig(notion=notion, classwise=classwise, class_names=names, grid=grid)  # type: ignore[arg-type]
     allowed = notion in _ALLOWED.get(layout, ())
-    _require(allowed, f"the notion {str(notion)[:20]!r} of predictions that are {str(layout)[:20]!r}")
+    _require(allowed, f"the notion {str(notion)[:20]!r} for predictions of type {str(layout)[:20]!r}")
     several = type(n_classes) is int and 2 <= n_classes <= MOST_ROWS
     if not (n_classes is None if layout == "binary" else several):
         msg = f"{str(n_classes)[:20]} classes"
         raise Foreign(msg)
     one_event = layout == "multiclass" and notion == "positive"
-    _require(not one_event or n_classes == 2, "one event of several classes")
+    _require(not one_event or n_classes == 2, "one event for more than two classes")
     named = names is None or len(names) == len(set(names)) == (n_classes or 2)
-    _require(named, "other names of classes than there are classes")
+    _require(named, "a number of class names that differs from the number of classes")
     return SketchConfig(
         notion=notion,
         classwise=classwise,
@@ -219,8 +224,8 @@ def _check_size(make: SketchConfig, kinds: list[bool], argument: str, *, cluster
     most = max_memory()
     if size > most:
         expected = f"a sketch of at most {most / 1e6:,.0f} MB in memory"
-        remedy = "if you trust it, set the environment variable CALIBRANT_MAX_MEMORY to more"
-        raise InputError(argument, expected, f"one of {size / 1e6:,.0f} MB", remedy)
+        remedy = "if you trust the sketch, raise the environment variable CALIBRANT_MAX_MEMORY"
+        raise InputError(argument, expected, f"a sketch of {size / 1e6:,.0f} MB", remedy)
 
 
 def _cluster_settings(stored: dict[str, Any], make: SketchConfig, n_parts: int) -> list[list[dict[str, Any]]] | None:
@@ -228,14 +233,14 @@ def _cluster_settings(stored: dict[str, Any], make: SketchConfig, n_parts: int) 
     if "clusters" not in stored:
         return None
     parts = _list(stored, "clusters", list)
-    _require(make.notion not in PER_CLASS and n_parts and len(parts) == n_parts, "clusters of other parts")
+    _require(make.notion not in PER_CLASS and n_parts and len(parts) == n_parts, "clusters that do not match the sums")
     for curves in parts:
         good = len(curves) == make.n_curves and {*map(type, curves)} <= {dict}
-        _require(good, "clusters of other curves")
+        _require(good, "clusters that do not match the curves")
         for curve, settings in enumerate(curves):
             _check_settings(settings, scored=curve == 0)
     kinds = {settings["kind"] for curves in parts for settings in curves}
-    _require(len(kinds) <= 1, "labels of clusters of several kinds")
+    _require(len(kinds) <= 1, "cluster labels of several types")
     return parts
 
 
@@ -243,11 +248,11 @@ def _check_settings(settings: dict[str, Any], *, scored: bool) -> None:
     """Check the settings of the sums over buckets of one curve; the first one alone has the scores of rows."""
     grid = _entry(settings, "grid")
     words = all(type(_entry(settings, name)) is str for name in ("hash", "kind"))
-    _require(words, "labels of clusters of another kind")
+    _require(words, "cluster labels of an unknown type")
     good = type(_entry(settings, "pooled")) is bool and _entry(settings, "scored") is scored
-    _require(good, "buckets of another kind")
+    _require(good, "cluster buckets of an unknown type")
     good = type(grid) is list and all(type(number) is int and abs(number) < 2**31 for number in grid)
-    _require(good, "coarse cells of another kind")
+    _require(good, "coarse grid cells of an unknown type")
 
 
 # ---------------------------------------------------------------- totals
@@ -256,7 +261,7 @@ def _check_settings(settings: dict[str, Any], *, scored: bool) -> None:
 def _totals(stored: dict[str, Any], make: SketchConfig, *, weighted: bool) -> Totals:
     """Return the totals of a part, which some rows must have."""
     kinds = {entry.name for entry in fields(Totals)}
-    _require(kinds - _LATE <= stored.keys() <= kinds, "other totals")
+    _require(kinds - _LATE <= stored.keys() <= kinds, "totals with wrong names")
     n, whole, rounded = stored["n"], stored["whole"], stored.get("rounded", 0)
     if type(n) is not int or type(whole) is not bool or not 0 < n <= MOST_ROWS:
         msg = f"n = {str(n)[:20]}"
@@ -283,20 +288,20 @@ def _check_weights(part: Totals, width: int, *, weighted: bool) -> None:
     """Reject sums of weights that no rows with so many entries each have."""
     w, w2, w4, n, entries = part.weight, part.square_weight, part.quartic_weight, float(part.n), part.entries
     exact = 1 + _slack(n)
-    _require(w > 0 and w2 > 0 and entries > 0, "rows without weight")
+    _require(w > 0 and w2 > 0 and entries > 0, "rows whose total weight is 0")
     ones = part.whole and all(math.isclose(x, n, rel_tol=_slack(n)) for x in (w, w2, w4 or n))
-    _require(weighted or ones, f"weights of {w:g} for {part.n:,} rows without weights")
+    _require(weighted or ones, f"a total weight of {w:g} for {part.n:,} rows without weights")
     for mean in (w / n, w2 / w):  # both are means of the weights
         good = mean * exact >= LEAST_WEIGHT and mean <= MOST_WEIGHT * exact
-        _require(good, f"weights of {mean:g} on average")
+        _require(good, f"an average weight of {mean:g}")
     good = w / n * w <= w2 * exact and w2 / w <= w * exact
-    _require(good, f"squared weights of {w2:g} for weights of {w:g}")
+    _require(good, f"a sum of squared weights of {w2:g} for a total weight of {w:g}")
     good = not w4 or (w4 > 0 and w2 / n * w2 <= w4 * exact and w4 / w2 <= w2 * exact)
-    _require(good, f"weights to the power of 4 of {w4:g}")
+    _require(good, f"a sum of fourth powers of weights of {w4:g}")
     good = not part.whole or (w.is_integer() and n <= w * exact and w <= w2 * exact)
-    _require(good, f"whole weights of {w!r}")
+    _require(good, f"a total of whole-number weights of {w!r}")
     good = w <= entries * exact and entries <= width * w * exact
-    _require(good, f"{entries:g} evaluated entries for a weight of {w:g}")
+    _require(good, f"{entries:g} evaluated entries for a total weight of {w:g}")
 
 
 def _check_means(prefix: str, part: Totals, entries: float, most: float, rounding: float) -> None:
@@ -304,16 +309,16 @@ def _check_means(prefix: str, part: Totals, entries: float, most: float, roundin
     means = {name: getattr(part, prefix + name) / entries for name in SQUARED}
     infinite = 0.0 if prefix else part.infinite / entries
     good = 0 <= means["correct"] <= 1 + rounding and 0 <= infinite <= 1 + rounding
-    _require(good, f"{prefix}correct of {means['correct']:g} or infinite losses of {infinite:g} of the weight")
+    _require(good, f"a mean {prefix}correct of {means['correct']:g}, or a share {infinite:g} of infinite losses")
     brier, brier_square, nll, nll_square = (means[name] for name in ("brier", "brier_square", "nll", "nll_square"))
     # A row's Brier score may be below 0 by rounding, and so may its loss.
     good = -_SINGLE <= brier <= most * (1 + rounding)
     good = good and 0 <= brier_square <= most * max(brier, 0.0) + 4 * rounding
     good = good and brier * brier <= brier_square * (1 + rounding) + rounding  # Cauchy-Schwarz
-    _require(good, f"a mean {prefix}brier of {brier:g}, of squares {brier_square:g}")
+    _require(good, f"a mean {prefix}brier of {brier:g} with a mean square of {brier_square:g}")
     finite = max(1 - infinite, 0.0) + rounding
     good = nll >= -_SINGLE and nll_square >= 0 and nll * nll <= finite * nll_square * (1 + rounding) + rounding
-    _require(good, f"a mean {prefix}nll of {nll:g}, of squares {nll_square:g}")
+    _require(good, f"a mean {prefix}nll of {nll:g} with a mean square of {nll_square:g}")
 
 
 # ---------------------------------------------------------------- cells
@@ -330,11 +335,11 @@ def put_together(head: Head, columns: Columns, argument: str) -> Content:
         For sums over buckets of clusters of another kind.
     """
     if not head.totals:
-        _require(not any(map(len, columns.values())), "cells of an empty sketch")
+        _require(not any(map(len, columns.values())), "grid cells in an empty sketch")
         return Content(head.make, [], [])
     lengths = {len(columns[name]) for name in cell_names(weighted=head.weighted)}
     good = len(lengths) == 1 and max(lengths) <= head.most_cells
-    _require(good, "columns of different lengths, or with more cells than the grid has")
+    _require(good, "columns of different lengths, or more cells than the grid has")
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
         cells = _Cells.of(head, columns)
         _check_cells(cells)
@@ -394,16 +399,16 @@ class _Cells:
             _require(inside, f"a {name} outside its range")
         slot = (group + 1) * n_curves + curve
         keys = slot * head.n_cells + cell
-        _require((keys[1:] > keys[:-1]).all(), "cells that are not in order")
+        _require((keys[1:] > keys[:-1]).all(), "grid cells that are not in order")
         counts = np.stack([columns["count_0"], columns["count_1"]], axis=1)
         squares = counts.astype(np.float64)
         if head.weighted:
             squares = np.stack([columns["square_weight_0"], columns["square_weight_1"]], axis=1)
         sums = np.stack([columns[name] for name in ("score_sum_0", "score_sum_1", "square_sum")], axis=1)
         finite = all(np.isfinite(x).all() for x in (counts, sums, squares))
-        _require(finite, "cells with numbers that are not finite")
+        _require(finite, "grid cells with numbers that are not finite")
         positive = all((x >= 0).all() for x in (counts, sums, squares)) and counts.any(axis=1).all()
-        _require(positive, "cells with sums below 0, or without rows")
+        _require(positive, "grid cells with negative sums or without rows")
         weighted = np.repeat(np.array(head.kinds), n_curves)
         return cls(slot, cell, counts, sums, squares, head.rows.reshape(-1), weighted, head.make.grid)
 
@@ -425,20 +430,20 @@ def _check_cells(cells: _Cells) -> None:
     for y in (0, 1):
         n, total = counts[:, y], cells.sums[:, y]
         inside = (total >= low * n / single) & (total <= high * n * single)
-        _require(inside.all(), "sums of scores outside their cells")
+        _require(inside.all(), "sums of scores outside their grid cells")
     n = counts.sum(axis=1)
     mean, square = cells.sums[:, :2].sum(axis=1) / n, squared / n
     fits = (mean * mean <= square * single + _TINY) & (square <= high * mean * single + _TINY)
-    _require(fits.all(), "sums of squared scores that do not go with the scores")
+    _require(fits.all(), "sums of squared scores that do not match the scores")
     weighted, (own, squares) = cells.weighted[cells.slot], (cells.counts, cells.squares)
     plain = own[~weighted]
     ones = np.array_equal(squares[~weighted], plain) and np.array_equal(plain, np.rint(plain))
-    _require(ones, "weights in a part without weights")
+    _require(ones, "weights in sums without weights")
     _require(((own > 0) == (squares > 0)).all(), "weights without squared weights")
     held, bound = own > 0, np.broadcast_to(exact[:, np.newaxis], own.shape)
     ratio = np.divide(squares, counts, out=np.ones_like(squares), where=held)  # a mean of the weights
     fits = ((ratio * bound >= LEAST_WEIGHT) & (ratio <= counts * bound))[held]
-    _require(fits.all(), "squared weights that do not go with the weights")
+    _require(fits.all(), "squared weights that do not match the weights")
     _require((ratio <= MOST_WEIGHT * bound).all(), "weights that are too large")
 
 
@@ -451,7 +456,7 @@ def _check_curves(cells: _Cells, head: Head) -> None:
     ratio = np.divide(counts, squares, out=np.zeros_like(counts), where=squares > 0)
     least = cells.by_slot((counts * ratio).sum(axis=1))  # no fewer rows have these weights (Kish)
     fits = (occupied <= cells.rows) & (least <= cells.rows * exact)
-    _require(fits.all(), "more cells than rows, or weights of more rows")
+    _require(fits.all(), "more grid cells than rows, or weights for more rows")
     adds_up = np.isclose(weight, cells.rows, rtol=_EXACT, atol=0)[~cells.weighted].all()
     _require(adds_up, "counts that do not add up to the rows")
     if cells.counts.dtype.kind == "i":  # exact; sums that are near in float64 have not wrapped around
@@ -472,12 +477,12 @@ def _check_curves(cells: _Cells, head: Head) -> None:
             fits = np.isclose(sums, total, rtol=relative, atol=0)
             if several:  # a row may have some labels only
                 fits = (sums <= total * (1 + relative)) & (sums.sum() * (1 + relative) >= total)
-            _require(fits.all(), f"cells that do not add up to the {name} of part {part}")
+            _require(fits.all(), f"grid cells that do not add up to the {name} of part {part}")
         evaluated = weights.sum() if several else weights[0]
         adds_up = np.isclose(evaluated, totals.entries, rtol=relative, atol=0)
-        _require(adds_up, f"cells that do not add up to the entries of part {part}")
+        _require(adds_up, f"grid cells that do not add up to the entries of part {part}")
     whole_parts = np.array([totals.whole for totals in head.totals])[cells.slot // shape[1]]
-    _require((counts == np.rint(counts))[whole_parts].all(), "whole weights with fractions")
+    _require((counts == np.rint(counts))[whole_parts].all(), "fractions among whole-number weights")
 
 
 def _check_scores(cells: _Cells, head: Head) -> None:
@@ -494,7 +499,7 @@ def _check_scores(cells: _Cells, head: Head) -> None:
         brier = float(errors_of_part[first:].sum() if all_classes else errors_of_part[0])
         equal = all_classes or make.layout == "binary"
         fits = brier <= totals.brier + tolerance and (not equal or totals.brier <= brier + tolerance)
-        _require(fits, f"a Brier score of {totals.brier:g} where the cells have {brier:g}")
+        _require(fits, f"a total Brier score of {totals.brier:g} where the cells have {brier:g}")
 
 
 def _check_groups(cells: _Cells, head: Head) -> None:
@@ -506,21 +511,21 @@ def _check_groups(cells: _Cells, head: Head) -> None:
     n_curves, first = head.rows.shape[1], int(np.searchsorted(cells.slot, head.rows.shape[1]))
     keys = cells.slot * head.n_cells + cells.cell
     of_all, of_groups = keys[:first], keys[first:] % (n_curves * head.n_cells)
-    _require(np.array_equal(np.unique(of_groups), of_all), "groups with other cells than all rows")
+    _require(np.array_equal(np.unique(of_groups), of_all), "groups with grid cells that the sketch of all rows lacks")
     places = np.searchsorted(of_all, of_groups)
     exact, single = (_slack(head.rows[0].max() * 1.0, rounding) for rounding in (_EXACT, _SINGLE))
     for columns, relative in ((cells.counts, exact), (cells.squares, exact), (cells.sums, single)):
         for column in columns.T:
             added = np.bincount(places, column[first:], len(of_all))
             adds_up = np.isclose(added, column[:first], rtol=relative, atol=1e-290).all()
-            _require(adds_up, "groups whose cells do not add up to those of all rows")
+            _require(adds_up, "groups whose grid cells do not add up to the cells of all rows")
     whole, *groups = head.totals
-    _require(whole.n == sum(part.n for part in groups), "groups whose n does not add up to that of all rows")
+    _require(whole.n == sum(part.n for part in groups), "groups whose n does not add up to the n of all rows")
     # Early files lack the other totals, which need not add up then.
     for name in ("weight", "square_weight", "entries", *SCORES):
         total, added = getattr(whole, name), sum(getattr(part, name) for part in groups)
         adds_up = np.isclose(added, total, rtol=single, atol=single * whole.entries if name in SCORES else 0.0)
-        _require(adds_up, f"groups whose {name} does not add up to that of all rows")
+        _require(adds_up, f"groups whose {name} does not add up to the {name} of all rows")
 
 
 # ---------------------------------------------------------------- clusters
@@ -551,13 +556,13 @@ def _check_clusters(cells: _Cells, head: Head, part: int, clusters: ClusterSums)
         n_rows = float(buckets.rows.sum())
         _require(n_rows == float(rows), f"clusters of {n_rows:,.0f} rows, not {rows:,}")
         fits = _fit(buckets, cells, slice(start, stop), _slack(float(rows)))
-        _require(fits, "clusters whose cells are not those of the rows")
+        _require(fits, "clusters whose grid cells do not match the rows")
     totals, event = head.totals[part], clusters.event
     tolerance = _BRIER + _slack(float(totals.n))
     for name in ("brier", "nll", "infinite"):
         total, added = getattr(totals, name), float(event.scalar(name).sum())
         adds_up = np.isclose(added, total, rtol=tolerance, atol=tolerance * totals.entries)
-        _require(adds_up, f"clusters whose {name} does not add up to that of the rows")
+        _require(adds_up, f"clusters whose {name} does not add up to the {name} of the rows")
 
 
 def _fit(buckets: BucketSums, cells: _Cells, own: slice, relative: float) -> bool:

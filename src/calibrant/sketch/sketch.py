@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ENDING: Final = ".cal"
-_REMEDY: Final = "give what calibrant report --sketch or CalibrationSketch.save wrote"
+_REMEDY: Final = "pass a file that calibrant report --sketch or CalibrationSketch.save wrote"
 
 #: Held while a thread reads or changes the sums of a sketch. A fork waits for it: its child then has whole sums, and no
 #: lock of a thread that it lacks. Hooks run backwards, so a fork takes this lock before LOADING, as an update does.
@@ -227,16 +227,18 @@ class CalibrationSketch:
             For an empty mapping, for sketches with different settings, and for groups of groups.
         """
         if not groups:
-            raise InputError("groups", "one group or more", "an empty mapping", "pass {'name': sketch, ...}")
+            raise InputError("groups", "at least one group", "an empty mapping", "pass {'name': sketch, ...}")
         named = {str(name): groups[name] for name in sorted(groups, key=str)}
         if len(named) < len(groups):
-            raise InputError("groups", "distinct names", "several that are written alike", "rename one of them")
+            raise InputError("groups", "distinct names", "several names with the same text", "rename one of them")
         for name, sketch in named.items():
             if not isinstance(sketch, CalibrationSketch):
                 got = f"a {type(sketch).__name__} for {name!r}"
                 raise InputError("groups", "a CalibrationSketch for every name", got, "pass {'name': sketch, ...}")
             if sketch._groups:
-                raise InputError("groups", "sketches without groups", f"groups in {name!r}", "merge them instead")
+                raise InputError(
+                    "groups", "sketches without groups", f"groups in {name!r}", "merge these sketches instead"
+                )
         merged: CalibrationSketch = next(iter(named.values()))._like()
         merged.merge(*named.values())
         merged._groups = {name: sketch._snapshot() for name, sketch in named.items() if sketch.n}
@@ -270,7 +272,9 @@ class CalibrationSketch:
     def _check_make(self, other: Any) -> None:
         """Reject anything but a sketch with the same settings."""
         if not isinstance(other, CalibrationSketch):
-            raise InputError("other", "a CalibrationSketch", f"a {type(other).__name__}", "make one and update it")
+            raise InputError(
+                "other", "a CalibrationSketch", f"a {type(other).__name__}", "make a CalibrationSketch, and update it"
+            )
         self._make.check_settings(other._make)
 
     def _absorb(self, other: CalibrationSketch) -> None:
@@ -373,7 +377,9 @@ class CalibrationSketch:
         self.check_filled()
         if self.notion in PER_CLASS:
             remedy = "use class_tables, or a sketch of 'positive' or 'top-label'"
-            raise InputError("sketch", "a sketch of one evaluated event", f"one of {self.notion!r}", remedy)
+            raise InputError(
+                "sketch", "a sketch of one evaluated event", f"a sketch with the notion {self.notion!r}", remedy
+            )
         return self._tables(0, 1)[0]
 
     @property
@@ -387,8 +393,10 @@ class CalibrationSketch:
         """
         self.check_filled()
         if not self.has_classes or self.n_classes is None:
-            got = "one that keeps only the evaluated event" if self.n_classes else "one of a single event"
-            raise InputError("sketch", "a sketch of classes", got, "make it with CalibrationSketch(classwise=True)")
+            got = "a sketch that keeps only the evaluated event" if self.n_classes else "a sketch of a single event"
+            raise InputError(
+                "sketch", "a sketch of classes", got, "make the sketch with CalibrationSketch(classwise=True)"
+            )
         n_curves = self._make.n_curves
         return self._tables(n_curves - self.n_classes, n_curves)
 
@@ -411,7 +419,7 @@ class CalibrationSketch:
     def check_filled(self) -> None:
         """Reject a sketch without a row."""
         if self.n == 0:
-            raise InputError("sketch", "a sketch with at least one row", "an empty one", "update it first")
+            raise InputError("sketch", "a sketch with at least one row", "an empty sketch", "update the sketch first")
 
     def _tables(self, first: int, stop: int) -> list[ReliabilityTable]:
         with _SUMS:
@@ -465,7 +473,7 @@ class CalibrationSketch:
         """
         name = _name_of(path)
         if not name.lower().endswith(_ENDING):
-            remedy = f"name it {name + _ENDING!r}: calibrant report recognises a file by its ending"
+            remedy = f"use the name {name + _ENDING!r}, because calibrant report recognises a file by its ending"
             raise InputError("path", f"a name that ends in {_ENDING}", repr(name), remedy)
         replace_file(name, self.to_bytes())
 

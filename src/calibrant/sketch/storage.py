@@ -56,8 +56,8 @@ _ARRAY: Final = re.compile(
 )
 _STORED_AS: Final = {"<i8": ("|i1", "<i2", "<i4", "<i8"), "<f8": ("<f8",), "<u8": ("<u8",)}
 
-_FOREIGN: Final = "pass what CalibrationSketch wrote"
-_DAMAGED: Final = "read it again, or make the sketch anew"
+_FOREIGN: Final = "pass a sketch that CalibrationSketch wrote"
+_DAMAGED: Final = "read the sketch again, or make a new sketch"
 
 
 def _loaded(parts: Callable[[], tuple[Any, Callable[[Head], Columns]]], argument: str) -> Content:
@@ -80,7 +80,7 @@ def _loaded(parts: Callable[[], tuple[Any, Callable[[Head], Columns]]], argument
         reason = str(error)
     except Exception as error:  # forged parts fail in any of a dozen ways: no shorter list would be complete
         reason = f"{error!r:.100}"
-    raise InputError(argument, "the parts of a sketch", f"others ({reason})", _DAMAGED)
+    raise InputError(argument, "a valid sketch", f"an invalid sketch ({reason})", _DAMAGED)
 
 
 def _types(head: Head) -> dict[str, str]:
@@ -132,7 +132,9 @@ def is_sketch(data: bytes) -> bool:
 def from_bytes(data: Any) -> Content:
     """Return what `to_bytes` wrote, or that of version 1."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise InputError("data", "bytes", f"a {type(data).__name__}", "pass what CalibrationSketch.to_bytes returned")
+        raise InputError(
+            "data", "bytes", f"a {type(data).__name__}", "pass the bytes that CalibrationSketch.to_bytes returned"
+        )
     data = bytes(data)
     if not is_sketch(data):
         head = repr(data[:16]) if data else "nothing"
@@ -148,7 +150,7 @@ def from_bytes(data: Any) -> Content:
         members = _Members(data)
         head = _parsed(members.read(f"sketch-{version}.json"))
         if isinstance(head, dict) and CONTAINER_VERSIONS["clusters" in head] != version:
-            raise Foreign("clusters that do not go with the version")
+            raise Foreign("clusters that do not match the version")
         return head, members.columns
 
     return _loaded(parts, "data")
@@ -165,10 +167,10 @@ class _Members:
         """Return a member, which is not compressed."""
         member = self._archive.getinfo(name)
         if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
-            raise Foreign("a compressed member")
+            raise Foreign("a compressed archive member")
         self._left -= member.file_size
         if self._left < 0:
-            raise Foreign("members that overlap")
+            raise Foreign("archive members that overlap")
         return self._archive.read(member)
 
     def columns(self, head: Head) -> Columns:
@@ -187,7 +189,7 @@ class _Members:
             raise Foreign(msg)
         column = np.frombuffer(data, stored_as, offset=array.end())
         if len(column) != int(array[3]):
-            msg = f"a column {name!r} of another length than it says"
+            msg = f"a column {name!r} whose length differs from the announced length"
             raise Foreign(msg)
         return column.astype(kind)
 
@@ -210,7 +212,7 @@ def _from_version_1(data: bytes) -> Content:
 
 def _check_digest(matches: bool, data: bytes) -> None:
     if not matches:
-        got = f"{len(data):,} bytes that do not: they are cut or changed"
+        got = f"{len(data):,} bytes that do not match the checksum, because they were cut or changed"
         raise InputError("data", "a sketch that matches its checksum", got, _DAMAGED)
 
 
@@ -252,7 +254,7 @@ def from_json(text: Any) -> Content:
         raise InputError("text", "a calibrant sketch", "other JSON", _FOREIGN, fault=Fault.FOREIGN)
     check_version(version, "text")
     if digest != content.get("sha256"):
-        got = "one that does not: it is cut or changed"
+        got = "a sketch that does not match, because it was cut or changed"
         raise InputError("text", "a sketch that matches its checksum", got, _DAMAGED)
     return _loaded(lambda: (content, lambda head: _from_lists(content["cells"], _types(head))), "text")
 
@@ -263,7 +265,7 @@ def _from_lists(columns: Any, types: dict[str, str]) -> Columns:
     for name, kind in types.items():
         column = columns[name]
         if type(column) is not list or not set(map(type, column)) <= {float if kind == "<f8" else int}:
-            msg = f"a column {name!r} of other values than numbers of type {kind}"
+            msg = f"a column {name!r} with values that are not numbers of type {kind}"
             raise Foreign(msg)
         arrays[name] = np.array(column, kind)
     return arrays
@@ -292,7 +294,7 @@ def from_arrow(table: Any) -> Content:
     metadata = getattr(getattr(table, "schema", None), "metadata", None) or {}
     if b"calibrant.sketch" not in metadata:
         got = f"metadata {sorted(key.decode(errors='replace') for key in metadata) or 'missing'}"
-        raise InputError("table", "a pyarrow.Table with a sketch's metadata", got, "write it with to_arrow")
+        raise InputError("table", "a pyarrow.Table with the metadata of a sketch", got, "write the table with to_arrow")
 
     def columns(head: Head) -> Columns:
         types = _types(head)
@@ -301,14 +303,16 @@ def from_arrow(table: Any) -> Content:
         if missing:
             raise InputError("table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", _DAMAGED)
         if table.num_rows > head.most_cells:
-            msg = f"{table.num_rows:,} cells where there are at most {head.most_cells:,}"
+            msg = f"{table.num_rows:,} grid cells, but at most {head.most_cells:,} are possible"
             raise Foreign(msg)
         cells = {name: _from_column(table.column(name), name, types[name]) for name in names}
         clusters = _parsed(metadata.get(b"calibrant.clusters", b"{}"))
         lists = {name: cell.tolist() for name, cell in cells.items()} | clusters
         content = {**_parsed(metadata[b"calibrant.sketch"]), "cells": lists}
         if _digest(content).encode() != metadata.get(b"calibrant.sha256"):
-            raise InputError("table", "a sketch that matches its checksum", "rows that do not", _DAMAGED)
+            raise InputError(
+                "table", "a sketch that matches its checksum", "rows that do not match the checksum", _DAMAGED
+            )
         return cells | _from_lists(clusters, {name: kind for name, kind in types.items() if name not in names})
 
     return _loaded(lambda: (_parsed(metadata[b"calibrant.sketch"]), columns), "table")

@@ -33,7 +33,7 @@ SCORES: Final = {
 
 
 #: What to do about predictions that do not go together.
-SEVERAL: Final = "use a sketch for each kind of predictions"
+SEVERAL: Final = "use a separate sketch for each kind of predictions"
 
 #: Finite losses add up to less than this when they are squared; more is lost in a sum of doubles.
 _MOST_SQUARE: Final = 1e280
@@ -81,17 +81,17 @@ class SketchConfig:
 
     def check_settings(self, other: SketchConfig) -> None:
         """Reject a sketch with other settings."""
-        for name, of in (("grid", "grid"), ("classwise", "classwise"), ("class_names", "names of classes")):
+        for name, of in (("grid", "grid"), ("classwise", "classwise"), ("class_names", "class names")):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 raise InputError("other", f"a sketch with the same {of} ({mine})", f"{theirs}", SEVERAL)
         if self.notion is not None and other.notion is not None and self.notion != other.notion:
-            raise InputError("other", f"a sketch of the notion {self.notion!r}", repr(other.notion), SEVERAL)
+            raise InputError("other", f"a sketch with the notion {self.notion!r}", repr(other.notion), SEVERAL)
 
     def check_shape(self, other: SketchConfig) -> None:
         """Reject predictions of another shape than those that this sketch has."""
         if self.layout is not None and (self.layout, self.n_classes) != (other.layout, other.n_classes):
-            raise InputError("probs", f"{self.shape}, as in the batches before", other.shape, SEVERAL)
+            raise InputError("probs", f"{self.shape}, as in the previous batches", other.shape, SEVERAL)
 
 
 @dataclass(kw_only=True)
@@ -302,8 +302,8 @@ class SketchSums(NamedTuple):
         totals = Totals.weighted(n, weights, reading.total, reading.totals, squared.totals)
         totals.rounded = predictions.n_rounded
         if not totals.nll_square < _MOST_SQUARE:
-            remedy = "check the logits: their log losses are lost in a sum of squares"
-            raise InputError("probs", "log losses below 1e140", "larger ones", remedy)
+            remedy = "check the logits, because such log losses are too large to be squared"
+            raise InputError("probs", "log losses below 1e140", "larger log losses", remedy)
         if labels is None:
             return cls(totals, curves)
         clusters = ClusterSums.of(predictions, reading.events, labels, classes=config.has_classes, count=False)
@@ -338,12 +338,16 @@ class SketchSums(NamedTuple):
             Before anything has changed: if only one of the two has clusters, or their labels are of another kind.
         """
         if (self.clusters is None) != (other.clusters is None):
-            got = "no clusters after batches with clusters" if self.clusters else "clusters after batches without them"
-            remedy = "make a sketch for each, or pass the cluster of every row"
+            got = (
+                "no clusters after batches with clusters"
+                if self.clusters
+                else "clusters after batches without clusters"
+            )
+            remedy = "make a separate sketch for rows without clusters, or pass the cluster of every row"
             raise InputError("clusters", "clusters in every batch or in none", got, remedy)
         if self.totals.n + other.totals.n > MOST_ROWS:
-            got = f"{self.totals.n:,} and {other.totals.n:,}"
-            raise InputError("sketch", "at most 2^63 - 1 rows in all", got, "keep several sketches")
+            got = f"{self.totals.n:,} rows and {other.totals.n:,} rows"
+            raise InputError("sketch", "at most 2^63 - 1 rows in total", got, "keep several sketches")
         clusters = None if self.clusters is None or other.clusters is None else self.clusters + other.clusters
         self.totals.add(other.totals)
         self.curves.add(other.curves)

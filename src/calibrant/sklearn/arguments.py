@@ -42,7 +42,9 @@ class Rows(NamedTuple):
 def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) -> Rows:
     """Compute a classifier's probabilities, and match labels to its classes."""
     if not hasattr(estimator, "predict_proba"):
-        remedy = "take one that has it, or wrap it in sklearn.calibration.CalibratedClassifierCV"
+        remedy = (
+            "use a classifier with predict_proba, or wrap the classifier in sklearn.calibration.CalibratedClassifierCV"
+        )
         raise InputError("estimator", "a classifier with predict_proba", f"a {type(estimator).__name__}", remedy)
     probs = estimator.predict_proba(X)
     if not hasattr(estimator, "classes_"):
@@ -50,15 +52,17 @@ def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) ->
         raise InputError("estimator", "a classifier with classes_", f"a {type(estimator).__name__}", remedy)
     if isinstance(probs, list):
         remedy = "evaluate one output at a time"
-        raise InputError("estimator", "a classifier of one output", "one of several outputs", remedy)
+        raise InputError("estimator", "a classifier with one output", "a classifier with several outputs", remedy)
     classes, probs = as_array("estimator.classes_", estimator.classes_), as_array("probs", probs)
     if len(classes) < 2:
-        remedy = "fit it on rows of every class"
-        raise InputError("estimator", "two classes or more", f"one class, {_words(classes)}", remedy)
+        remedy = "fit the classifier on rows of every class"
+        raise InputError("estimator", "at least two classes", f"one class, {_words(classes)}", remedy)
     if probs.ndim != 2 or probs.shape[1] != len(classes):
         remedy = "pass an estimator with one column for each of its classes_"
         raise InputError("probs", f"a column for each of {len(classes)} classes", f"shape {probs.shape}", remedy)
-    remedy = "the estimator was fitted without this label: fit on rows of every class, such as with stratified folds"
+    remedy = (
+        "the estimator was fitted without this label; fit it on rows of every class, for example with stratified folds"
+    )
     places = _places(_labels(y, len(probs)), classes, "estimator.classes_", remedy)
     return _rows(probs, probs, places, classes, pos_label=pos_label, notion=notion)
 
@@ -70,9 +74,9 @@ def of_arrays(y_true: Any, y_prob: Any, class_names: Any, pos_label: Any, notion
         remedy = "pass a row of probabilities for each label"
         raise InputError("probs", "an array of shape (N,) or (N, C)", f"shape {probs.shape}", remedy)
     if look_swapped(probs, as_array("targets", y_true)):
-        remedy = "the arguments look swapped: scikit-learn's order is from_predictions(y_true, y_prob)"
-        got = "fractions first"
-        raise InputError("targets", "labels first and probabilities second", got, remedy)
+        remedy = "the arguments look swapped; the order in scikit-learn is from_predictions(y_true, y_prob)"
+        got = "fractions as the first argument"
+        raise InputError("targets", "labels as the first argument and probabilities as the second", got, remedy)
     labels, columns = _labels(y_true, len(probs)), probs.shape[1] if probs.ndim == 2 else 1
     where, remedy = "class_names", "name every class, in the order of the columns"
     if class_names is not None:
@@ -92,7 +96,7 @@ def _named(class_names: Any, columns: int) -> NDArray[Any]:
     classes = as_array("class_names", class_names).reshape(-1)
     wrong = len(classes) < 2 if columns == 1 else len(classes) != columns
     if wrong:
-        expected = "two labels or more" if columns == 1 else f"{columns} labels, one for each column of y_prob"
+        expected = "at least two labels" if columns == 1 else f"{columns} labels, one for each column of y_prob"
         remedy = "pass the labels in the order of the columns, such as estimator.classes_"
         raise InputError("class_names", expected, f"{len(classes)}", remedy)
     if len(set(classes.tolist())) < len(classes):
@@ -112,8 +116,10 @@ def _of_one_column(labels: NDArray[Any], pos_label: Any) -> NDArray[Any]:
     for pair in ((0, 1), (-1, 1)):
         if set(classes.tolist()) <= set(pair):
             return np.array(pair)
-    remedy = "pass pos_label, the label whose probability y_prob is"
-    raise InputError("pos_label", "a label, unless labels are 0 and 1", f"None, and labels {_words(classes)}", remedy)
+    remedy = "pass pos_label, the label that y_prob gives the probability of"
+    raise InputError(
+        "pos_label", "a label, because the labels are not 0 and 1", f"None with labels {_words(classes)}", remedy
+    )
 
 
 def _rows(
@@ -134,11 +140,11 @@ def _rows(
         k = 1 if pos_label is None else labels.index(pos_label)
         if notion in PER_CLASS or (notion == "top-label" and len(labels) > 2):
             got = f"pos_label={pos_label!r} with notion={notion!r}"
-            raise InputError("notion", "'positive' for one class", got, "leave one of the two out")
+            raise InputError("notion", "'positive' for one class", got, "leave pos_label or notion out")
         pair = (names[1 - k], names[k]) if len(labels) == 2 else None
         return Rows(_column(probs, original, k), (places == k).astype(np.int64), notion, labels[k], pair)
     if width == 1:
-        remedy = "pass pos_label, the label whose probability y_prob is"
+        remedy = "pass pos_label, the label that y_prob gives the probability of"
         raise InputError("pos_label", f"one of {_words(classes)}", "None", remedy)
     if notion == "positive":
         remedy = "pass pos_label, the class to evaluate against the rest"
@@ -162,7 +168,7 @@ def _places(labels: NDArray[Any], classes: NDArray[Any], where: str, remedy: str
         row = int(np.argmin(places))
         strings = [array.dtype.kind in "UST" for array in (labels, classes)]
         if strings[0] != strings[1]:
-            remedy = "labels of one are strings and of the other numbers: convert one of them"
+            remedy = "one set of labels is strings and the other is numbers; convert one of the two sets"
         expected, got = f"labels among {where}, {_words(classes)}", f"{labels[row].item()!r} at row {row}"
         raise InputError("targets", expected, got, remedy, fault=Fault.UNKNOWN_NAME, row=row)
     return places
@@ -174,8 +180,8 @@ def _labels(y: Any, n: int) -> NDArray[Any]:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
-        remedy = "pass class labels; evaluate several labels of a row one at a time"
-        raise InputError("targets", "one label a row", f"shape {labels.shape}", remedy)
+        remedy = "pass class labels; if rows have several labels, evaluate one label at a time"
+        raise InputError("targets", "one label for each row", f"shape {labels.shape}", remedy)
     if len(labels) != n:
         expected = f"{n} label{'s' * (n != 1)}, one for each row of probabilities"
         raise InputError("targets", expected, f"{len(labels)}", "pass labels and probabilities of the same rows")
@@ -223,4 +229,6 @@ def check_arguments(function: Any, arguments: Iterable[str], others: Sequence[st
     for name in arguments:
         if name in others or not takes(function, name):
             hint = nearest(name, [parameter for parameter in parameters_of(function) or () if parameter not in others])
-            raise InputError(name, f"an argument of {name_of(function)}", "one that it does not take", hint)
+            raise InputError(
+                name, f"an argument of {name_of(function)}", "an argument that the function does not have", hint
+            )

@@ -102,12 +102,18 @@ class ReliabilityDisplay:
         diagram: ReliabilityDiagram | None = None,
     ) -> None:
         if not isinstance(report, Report):
-            raise InputError("report", "a calibrant.Report", f"a {type(report).__name__}", "call from_predictions")
+            raise InputError(
+                "report", "a calibrant.Report", f"a {type(report).__name__}", "call ReliabilityDisplay.from_predictions"
+            )
         if report.diagram is None:
-            remedy = "evaluate with notion='positive' or 'top-label', or one class's column at a time"
-            raise InputError("report", "a report on one evaluated event", f"one on notion={report.notion!r}", remedy)
+            remedy = "evaluate with notion='positive' or 'top-label', or evaluate the column of one class at a time"
+            raise InputError(
+                "report", "a report on one evaluated event", f"a report with notion={report.notion!r}", remedy
+            )
         if not isinstance(diagram, (ReliabilityDiagram, type(None))):
-            raise InputError("diagram", "a calibrant.ReliabilityDiagram", f"a {type(diagram).__name__}", "leave it out")
+            raise InputError(
+                "diagram", "a calibrant.ReliabilityDiagram", f"a {type(diagram).__name__}", "leave diagram out"
+            )
         self.report, self.name, self.pos_label = report, name, pos_label
         self.diagram = report.diagram if diagram is None else diagram
 

@@ -108,7 +108,9 @@ class Scorer:
             rows = of_estimator(estimator, X, y, self.pos_label, self._notion)
             value = self.metric(rows.probs, rows.targets, **weights, **self.kwargs)
         if not (isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0)):
-            raise InputError("metric", "a measure that returns a number", f"a {type(value).__name__}", "return one")
+            raise InputError(
+                "metric", "a measure that returns a number", f"a {type(value).__name__}", "return a number"
+            )
         return float(value) if self.greater_is_better else -float(value)
 
     # ------------------------------------------------------------ what tuners of thresholds ask of a scorer
@@ -156,7 +158,7 @@ class Scorer:
         """
         if not get_config().get("enable_metadata_routing", False):
             remedy = "call sklearn.set_config(enable_metadata_routing=True) first"
-            raise InputError("sample_weight", "metadata routing to be enabled", "a request without it", remedy)
+            raise InputError("sample_weight", "enabled metadata routing", "disabled metadata routing", remedy)
         named = isinstance(sample_weight, str) and sample_weight.isidentifier()
         if not named and not isinstance(sample_weight, (bool, type(None))):
             raise InputError("sample_weight", "True, False, None or a name", repr(sample_weight), "pass True")
@@ -239,15 +241,15 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
             raise InputError("greater_is_better", f"True or False for {name_of(metric)}", "None", remedy)
         greater_is_better = _BETTER[metric] == "higher"
     elif not isinstance(greater_is_better, (bool, np.bool_)):
-        raise InputError("greater_is_better", "True or False", repr(greater_is_better), "say which of the two")
+        raise InputError("greater_is_better", "True or False", repr(greater_is_better), "pass True or False")
     for name in ("probs", "targets", "weights"):
         if name in kwargs:
             source = "sample_weight" if name == "weights" else "the estimator and y"
-            remedy = f"leave it out: the scorer takes it from {source}"
-            raise InputError(name, "nothing in make_scorer", "a value", remedy)
+            remedy = f"leave {name} out, because the scorer takes it from {source}"
+            raise InputError(name, "no such argument in make_scorer", "a value", remedy)
     check_arguments(metric, kwargs, ("probs", "targets", "weights"))
     if kwargs.get("notion") == "multilabel":
-        remedy = "score one label at a time, with an estimator for each"
+        remedy = "score one label at a time, with one estimator for each label"
         raise InputError("notion", "'positive', 'top-label' or 'classwise'", "'multilabel'", remedy)
     return Scorer(metric, bool(greater_is_better), pos_label, kwargs)
 
@@ -258,11 +260,13 @@ def _check_metric(metric: Any) -> None:
         remedy = "pass the function itself, such as calibrant.expected_calibration_error, or 'ece'"
         raise InputError("metric", "a function or its name", repr(metric), remedy)
     if metric in _NO_NUMBER:
-        remedy = "pass another one, or your own function that returns one of its numbers"
+        remedy = "pass another measure, or your own function that returns one of the numbers"
         raise InputError("metric", "a measure that returns a number", name_of(metric), remedy)
     if next(iter(parameters_of(metric) or ()), "") == "y_true":
-        remedy = "pass scikit-learn's own measures to sklearn.metrics.make_scorer"
-        raise InputError("metric", "a function of (probs, targets)", f"{name_of(metric)}, which takes y first", remedy)
+        remedy = "pass measures of scikit-learn to sklearn.metrics.make_scorer"
+        raise InputError(
+            "metric", "a function of (probs, targets)", f"{name_of(metric)}, whose first argument is y_true", remedy
+        )
     if metric in [function for function, better in _BETTER.items() if better == "neither"]:
-        remedy = "pass a function of its distance from the ideal value"
-        raise InputError("metric", "a measure that is better when lower or higher", name_of(metric), remedy)
+        remedy = "pass a function that returns the distance from the ideal value"
+        raise InputError("metric", "a measure for which lower or higher is better", name_of(metric), remedy)

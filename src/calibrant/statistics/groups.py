@@ -22,7 +22,7 @@ LEAST_GROUP: Final = 30
 
 #: Why a group has no test.
 SMALL_GROUP: Final = f"fewer than {LEAST_GROUP} rows, too few for a test"
-ONE_CLUSTER: Final = "rows of one cluster, which do not show how clusters vary"
+ONE_CLUSTER: Final = "all rows are in one cluster, which does not show how clusters vary"
 
 #: Below this variance of the number of outcomes a closed form is not to be trusted.
 LEAST_VARIANCE: Final = 10.0
@@ -119,7 +119,7 @@ class Deviations:
     sensitivities: Float64s
     influences: Sequence[Float64s]
     enough: NDArray[np.bool_] | None = None
-    reason: str = "its rows do not determine the measure"
+    reason: str = "the rows of the group do not determine the measure"
 
 
 #: The deviations of groups, from the cells of each.

@@ -215,20 +215,25 @@ class ReliabilityTable:
             for name, value in {**others, "logits": logits or None}.items():
                 if value is not None:
                     raise InputError(
-                        name, "nothing next to a ReliabilityTable", "a value", "leave it out: the table holds all data"
+                        name,
+                        "no other argument with a ReliabilityTable",
+                        "a value",
+                        "leave this argument out, because the table contains all data",
                     )
             if len(probs) == 0:
-                remedy = "check where the rows were lost"
+                remedy = "check the data and any filter that made the table"
                 raise InputError("probs", "a table with at least one row", "an empty table", remedy)
             return probs
         if targets is None:
-            raise InputError("targets", "an array", "None", "pass the labels; only a ReliabilityTable already has them")
+            raise InputError(
+                "targets", "an array", "None", "pass the targets, because only a ReliabilityTable contains its targets"
+            )
         predictions = as_predictions(
             probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion, units=units
         )
         evaluated = resolve(predictions, notion)
         if evaluated in PER_CLASS:
-            remedy = "pass one class's column at a time"
+            remedy = "pass the column of one class at a time"
             raise InputError("notion", "'positive' or 'top-label' for a table of one event", repr(evaluated), remedy)
         return cls.pool(read(predictions, evaluated, scoring=False).events)
 
@@ -245,7 +250,7 @@ class ReliabilityTable:
             if self.grid == grid:
                 return self
             raise InputError(
-                "grid", repr(self.grid), repr(grid), "keep this grid, or build the table again from the scores"
+                "grid", repr(self.grid), repr(grid), "keep this grid, or build a new table from the scores"
             )
         bounds = _bounds_of_cells(self.scores, grid)
         cells = np.flatnonzero(np.diff(bounds))
@@ -389,13 +394,13 @@ class ReliabilityTable:
         if self.grid != other.grid or (self.grid is None and self.scores.dtype != other.scores.dtype):
             raise InputError(
                 "tables",
-                f"two tables of one kind ({_kind(self)})",
+                f"two tables of the same kind ({_kind(self)})",
                 _kind(other),
-                "build both from scores of one floating-point type, both exact or both on the same grid",
+                "build both tables from scores of one floating-point type, both exact or both on the same grid",
             )
         if self.n + other.n > MOST_ROWS:
-            got = f"{self.n:,} and {other.n:,}"
-            raise InputError("tables", "at most 2^63 - 1 rows in all", got, "keep several tables")
+            got = f"{self.n:,} rows and {other.n:,} rows"
+            raise InputError("tables", "at most 2^63 - 1 rows in total", got, "keep several tables")
         keys = np.concatenate([self._keys, other._keys])
         order = np.argsort(keys, kind="stable")
         names = COLUMNS[1:] if self.grid is None else (*COLUMNS[1:], *GRID_COLUMNS[1:])
@@ -514,11 +519,15 @@ def _fields_of(table: Any) -> dict[str, Any]:
             "table",
             f"a pyarrow.Table with metadata calibrant.table = {_VERSION}",
             f"metadata {sorted(entries) or 'missing'}",
-            "write it with ReliabilityTable.to_arrow",
+            "write the table with ReliabilityTable.to_arrow",
         )
     grid, n = entries.get("calibrant.grid") or None, entries.get("calibrant.n", "missing")
-    _require("the metadata", f"calibrant.grid empty or one of {', '.join(grids.GRIDS)}", grid in (None, *grids.GRIDS))
-    _require("the metadata", "calibrant.n a number of predictions", n.isascii() and n.isdecimal() and len(n) < 20)
+    _require(
+        "the metadata",
+        f"calibrant.grid as an empty text or one of {', '.join(grids.GRIDS)}",
+        grid in (None, *grids.GRIDS),
+    )
+    _require("the metadata", "calibrant.n as the number of predictions", n.isascii() and n.isdecimal() and len(n) < 20)
     weighted = any(name in table.column_names for name in _SQUARES)
     names = (*COLUMNS, *(GRID_COLUMNS if grid else ()), *(_SQUARES if weighted else ()))
     columns = {name: _column(table, name) for name in names}
@@ -544,16 +553,16 @@ def _check_columns(columns: Mapping[str, NDArray[Any]], n: int, grid: Any) -> No
     rising = np.ones(len(scores), bool)
     rising[1:] = scores[1:] > scores[:-1]
     _require_each("scores", scores, "increasing, in [0, 1]", rising & (scores >= 0) & (scores <= 1))
-    _require(f"calibrant.n = {n:,}", "a prediction or more for each row", len(scores) <= n <= MOST_ROWS)
+    _require(f"calibrant.n = {n:,}", "at least one prediction for each row", len(scores) <= n <= MOST_ROWS)
     if counts.dtype.kind == "i":
         total = counts.sum(dtype=np.float64)
-        _require_each("counts", counts, "1 or more", counts >= 1)
-        _require(f"counts that add up to {total:g}", "counts of less than 2^63 in all", total <= MOST_ROWS)
+        _require_each("counts", counts, "at least 1", counts >= 1)
+        _require(f"counts that add up to {total:g}", "counts below 2^63 in total", total <= MOST_ROWS)
     else:
         _require_each("counts", counts, "sums of weights", (counts >= LEAST_WEIGHT) & (counts <= n * MOST_WEIGHT))
     _require_each("positives", positives, "from 0 to the count", (positives >= 0) & (positives <= counts))
     for name in set(_SQUARES) & set(columns):
-        _require_each(name, columns[name], "finite, not negative", (columns[name] >= 0) & (columns[name] < np.inf))
+        _require_each(name, columns[name], "finite and not negative", (columns[name] >= 0) & (columns[name] < np.inf))
     if grid is not None:
         cells, score_sums = columns["cells"], columns["score_sums"]
         _require_each("cells", cells, "the cells of the scores", cells == grids.cell_of(scores, grid))

@@ -56,21 +56,36 @@ _ON_CUDA: Final = (2, 10)  # DLPack's numbers for CUDA and ROCm; torch calls bot
 _FAST: Final = (torch.float32, torch.float64)
 _DECLARE: Final = "pass logits=True or logits=False to the metric"
 _CONFIDENCES: Final = (
-    'Confidences of predictions: CalibrationError("binary")(confidence, correct). Other rows: validate_args=False '
-    "evaluates them as they are"
+    'For confidences of predictions, use CalibrationError("binary")(confidence, correct). With validate_args=False, '
+    "other rows are evaluated without a check"
 )
 
 #: What a device counts: the fault, what was expected, what came with a place for the plural, the remedy.
 _COUNTED: Final = {
-    "infinite": (Fault.NOT_FINITE, "finite numbers", "row{} with NaN or infinite values", "find where they come from"),
-    "outside": (Fault.OUTSIDE_RANGE, "values in [0, 1], as in the first batch", "row{} with values outside", _DECLARE),
+    "infinite": (
+        Fault.NOT_FINITE,
+        "finite numbers",
+        "row{} with NaN or infinite values",
+        "find the source of these values",
+    ),
+    "outside": (
+        Fault.OUTSIDE_RANGE,
+        "values in [0, 1], as in the first batch",
+        "row{} with values outside [0, 1]",
+        _DECLARE,
+    ),
     "sum": (
         Fault.ROW_SUM,
         "rows that sum to 1",
-        "row{} with another sum",
-        f"normalise them, or {_DECLARE}. {_CONFIDENCES}",
+        "row{} with a different sum",
+        f"normalise the rows, or {_DECLARE}. {_CONFIDENCES}",
     ),
-    "target": (Fault.LABEL_RANGE, "labels within range", "row{} with another", "pass ignore_index to leave them out"),
+    "target": (
+        Fault.LABEL_RANGE,
+        "labels within range",
+        "row{} with a label out of range",
+        "pass ignore_index to leave such rows out",
+    ),
     "scale": (Fault.PROBABILITIES_AS_LOGITS, "logits, as in the first batch", "batch{} of probabilities", _DECLARE),
 }
 #: The words of remedies: a metric has these arguments.
@@ -80,7 +95,7 @@ _TERMS: Final = Terms(
     equal="target == {!r}",
     logits="pass logits=True to the metric",
     multilabel="use ClasswiseCalibrationError(num_classes, notion='multilabel')",
-    ignore_index="pass ignore_index={} to the metric if such rows are to be left out",
+    ignore_index="pass ignore_index={} to the metric to leave such rows out",
     unsummed=f". {_CONFIDENCES}",
 )
 _TERMS_OF_LABELS: Final = replace(_TERMS, multilabel="pass notion='multilabel' to the metric")
@@ -144,10 +159,10 @@ class ProbabilityMetric(SharingMetric):
     ) -> None:
         super().__init__(**kwargs)
         if logits not in (None, True, False):
-            remedy = "leave it out to let the first batch decide"
+            remedy = "leave logits out, to let the first batch decide"
             raise InputError("logits", "True, False or None", repr(logits), remedy)
         if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
-            remedy = "pass the target of the rows to leave out, say -1"
+            remedy = "pass the target of the rows to leave out, such as -1"
             raise InputError("ignore_index", "an integer", repr(ignore_index), remedy)
         self.layout = layout
         self.num_classes = num_classes
@@ -321,12 +336,12 @@ class ProbabilityMetric(SharingMetric):
         if single:
             if [n for n in preds.shape if n != 1] != [n for n in target.shape if n != 1]:
                 expected, got = f"the shape of target, {tuple(target.shape)}", f"{tuple(preds.shape)}"
-                remedy = "for one event pass the probability of class 1, such as preds[:, 1]"
+                remedy = "for one event, pass the probability of class 1, such as preds[:, 1]"
                 raise InputError("preds", expected, got, remedy)
             self._check_width(1)
             return preds.reshape(-1), target.reshape(-1)
         if preds.ndim < 2:
-            remedy = 'pass a column for every class; for one event use CalibrationError("binary")'
+            remedy = 'pass a column for every class; for one event, use CalibrationError("binary")'
             raise InputError("preds", "shape (N, C) or (N, C, ...)", f"{tuple(preds.shape)}", remedy)
         if self.layout == "multilabel" and preds.ndim > 2:
             remedy = "move the labels to the last axis and reshape to (N, C)"
@@ -337,7 +352,7 @@ class ProbabilityMetric(SharingMetric):
             shapes = shapes[1:]
         if tuple(target.shape) not in shapes:
             expected = " or ".join(map(str, shapes))
-            raise InputError("target", f"shape {expected}", f"{tuple(target.shape)}", "pass one label a row")
+            raise InputError("target", f"shape {expected}", f"{tuple(target.shape)}", "pass one label for each row")
         return preds, target
 
     def _of_whole_numbers(self, preds: Tensor) -> Tensor:
@@ -352,8 +367,8 @@ class ProbabilityMetric(SharingMetric):
             return values
         sure = (preds == 0) | (preds == 1)
         if preds.device.type == "cpu" and self.ignore_index is None and not bool(sure.all()):
-            expected = "probabilities; 0 and 1 are the only whole numbers among them"
-            remedy = "pass probabilities, or logits=True to the metric if they are logits"
+            expected = "probabilities, where only 0 and 1 are whole numbers"
+            remedy = "pass probabilities; if the values are logits, pass logits=True to the metric"
             raise InputError("preds", expected, f"{preds[~sure][0].item()}", remedy)
         return torch.where(sure, values, torch.nan)
 
@@ -364,10 +379,10 @@ class ProbabilityMetric(SharingMetric):
         check_notion(self.notion, NOTIONS, width)
         if self.num_classes is not None and width != self.num_classes:
             got, remedy = f"{width}", "check num_classes and the shape of preds"
-            raise InputError("preds", f"{self.num_classes} columns, as num_classes says", got, remedy)
+            raise InputError("preds", f"{self.num_classes} columns, the number in num_classes", got, remedy)
         if before is not None:
-            got, remedy = f"{width}", "use a metric for each kind of predictions"
-            raise InputError("preds", f"{before} columns, as in the batches before", got, remedy)
+            got, remedy = f"{width}", "use a separate metric for each kind of predictions"
+            raise InputError("preds", f"{before} columns, as in the previous batches", got, remedy)
 
     def _read_host(self, preds: Tensor, target: Tensor, layout: Layout) -> Increments:
         logits = self._scale(preds, target, layout)
@@ -404,7 +419,7 @@ class ProbabilityMetric(SharingMetric):
     def _explained(self, error: InputError) -> InputError:
         translated = translate(error, _NAMES, _TERMS_OF_LABELS if self.of_labels else _TERMS)
         if self.logits is None and any(self._history().scales()) and error.facts.mistake in MAY_BE_LOGITS:
-            remedy = f"the first batch held probabilities; if they are logits, {_DECLARE}"
+            remedy = f"the first batch looked like probabilities; if all values are logits, {_DECLARE}"
             return translated.reworded(translated.argument, remedy)
         return translated
 
@@ -513,7 +528,9 @@ class ProbabilityMetric(SharingMetric):
                 raise InputError("target" if name == "target" else "preds", expected, got, remedy, fault=fault)
         seen = self.seen.tolist()
         if seen[PROBABILITIES] and seen[LOGITS]:
-            raise InputError("preds", "one scale", "probabilities on one rank and logits on another", _DECLARE)
+            raise InputError(
+                "preds", "the same scale on all ranks", "probabilities on one rank and logits on another", _DECLARE
+            )
         self._agreed = seen if any(seen) else None
 
     def _scalar(self, value: float | NDArray[np.float64]) -> Tensor:
@@ -560,7 +577,12 @@ def batch_of(
             message = f"{method}() missing 1 required positional argument: {names[0]!r}"
             raise TypeError(message)
         if len(passed) > 1:
-            raise InputError(names[0], f"a tensor, as {names[0]} or {names[1]}", "both", "pass one of the two")
+            raise InputError(
+                names[0],
+                f"a tensor, passed as {names[0]} or as {names[1]}",
+                "both",
+                "pass only one of the two arguments",
+            )
         arguments += passed
     return arguments[0], arguments[1]
 
@@ -573,11 +595,11 @@ def check_keywords(made: type, keywords: Mapping[str, Any]) -> None:
     taken, of_bases = _keywords(made)
     for one, other in (("n_bins", "num_bins"), ("num_bins", "n_bins")):
         if keywords.get(one) is not None and one not in taken and other in taken:
-            raise InputError(one, f"{other}, its name here", one, f"rename it to {other}")
+            raise InputError(one, f"{other}, the name in calibrant", one, f"rename the argument to {other}")
     name = next((name for name in keywords if name in of_bases and name not in taken), None)
     if name is not None:
-        remedy = "leave it out" + ", the shape of preds says it" * (name == "num_classes")
-        raise InputError(name, f"arguments that {made.__name__} has", f"{name}={keywords[name]!r}", remedy)
+        remedy = "leave this argument out" + ", because the shape of preds gives the number" * (name == "num_classes")
+        raise InputError(name, f"an argument of {made.__name__}", f"{name}={keywords[name]!r}", remedy)
 
 
 @lru_cache(128)
@@ -612,10 +634,13 @@ def from_cuda(x: Any) -> Any:
 def check_tensor(name: str, value: object, device: torch.device) -> None:
     """Reject what is not a tensor, or on another device than the metric."""
     if not isinstance(value, Tensor):
-        remedy = "convert it, or use the functions of calibrant itself"
+        remedy = "convert the value, or use the functions of calibrant"
         raise InputError(name, "a tensor", f"a {type(value).__name__}", remedy)
     if value.device != device:
-        expected, remedy = f"a tensor on {device}, the metric's device", "move one of them with .to(device)"
+        expected, remedy = (
+            f"a tensor on {device}, the device of the metric",
+            "move the tensor or the metric with .to(device)",
+        )
         raise InputError(name, expected, f"a tensor on {value.device}", remedy)
 
 
@@ -631,7 +656,7 @@ def check_classes(num_classes: Any) -> None:
     check_columns(num_classes)
     if num_classes < 2:
         raise InputError(
-            "num_classes", "an integer from 2", repr(num_classes), 'for one event use CalibrationError("binary")'
+            "num_classes", "an integer, 2 or larger", repr(num_classes), 'for one event, use CalibrationError("binary")'
         )
 
 
@@ -640,7 +665,7 @@ def check_notion(notion: object, choices: tuple[str, ...], num_classes: int | No
     if notion is not None:
         check_choice("notion", notion, choices)
     if notion == "positive" and num_classes not in (None, 1, 2):
-        remedy = "pass one class's column, or another notion"
+        remedy = "pass the column of one class, or another notion"
         raise InputError("notion", f"'top-label' or 'classwise' for {num_classes} classes", "'positive'", remedy)
 
 

@@ -266,7 +266,9 @@ class CalibrationError(TableMetric):
         if val is not None or ax is not None:
             return self._plot(val, ax)
         if self.notion == "classwise":
-            raise InputError("notion", "one evaluated event for a picture", "'classwise'", "plot one class's column")
+            raise InputError(
+                "notion", "a notion with one event for a plot", "'classwise'", "plot the column of one class"
+            )
         value = float(self.compute())
         if self._bins is None:
             raise InputError("preds", "at least one batch before plot", "none", "call update first")

@@ -369,7 +369,7 @@ class SmoothCalibrationError(TableMetric):
         )
         if state == "sketch" and method == "mesh":
             remedy = "pass kernel_type='reflected' and method='exact', or leave state out"
-            raise InputError("state", "'rows' for method='mesh', which needs the rows", "'sketch'", remedy)
+            raise InputError("state", "'rows', because method='mesh' needs the rows", "'sketch'", remedy)
         super().__init__(
             state=state,
             notion=notion or "top-label",
@@ -397,7 +397,10 @@ class SmoothCalibrationError(TableMetric):
                 raise InputError("method", "'mesh' for the logit kernel", "'exact'", remedy)
             if (eps, mesh_pts, refine_steps) != (0.001, 200, 10):
                 raise InputError(
-                    "mesh_pts", "no mesh options with method='exact'", "one", "leave eps, mesh_pts and refine_steps out"
+                    "mesh_pts",
+                    "no mesh options with method='exact'",
+                    "a mesh option",
+                    "leave eps, mesh_pts and refine_steps out",
                 )
         names = {"mesh_points": "mesh_pts", "tolerance": "eps"}
         try:

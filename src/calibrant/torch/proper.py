@@ -169,9 +169,14 @@ class BrierScore(_MeanScore):
         **kwargs: Any,
     ) -> None:
         if not isinstance(top_class, bool):
-            raise InputError("top_class", "True or False", repr(top_class), "pass num_classes first, top_class second")
+            raise InputError(
+                "top_class",
+                "True or False",
+                repr(top_class),
+                "pass num_classes as the first argument and top_class as the second",
+            )
         if top_class and notion not in (None, "top-label"):
-            raise InputError("notion", "'top-label' with top_class=True", repr(notion), "leave one of the two out")
+            raise InputError("notion", "'top-label' with top_class=True", repr(notion), "leave notion or top_class out")
         super().__init__(num_classes, reduction, notion="top-label" if top_class else notion, **kwargs)
         self.top_class = top_class
 

@@ -150,8 +150,10 @@ class SharingMetric(UntracedMetric):
         """Raise if the states are not those of all batches."""
         lost = self._missed or (self._update_count > 0 and not (self._known or bool(self.seen.any())))
         if lost or bytes(self.make.tolist()) != self._digest:
-            got = f"states of another metric in a {type(self).__name__}"
-            raise InputError("compute_groups", "metrics of equal arguments in a group", got, "leave compute_groups out")
+            got = f"states of a different metric in a {type(self).__name__}"
+            raise InputError(
+                "compute_groups", "metrics with equal arguments in each group", got, "leave compute_groups out"
+            )
 
     def reset(self) -> None:
         """Forget all batches."""
@@ -176,4 +178,6 @@ class SharingMetric(UntracedMetric):
     def _check_incoming(self, argument: str, make: Tensor | None) -> None:
         if make is not None and bytes(make.tolist()) != self._digest:
             expected = "the states of a metric with the same arguments"
-            raise InputError(argument, expected, "those of another", "make both metrics with the same arguments")
+            raise InputError(
+                argument, expected, "the states of another metric", "make both metrics with the same arguments"
+            )

@@ -76,7 +76,7 @@ class TableMetric(ProbabilityMetric):
     ) -> None:
         check_choice("state", state, STATES)
         if state == "sketch" and not keeps:
-            remedy = "leave it out: the state of these bins has constant size and is exact"
+            remedy = "leave state out, because bins of equal width have an exact state of constant size"
             raise InputError("state", "'rows' for bins of equal width", "'sketch'", remedy)
         # Metrics of any shape may share a sketch of one event: `_raise_faults` checks the shape.
         make, by_shape = make or (state, f"half {half}"), state == "rows"
@@ -165,7 +165,12 @@ class TableMetric(ProbabilityMetric):
         for column in keys[:, None].T if keys.ndim == 1 else keys.T:
             table = ReliabilityTable.unpack(column[column != tensors.IGNORED_KEY].view(unsigned))
             if len(table) and not table.scores[-1] <= 1:  # NaN and negative scores sort last too
-                raise InputError("preds", "values in [0, 1]", "others, unchecked", "find them with validate_args=True")
+                raise InputError(
+                    "preds",
+                    "values in [0, 1]",
+                    "other values, not checked",
+                    "find these values with validate_args=True",
+                )
             tables.append(table)
         return tables
 
@@ -192,7 +197,7 @@ class TableMetric(ProbabilityMetric):
         """
         if self.state != "sketch":
             remedy = "make the metric with state='sketch'"
-            raise InputError("state", "'sketch' for a metric's sketch", repr(self.state), remedy)
+            raise InputError("state", "'sketch', to have a sketch of the metric", repr(self.state), remedy)
         alone = not self._is_synced
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn, should_sync=self.sync_on_compute and alone, should_unsync=alone
@@ -290,7 +295,9 @@ def curves_of(counts: Tensor, sums: Tensor) -> Curves:
     low, high = np.concatenate([[0.0], edges[:-1], [1.0]]), np.concatenate([edges, [1.0]])
     least, most = low * cell_counts * (1 - _ROUNDED), high * cell_counts * (1 + _ROUNDED)
     if not ((totals[:, :2] >= least) & (totals[:, :2] <= most)).all():
-        raise InputError("preds", "values in [0, 1]", "others, unchecked", "find them with validate_args=True")
+        raise InputError(
+            "preds", "values in [0, 1]", "other values, not checked", "find these values with validate_args=True"
+        )
     rows = cell_counts.sum(axis=(1, 2))
     class_counts, class_sums = (np.array(part.transpose(0, 2, 1), order="C") for part in (cell_counts, totals))
     return Curves(class_counts, class_sums, None, rows)

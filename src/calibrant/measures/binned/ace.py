@@ -70,8 +70,8 @@ ACE = Measure(
     name="ace",
     label="adaptive ECE",
     meaning="The mean absolute difference between predicted and observed frequency over equal-frequency bins, whose "
-    "edges depend on these rows.",
-    misleads="As for the ECE. Equal-frequency bins are wide where scores are sparse.",
+    "edges depend on the data.",
+    misleads="The adaptive ECE is positive by chance. Equal-frequency bins are wide where scores are sparse.",
     computed="The adaptive ECE is the mean absolute difference between mean predicted probability and observed "
     "frequency over {bins}",
     sources=("Nguyen and O'Connor 2015",),

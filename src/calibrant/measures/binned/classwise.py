@@ -201,7 +201,7 @@ def _details(event: Event) -> Mapping[str, Any]:
         return worst_class(event.classes)
     if not event.asked_classes:
         return {"reason": event.no_classes}
-    why = f"the sketch keeps no single one of the {event.asked_classes:,} classes, to save memory"
+    why = f"to save memory, the sketch does not contain the {event.asked_classes:,} single classes"
     how = "evaluate all rows at once (--exact), or make the sketch with classwise=True (--classwise)"
     return {"reason": f"{why}: {how}", "unkept_classes": event.asked_classes}
 

@@ -131,7 +131,7 @@ ECE = Measure(
     label="ECE",
     meaning="Expected calibration error: the mean absolute difference between predicted and observed frequency over "
     "bins of equal width.",
-    misleads="It is positive by chance. Differences within a bin cancel.",
+    misleads="The ECE is positive by chance. Positive and negative differences within a bin cancel.",
     computed="The ECE is the mean absolute difference between mean predicted probability and observed frequency over "
     "{bins}, weighted by their rows",
     sources=("Naeini et al. 2015",),

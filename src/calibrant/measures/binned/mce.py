@@ -75,7 +75,7 @@ def check_least_rows(least_rows: object) -> None:
     """Reject a number of rows that is not an integer from 1."""
     if not isinstance(least_rows, (int, np.integer)) or isinstance(least_rows, bool) or least_rows < 1:
         raise InputError(
-            "least_rows", "an integer from 1", repr(least_rows), "pass 1 for all bins, or 30 as reports do"
+            "least_rows", "an integer from 1", repr(least_rows), "pass 1 to include all bins, or 30 as reports do"
         )
 
 
@@ -131,9 +131,9 @@ MCE = Measure(
     name="mce",
     label=f"MCE (bins of {LEAST_ROWS} rows)",
     meaning=f"Maximum calibration error: the largest absolute difference in a bin with at least {LEAST_ROWS} rows.",
-    misleads="One bin determines it, often the one with the fewest rows.",
+    misleads="One bin determines the MCE, often the bin with the fewest rows.",
     computed="The MCE is the largest absolute difference between mean predicted probability and observed frequency "
-    f"among those of {{bins}} with at least {LEAST_ROWS} rows",
+    f"over {{bins}}, restricted to bins with at least {LEAST_ROWS} rows",
     sources=("Naeini et al. 2015",),
     value=_value,
     binning="uniform",

@@ -125,7 +125,7 @@ RMSCE = Measure(
     name="rmsce",
     label="RMSCE",
     meaning="Root mean square calibration error: like the ECE, with more weight on large differences.",
-    misleads="As for the ECE, with a larger upward bias.",
+    misleads="The RMSCE is positive by chance, with a larger upward bias than the ECE.",
     computed="The RMSCE is the root mean square difference between mean predicted probability and observed frequency "
     "over {bins}",
     sources=("Kumar et al. 2019",),
@@ -146,9 +146,9 @@ RMSCE = Measure(
 DEBIASED_SQUARE = Measure(
     name="debiased_square",
     label="debiased squared CE",
-    meaning="Debiased squared calibration error: an unbiased estimate of the squared RMSCE; 0 on average under "
+    meaning="Debiased squared calibration error: an unbiased estimate of the squared RMSCE. The mean is 0 under "
     "calibration.",
-    misleads="It can be negative, and it is a square: 0.01 corresponds to a difference of 0.1.",
+    misleads="The estimate can be negative. A squared error of 0.01 corresponds to a difference of 0.1.",
     computed="The debiased squared CE is an unbiased estimate of the squared RMSCE over {bins}",
     sources=("Bröcker 2012", "Kumar et al. 2019"),
     value=_debiased_square,
@@ -189,8 +189,8 @@ def _resolution(event: Event) -> float:
 MURPHY_RELIABILITY = Measure(
     name="murphy_reliability",
     label="Murphy reliability",
-    meaning="Reliability component of the Brier score over bins: the square of the RMSCE. 0 for a calibrated model.",
-    misleads="As for the RMSCE.",
+    meaning="Reliability component of the Brier score over bins: the square of the RMSCE. The ideal value is 0.",
+    misleads="The reliability is positive by chance, like the RMSCE.",
     computed="The Murphy reliability is the mean squared difference between mean predicted probability and observed "
     "frequency over {bins}",
     sources=("Murphy 1973",),
@@ -199,7 +199,7 @@ MURPHY_RELIABILITY = Measure(
     binning="uniform",
     profiles=_FORECAST,
     bound=_reliability_bound,
-    interval=Unavailable("no interval: it is the square of the RMSCE, which has one"),
+    interval=Unavailable("no interval: the reliability is the square of the RMSCE, which has an interval"),
     null=Null(replicate=lambda replicates: np.square(rmsce.replicate(replicates))),
 )
 
@@ -208,7 +208,7 @@ MURPHY_RESOLUTION = Measure(
     label="Murphy resolution",
     meaning="Resolution component of the Brier score: the variance of the observed frequencies of the bins. Higher is "
     "better.",
-    misleads="It is positive by chance and depends on the bins.",
+    misleads="The resolution is positive by chance and depends on the bins.",
     computed="The Murphy resolution is the variance of the observed frequencies of {bins} around the base rate",
     sources=("Murphy 1973",),
     value=_resolution,
@@ -218,5 +218,5 @@ MURPHY_RESOLUTION = Measure(
     profiles=_FORECAST,
     bound=certified(lambda cells, event: resolution_bound(cells, event.n_bins)),
     interval=Unavailable("no interval: chance variation in the bins biases it upwards"),
-    null=Unavailable("no noise floor: it is not an error"),
+    null=Unavailable("no noise floor: the measure is not an error"),
 )

@@ -204,11 +204,11 @@ def _interval(inference: Inference) -> Interval:
 KS = Measure(
     name="ks",
     label="KS error",
-    meaning="The largest absolute cumulative difference between predicted and observed events along the scores, "
-    "divided by the number of rows.",
-    misleads="Errors with alternating signs cancel.",
-    computed="The KS error is the largest absolute cumulative sum of predicted minus observed along the scores, "
-    "divided by the number of rows",
+    meaning="The largest absolute cumulative sum of prediction minus outcome over rows sorted by score, divided by the "
+    "number of rows.",
+    misleads="Errors whose signs alternate along the scores cancel.",
+    computed="The KS error is the largest absolute cumulative sum of prediction minus outcome over rows sorted by "
+    "score, divided by the number of rows",
     sources=("Gupta et al. 2021",),
     value=lambda event: ks_error(event.table),
     bound=certified(lambda cells, _: ks_bound(cells)),

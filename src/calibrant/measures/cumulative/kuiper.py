@@ -140,17 +140,17 @@ def _details(event: Event) -> Mapping[str, Any]:
 KUIPER = Measure(
     name="kuiper",
     label="Kuiper error",
-    meaning="The range of the cumulative difference between predicted and observed events along the scores, divided "
-    "by the number of rows.",
-    misleads="Errors with alternating signs cancel.",
-    computed="The Kuiper error is the range of the cumulative sums of predicted minus observed along the scores, "
-    "divided by the number of rows",
+    meaning="The range of the cumulative sum of prediction minus outcome over rows sorted by score, divided by the "
+    "number of rows.",
+    misleads="Errors whose signs alternate along the scores cancel.",
+    computed="The Kuiper error is the range of the cumulative sum of prediction minus outcome over rows sorted by "
+    "score, divided by the number of rows",
     sources=("Arrieta-Ibarra et al. 2022",),
     value=lambda event: kuiper_error(event.table),
     profiles=frozenset({"forecast"}),
     details=_details,
     bound=certified(lambda cells, _: kuiper_bound(cells)),
-    interval=Unavailable("no interval: none is known for the range; the KS error has one"),
+    interval=Unavailable("no interval: no method is known for the range; the KS error has an interval"),
     null=Null(replicate=RANGE.replicate, closed_form=RANGE.law),
     functions=(kuiper_calibration_error, cutoff_calibration_error),
 )

@@ -91,7 +91,7 @@ def score_decomposition(
     return isotonic.murphy(table, table_bins(table, n_bins, binning, closed), score)
 
 
-_NOT_AN_ERROR = Unavailable("no noise floor: it is not an error")
+_NOT_AN_ERROR = Unavailable("no noise floor: the measure is not an error")
 
 
 def decomposition(event: Event) -> ScoreDecomposition:
@@ -117,7 +117,7 @@ def _replicate(replicates: Replicates) -> Float64s:
 
 def _miscalibration_interval(inference: Inference) -> Interval:
     if not inference.resampling.n_resamples:
-        return Interval(math.nan, math.nan, "no interval: it needs resampling (n_resamples)")
+        return Interval(math.nan, math.nan, "no interval: an interval needs resampling (n_resamples)")
     value, rejected = inference.event.value(MISCALIBRATION), inference.rejects(MISCALIBRATION)
     null_sd = float(inference.replicates_of(MISCALIBRATION).std())
     ends = isotonic.miscalibration_interval(inference.design, value, null_sd, inference.resampling, rejected=rejected)
@@ -140,9 +140,9 @@ def _uncertainty_interval(inference: Inference) -> Interval:
 MISCALIBRATION = Measure(
     name="miscalibration",
     label="miscalibration",
-    meaning="Miscalibration component (MCB) of the Brier score: what isotonic recalibration on these data would "
-    "remove.",
-    misleads="It is positive by chance, because the isotonic fit adapts to these rows.",
+    meaning="Miscalibration component (MCB) of the Brier score: the part that isotonic recalibration on these "
+    "data would remove.",
+    misleads="The miscalibration is positive by chance, because the isotonic fit adapts to these rows.",
     computed="The miscalibration is the decrease of the Brier score by the isotonic (CORP) fit of outcomes on scores",
     sources=("Dimitriadis et al. 2021",),
     profiles=frozenset({"standard", "forecast"}),
@@ -160,9 +160,9 @@ DISCRIMINATION = Measure(
     label="discrimination",
     meaning="Discrimination component (DSC) of the Brier score: the improvement over always predicting the base rate, "
     "after recalibration. Higher is better.",
-    misleads="It is positive by chance, also for predictions without skill.",
-    computed="The discrimination is the Brier score of the base rate minus that of the isotonic fit of outcomes on "
-    "scores (CORP)",
+    misleads="The discrimination is positive by chance, even for predictions without skill.",
+    computed="The discrimination is the Brier score of the base rate minus the Brier score of the isotonic fit of "
+    "outcomes on scores (CORP)",
     sources=("Dimitriadis et al. 2021",),
     profiles=frozenset({"standard", "forecast"}),
     value=lambda event: event.of(decomposition).discrimination,
@@ -178,7 +178,7 @@ UNCERTAINTY = Measure(
     name="uncertainty",
     label="uncertainty",
     meaning="Uncertainty component of the Brier score: the Brier score of always predicting the base rate.",
-    misleads="It does not depend on the model.",
+    misleads="The uncertainty does not depend on the model.",
     computed="The uncertainty is the Brier score of always predicting the base rate",
     sources=("Murphy 1973",),
     profiles=frozenset({"standard", "forecast"}),

@@ -16,7 +16,7 @@ from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.resampling import Rng, check_level, normal_quantile, seed_of
 
-_METHOD: Final = "isotonic fits of five folds; normal approximation, variance doubled for the rows that folds share"
+_METHOD: Final = "isotonic fits of five folds; normal approximation, variance doubled because the folds share rows"
 
 
 @dataclass(frozen=True, kw_only=True)

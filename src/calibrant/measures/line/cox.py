@@ -28,8 +28,8 @@ from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable
 
 _METHOD: Final = "normal, by the sandwich formula"
-_NO_MEAN: Final = "a mean over classes describes no class; evaluate one class at a time"
-_NO_FLOOR: Final = Unavailable("no noise floor: it is not an error")
+_NO_MEAN: Final = "a mean over classes does not describe any class; evaluate one class at a time"
+_NO_FLOOR: Final = Unavailable("no noise floor: the measure is not an error")
 _ONE_KIND: Final = "all outcomes are equal"
 
 
@@ -153,10 +153,11 @@ def line_of(inference: Inference) -> Line:
 CALIBRATION_INTERCEPT = Measure(
     name="calibration_intercept",
     label="calibration intercept",
-    meaning="Calibration in the large, in log-odds. Ideal 0; above 0, the event is underestimated.",
-    misleads="Differences of both signs cancel.",
-    computed="The calibration intercept is that of a logistic regression of the outcomes with the log-odds of the "
-    "scores as an offset",
+    meaning="Calibration in the large on the log-odds scale. The ideal value is 0. Above 0, the event is "
+    "underestimated.",
+    misleads="Positive and negative differences cancel.",
+    computed="The calibration intercept is the intercept of a logistic regression of the outcomes with the log-odds of "
+    "the scores as an offset",
     sources=("Cox 1958", "Van Calster et al. 2019"),
     value=lambda event: in_the_large(_fitted(event), CERTAIN),
     scale="ratio",
@@ -174,10 +175,11 @@ CALIBRATION_INTERCEPT = Measure(
 CALIBRATION_SLOPE = Measure(
     name="calibration_slope",
     label="calibration slope",
-    meaning="The slope of a logistic regression of the outcomes on the log-odds of the scores. Ideal 1; below 1, "
-    "predictions are too extreme.",
-    misleads="A slope of 1 can hide a curve.",
-    computed="The calibration slope is that of a logistic regression of the outcomes on the log-odds of the scores",
+    meaning="The slope of a logistic regression of the outcomes on the log-odds of the scores. The ideal "
+    "value is 1. Below 1, predictions are too extreme.",
+    misleads="A slope of 1 can hide a curved relationship.",
+    computed="The calibration slope is the slope of a logistic regression of the outcomes on the log-odds of the "
+    "scores",
     sources=("Cox 1958", "Van Calster et al. 2019"),
     value=lambda event: cox_fit(_fitted(event), CERTAIN).slope,
     scale="ratio",

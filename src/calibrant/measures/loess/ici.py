@@ -21,11 +21,11 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import Interval
 
 _CURVE: Final = (
-    f"a loess curve of the outcomes (local lines, tricube weights, span {SPAN:g}, at most {MOST_ANCHORS} scores with "
-    "straight lines between)"
+    f"a loess curve of the outcomes (local lines, tricube weights, span {SPAN:g}, fitted at up to {MOST_ANCHORS} "
+    "scores and linear between these scores)"
 )
 _SOURCES: Final = ("Cleveland 1979", "Austin and Steyerberg 2019")
-_NO_MEAN: Final = Unavailable("a mean over classes describes no class; evaluate one class at a time")
+_NO_MEAN: Final = Unavailable("a mean over classes does not describe any class; evaluate one class at a time")
 
 
 def integrated_calibration_index(
@@ -115,7 +115,7 @@ ICI = Measure(
     label="ICI",
     meaning="Integrated calibration index: the mean absolute difference between the predictions and a loess curve of "
     "the outcomes.",
-    misleads="It is positive by chance. It depends on the smoother and its span, so report them.",
+    misleads="The ICI is positive by chance. The ICI depends on the smoother and its span, so report both.",
     computed=f"The ICI is the mean absolute difference between the predictions and {_CURVE}",
     sources=_SOURCES,
     value=lambda event: _mean(event.cells, event.cells.of(Loess.of)),
@@ -137,12 +137,13 @@ def _quantile_measure(name: str, label: str, share: float, meaning: str, mislead
         label=label,
         meaning=meaning,
         misleads=misleads,
-        computed=f"The {label} is the {'median' if share == 0.5 else '90th percentile'} of these differences",
+        computed=f"The {label} is the {'median' if share == 0.5 else '90th percentile'} of the absolute differences "
+        "between the predictions and the loess curve",
         value=value,
         range=(0.0, math.inf),  # a line may leave [0, 1]
         profiles=frozenset({"clinical"}),
         details=_details,
-        interval=Unavailable("no interval: none is known for a quantile of a fitted curve"),
+        interval=Unavailable("no interval: no method is known for a quantile of a fitted curve"),
         null=Null(replicate=lambda replicates: replicates.of(_gaps).at(share)),
         over_classes=_NO_MEAN,
     )
@@ -153,12 +154,12 @@ E50 = _quantile_measure(
     "E50",
     0.5,
     "The median absolute difference between the predictions and a loess curve of the outcomes.",
-    "As for the ICI. It ignores the half of the rows with the larger differences.",
+    "The median depends on the smoother, like the ICI. It ignores the half of the rows with the larger differences.",
 )
 E90 = _quantile_measure(
     "e90",
     "E90",
     0.9,
     "The 90th percentile of the absolute difference between the predictions and a loess curve of the outcomes.",
-    "As for the ICI. With few rows, the ends of the curve determine it.",
+    "The percentile depends on the smoother, like the ICI. With few rows, the ends of the curve determine it.",
 )

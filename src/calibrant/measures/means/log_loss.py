@@ -58,7 +58,7 @@ def negative_log_likelihood(
     totals = arguments.totals()
     if totals is not None:
         if eps > 0:
-            remedy = "leave it out: infinite_rows of evaluate(sketch)['nll'] says how many rows it would concern"
+            remedy = "leave eps out; infinite_rows in evaluate(sketch)['nll'].details counts the affected rows"
             raise InputError("eps", "0 for a CalibrationSketch", repr(eps), remedy)
         return totals.means.nll
     return read(*arguments.predictions(), eps=float(eps)).means.nll
@@ -74,9 +74,9 @@ def _details(event: Event) -> Mapping[str, Any]:
 NLL = Measure(
     name="nll",
     label="log loss",
-    meaning="The mean of minus the logarithm of the probability of the observed outcome. Lower is better.",
+    meaning="The mean negative logarithm of the probability of the observed outcome. Lower is better.",
     misleads="A single observed outcome with probability 0 makes it infinite.",
-    computed="The log loss is the mean of minus the natural logarithm of the probability of the observed outcome",
+    computed="The log loss is the mean negative natural logarithm of the probability of the observed outcome",
     sources=("Good 1952",),
     value=lambda event: event.predictions.nll,
     judges="predictions",

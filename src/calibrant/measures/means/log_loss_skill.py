@@ -101,11 +101,12 @@ def _bound(cells: GridCells, event: Event) -> float:
 LOG_LOSS_SKILL = Measure(
     name="log_loss_skill",
     label="log loss skill",
-    meaning="1 - log loss / log loss of always predicting the base rate. 1 is perfect; 0 is no better than the base "
-    "rate.",
-    computed="The log loss skill is 1 minus the log loss of the event divided by that of always predicting its base "
-    "rate in these rows",
-    misleads="As for the Brier skill. One observed outcome with probability 0 makes it minus infinity.",
+    meaning="1 minus the ratio of the log loss to the log loss of always predicting the base rate. The value 1 is "
+    "perfect. The value 0 is no better than the base rate.",
+    computed="The log loss skill is 1 minus the ratio of the log loss of the event to the log loss of always "
+    "predicting the base rate of these rows",
+    misleads="The skill depends on the base rate of these rows. One observed outcome with probability 0 makes the "
+    "skill minus infinity.",
     sources=("McFadden 1974",),
     value=lambda event: _skill(event.table),
     scale="ratio",
@@ -116,7 +117,7 @@ LOG_LOSS_SKILL = Measure(
     caution=lambda event: surprises(event.design.cells),
     bound=certified(_bound),
     influence=_influence,
-    null=Unavailable("no noise floor: it is not an error"),
+    null=Unavailable("no noise floor: the measure is not an error"),
     over_classes=Unavailable("a mean of ratios over classes has no meaning; evaluate one class at a time"),
     functions=(log_loss_skill_score,),
 )

@@ -38,7 +38,7 @@ from calibrant.table import ReliabilityTable
 
 DECIDING: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
 #: Why right answers alone have no skill.
-ONLY_RIGHT: Final = "the {} contains which predictions are correct, not how often each class occurs"
+ONLY_RIGHT: Final = "the {} records which predictions are correct, but not how often each class occurs"
 
 _READ_AGAIN: Final = 2**26  # scores that are read once more, for how Brier scores differ between classes
 _CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares that is smaller has lost half its digits
@@ -319,15 +319,15 @@ def heavy(rows: float) -> str:
     """Return a warning where the weights of so few rows decide that variances are not to be trusted, or nothing."""
     if rows >= DECIDING:
         return ""
-    return f"few rows have most of the weight (effective number {rows:.2g}), so intervals may be too short"
+    return f"few rows have most of the weight (effective number of rows {rows:.2g}), so intervals may be too short"
 
 
 def counted_rows(rows: int, weight: float) -> str:
     """Return a warning about whole weights, which may be those of a sample."""
     total = f"the weights are whole numbers with a sum of {weight:,.0f} for {rows:,} rows"
-    counted = f"{total}, and a weight counts as that many rows"
+    counted = f"{total}, so each weight is read as a number of rows"
     told = 'pass weights_are="sampling" (--weights-are sampling)'
-    return f'{counted}: if they are sampling weights, {told}; if they are counts, "frequency"'
+    return f'{counted}; for sampling weights, {told}; for counts, pass "frequency"'
 
 
 def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
@@ -496,8 +496,8 @@ def surprises(cells: Cells) -> dict[str, str]:
     likely = float(np.sum(cells.rows * np.minimum(cells.scores, 1 - cells.scores)))
     if likely >= MINORITY:
         return {}
-    many = f"{likely:.2g} outcome{'s' * (likely != 1)} that the scores call unlikely"
-    return {"flag": f"{many} expected: fewer than {MINORITY}, the interval may be too short"}
+    many = f"only {likely:.2g} outcome{'s' * (likely != 1)} with a probability below 0.5"
+    return {"flag": f"the scores imply {many}, fewer than {MINORITY}, so the interval may be too short"}
 
 
 # ------------------------------------------------------------ shares

@@ -157,8 +157,8 @@ def compare_ratios(groups: Sequence[Cells]) -> Deviations:
 OE_RATIO = Measure(
     name="oe_ratio",
     label="O:E ratio",
-    meaning="Observed events divided by expected events. Ideal 1; above 1, the event is underestimated.",
-    misleads="Differences of both signs cancel. With rare events, one or two events change it much.",
+    meaning="Observed events divided by expected events. The ideal value is 1. Above 1, the event is underestimated.",
+    misleads="Positive and negative differences cancel. With rare events, one or two events change the ratio strongly.",
     computed="The O:E ratio is the number of observed events divided by the sum of the predicted probabilities",
     sources=("Debray et al. 2017",),
     value=lambda event: _ratio(event.table),

@@ -145,11 +145,11 @@ def _variance_by_cluster(
 BRIER_SKILL = Measure(
     name="brier_skill",
     label="Brier skill",
-    meaning="1 - Brier score / Brier score of always predicting the base rates. 1 is perfect; 0 is no better than the "
-    "base rates.",
-    misleads="It depends on the base rates of these rows.",
-    computed="The Brier skill is 1 minus the Brier score divided by that of always predicting the base rates of these "
-    "rows",
+    meaning="1 minus the ratio of the Brier score to the Brier score of always predicting the base rates. The value 1 "
+    "is perfect. The value 0 is no better than the base rates.",
+    misleads="The Brier skill depends on the base rates of these rows.",
+    computed="The Brier skill is 1 minus the ratio of the Brier score to the Brier score of always predicting the "
+    "base rates of these rows",
     sources=("Brier 1950", "Kattan and Gerds 2018"),
     value=_value,
     profiles=frozenset({"standard", "clinical", "forecast"}),
@@ -161,6 +161,6 @@ BRIER_SKILL = Measure(
     bound=exact,
     interval=_interval,
     caution=lambda event: surprises(event.design.cells),
-    null=Unavailable("no noise floor: it is not an error"),
+    null=Unavailable("no noise floor: the measure is not an error"),
     functions=(brier_skill_score,),
 )

@@ -212,9 +212,9 @@ AUROC = Measure(
     label="AUROC",
     meaning="The area under the ROC curve: the probability that a row with the event has a higher score than a row "
     "without it.",
-    misleads="It does not depend on calibration.",
-    computed="The AUROC is the share of pairs of a row with and a row without the event in which the first has the "
-    "higher score; a tie counts half",
+    misleads="The AUROC does not depend on calibration.",
+    computed="The AUROC is the share of pairs in which the row with the event has a higher score than the row without "
+    "the event, and ties count half",
     sources=("Hanley and McNeil 1982", "DeLong et al. 1988"),
     value=lambda event: Placements.of(event.table).area,
     scale="ratio",
@@ -226,7 +226,7 @@ AUROC = Measure(
     bound=certified(lambda cells, _: area_bound(cells)),
     interval=_interval,
     influence=_influence,
-    null=Unavailable("no noise floor: it does not depend on calibration"),
+    null=Unavailable("no noise floor: the measure does not depend on calibration"),
     origin=0.5,
     compare_groups=compare_areas,
     functions=(auroc,),

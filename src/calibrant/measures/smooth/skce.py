@@ -142,7 +142,7 @@ def _rows(predictions: Predictions) -> NDArray[np.intp]:
     if weights is None:
         return rows
     if not integer_weights(weights):
-        remedy = "leave weights out, or pass how often each row stands for"
+        remedy = "leave weights out, or pass the number of times that each row counts"
         raise InputError("weights", "whole numbers, for pairs of rows", "fractions", remedy)
     return np.repeat(rows, weights[rows].astype(np.int64))
 

@@ -149,7 +149,7 @@ def _interval(inference: Inference) -> Interval:
     low, high = interval(inference.design, value, inference.level, rejected=rejected)
     method = "inverted at each bandwidth"
     if not inference.resampling.n_resamples:
-        method += "; lower end is 0 and there is no noise floor: both need n_resamples > 0"
+        method += "; the lower end is 0 and there is no noise floor, because both need n_resamples > 0"
     return Interval(low, high, method)
 
 
@@ -170,9 +170,9 @@ SMECE = Measure(
     label="smooth ECE",
     meaning="Smooth calibration error: the mean absolute difference after kernel smoothing over the scores, without "
     "bins.",
-    misleads="Differences of both signs within a bandwidth cancel.",
-    computed="The smooth ECE is the mean absolute difference of smoothed scores and outcomes, by a reflected Gaussian "
-    "kernel whose bandwidth equals the error itself",
+    misleads="Positive and negative differences within a bandwidth cancel.",
+    computed="The smooth ECE is the mean absolute difference of smoothed scores and outcomes, with a reflected "
+    "Gaussian kernel whose bandwidth equals the smooth ECE",
     sources=("Błasiok and Nakkiran 2024",),
     value=lambda event: event.of(event_error).value,
     bound=lambda event: event.of(event_error).error_bound,
