@@ -114,7 +114,7 @@ def test_a_sketch_is_recalibrated_too() -> None:
         (("--by", "site"), "No such option '--by'"),
         (("--notion", "classwise"), "classwise"),
         (("--level", "95"), "pass a share from 0.5 to below 1"),
-        (("--map", "no/m.json"), "there is no folder 'no'"),
+        (("--map", "no/m.json"), "the folder 'no' does not exist"),
     ],
 )
 def test_a_wrong_option_is_named(options: tuple[str, ...], message: str) -> None:
@@ -207,7 +207,7 @@ def test_a_failed_run_keeps_the_old_file(stored: str) -> None:
         (("new.csv", "--score", "risks", "--output", "out.csv"), 1, "has no column 'risks'; did you mean 'risk'?"),
         (("new.csv", "--score", "risk", "--output", "new.csv"), 2, "is the file that is read"),
         (("new.csv", "--score", "risk", "--output", "out.txt"), 2, "name a file that ends in .csv"),
-        (("new.csv", "--score", "risk", "--output", "no/out.csv"), 2, "there is no folder 'no'"),
+        (("new.csv", "--score", "risk", "--output", "no/out.csv"), 2, "the folder 'no' does not exist"),
         (("new.csv", "--score", "risk", "--output", "o.csv", "--name", "id"), 1, "has a column named 'id'"),
         (("new.csv", "--score", "risk", "--output", "o.csv", "--name", " "), 2, "name the new column"),
         (("none.csv", "--output", "out.csv"), 1, "no such file"),

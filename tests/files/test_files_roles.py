@@ -242,13 +242,13 @@ def test_whether_a_prediction_was_right():
     assert ece(c["prob"], happened) < 0.6 * ece(c["prob"], c["correct"])
 
 
-@cases
 def test_whether_predictions_were_right_without_any_probability(tmp_path):
     path = written(tmp_path / "f.csv", right=[0, 1, 1, 0], is_correct=[1, 1, 0, 0])
     with pytest.raises(Unnamed, match="no column has a usual name for the probabilities"):
         read_predictions([path])
 
 
+@cases
 def test_columns_that_name_the_classes():
     assert readings_of("c_foot.csv") == [("--probs", "PH,PD,PA", "--target", "FTR", "--labels", "H,D,A")]
     line = [CASES / "c_foot.csv", "--probs", "PH,PD,PA", "--target", "FTR"]

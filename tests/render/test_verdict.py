@@ -208,7 +208,7 @@ def test_the_key_numbers_are_those_of_the_report() -> None:
 
 
 def test_the_next_steps_follow_from_the_findings() -> None:
-    recalibrate, cluster = "Fit a map of the scores on held-out rows", "If several rows belong together, "
+    recalibrate, cluster = "Fit a map of the scores on held-out rows", "If one patient or user has several rows, "
     assert [step.startswith(cluster) for step in verdict.next_steps(of_event())] == [True]
     bad = verdict.next_steps(of_event(SCORES**3, groups=np.arange(N) % 4))
     assert bad[0] == "Look at the groups with evidence of miscalibration: 0, 1, 2 and 1 more."
