@@ -165,7 +165,7 @@ def evaluate(
     >>> round(report["ece"].value, 4), report["mce"].method
     (0.29, 'not available: no bin has 30 rows')
     >>> report["classwise_ece"].method
-    'not available: one event is evaluated, no classes'
+    'not available: only one event is evaluated, not classes'
     >>> probs, targets = [0.2] * 50 + [0.8] * 50, [1] * 12 + [0] * 38 + [1] * 39 + [0] * 11
     >>> ece = calibrant.evaluate(probs, targets)["ece"]
     >>> round(ece.value, 3), ece.low, round(ece.high, 2), round(ece.floor.mean, 2), ece.p_value > 0.5
