@@ -886,7 +886,7 @@ def test_version_and_help() -> None:
 def test_every_real_file_gives_a_report(name: str, options: list[str], ece: float | None) -> None:
     status, out, err = run("report", DATA / name, *options, "--json", "-")
     hints = {
-        "governors_elections.csv": "'candidate' names things with several rows each",
+        "governors_elections.csv": "'candidate' identifies units with several rows each",
         **dict.fromkeys(
             ("nba_games.csv", "mlb_games.csv"), "'team1', 'team2' together identify units with several rows each"
         ),

@@ -748,7 +748,10 @@ def spoilt(folder: Path, kind: str) -> Iterator[tuple[str, str]]:
     yield write(folder / f"nan.{kind}", nan), "row 2,346, column 'score': expected finite numbers, got nan"
     words = np.array(["low", "high"])[Y]
     yield write(folder / f"text.{kind}", {"score": words, "outcome": Y}), f"{noun} 'score'.*'?(low|high|text)"
-    yield write(folder / f"words.{kind}", {"score": P, "outcome": words}), f"{noun} 'outcome' holds text, in .* numbers"
+    yield (
+        write(folder / f"words.{kind}", {"score": P, "outcome": words}),
+        f"{noun} 'outcome' contains text, but .* contains numbers",
+    )
     if kind != "npz":
         nulls = {"score": pa.nulls(N, pa.float64()), "outcome": Y}
         path = folder / f"nulls.{kind}"

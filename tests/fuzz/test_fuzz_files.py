@@ -195,7 +195,7 @@ PROMISES: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "batch.arrow": (lambda: arrow("file"), "has a batch that takes 1.6 GB when it is decompressed"),
     "stream.arrow": (lambda: arrow("stream"), "has a batch that takes 1.6 GB when it is decompressed"),
     "lists.parquet": (lambda: parquet([1_000_000] * 100), "got 500000 at row 0"),
-    "uneven.parquet": (lambda: parquet([2] * 1_000 + [100_000_000]), "holds 100,002,000 numbers in lists"),
+    "uneven.parquet": (lambda: parquet([2] * 1_000 + [100_000_000]), "has 100,002,000 numbers in lists"),
     "cell.csv": (lambda: b"score,outcome,x\n.5,1,\n.5,0," + b"a" * 50_000_000, "line 3 has more than 2 MB"),
     "header.csv": (
         lambda: WIDE.encode() + b"\n" + b"0," * 150_001 + b"0\n",

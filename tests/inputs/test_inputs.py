@@ -455,8 +455,8 @@ BAD_OUTCOMES = [
 @pytest.mark.parametrize(("probs", "targets", "options", "message"), BAD_OUTCOMES)
 def test_bad_outcomes(function, probs, targets, options, message):
     if function is evaluate and targets is None:
-        message = "targets: expected an array, got None; pass the labels; only a ReliabilityTable or a "
-        message += "CalibrationSketch needs none"
+        message = "targets: expected an array, got None; pass the labels; without labels, probs must be a "
+        message += "ReliabilityTable or a CalibrationSketch"
     assert str(refused(function, probs, targets, **options)).startswith(message)
 
 
