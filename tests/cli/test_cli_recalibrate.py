@@ -78,7 +78,7 @@ def test_a_map_without_proof_is_not_written() -> None:
     status, out, err = recalibrated("--map", "m.json", "--sql", "m.sql", outcome="fine")
     assert status == 3
     assert "No change of the scores is supported" in out
-    assert err.count("the map is not written, because there is no evidence that it helps; --anyway writes it") == 1
+    assert err.count("the map is not written, because its gain is not proven; --anyway writes it") == 1
     assert not os.path.exists("m.json")
     assert not os.path.exists("m.sql")
     status, _, err = recalibrated("--map", "m.json", "--method", "histogram", "--anyway", outcome="fine")
@@ -239,4 +239,4 @@ def test_drift_and_a_map_without_proof_are_said(stored: str) -> None:
     assert "the scores differ from those that the map was fitted to" in err
     recalibrated("--map", "m.json", "--method", "histogram", "--anyway", "--quiet", outcome="fine")
     _, _, err = run("apply", "m.json", "new.csv", "--score", "risk", "--output", "out.csv")
-    assert "m.json: there is no evidence that this map helps" in err
+    assert "m.json: the gain of this map is not proven" in err

@@ -258,7 +258,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 @option("--map", "map_path", metavar="PATH", help="Write the map, as JSON, if it helps.")
 @option("--sql", "sql_path", metavar="PATH", help="Write the map as an SQL expression, if it helps.")
 @option("--onnx", "onnx_path", metavar="PATH", help="Write the map as a model of ONNX, if it helps.")
-@option("--anyway", is_flag=True, help="Write the map even if there is no evidence that it helps.")
+@option("--anyway", is_flag=True, help="Write the map even without evidence that it helps.")
 @shared.level
 @shared.draws
 @shared.outputs
@@ -273,7 +273,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     calibrant recalibrate held_out.csv --score risk --outcome died --map risk.json
     calibrant recalibrate answers.parquet --cluster question_id --map map.json
 
-    Exit status: 0; 1 unusable data; 2 wrong usage; 3 no evidence that recalibration helps.
+    Exit status: 0; 1 unusable data; 2 wrong usage; 3 without evidence that recalibration helps.
     """  # noqa: D301
     options = CommandOptions(**params)
     shared.check(ctx, shared.problems_of_recalibrate(ctx, options))

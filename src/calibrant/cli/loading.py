@@ -252,7 +252,7 @@ def apply(
     if not quiet:
         console.say(f"wrote {output_path} ({rows:,} rows)")
     if not fitted.proven:
-        console.say(f"{map_path}: there is no evidence that this map helps")
+        console.say(f"{map_path}: the gain of this map is not proven")
     if (found := drift.result()).drifted:
         console.say(
             f"the scores differ from those that the map was fitted to: distance {found.distance:.3f}, "

@@ -73,7 +73,7 @@ def write(result: Report | Comparison | Recalibration, predictions: FileRead, op
         "--onnx": lambda: cast("Recalibration", result).map.to_onnx().SerializeToString(),
     }
     if _is_unproven(result) and not options.anyway and any(option in options.outputs for option in _OF_MAPS):
-        console.say("the map is not written, because there is no evidence that it helps; --anyway writes it")
+        console.say("the map is not written, because its gain is not proven; --anyway writes it")
         contents = {option: content for option, content in contents.items() if option not in _OF_MAPS}
     failures = _write_files(contents, options)
     # Write to the terminal last: the pipe may be closed.

@@ -56,7 +56,7 @@ class Rows(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """A fitted map: its kind and parameters as they are written, and its pieces."""
+    """A fitted map: its kind and its parameters in a stored map, and its pieces."""
 
     kind: str
     parameters: dict[str, Any]
@@ -254,7 +254,7 @@ def _newton(
     Raises
     ------
     InputError
-        If the likelihood has no maximum: a threshold separates the outcomes, and there are no prior rows.
+        If the likelihood has no maximum, because a threshold separates the outcomes and prior rows are missing.
     """
     if not start:
         return ()

@@ -50,7 +50,7 @@ MEASURES: Final = (
     "nll", "brier_event", "ece", "smece", "miscalibration", "calibration_slope", "calibration_intercept", "auroc",
 )  # fmt: skip
 
-#: Errors of which a flexible map hides a part: its upper end is at least the mean of the noise floor.
+#: Errors that a flexible map hides in part: their upper ends are at least the means of their noise floors.
 _CANCELLING: Final = ("ece", "smece", "miscalibration")
 
 #: The rows of the less frequent outcome that a map needs.

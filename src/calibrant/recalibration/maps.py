@@ -77,7 +77,7 @@ class Drift:
     outside : float
         The share of them outside the range of the fitted scores.
     distance : float
-        The Kolmogorov distance of the two distributions, as far as 21 quantiles show it.
+        The Kolmogorov distance of the two distributions, by 21 quantiles.
     limit : float
         The distance that scores without drift exceed in less than 1 % of samples.
     """
@@ -305,12 +305,12 @@ class CalibrationMap:
         try:
             content = json.loads(text, parse_constant=_refused)
         except (TypeError, ValueError, RecursionError) as error:
-            raise InputError("text", "JSON", f"invalid JSON ({error!s:.100})", _FOREIGN) from None
+            raise InputError("text", "JSON", f"invalid JSON ({str(error)[:100]})", _FOREIGN) from None
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
             raise InputError("text", "a calibration map", "other JSON", _FOREIGN)
         if content.get("version") != VERSION:
             remedy = "read it with the calibrant that wrote it, or a newer one"
-            raise InputError("text", f"version {VERSION}", f"{content.get('version')!r:.40}", remedy)
+            raise InputError("text", f"version {VERSION}", repr(content.get("version"))[:40], remedy)
         checksum = content.pop("checksum", None)
         if checksum != _digest(content):
             got = "one that does not: it is cut or changed"
@@ -327,7 +327,7 @@ class CalibrationMap:
             )
             sound = _sound(read.pieces) and content["clip"] == CLIP and read.fitted.n > 0
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise InputError("text", "a calibration map", f"other content ({error!r:.100})", _FOREIGN) from None
+            raise InputError("text", "a calibration map", f"other content ({repr(error)[:100]})", _FOREIGN) from None
         if not sound:
             raise InputError("text", "an increasing map", "other numbers", _FOREIGN)
         return read
@@ -378,7 +378,7 @@ def _floats(values: Any) -> Float64s:
 
 def _number(value: Any) -> float:
     if type(value) is not float:
-        msg = f"expected a number, got {value!r:.40}"
+        msg = f"expected a number, got {repr(value)[:40]}"
         raise TypeError(msg)
     return value
 
