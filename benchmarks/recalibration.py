@@ -1,6 +1,6 @@
 """Simulate maps of scores whose true gain is known: what each family gains, and whether the interval covers it.
 
-    python benchmarks/recalibration.py            # half an hour on 2 processors; writes docs/recalibration.csv
+    python benchmarks/recalibration.py            # an hour on one processor; writes docs/recalibration.csv
     python benchmarks/recalibration.py --quick    # a tenth of the data sets; prints only
     python benchmarks/recalibration.py --page     # no simulation: writes the tables of docs/recalibrate.md
 

@@ -45,7 +45,7 @@ Leeds,4,0.1,0
 
 
 def run(line: str) -> tuple[str, int]:
-    """Run a line as a shell would, in 80 columns; return it with what it printed, and its exit status."""
+    """Run a command line in 80 columns; return the line with its output, and the exit status."""
     result = CliRunner().invoke(command, shlex.split(line)[1:], prog_name="calibrant", env={"COLUMNS": "80"})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

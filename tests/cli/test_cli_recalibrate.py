@@ -193,6 +193,20 @@ def test_a_bad_score_writes_nothing(stored: str, value: str, message: str, rows:
     assert not [name for name in os.listdir() if name.endswith(".part")]
 
 
+def test_log_odds_are_mapped(stored: str) -> None:
+    risk = pd.read_csv("new.csv")["risk"]
+    pd.DataFrame({"z": np.log(risk) - np.log1p(-risk)}).to_csv("logits.csv", index=False)
+    apply = ("apply", stored, "logits.csv", "--score", "z", "--output", "out.csv")
+    status, _, err = run(*apply)
+    assert (status, os.path.exists("out.csv")) == (1, False)
+    assert "or pass --logits if the scores are log-odds" in " ".join(err.split())
+    assert run(*apply, "--logits") == (0, "", "calibrant: wrote out.csv (1,200 rows)\n")
+    np.testing.assert_allclose(pd.read_csv("out.csv")["calibrated"], fitted()(risk), rtol=1e-12)
+    Path("logits.csv").write_text("z\n1\nnan\n")
+    status, _, err = run(*apply, "--logits")
+    assert (status, "give every row a score" in err) == (1, True)
+
+
 def test_a_failed_run_keeps_the_old_file(stored: str) -> None:
     Path("out.csv").write_text("old")
     Path("bad.csv").write_text("risk\n0.5\n2\n")

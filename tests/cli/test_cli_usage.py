@@ -210,7 +210,11 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("'logs/*.parquet'", "No such command 'logs/*.parquet'; did you mean: calibrant report 'logs/*.parquet'?"),
         ("reprot a.csv", "No such command 'reprot'; did you mean 'report'?"),
         ("Compare a.csv", "No such command 'Compare'; did you mean 'compare'?"),
-        ("xyz", "No such command 'xyz'; choose from 'report', 'compare', 'recalibrate', 'apply', 'merge'"),
+        (
+            "xyz",
+            "No such command 'xyz'; choose from 'report', 'compare', 'recalibrate', 'apply', 'merge', 'floor', "
+            "'completion'",
+        ),
         (
             "--score win a.csv",
             "Option '--score' belongs to a command; did you mean: calibrant report --score win a.csv?",

@@ -53,7 +53,9 @@ def test_the_engine_obeys_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path.write_text("score,outcome\n" + ".5,1\n.5,0\n" * 20_000)
     monkeypatch.setattr(engine, "open_engine", open_engine)
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "200kB")
-    with pytest.raises(FileError, match="more memory than CALIBRANT_MAX_MEMORY allows; raise CALIBRANT_MAX_MEMORY"):
+    with pytest.raises(
+        FileError, match="takes more memory than CALIBRANT_MAX_MEMORY allows; raise CALIBRANT_MAX_MEMORY"
+    ):
         read_predictions([str(path)], Options())
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "400MB")
     assert len(read_predictions([str(path)], Options()).probs) == 40_000

@@ -128,7 +128,8 @@ def test_the_command_reads_masked_logits(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["report", str(tmp_path / "n.npz"), "--n-resamples", "0"], catch_exceptions=False)
     assert result.exit_code == 1
     place = f"row {N + 1}, column 'logits': "
-    assert f"{place}expected a finite logit in each row, got only -inf; give every row a" in result.stderr
+    problem = "expected a finite logit in each row, got only -inf; give every row a possible class"
+    assert place + problem in result.stderr
 
 
 def test_an_error_in_a_streamed_file_names_the_row_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

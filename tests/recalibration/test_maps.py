@@ -24,6 +24,7 @@ import calibrant
 from calibrant.errors import FileError, InputError
 from calibrant.recalibration import CalibrationMap
 from calibrant.recalibration.families import FAMILIES, Rows, family_of
+from calibrant.recalibration.maps import Watch
 from calibrant.recalibration.pieces import CLIP
 
 NAMES = [family.name for family in FAMILIES]
@@ -281,6 +282,10 @@ def test_the_layer_of_torch_equals_python(method: str, logits: bool) -> None:
         np.testing.assert_allclose(single.numpy(), mapped, rtol=0, atol=2e-5)
     invalid = [math.nan] if logits else [math.nan, 1.5, -0.1]
     assert layer(torch.tensor(invalid)).isnan().all()
+    for kind in (torch.float16, torch.bfloat16):
+        half = layer(torch.from_numpy(x).to(kind))
+        assert half.dtype == kind
+        assert method == "identity" or (half.min() > 0 and half.max() < 1)
     assert layer(torch.rand(2, 3).half()).shape == (2, 3)
     again = RecalibrationLayer(fix, logits=logits)
     again.load_state_dict(layer.state_dict())
@@ -310,7 +315,7 @@ def _changed(text: str, change: Any) -> str:
     content = json.loads(text)
     del content["checksum"]
     change(content)
-    return json.dumps({**content, "checksum": _digest(content)})
+    return json.dumps({**content, "checksum": _digest(content)}).replace("Infinity", "1e999")
 
 
 def test_a_changed_or_cut_map_is_refused(tmp_path: Path) -> None:
@@ -326,6 +331,9 @@ def test_a_changed_or_cut_map_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at most 4,000,000 bytes"):
         CalibrationMap.from_json(" " * 4_000_001)
 
+
+#: JSON has no infinity, but 1e999 is read as one.
+INFINITE = math.inf
 
 CHANGES: dict[str, Any] = {
     "another version": lambda x: x.update(version=2),
@@ -343,6 +351,18 @@ CHANGES: dict[str, Any] = {
     "no rows": lambda x: x["fitted"].update(n=0),
     "a field too many": lambda x: x["fitted"].update(more=1),
     "fitted of another kind": lambda x: x.update(fitted=[1]),
+    "an infinite slope": lambda x: x["parameters"].update(slope=INFINITE),
+    "an infinite knot": lambda x: x["parameters"]["mapped"].append(x["parameters"]["mapped"].pop() * INFINITE),
+    "proven is a text": lambda x: x.update(proven="false"),
+    "evidence of another kind": lambda x: x.update(evidence=[1]),
+    "event of another kind": lambda x: x.update(event="risk"),
+    "half a row": lambda x: x["fitted"].update(n=0.5),
+    "a text for the smallest score": lambda x: x["fitted"].update(low="0"),
+    "a largest score above 1": lambda x: x["fitted"].update(high=2.0),
+    "an infinite weight": lambda x: x["fitted"].update(positives=INFINITE),
+    "a quantile of text": lambda x: x["fitted"].update(quantiles=["0"]),
+    "falling quantiles": lambda x: x["fitted"]["quantiles"].reverse(),
+    "a number for clusters": lambda x: x["fitted"].update(cluster=1),
 }
 
 
@@ -371,7 +391,7 @@ def test_a_map_is_checked_for_drift() -> None:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.integers(1, 49))
 def test_drift_is_the_same_whatever_the_batches(scores: list[float], cut: int) -> None:
     fix = _COX
-    watch = fix.watch()
+    watch = Watch(fix.fitted)
     for part in (scores[:cut], scores[cut:]):
         watch.add(part)
     assert watch.result() == fix.check(scores)

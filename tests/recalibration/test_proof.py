@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import norm, t
 
@@ -169,11 +170,39 @@ def test_rows_of_clusters_show_a_gain_that_clusters_do_not() -> None:
 
 
 def test_clusters_have_a_t_distribution() -> None:
+    """Of one sample of clusters, the quantile at two levels and the p-value belong to one t distribution."""
     p, y, labels = clusters(1)
-    gain = fix_of(p, y, method="cox", clusters=labels).gain
-    # The degrees of freedom are at most those of 40 clusters.
-    error = (gain.value - gain.low) / t.ppf(0.975, 39)
-    assert gain.p_value >= t.cdf(-gain.value / error, 39) - 1e-9 or gain.value < 0
+    gains = [fix_of(p, y, method="cox", clusters=labels, level=level).gain for level in (0.8, 0.95, 0.99)]
+    widths = [gain.value - gain.low for gain in gains]
+
+    def ratio(degrees: float) -> float:
+        return float(t.ppf(0.975, degrees) / t.ppf(0.9, degrees))
+
+    degrees = brentq(lambda x: ratio(x) - widths[1] / widths[0], 1, 1e4)
+    assert degrees <= 39  # of 40 clusters
+    error = widths[1] / t.ppf(0.975, degrees)
+    assert widths[2] == pytest.approx(t.ppf(0.995, degrees) * error, rel=1e-9)
+    assert gains[0].p_value == pytest.approx(t.cdf(-gains[0].value / error, degrees), rel=1e-6)
+
+
+def test_a_wrong_certainty_of_a_map_is_judged_by_the_brier_score() -> None:
+    """Without prior rows a bin without events says 0, which is infinitely wrong of an event in another fold."""
+    rng = np.random.default_rng(0)
+    p = rng.random(200)
+    fix = fix_of(p, rng.random(200) < p**6, method="histogram", prior_rows=0)
+    assert fix.gain.score == "brier"
+    assert np.isfinite([fix.gain.low, fix.gain.high, fix.gain.p_value]).all()
+    assert math.isinf(fix.after["nll"].value)
+    assert np.isfinite([fix.curve.lows, fix.curve.highs]).all()
+    line = next(line for line in str(fix).splitlines() if line.startswith("  log loss"))
+    assert line.split()[-1] == "inf"
+
+
+def test_a_notebook_shows_one_sentence_and_the_page() -> None:
+    p, y, _ = clusters(1)
+    fix = fix_of(p, y, method="cox")
+    assert repr(fix) == f"<Recalibration: {fix.verdict()[0]} Print the recalibration to see everything.>"
+    assert fix.verdict()[0].partition(" (")[0] in fix._repr_html_()
 
 
 def test_a_certain_score_that_failed_is_proven_by_the_brier_score() -> None:
@@ -184,7 +213,7 @@ def test_a_certain_score_that_failed_is_proven_by_the_brier_score() -> None:
     assert math.isinf(fix.before["nll"].value)
     assert math.isfinite(fix.after["nll"].value)
     assert "identity" not in fix.losses
-    assert "a score of 0 or 1 was wrong" in " ".join(str(fix).split())
+    assert "The log loss is infinite, because a probability of 0 or 1 was wrong" in " ".join(str(fix).split())
 
 
 # ---------------------------------------------------------------- laws

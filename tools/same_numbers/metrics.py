@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torchmetrics import Metric
 
 from same_numbers import public
 from same_numbers.inputs import CLASSES, EVENT, LABELS, Data
@@ -100,7 +101,7 @@ def cases() -> Cases:
     """Yield the name of each case, and how to make its result."""
     for name in public.documented():
         module, _, last = name.rpartition(".")
-        if module == "calibrant.torch":
+        if module == "calibrant.torch" and issubclass(getattr(metrics, last), Metric):
             made = _MADE.get(last, _FUNCTION)
             for i, (kind, options) in enumerate(made):
                 first = kind not in [kind for kind, _ in made[:i]]

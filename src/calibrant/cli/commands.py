@@ -330,6 +330,7 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[list[FileR
 )
 @option("--score", metavar="COLUMN", help="The column of the scores (default: the usual names).")
 @option("--name", metavar="NAME", default="calibrated", help="The name of the new column.")
+@shared.logits
 @option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85.")
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.pass_context
@@ -340,6 +341,7 @@ def apply(
     output: str,
     score: str | None,
     name: str,
+    logits: bool,
     decimal_comma: bool,
     quiet: bool,
 ) -> None:
@@ -355,7 +357,7 @@ def apply(
     with _failing(ctx, CommandOptions()):
         from calibrant.cli import loading
 
-        loading.apply(map_path, path, output, score=score, name=name, comma=decimal_comma, quiet=quiet)
+        loading.apply(map_path, path, output, score=score, name=name, logits=logits, comma=decimal_comma, quiet=quiet)
 
 
 @main.command(short_help="Add up the sketches of several files.")

@@ -234,18 +234,19 @@ def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptio
 
 
 def apply(
-    map_path: str, path: str, output_path: str, *, score: str | None, name: str, comma: bool, quiet: bool
+    map_path: str, path: str, output_path: str, *, score: str | None, name: str, logits: bool, comma: bool, quiet: bool
 ) -> None:
     """Write a file with the mapped scores, and say so; warn of a map without proof and of scores that have drifted."""
     from calibrant.files.applied import apply_to_file
-    from calibrant.recalibration import CalibrationMap
+    from calibrant.recalibration.maps import CalibrationMap, Watch
+    from calibrant.recalibration.pieces import probabilities
 
     fitted = CalibrationMap.read(map_path)
-    drift = fitted.watch()
+    drift = Watch(fitted.fitted)
 
     def mapped(scores: Any) -> Any:
-        values = fitted(scores)
-        drift.add(scores)
+        values = fitted(scores, logits=logits)
+        drift.add(probabilities(scores) if logits else scores)
         return values
 
     rows = apply_to_file(path, output_path, mapped, score=score, name=name, comma=comma)

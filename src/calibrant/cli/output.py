@@ -110,7 +110,9 @@ def _described(
 
 
 def _is_unproven(result: Report | Comparison | Recalibration) -> bool:
-    return not getattr(result, "proven", True)
+    from calibrant.recalibration.result import Recalibration
+
+    return isinstance(result, Recalibration) and not result.proven
 
 
 def _sql(fix: Recalibration, predictions: FileRead) -> bytes:

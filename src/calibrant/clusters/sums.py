@@ -391,6 +391,7 @@ _PLACES: Final = ("bucket", "cell")
 _SUMS: Final = ("weight", "positives", "gaps")
 _ROUNDING: Final = 1e-9  # of a sum, relative to the weight
 _FLOAT32: Final = 1e-6  # the same, and scores of float32 are counted by edges rounded to float32
+_VALID: Final = "valid sums over buckets of clusters"
 _DAMAGED: Final = "read the sums again, or make new sums"
 _OTHER: Final = "read the sums with the version of calibrant that wrote them, or a newer version"
 
@@ -440,11 +441,9 @@ def from_arrays(arrays: Mapping[str, Any], *, cells: CoarseCells = EVENT_CELLS, 
     except InputError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            argument, "valid sums over buckets of clusters", f"invalid sums ({error!r})", _DAMAGED
-        ) from None
+        raise InputError(argument, _VALID, f"invalid sums ({error!r})", _DAMAGED) from None
     if not sound:
-        raise InputError(argument, "sums over buckets of clusters", "inconsistent numbers", _DAMAGED)
+        raise InputError(argument, _VALID, "inconsistent sums", _DAMAGED)
     return sums
 
 

@@ -126,7 +126,7 @@ def _mapped(table: Table, column: str, scores: Any, mapped: Map, first: int) -> 
     """Return the mapped scores of a batch that begins at row ``first``."""
     arrow = load("pyarrow", "to write files")
     problem = f"column {quoted(column)} holds {{}} in row {{:,}}, not a score"
-    remedy = "give every row a probability in [0, 1]"
+    remedy = "give every row a score"
     try:
         numbers = scores.cast(arrow.float64())
     except arrow.ArrowInvalid as error:
@@ -139,7 +139,10 @@ def _mapped(table: Table, column: str, scores: Any, mapped: Map, first: int) -> 
         return arrow.array(mapped(values))
     except InputError as error:
         row = error.row or 0
-        raise FileError(table.path, problem.format(f"{values[row]:g}", table.row_of(first + row)), remedy) from None
+        at = table.row_of(first + row)
+        if not np.isnan(values[row]):
+            remedy = "give every row a probability in [0, 1], or pass --logits if the scores are log-odds"
+        raise FileError(table.path, problem.format(f"{values[row]:g}", at), remedy) from None
 
 
 def _write(batches: Iterator[Any], schema: Any, part: str, kind: str) -> None:

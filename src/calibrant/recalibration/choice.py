@@ -39,10 +39,10 @@ class Procedure:
         The prior rows of each fit.
     scores : (K,)
         The scores of the cells.
-    rows_per_weight : float
-        The rows that a unit of weight stands for: 1 with whole weights.
-    deals : int
-        How many times rows are dealt for a choice.
+    rows : float
+        The effective number of rows.
+    weight : float
+        Their total weight.
     seed : numpy.random.SeedSequence
         The seed of the deals.
     """
@@ -50,35 +50,13 @@ class Procedure:
     candidates: Sequence[Family]
     prior_rows: float
     scores: Float64s
-    rows_per_weight: float
-    deals: int
+    rows: float
+    weight: float
     seed: np.random.SeedSequence
-
-    @classmethod
-    def of(
-        cls,
-        candidates: Sequence[Family],
-        prior_rows: float,
-        scores: Float64s,
-        parts: Parts,
-        rows: float,
-        seed: np.random.SeedSequence,
-    ) -> Procedure:
-        """Return the procedure for parts with this effective number of rows."""
-        deals = _DEALS_OF_FEW if rows < _FEW_ROWS else 1
-        share = rows / parts.total
-        return cls(
-            candidates=candidates,
-            prior_rows=prior_rows,
-            scores=scores,
-            rows_per_weight=share,
-            deals=deals,
-            seed=seed,
-        )
 
     def fit(self, family: Family, parts: Parts) -> Pieces:
         """Return the map of a family that is fitted to all parts."""
-        negatives, positives = parts.masses.sum(axis=1) * self.rows_per_weight
+        negatives, positives = parts.masses.sum(axis=1) * (self.rows / self.weight)
         held = negatives + positives > 0
         return family.fit(
             Rows(self.scores[held], (negatives + positives)[held], positives[held]), self.prior_rows
@@ -92,7 +70,8 @@ class Procedure:
         """Return the simplest family within one standard error of the least loss; ``first`` numbers its deals."""
         if len(self.candidates) == 1:
             return Choice(self.candidates[0], {}, {})
-        deals = [self.dealt(parts, deal) for deal in range(first, first + self.deals)]
+        n_deals = _DEALS_OF_FEW if self.rows < _FEW_ROWS else 1
+        deals = [self.dealt(parts, deal) for deal in range(first, first + n_deals)]
         losses = [[log_losses(self.out_of_fold(family, folds)) for family in self.candidates] for folds in deals]
         means = [
             float(np.mean([folds.mean(of_deal[i]) for folds, of_deal in zip(deals, losses, strict=True)]))
@@ -124,11 +103,11 @@ class Procedure:
         return folds, self._by_fold(folds, fitted)
 
     def band(self, family: Family, parts: Parts, scores: Float64s, level: float) -> tuple[Float64s, Float64s]:
-        """Return the pointwise band of the log-odds of a family's map at these scores, (M,), by the bootstrap."""
+        """Return the pointwise band of a family's map at these scores, (M,), by the bootstrap."""
         maps = (
             self.fit(family, parts.resampled(generator(self.seed, Stream.DEALS, _BANDS + i))) for i in range(_RESAMPLES)
         )
-        drawn = np.stack([pieces.log_odds(scores) for pieces in maps])
+        drawn = np.stack([probabilities(pieces.log_odds(scores)) for pieces in maps])
         tail = alpha_of(level) / 2
         low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
         return low, high

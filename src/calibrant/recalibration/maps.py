@@ -124,7 +124,7 @@ class Watch:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CalibrationMap:
-    """An increasing map of scores of one event, as `calibrant.recalibrate` fits it.
+    """A map of scores of one event, as `calibrant.recalibrate` fits it; all but bins increase.
 
     Call it with new scores. It never changes, and it is written and read as JSON.
 
@@ -220,13 +220,9 @@ class CalibrationMap:
 
         It sees scores only. Whether the map still fits needs outcomes: make a report.
         """
-        watch = self.watch()
+        watch = Watch(self.fitted)
         watch.add(as_values("probs", probs))
         return watch.result()
-
-    def watch(self) -> Watch:
-        """Return what compares new scores with the fitted ones, some rows at a time."""
-        return Watch(self.fitted)
 
     def to_sql(self, column: str, *, quote: str = '"') -> str:
         """Return the map as an expression of SQL over a column of scores.
@@ -321,15 +317,15 @@ class CalibrationMap:
                 kind=content["kind"],
                 parameters=content["parameters"],
                 event=content["event"],
-                fitted=Fitted(**{**fitted, "quantiles": tuple(fitted["quantiles"])}),
+                fitted=Fitted(**{**fitted, "quantiles": tuple(_floats(fitted["quantiles"]).tolist())}),
                 evidence=content["evidence"],
                 proven=content["proven"],
             )
-            sound = _sound(read.pieces) and content["clip"] == CLIP and read.fitted.n > 0
+            sound = _sound(read) and content["clip"] == CLIP
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError("text", "a calibration map", f"other content ({repr(error)[:100]})", _FOREIGN) from None
         if not sound:
-            raise InputError("text", "an increasing map", "other numbers", _FOREIGN)
+            raise InputError("text", "a valid map", "inconsistent numbers", _FOREIGN)
         return read
 
     @classmethod
@@ -409,12 +405,24 @@ _PIECES: Final[Mapping[str, Callable[[Mapping[str, Any]], Pieces]]] = {
 }
 
 
-def _sound(pieces: Pieces) -> bool:
-    """Return whether pieces are numbers of an increasing map."""
-    numbers = np.concatenate([pieces.edges, pieces.positive, pieces.negative])
+def _sound(read: CalibrationMap) -> bool:
+    """Return whether a map has the types and numbers of one that was fitted."""
+    pieces, fitted = read.pieces, read.fitted
+    bins = read.kind == "bins"
+    constants = probabilities(pieces.constants) if bins else pieces.constants  # empty bins are at an end
+    ends = np.array([_number(fitted.low), _number(fitted.high), *fitted.quantiles])
+    numbers = np.concatenate([pieces.edges, constants, pieces.positive, pieces.negative])
     increasing = bool((np.diff(pieces.edges) > 0).all()) and bool(((pieces.edges >= 0) & (pieces.edges <= 1)).all())
     return (
         bool(np.isfinite(numbers).all())
         and increasing
+        and bool(((ends >= 0) & (ends <= 1)).all() and (np.diff(fitted.quantiles) >= 0).all())
+        and type(fitted.n) is int
+        and 0 <= _number(fitted.positives) < math.inf
+        and fitted.n > 0
+        and type(fitted.cluster) is bool
+        and type(read.proven) is bool
+        and isinstance(read.event, dict)
+        and isinstance(read.evidence, dict)
         and bool((pieces.positive >= 0).all() and (pieces.negative >= 0).all())
     )

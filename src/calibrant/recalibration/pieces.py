@@ -1,4 +1,4 @@
-"""The one form of every increasing map of one event: a logistic curve on each interval of the score.
+"""The one form of every map of one event: a logistic curve on each interval of the score.
 
 On a piece a score p becomes s(c + a log p - b log(1 - p)), s the logistic function. With a = b this is a line in
 log-odds; with one piece and free a and b it is beta calibration; with a = b = 0 it is a constant. Every form that a map
@@ -26,7 +26,7 @@ _SMALLEST: Final = 2.0**-1022
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """An increasing map of scores in M pieces.
+    """A map of scores in M pieces.
 
     Attributes
     ----------
@@ -68,11 +68,6 @@ class Pieces:
         with np.errstate(divide="ignore"):
             constants = np.log(rates) - np.log1p(-rates)
         return cls(edges, constants, np.zeros_like(constants), np.zeros_like(constants))
-
-    @property
-    def steps(self) -> bool:
-        """Whether the map is constant on its pieces."""
-        return not self.positive.any()
 
     def log_odds(self, scores: Float64s) -> Float64s:
         """Return the log-odds of the mapped scores."""

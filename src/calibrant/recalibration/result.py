@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, field
@@ -13,7 +12,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.proof import Gain
 from calibrant.report.report import Report
-from calibrant.results.values import plain_estimate, plain_parts
+from calibrant.results.values import plain, plain_estimate, plain_parts
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
@@ -102,6 +101,14 @@ class Recalibration:
 
         return recalibration.render(self.to_dict(curves=False))
 
+    def __repr__(self) -> str:
+        return f"<Recalibration: {self.verdict()[0]} Print the recalibration to see everything.>"
+
+    def _repr_html_(self) -> str:
+        from calibrant.render import html
+
+        return html.cell(self.to_dict(), self.__str__)
+
     def verdict(self) -> list[str]:
         """Return sentences: whether recalibration helps, the map, the errors before and after."""
         from calibrant.render import recalibration
@@ -151,7 +158,7 @@ class Recalibration:
             "runner_up": self.runner_up,
             "losses": {name: {"mean": mean, "error": error} for name, (mean, error) in self.losses.items()},
             "proven": self.proven,
-            "gain": {name: _finite(value) for name, value in vars(self.gain).items()},
+            "gain": {name: plain(value, f"gain.{name}", missing) for name, value in vars(self.gain).items()},
             "map": {"kind": self.map.kind, "parameters": dict(self.map.parameters)},
             "fitted": {**vars(self.map.fitted), "quantiles": list(self.map.fitted.quantiles)},
             "measures": {name: asdict(description) for name, description in self.before.descriptions.items()},
@@ -167,7 +174,3 @@ class Recalibration:
             "flag": self.flag,
             "not_finite": missing,
         }
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

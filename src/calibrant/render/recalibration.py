@@ -23,7 +23,7 @@ from calibrant.render.style import (
     wrapped,
 )
 from calibrant.render.tables import Column, Table
-from calibrant.render.words import chance, in_clusters, rows_text, texts
+from calibrant.render.words import chance, in_clusters, rows_text, texts, value_text
 
 _LISTED: Final = 11  # rows of the table of a map
 
@@ -83,7 +83,7 @@ def _gain(summary: Summary) -> str:
         )
     value, low, high = texts([gain["value"], gain["low"], gain["high"]], 4, [0.0])
     interval = f"{percent(summary['level'])} CI {low} to {high}; p {chance(gain['p_value'])}"
-    why = "" if gain["score"] == "log" else " The log loss before is infinite, because a score of 0 or 1 was wrong."
+    why = "" if gain["score"] == "log" else " The log loss is infinite, because a probability of 0 or 1 was wrong."
     if summary["proven"]:
         return f"Recalibration lowers the {loss} of new rows by {value} ({interval}).{why}"
     return f"No evidence that recalibration helps: estimated decrease of the {loss} {value} ({interval}).{why}"
@@ -141,9 +141,7 @@ def measures(summary: Summary) -> Table:
     columns = [Column("measure", [summary["measures"][name]["label"] for name in names], {"measure": names})]
     for when in ("before", "after"):
         parts = [summary[when][name] for name in names]
-        values = [
-            "inf" if _is_infinite(part) else write[name](part["value"]) for name, part in zip(names, parts, strict=True)
-        ]
+        values = [value_text(part, write[name]) for name, part in zip(names, parts, strict=True)]
         ends = [
             tables.ends_text(part["low"], part["high"], write[name]) for name, part in zip(names, parts, strict=True)
         ]
@@ -156,10 +154,6 @@ def measures(summary: Summary) -> Table:
             ),
         ]
     return Table.of("recalibration", columns)
-
-
-def _is_infinite(part: Estimate) -> bool:
-    return part["value"] is None
 
 
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:

@@ -170,18 +170,18 @@ def of_arguments(
     probs: Any,
     targets: Any,
     *,
-    notion: Notion | None,
-    weights: Any,
-    ignore_index: int | None,
-    logits: bool,
-    class_names: Sequence[str] | None,
-    groups: Any,
-    clusters: Any,
-    weights_are: WeightsAre | None,
-    n_bins: int,
-    classwise: bool | None,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+    class_names: Sequence[str] | None = None,
+    groups: Any = None,
+    clusters: Any = None,
+    weights_are: WeightsAre | None = None,
+    n_bins: int = 15,
+    classwise: bool | None = False,
 ) -> Ready:
-    """Return what is evaluated of the arguments of `evaluate`, which calls this."""
+    """Return what is evaluated of the arguments of `evaluate` and `recalibrate`, which call this."""
     others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     passed = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
     found = ready(probs, passed, notion, n_bins, classwise=classwise)

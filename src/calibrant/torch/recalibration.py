@@ -25,8 +25,8 @@ class RecalibrationLayer(torch.nn.Module):
 
     Notes
     -----
-    The result has the type of the input; half precision is computed in single. In single precision it stays below 1 -
-    2^-24 and above 2^-126.
+    The result has the type of the input; half precision is computed in single. The result is between the smallest
+    normal number of its type and the largest number below 1: 2^-126 and 1 - 2^-24 in single precision.
 
     Examples
     --------
@@ -64,8 +64,8 @@ class RecalibrationLayer(torch.nn.Module):
         piece = torch.bucketize(score.to(self.edges.dtype), self.edges, right=True)
         c, a, b = (values.to(log_p.dtype)[piece] for values in (self.constants, self.positive, self.negative))
         moved = torch.where(a == b, a * (log_p - log_q), a * log_p - b * log_q)
-        mapped = torch.sigmoid(c + moved).to(wide.dtype)
+        mapped = torch.sigmoid(c + moved).to(x.dtype)
         if self.clip:
-            limits: Any = torch.finfo(wide.dtype)
+            limits: Any = torch.finfo(x.dtype)
             mapped = mapped.clamp(limits.tiny, 1 - limits.eps / 2)
-        return torch.where(valid, mapped, torch.nan).to(x.dtype)
+        return torch.where(valid, mapped, torch.nan)
