@@ -247,13 +247,13 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 @shared.selection
 @shared.logits
 @shared.numbers
-@option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label.")
+@option("--notion", metavar="NOTION", help="The type of calibration, to map one event: positive or top-label.")
 @shared.classes
 @option(
     "--method",
     metavar="METHOD",
     default=CommandOptions.method,
-    help="The kind of map: auto, cox, beta, isotonic, shift, temperature or histogram.",
+    help="The kind of map: auto, cox, beta, isotonic, shift, temperature, histogram; of classes vector or matrix too.",
 )
 @option("--map", "map_path", metavar="PATH", help="Write the map, as JSON, if it helps.")
 @option("--sql", "sql_path", metavar="PATH", help="Write the map as an SQL expression, if it helps.")
@@ -329,7 +329,8 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[list[FileR
     help="The file to write: .csv, .parquet, .arrow or .feather.",
 )
 @option("--score", metavar="COLUMN", help="The column of the scores (default: the usual names).")
-@option("--name", metavar="NAME", default="calibrated", help="The name of the new column.")
+@option("--probs", metavar="COLUMNS", help="The probabilities of many classes, such as 'p_*', for a map of classes.")
+@option("--name", metavar="NAME", default="calibrated", help="The name of the new column, or its beginning.")
 @shared.logits
 @option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85.")
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
@@ -340,6 +341,7 @@ def apply(
     path: str,
     output: str,
     score: str | None,
+    probs: str | None,
     name: str,
     logits: bool,
     decimal_comma: bool,
@@ -357,7 +359,17 @@ def apply(
     with _failing(ctx, CommandOptions()):
         from calibrant.cli import loading
 
-        loading.apply(map_path, path, output, score=score, name=name, logits=logits, comma=decimal_comma, quiet=quiet)
+        loading.apply(
+            map_path,
+            path,
+            output,
+            score=score,
+            probs=probs,
+            name=name,
+            logits=logits,
+            comma=decimal_comma,
+            quiet=quiet,
+        )
 
 
 @main.command(short_help="Add up the sketches of several files.")

@@ -234,22 +234,38 @@ def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptio
 
 
 def apply(
-    map_path: str, path: str, output_path: str, *, score: str | None, name: str, logits: bool, comma: bool, quiet: bool
+    map_path: str,
+    path: str,
+    output_path: str,
+    *,
+    score: str | None,
+    probs: str | None,
+    name: str,
+    logits: bool,
+    comma: bool,
+    quiet: bool,
 ) -> None:
     """Write a file with the mapped scores, and say so; warn of a map without proof and of scores that have drifted."""
-    from calibrant.files.applied import apply_to_file
+    from calibrant.errors import FileError
+    from calibrant.files.applied import Classes, apply_to_file
     from calibrant.recalibration.maps import CalibrationMap, Watch
-    from calibrant.recalibration.pieces import probabilities
 
     fitted = CalibrationMap.read(map_path)
-    drift = Watch(fitted.fitted)
+    drift, number = Watch(fitted.fitted), fitted.n_classes
+    for option, given, wrong in (("--score", score, number is not None), ("--probs", probs, number is None)):
+        if given is not None and wrong:
+            remedy = "leave it out, or use another map"
+            raise FileError(
+                map_path, f"{option} does not suit a map of {'one event' if number is None else 'classes'}", remedy
+            )
 
     def mapped(scores: Any) -> Any:
         values = fitted(scores, logits=logits)
-        drift.add(probabilities(scores) if logits else scores)
+        drift.add(fitted.watched(scores, logits=logits))
         return values
 
-    rows = apply_to_file(path, output_path, mapped, score=score, name=name, comma=comma)
+    classes = None if number is None else Classes(number, fitted.event.get("class_names"), probs)
+    rows = apply_to_file(path, output_path, mapped, score=score, classes=classes, name=name, comma=comma)
     if not quiet:
         console.say(f"wrote {output_path} ({rows:,} rows)")
     if not fitted.proven:

@@ -116,9 +116,23 @@ def _is_unproven(result: Report | Comparison | Recalibration) -> bool:
 
 
 def _sql(fix: Recalibration, predictions: FileRead) -> bytes:
-    """Return the map as SQL: of the column that was read, or if the score is not a column, of one called score."""
-    column = predictions.sources.get("probs", "")
-    return f"{fix.map.to_sql(column if _COLUMN.fullmatch(column) else 'score')}\n".encode()
+    """Return the map as SQL: of the columns that were read, or of others if the scores are not columns."""
+    from calibrant.files.predictions import FileRows
+    from calibrant.files.sql import identifier
+
+    columns = list(predictions.columns["probs"]) if isinstance(predictions, FileRows) else []
+    n_classes = fix.map.n_classes
+    if n_classes is None:
+        is_column = len(columns) == 1 and _COLUMN.fullmatch(columns[0])
+        return f"{fix.map.to_sql(columns[0] if is_column else 'score')}\n".encode()
+    names = fix.map.event["class_names"] or range(n_classes)
+    if len(columns) != n_classes:
+        columns = [f"p_{name}" for name in names]
+    lines = [
+        f"{expression} AS {identifier(f'calibrated_{name}')}"
+        for expression, name in zip(fix.map.to_sql(columns), names, strict=True)
+    ]
+    return (",\n".join(lines) + "\n").encode()
 
 
 def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOptions) -> list[CalibrantError]:

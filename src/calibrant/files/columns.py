@@ -241,6 +241,28 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
     return selection
 
 
+def class_columns(
+    path: str, columns: Sequence[str], probs: str | None, n: int, names: Sequence[str] | None
+) -> list[str]:
+    """Return the columns of the probabilities of ``n`` classes with these names, in their order.
+
+    Raises
+    ------
+    FileError
+        For a column that is missing, and for another number of columns or other classes.
+    """
+    found, suffixes = _select_probs(_Finder(path, tuple(columns), "column"), Options(probs=probs), set())
+    words = _in_words(found, "column")
+    if len(found) != n:
+        raise FileError(path, f"has {words}, but the map has {n} classes", "name the columns with --probs")
+    if names is None or suffixes is None or list(suffixes) == list(names):
+        return list(found)
+    if set(suffixes) != set(names):
+        classes = f"classes {listed(suffixes)}, but the map has {listed(names)}"
+        raise FileError(path, f"has {words} for the {classes}", "pass probabilities of the same classes")
+    return [found[suffixes.index(name)] for name in names]
+
+
 def _classes(
     finder: _Finder, options: Options, suffixes: tuple[str, ...] | None
 ) -> tuple[tuple[str, ...] | None, bool]:

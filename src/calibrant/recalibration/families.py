@@ -79,14 +79,14 @@ class Family:
     label : str
         What a report calls it.
     fit : callable
-        From rows and the number of prior rows to a `Fit`.
+        From `Rows` and the number of prior rows to a `Fit`; for classes from `ClassRows` to a `Softmax`.
     aliases : tuple of str
         Other names for the same.
     """
 
     name: str
     label: str
-    fit: Callable[[Rows, float], Fit]
+    fit: Callable[[Any, float], Any]
     aliases: tuple[str, ...] = ()
 
 
@@ -193,9 +193,14 @@ FAMILIES: Final = (IDENTITY, COX, BETA, ISOTONIC, SHIFT, TEMPERATURE, HISTOGRAM)
 ROWS_OF_BETA: Final = 1000
 
 
+def names_of(families: Sequence[Family]) -> dict[str, Family]:
+    """Return families by their names and aliases."""
+    return {name: family for family in families for name in (family.name, *family.aliases)}
+
+
 def family_of(name: str) -> Family:
-    """Return a family by its name or an alias."""
-    return next(family for family in FAMILIES if name in (family.name, *family.aliases))
+    """Return a family of one event by its name or an alias."""
+    return names_of(FAMILIES)[name]
 
 
 # ---------------------------------------------------------------- maximum likelihood

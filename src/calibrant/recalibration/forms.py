@@ -1,39 +1,128 @@
 """A map for other programs: as SQL, as an expression of Narwhals, as an ONNX model.
 
-Each form turns NULL, NaN and what is outside [0, 1] into NULL, except ONNX, which has none and keeps NaN.
+Each form turns NULL, NaN and what is outside [0, 1] into NULL, except ONNX, which has none and keeps NaN. A map of
+classes is an expression for each class, q_k = 1 / sum_j exp(t_j - t_k).
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from calibrant.errors import MissingDependencyError, is_missing
+from calibrant.errors import InputError, MissingDependencyError, is_missing
+from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration.pieces import Pieces
+from calibrant.recalibration.softmax import SMALLEST, Softmax
 
 if TYPE_CHECKING:
     import narwhals as nw
 
 _LARGEST: Final = 700.0  # of an exponent: some engines reject a larger one
+_MOST_CLASSES: Final = 64  # of expressions: each names all columns
+SUM_TOLERANCE: Final = sum_tolerance("float64")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def sql(pieces: Pieces, column: str, *, quote: str) -> str:
     """Return an expression of SQL for the mapped scores of a column."""
-    name = column if _NAME.fullmatch(column) else quote + column.replace(quote, 2 * quote) + quote
+    name = _quoted(column, quote)
     valid = f"{name} >= 0 AND {name} <= 1"
+    score = f"{name} * 1e0"  # a double: the name of that type differs between engines
     if pieces.clip == 0:
-        return f"CASE WHEN {valid} THEN CAST({name} AS DOUBLE PRECISION) END"
-    x = f"LEAST(GREATEST(CAST({name} AS DOUBLE PRECISION), {_literal(pieces.clip)}), {_literal(1 - pieces.clip)})"
+        return f"CASE WHEN {valid} THEN {score} END"
+    x = f"LEAST(GREATEST({score}, {_literal(pieces.clip)}), {_literal(1 - pieces.clip)})"
     values = [_sql_piece(x, *numbers) for numbers in _pieces(pieces)]
     inner = " ".join(
         f"WHEN {x} < {_literal(edge)} THEN {value}" for edge, value in zip(pieces.edges.tolist(), values, strict=False)
     )
     value = f"CASE {inner} ELSE {values[-1]} END" if inner else values[-1]
     return f"CASE WHEN {valid} THEN {value} END"
+
+
+def _quoted(column: str, quote: str) -> str:
+    return column if _NAME.fullmatch(column) else quote + column.replace(quote, 2 * quote) + quote
+
+
+def one_column(column: str | Sequence[str]) -> str:
+    """Return the name of the only column.
+
+    Raises
+    ------
+    InputError
+        For several columns.
+    """
+    if not isinstance(column, str):
+        raise InputError(
+            "column", "the name of a column", repr(column), "pass one name, because the map is of one event"
+        )
+    return column
+
+
+def _columns(softmax: Softmax, columns: str | Sequence[str] | nw.Expr) -> list[str]:
+    """Return the names of the columns of classes.
+
+    Raises
+    ------
+    InputError
+        For another number of names, for a matrix, and for many classes, whose expressions would be too long.
+    """
+    n_classes = softmax.n_classes
+    if softmax.is_matrix or n_classes > _MOST_CLASSES:
+        expected = f"temperature or vector scaling of at most {_MOST_CLASSES} classes"
+        got = "matrix scaling" if softmax.is_matrix else f"{n_classes} classes"
+        raise InputError("map", expected, got, "write the map as ONNX, or use it in Python")
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) != n_classes:
+        got = (
+            repr(columns)
+            if isinstance(columns, str)
+            else f"{len(columns) if isinstance(columns, Sequence) else columns}"
+        )
+        raise InputError("column", f"{n_classes} names, one for each class", got, "name the columns of the classes")
+    return list(columns)
+
+
+def sql_of_classes(softmax: Softmax, columns: str | Sequence[str], *, quote: str) -> list[str]:
+    """Return an expression of SQL for the mapped probability of each class."""
+    names = [_quoted(name, quote) for name in _columns(softmax, columns)]
+    inside = " AND ".join(f"{name} >= 0 AND {name} <= 1" for name in names)
+    valid = f"{inside} AND ABS({' + '.join(names)} - 1) <= {_literal(SUM_TOLERANCE)}"
+    if softmax.unchanged:
+        return [f"CASE WHEN {valid} THEN {name} * 1e0 END" for name in names]
+    logs = [f"LN(GREATEST({name} * 1e0, {_literal(SMALLEST)}))" for name in names]
+    terms = [
+        f"({_literal(constant)} + {_literal(factor)} * {log})"
+        for log, factor, constant in zip(logs, softmax.factors.tolist(), softmax.constants.tolist(), strict=True)
+    ]
+    shares = [
+        " + ".join(
+            "1e0" if j == k else f"EXP(LEAST({_literal(_LARGEST)}, {terms[j]} - {terms[k]}))" for j in range(len(terms))
+        )
+        for k in range(len(terms))
+    ]
+    return [f"CASE WHEN {valid} THEN 1e0 / ({share}) END" for share in shares]
+
+
+def expressions_of_classes(softmax: Softmax, columns: str | Sequence[str] | nw.Expr) -> list[nw.Expr]:
+    """Return an expression of Narwhals for the mapped probability of each class."""
+    import narwhals as nw
+
+    scores = [nw.col(name).cast(nw.Float64) for name in _columns(softmax, columns)]
+    valid = (sum(scores[1:], start=scores[0]) - 1).abs() <= SUM_TOLERANCE
+    for score in scores:
+        valid = valid & (score >= 0) & (score <= 1)
+    if softmax.unchanged:
+        return [nw.when(valid).then(score) for score in scores]
+    numbers = zip(scores, softmax.factors.tolist(), softmax.constants.tolist(), strict=True)
+    terms = [score.clip(SMALLEST, 1).log() * factor + constant for score, factor, constant in numbers]
+    mapped: list[nw.Expr] = []
+    for k, own in enumerate(terms):
+        others = [(term - own).clip(upper_bound=_LARGEST).exp() for j, term in enumerate(terms) if j != k]
+        mapped.append(nw.when(valid).then(1 / (1 + sum(others[1:], start=others[0]))))
+    return mapped
 
 
 def _pieces(pieces: Pieces) -> list[tuple[float, float, float]]:
@@ -87,54 +176,83 @@ def _expression_of_piece(x: nw.Expr, constant: float, positive: float, negative:
     return 1 / (1 + (-(constant + log_odds)).exp())
 
 
-def onnx_model(pieces: Pieces) -> Any:
-    """Return a model of ONNX from ``score``, (N,) doubles, to ``probability``, (N,); invalid scores become NaN."""
-    helper = _onnx().helper
-    double, booleans = _onnx().TensorProto.DOUBLE, _onnx().TensorProto.INT64
-    constants: list[Any] = []
-    nodes: list[Any] = []
+class _Graph:
+    """The nodes and constants of a model of ONNX, while it grows."""
 
-    def constant(name: str, values: Any) -> str:
-        constants.append(_onnx().numpy_helper.from_array(np.asarray(values), name))
+    def __init__(self) -> None:
+        self.constants: list[Any] = []
+        self.nodes: list[Any] = []
+
+    def constant(self, name: str, values: Any) -> str:
+        """Add a constant, and return its name."""
+        self.constants.append(_onnx().numpy_helper.from_array(np.asarray(values), name))
         return name
 
-    def node(kind: str, *inputs: str, **attributes: Any) -> str:
-        output = f"{kind.lower()}_{len(nodes)}"
-        nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+    def node(self, kind: str, *inputs: str, output: str = "", **attributes: Any) -> str:
+        """Add a node, and return the name of its output."""
+        output = output or f"{kind.lower()}_{len(self.nodes)}"
+        self.nodes.append(_onnx().helper.make_node(kind, inputs, [output], **attributes))
         return output
 
-    valid = node(
-        "And",
-        node("GreaterOrEqual", "score", constant("zero", 0.0)),
-        node("LessOrEqual", "score", constant("one", 1.0)),
-    )
+    def inside(self) -> str:
+        """Add whether scores are in [0, 1]."""
+        low, high = self.constant("zero", 0.0), self.constant("one", 1.0)
+        return self.node("And", self.node("GreaterOrEqual", "score", low), self.node("LessOrEqual", "score", high))
+
+    def model(self, valid: str, mapped: str, shape: list[Any]) -> Any:
+        """Return the model, whose output is NaN where the input is not valid."""
+        helper, double = _onnx().helper, _onnx().TensorProto.DOUBLE
+        self.node("Where", valid, mapped, self.constant("invalid", math.nan), output="probability")
+        graph = helper.make_graph(
+            self.nodes,
+            "calibrant_map",
+            [helper.make_tensor_value_info("score", double, shape)],
+            [helper.make_tensor_value_info("probability", double, shape)],
+            self.constants,
+        )
+        # The version of 2022: every runtime since then reads it.
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        _onnx().checker.check_model(model, full_check=True)
+        return model
+
+
+def onnx_model(pieces: Pieces) -> Any:
+    """Return a model of ONNX from ``score``, (N,) doubles, to ``probability``, (N,); invalid scores become NaN."""
+    graph = _Graph()
+    constant, node = graph.constant, graph.node
+    valid = graph.inside()
     if pieces.clip == 0:
-        mapped = "score"
+        return graph.model(valid, "score", ["N"])
+    x = node("Clip", "score", constant("lowest", pieces.clip), constant("highest", 1 - pieces.clip))
+    columns = {"constants": pieces.constants, "positive": pieces.positive, "negative": pieces.negative}
+    if len(pieces.edges):
+        column = node("Unsqueeze", x, constant("axis", np.array([1], np.int64)))
+        above = node("GreaterOrEqual", column, constant("edges", pieces.edges))
+        piece = node("ReduceSum", node("Cast", above, to=_onnx().TensorProto.INT64), "axis", keepdims=0)
+        c, a, b = (node("Gather", constant(name, values), piece) for name, values in columns.items())
     else:
-        x = node("Clip", "score", constant("lowest", pieces.clip), constant("highest", 1 - pieces.clip))
-        columns = {"constants": pieces.constants, "positive": pieces.positive, "negative": pieces.negative}
-        if len(pieces.edges):
-            column = node("Unsqueeze", x, constant("axis", np.array([1], np.int64)))
-            above = node("Cast", node("GreaterOrEqual", column, constant("edges", pieces.edges)), to=booleans)
-            piece = node("ReduceSum", above, "axis", keepdims=0)
-            c, a, b = (node("Gather", constant(name, values), piece) for name, values in columns.items())
-        else:
-            c, a, b = (constant(name, values) for name, values in columns.items())
-        rest = node("Log", node("Sub", "one", x))
-        rising, falling = node("Mul", a, node("Log", x)), node("Mul", b, rest)
-        mapped = node("Sigmoid", node("Add", c, node("Sub", rising, falling)))
-    nodes.append(helper.make_node("Where", [valid, mapped, constant("invalid", math.nan)], ["probability"]))
-    graph = helper.make_graph(
-        nodes,
-        "calibrant_map",
-        [helper.make_tensor_value_info("score", double, ["N"])],
-        [helper.make_tensor_value_info("probability", double, ["N"])],
-        constants,
-    )
-    # The version of 2022: every runtime since then reads it.
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    _onnx().checker.check_model(model, full_check=True)
-    return model
+        c, a, b = (constant(name, values) for name, values in columns.items())
+    rest = node("Log", node("Sub", "one", x))
+    rising, falling = node("Mul", a, node("Log", x)), node("Mul", b, rest)
+    return graph.model(valid, node("Sigmoid", node("Add", c, node("Sub", rising, falling))), ["N"])
+
+
+def onnx_of_classes(softmax: Softmax) -> Any:
+    """Return a model of ONNX from ``score``, (N, C) doubles, to ``probability``, (N, C); invalid rows become NaN."""
+    graph = _Graph()
+    constant, node = graph.constant, graph.node
+    integer, axis = _onnx().TensorProto.INT64, constant("axis", np.array([1], np.int64))
+    inside = node("ReduceMin", node("Cast", graph.inside(), to=integer), axes=[1], keepdims=1)
+    gap = node("Abs", node("Sub", node("ReduceSum", "score", axis, keepdims=1), "one"))
+    whole = node("LessOrEqual", gap, constant("tolerance", SUM_TOLERANCE))
+    valid = node("And", node("Cast", inside, to=_onnx().TensorProto.BOOL), whole)
+    if softmax.unchanged:
+        return graph.model(valid, "score", ["N", softmax.n_classes])
+    log_p = node("Log", node("Max", "score", constant("smallest", SMALLEST)))
+    factors = constant("factors", softmax.factors.T)
+    moved = node("MatMul" if softmax.is_matrix else "Mul", log_p, factors)
+    t = node("Add", moved, constant("constants", softmax.constants))
+    return graph.model(valid, node("Softmax", t, axis=-1), ["N", softmax.n_classes])
 
 
 def _onnx() -> Any:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from calibrant.errors import FileError, InputError
 from calibrant.inputs.arrays import as_values
+from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
 from calibrant.recalibration.families import UNCHANGED
-from calibrant.recalibration.pieces import CLIP, Pieces, probabilities
+from calibrant.recalibration.pieces import CLIP, LEAST, Pieces, probabilities
+from calibrant.recalibration.softmax import Softmax, log_probabilities
 from calibrant.results.writing import replace_file
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -124,18 +126,20 @@ class Watch:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CalibrationMap:
-    """A map of scores of one event, as `calibrant.recalibrate` fits it; all but bins increase.
+    """A map of scores of one event or of the probabilities of classes, as `calibrant.recalibrate` fits it.
 
-    Call it with new scores. It never changes, and it is written and read as JSON.
+    Call it with new scores. It never changes, and it is written and read as JSON. Maps of one event increase, but for
+    bins.
 
     Attributes
     ----------
-    kind : {"identity", "line", "beta", "knots", "bins"}
-        The form of the map.
+    kind : {"identity", "line", "beta", "knots", "bins", "softmax"}
+        The form of the map; "softmax" is a map of classes, softmax(W log p + c).
     parameters : mapping
         Its numbers, by name.
     event : mapping
-        What the scores are of: ``notion``, and if it has classes ``class_names``.
+        What the scores are of: ``notion``, which is "classes" for a map of classes, and ``class_names``, if there are
+        any.
     fitted : Fitted
         What the map was fitted to.
     evidence : mapping
@@ -152,9 +156,14 @@ class CalibrationMap:
     proven: bool = False
 
     @cached_property
-    def pieces(self) -> Pieces:
-        """The map as pieces of logistic curves."""
-        return _PIECES[self.kind](self.parameters)
+    def form(self) -> Pieces | Softmax:
+        """The map as pieces of logistic curves, or as a softmax of classes."""
+        return _FORMS[self.kind](self.parameters)
+
+    @property
+    def n_classes(self) -> int | None:
+        """The number of classes of a map of classes; None for one event."""
+        return self.form.n_classes if isinstance(self.form, Softmax) else None
 
     def __call__(self, probs: Any, *, logits: bool = False) -> NDArray[np.float64]:
         """Return the recalibrated probabilities of new scores.
@@ -162,9 +171,10 @@ class CalibrationMap:
         Parameters
         ----------
         probs : array of any library
-            Scores in [0, 1], of any shape; or log-odds, with ``logits``.
+            Scores in [0, 1], of any shape; for a map of C classes probabilities (..., C), whose rows have the sum 1. Or
+            log-odds, or logits of classes, with ``logits``.
         logits : bool, default False
-            Whether ``probs`` are log-odds. They are not moved into a range.
+            Whether ``probs`` are log-odds or logits. Log-odds are not moved into a range.
 
         Returns
         -------
@@ -174,7 +184,7 @@ class CalibrationMap:
         Raises
         ------
         calibrant.errors.InputError
-            For NaN and for a score outside [0, 1]; it names the position.
+            For NaN, for a score outside [0, 1], and for another number of classes; it names the position.
 
         Examples
         --------
@@ -185,16 +195,16 @@ class CalibrationMap:
         """
         array = as_values("probs", probs)
         x = np.asarray(array, np.float64)
+        if isinstance(self.form, Softmax):
+            return _of_classes(self.form, x, sum_tolerance(array.dtype.name), logits=logits)
         valid = ~np.isnan(x) if logits else (x >= 0) & (x <= 1)
         if not valid.all():
-            place = tuple(int(i) for i in np.argwhere(~np.atleast_1d(valid))[0])
             expected = "log-odds" if logits else "probabilities in [0, 1]"
-            at = place[0] if len(place) == 1 else place
             remedy = "drop the row" if logits else "pass probabilities, or logits=True if they are log-odds"
-            raise InputError("probs", expected, f"{np.atleast_1d(x)[place]:g} at row {at}", remedy, row=place[0])
+            raise _refused_at(np.atleast_1d(x), ~np.atleast_1d(valid), expected, remedy)
         if self.kind == "identity" and not logits:
             return x.copy()
-        return probabilities(self.pieces.of_logits(x) if logits else self.pieces.log_odds(x))
+        return probabilities(self.form.of_logits(x) if logits else self.form.log_odds(x))
 
     def inverse(self, probability: float) -> float:
         """Return the score that the map turns into this probability, such as the score to act at.
@@ -202,18 +212,19 @@ class CalibrationMap:
         Raises
         ------
         calibrant.errors.InputError
-            For a probability that the map does not reach, and for a map of bins, which has no inverse.
+            For a probability that the map does not reach, and for a map of bins or of classes, which has no inverse.
         """
-        if self.kind == "bins":
-            remedy = "use a map of another method, such as isotonic"
-            raise InputError("probability", "a map that is strictly increasing", "a map of bins", remedy)
+        if self.kind == "bins" or isinstance(self.form, Softmax):
+            got = f"a map of {'bins' if self.kind == 'bins' else 'classes'}"
+            remedy = "use a map of one event by another method, such as isotonic"
+            raise InputError("probability", "a map that is strictly increasing", got, remedy)
         low, high = (float(self(np.array([end]))[0]) for end in (0.0, 1.0))
         if not low <= probability <= high:
             expected = f"a probability that the map reaches, from {low:.6g} to {high:.6g}"
             raise InputError("probability", expected, f"{probability!r}", "pass one of these")
         if self.kind == "identity":
             return float(probability)
-        return self.pieces.score_at(math.log(probability) - math.log1p(-probability))
+        return self.form.score_at(math.log(probability) - math.log1p(-probability))
 
     def check(self, probs: Any) -> Drift:
         """Return how new scores differ from the fitted ones; ``drifted`` says whether more than chance explains.
@@ -221,38 +232,62 @@ class CalibrationMap:
         It sees scores only. Whether the map still fits needs outcomes: make a report.
         """
         watch = Watch(self.fitted)
-        watch.add(as_values("probs", probs))
+        watch.add(self.watched(as_values("probs", probs)))
         return watch.result()
 
-    def to_sql(self, column: str, *, quote: str = '"') -> str:
-        """Return the map as an expression of SQL over a column of scores.
+    def watched(self, probs: NDArray[Any], *, logits: bool = False) -> NDArray[Any]:
+        """Return the scores whose drift is watched: of classes the largest probability of each row."""
+        if isinstance(self.form, Softmax):
+            p = np.exp(log_probabilities(probs.reshape(-1, self.form.n_classes), logits=True)) if logits else probs
+            return np.asarray(p.max(axis=-1))
+        return probabilities(probs) if logits else probs
 
-        NULL, NaN and numbers outside [0, 1] become NULL. The numbers equal those of Python to rounding.
+    def to_sql(self, column: str | Sequence[str], *, quote: str = '"') -> str | list[str]:
+        """Return the map as an expression of SQL over a column of scores; of C classes, C expressions over C columns.
+
+        NULL, NaN and numbers outside [0, 1] become NULL, and so do rows of classes whose sum is not 1. The numbers
+        equal those of Python to rounding.
 
         Parameters
         ----------
-        column : str
-            The name of the column. Other names than letters, digits and underscores are quoted.
+        column : str or sequence of str
+            The name of the column, or those of the classes. Other names than letters, digits and underscores are
+            quoted.
         quote : str
             The quotation mark of the dialect: "`" for Spark and BigQuery.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For another number of columns, and for matrix scaling or more than 64 classes.
 
         Examples
         --------
         >>> import calibrant
         >>> fix = calibrant.recalibrate([0.2] * 50 + [0.8] * 50, [1] * 10 + [0] * 40 + [1] * 40 + [0] * 10)
         >>> fix.map.to_sql("risk")
-        'CASE WHEN risk >= 0 AND risk <= 1 THEN CAST(risk AS DOUBLE PRECISION) END'
+        'CASE WHEN risk >= 0 AND risk <= 1 THEN risk * 1e0 END'
         """
-        return forms.sql(self.pieces, column, quote=quote)
+        if isinstance(self.form, Softmax):
+            return forms.sql_of_classes(self.form, column, quote=quote)
+        return forms.sql(self.form, forms.one_column(column), quote=quote)
 
-    def to_expression(self, column: str | nw.Expr) -> nw.Expr:
-        """Return the map as an expression of Narwhals, for frames of any engine; invalid scores become null."""
-        return forms.expression(self.pieces, column)
+    def to_expression(self, column: str | nw.Expr | Sequence[str]) -> nw.Expr | list[nw.Expr]:
+        """Return the map as an expression of Narwhals, for frames of any engine; invalid scores become null.
+
+        A map of classes takes the names of the columns and returns an expression for each class, as `to_sql` does.
+        """
+        import narwhals as nw
+
+        if isinstance(self.form, Softmax):
+            return forms.expressions_of_classes(self.form, column)
+        return forms.expression(self.form, column if isinstance(column, nw.Expr) else forms.one_column(column))
 
     def to_onnx(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Return the map as a model of ONNX, and with ``path`` write it there, as a whole or not at all.
 
-        Its input ``score`` and its output ``probability`` are vectors of doubles. Invalid scores become NaN.
+        Its input ``score`` and its output ``probability`` are vectors of doubles, (N,), or matrices of classes, (N, C).
+        Invalid scores and rows become NaN.
 
         Returns
         -------
@@ -264,7 +299,8 @@ class CalibrationMap:
         calibrant.errors.MissingDependencyError
             Without onnx, which the extra ``onnx`` installs.
         """
-        model = forms.onnx_model(self.pieces)
+        form = self.form
+        model = forms.onnx_of_classes(form) if isinstance(form, Softmax) else forms.onnx_model(form)
         if path is not None:
             replace_file(os.fspath(path), model.SerializeToString())
         return model
@@ -396,26 +432,34 @@ def _knots(parameters: Mapping[str, Any]) -> Pieces:
     return Pieces.of_knots(x, y, _number(parameters["slope"]))
 
 
-_PIECES: Final[Mapping[str, Callable[[Mapping[str, Any]], Pieces]]] = {
+def _softmax(parameters: Mapping[str, Any]) -> Softmax:
+    constants, factors = _floats(parameters["constants"]), parameters["factors"]
+    if isinstance(factors, list) and factors and isinstance(factors[0], list):
+        matrix = np.stack([_floats(row) for row in factors])
+    else:
+        matrix = _floats(factors)
+    if set(matrix.shape) != {len(constants)} or len(constants) < 2:
+        msg = "expected a constant and factors for each class"
+        raise ValueError(msg)
+    return Softmax(matrix, constants)
+
+
+_FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], Pieces | Softmax]]] = {
     "identity": lambda _: UNCHANGED,
     "line": lambda x: Pieces.of_line(_number(x["intercept"]), _number(x["slope"])),
     "beta": lambda x: Pieces.of_beta(*(_number(x[name]) for name in ("constant", "positive", "negative"))),
     "knots": _knots,
     "bins": _bins,
+    "softmax": _softmax,
 }
 
 
 def _sound(read: CalibrationMap) -> bool:
     """Return whether a map has the types and numbers of one that was fitted."""
-    pieces, fitted = read.pieces, read.fitted
-    bins = read.kind == "bins"
-    constants = probabilities(pieces.constants) if bins else pieces.constants  # empty bins are at an end
+    fitted = read.fitted
     ends = np.array([_number(fitted.low), _number(fitted.high), *fitted.quantiles])
-    numbers = np.concatenate([pieces.edges, constants, pieces.positive, pieces.negative])
-    increasing = bool((np.diff(pieces.edges) > 0).all()) and bool(((pieces.edges >= 0) & (pieces.edges <= 1)).all())
     return (
-        bool(np.isfinite(numbers).all())
-        and increasing
+        (_sound_softmax(read.form) if isinstance(read.form, Softmax) else _sound_pieces(read.form, read.kind))
         and bool(((ends >= 0) & (ends <= 1)).all() and (np.diff(fitted.quantiles) >= 0).all())
         and type(fitted.n) is int
         and 0 <= _number(fitted.positives) < math.inf
@@ -424,5 +468,55 @@ def _sound(read: CalibrationMap) -> bool:
         and type(read.proven) is bool
         and isinstance(read.event, dict)
         and isinstance(read.evidence, dict)
-        and bool((pieces.positive >= 0).all() and (pieces.negative >= 0).all())
     )
+
+
+def _sound_pieces(pieces: Pieces, kind: str) -> bool:
+    constants = probabilities(pieces.constants) if kind == "bins" else pieces.constants  # empty bins are at an end
+    numbers = np.concatenate([pieces.edges, constants, pieces.positive, pieces.negative])
+    increasing = bool((np.diff(pieces.edges) > 0).all()) and bool(((pieces.edges >= 0) & (pieces.edges <= 1)).all())
+    rising = bool((pieces.positive >= 0).all() and (pieces.negative >= 0).all())
+    return bool(np.isfinite(numbers).all()) and increasing and rising
+
+
+def _sound_softmax(softmax: Softmax) -> bool:
+    return bool(np.isfinite(softmax.factors).all() and np.isfinite(softmax.constants).all())
+
+
+def _of_classes(softmax: Softmax, x: Float64s, tolerance: float, *, logits: bool) -> Float64s:
+    """Return the mapped probabilities of classes (..., C).
+
+    Raises
+    ------
+    InputError
+        For another number of classes, and for a row that is not valid.
+    """
+    if x.ndim == 0 or x.shape[-1] != softmax.n_classes:
+        expected = f"shape (N, {softmax.n_classes}), a column for each class of the map"
+        raise InputError("probs", expected, f"shape {x.shape}", "pass the columns in the order of the fit")
+    rows = x.reshape(-1, softmax.n_classes)
+    if logits:
+        wrong = np.isnan(rows) | (rows == math.inf) | (rows == -math.inf).all(axis=1, keepdims=True)
+        expected, remedy = "logits", "drop the row"
+    else:
+        wrong = ~((rows >= 0) & (rows <= 1))
+        expected, remedy = "probabilities in [0, 1]", "pass probabilities, or logits=True if they are logits"
+    if wrong.any():
+        raise _refused_at(x, wrong.reshape(x.shape), expected, remedy)
+    sums = rows.sum(axis=1)
+    off = np.abs(sums - 1) > tolerance
+    if not logits and off.any():
+        row = int(np.argmax(off))
+        at = f"{sums[row]:g} at row {row}"
+        raise InputError("probs", "rows with the sum 1", at, "pass the probabilities of all classes", row=row)
+    if softmax.unchanged and not logits:
+        return x.copy()
+    mapped = np.exp(softmax.log_probabilities(log_probabilities(rows, logits=logits)))
+    return np.asarray(np.maximum(mapped, LEAST).reshape(x.shape))
+
+
+def _refused_at(x: Float64s, wrong: NDArray[np.bool_], expected: str, remedy: str) -> InputError:
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    at = place[0] if len(place) == 1 else place
+    column = place[1] if len(place) == 2 else None
+    return InputError("probs", expected, f"{x[place]:g} at row {at}", remedy, row=place[0], column=column)

@@ -20,8 +20,9 @@ from calibrant.table import grid as grids
 #: Fitted maps move scores into [CLIP, 1 - CLIP]: the first edge of the standard grid, so that a sketch loses nothing.
 CLIP: Final = float(grids.edges("standard")[1])
 
+#: The smallest probability that a map returns: the smallest normal number.
+LEAST: Final = 2.0**-1022
 _LARGEST: Final = 1 - 2.0**-53
-_SMALLEST: Final = 2.0**-1022
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,4 +103,4 @@ def probabilities(log_odds: Float64s) -> Float64s:
     """Return s(t), above 0 and below 1 for finite t: rounding would reach them."""
     with np.errstate(over="ignore"):
         p = 1 / (1 + np.exp(-log_odds))
-    return np.where(np.isinf(log_odds), p, np.clip(p, _SMALLEST, _LARGEST))
+    return np.where(np.isinf(log_odds), p, np.clip(p, LEAST, _LARGEST))

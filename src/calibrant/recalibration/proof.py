@@ -11,13 +11,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from calibrant.recalibration.choice import brier_losses, log_losses
-from calibrant.recalibration.families import UNCHANGED
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.folds import Parts
+from calibrant.statistics.folds import Dealt
 from calibrant.statistics.intervals import Variance
 
 
@@ -51,13 +47,10 @@ class Gain:
     level: float
 
 
-def gain_of(
-    scores: Float64s, whole: Parts, final: Float64s, folds: Parts, out_of_fold: Float64s, score: str, level: float
-) -> Gain:
-    """Return the gain from the log-odds of the final map, (K,), and of maps out of fold, (F, K)."""
-    outside = folds, _gains(scores, out_of_fold, score)
-    inside = whole, np.broadcast_to(_gains(scores, final, score)[:, np.newaxis], whole.masses.shape)
-    (value, error), (in_sample, inner) = ((parts.mean(d), parts.variance(d)) for parts, d in (outside, inside))
+def gain_of(whole: Dealt, inside: Float64s, folds: Dealt, outside: Float64s, score: str, level: float) -> Gain:
+    """Return the gain from the gains of rows by the final map, and by maps out of fold."""
+    value, error = folds.mean(outside), folds.variance(outside)
+    in_sample, inner = whole.mean(inside), whole.variance(inside)
     low = value - error.half_width(level)
     high = max(value, in_sample) + max(error.half_width(level), inner.half_width(level))
     return Gain(
@@ -69,14 +62,6 @@ def gain_of(
         score=score,
         level=level,
     )
-
-
-def _gains(scores: Float64s, log_odds: Float64s, score: str) -> Float64s:
-    """Return the loss of the scores less that of the mapped scores, without and with the event, (2, ...)."""
-    losses = brier_losses if score == "brier" else log_losses
-    before = losses(UNCHANGED.log_odds(scores)).reshape(2, *[1] * (log_odds.ndim - 1), -1)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(before - losses(log_odds))
 
 
 def _p_value(value: float, error: Variance) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,12 +74,15 @@ class Recalibration:
     before: Report
     after: Report
     flag: str = ""
-    curve_maker: Callable[[], MapCurve] = field(repr=False)
+    curve_maker: Callable[[], MapCurve] | None = field(default=None, repr=False)
 
     @cached_property
-    def curve(self) -> MapCurve:
-        """The map with its pointwise confidence band, by 200 bootstrap samples of the rows or clusters."""
-        return self.curve_maker()
+    def curve(self) -> MapCurve | None:
+        """The map with its pointwise confidence band, by 200 bootstrap samples of the rows or clusters.
+
+        None for a map of classes.
+        """
+        return None if self.curve_maker is None else self.curve_maker()
 
     @property
     def notion(self) -> Notion:
@@ -160,6 +163,7 @@ class Recalibration:
             "proven": self.proven,
             "gain": {name: plain(value, f"gain.{name}", missing) for name, value in vars(self.gain).items()},
             "map": {"kind": self.map.kind, "parameters": dict(self.map.parameters)},
+            "class_names": self.map.event.get("class_names"),
             "fitted": {**vars(self.map.fitted), "quantiles": list(self.map.fitted.quantiles)},
             "measures": {name: asdict(description) for name, description in self.before.descriptions.items()},
             **{
@@ -170,7 +174,21 @@ class Recalibration:
                 when: plain_parts(report, missing)["diagram"]
                 for when, report in (("before", self.before), ("after", self.after))
             },
-            "curve": {name: values.tolist() for name, values in vars(self.curve).items()} if curves else None,
+            "curve": _lists(self.curve) if curves else None,
             "flag": self.flag,
             "not_finite": missing,
         }
+
+
+def _lists(curve: MapCurve | None) -> dict[str, list[float]] | None:
+    return None if curve is None else {name: values.tolist() for name, values in vars(curve).items()}
+
+
+def with_evidence(fix: Recalibration) -> Recalibration:
+    """Return the same, whose map has the numbers that show how much it helps."""
+    numbers = fix.to_dict(curves=False)
+    evidence = {"gain": numbers["gain"]} | {
+        when: {name: {end: part[end] for end in ("value", "low", "high")} for name, part in numbers[when].items()}
+        for when in ("before", "after")
+    }
+    return replace(fix, map=replace(fix.map, evidence=evidence, proven=fix.proven))

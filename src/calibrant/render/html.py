@@ -509,6 +509,8 @@ def _recalibration(summary: Summary) -> dict[str, Any]:
         "measures": recalibration.measures(summary),
         "diagram_tables": [tables.diagram(bins, level, f"bins-{when}") for when, bins in diagrams.items()],
         "map": recalibration.picture(summary),
+        "chosen": summary["chosen"],
+        "parameters": recalibration.parameters(summary) if recalibration.of_classes(summary) else None,
         "methods": [
             {
                 "label": words.label_of(summary, key),

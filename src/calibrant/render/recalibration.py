@@ -39,12 +39,22 @@ FAMILIES: Final = {
     "shift": "a shift of the log-odds",
     "temperature": "temperature scaling",
     "histogram": "the observed frequency of each bin",
+    "vector": "vector scaling",
+    "matrix": "matrix scaling",
 }
+
+
+def of_classes(summary: Summary) -> bool:
+    """Return whether the map is of the probabilities of all classes."""
+    return bool(summary["map"]["kind"] == "softmax")
 
 
 def headline(summary: Summary) -> str:
     """Return the number of predictions and the evaluated event, in words."""
-    return f"{rows_text(summary['n'])}{in_clusters(summary['clusters'])} ({evaluated_event(summary)})"
+    rows = f"{rows_text(summary['n'])}{in_clusters(summary['clusters'])}"
+    if of_classes(summary):
+        return f"{rows} (all {summary['n_classes']} classes)"
+    return f"{rows} ({evaluated_event(summary)})"
 
 
 def heading(summary: Summary) -> tuple[str, Tone]:
@@ -105,6 +115,10 @@ def map_text(fitted: Facts) -> str:
         intercept, slope = numbers["intercept"], numbers["slope"]
         sign = "+" if intercept >= 0 else "-"
         return f", {slope:.3g} × log-odds {sign} {abs(intercept):.3g}"
+    if fitted["kind"] == "softmax":
+        factors = numbers["factors"]
+        same = not isinstance(factors[0], list) and len(set(factors)) == 1 and not any(numbers["constants"])
+        return f", temperature {1 / factors[0]:.3g}" if same else ""
     if fitted["kind"] == "knots":
         return f", {len(numbers['log_odds'])} knots"
     if fitted["kind"] == "bins":
@@ -182,13 +196,31 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
 
 def remarks(summary: Summary) -> list[str]:
     """Return the remarks below the numbers."""
-    if summary["chosen"] in ("identity", "histogram"):
+    if summary["chosen"] in ("vector", "matrix"):
+        return ["the predicted class of a row can change, and so can the accuracy"]
+    if summary["chosen"] in ("identity", "histogram") or of_classes(summary):
         return []
     return ["the AUROC does not change, because increasing maps keep the order of the scores"]
 
 
-def picture(summary: Summary) -> drawing.Picture:
-    """Return the picture of the map with its band."""
+def parameters(summary: Summary) -> Table:
+    """Return the factor and the constant of each class; of a matrix, the factors of the class itself."""
+    numbers = summary["map"]["parameters"]
+    factors, constants = numbers["factors"], numbers["constants"]
+    own = [row[k] if isinstance(row, list) else row for k, row in enumerate(factors)]
+    names = summary["class_names"] or [str(k) for k in range(len(own))]
+    columns = [
+        Column("class", names, {"class": names}),
+        Column("factor", [f"{factor:.4f}" for factor in own], {"factor": own}),
+        Column("constant", [signed(constant) for constant in constants], {"constant": constants}),
+    ]
+    return Table.of("map", columns)
+
+
+def picture(summary: Summary) -> drawing.Picture | None:
+    """Return the picture of the map with its band; None for a map of classes."""
+    if of_classes(summary):
+        return None
     curve = summary["curve"]
     scores, mapped, lows, highs = (curve[name] for name in ("scores", "mapped", "lows", "highs"))
     level = percent(summary["level"])

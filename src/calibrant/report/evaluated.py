@@ -74,6 +74,8 @@ class Evaluated:
         The certified error of the mean of the classes' errors.
     class_rows : ClassRows or None
         The rows of the classes, of predictions.
+    labels : ClusterLabels or None
+        The clusters of all rows, of predictions; None for none.
     clusters : ClusterSums or None
         The sums of the rows over buckets of clusters; None if rows are independent.
     class_tables : sequence of ReliabilityTable
@@ -99,6 +101,7 @@ class Evaluated:
     histograms: ClassHistograms | None = None
     class_bound: float = 0.0
     class_rows: ClassRows | None = None
+    labels: ClusterLabels | None = None
     clusters: ClusterSums | None = None
     class_tables: Sequence[ReliabilityTable] = ()
     alone: bool = False
@@ -334,6 +337,7 @@ def _of_rows(
         names=predictions.class_names,
         histograms=histograms,
         class_rows=None if uppers is None else ClassRows(predictions, uppers),
+        labels=labels,
         flag=_few_decide(weights),
         counted=_counted(n, weights),
         choices=_choices(predictions, n),

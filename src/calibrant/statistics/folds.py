@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,30 @@ def deal_buckets(sizes: Float64s, rng: np.random.Generator) -> NDArray[np.intp]:
         dealt = order[start : start + FOLDS]
         folds[dealt] = rng.permutation(FOLDS)[: len(dealt)]
     return folds
+
+
+class Dealt(Protocol):
+    """Rows that are dealt into folds: the cells of one event, or rows one by one."""
+
+    @property
+    def folds(self) -> NDArray[np.intp]:
+        """The fold of each part."""
+
+    @property
+    def total(self) -> float:
+        """The weight of all rows."""
+
+    def without(self, fold: int) -> Self:
+        """Return the rows of the other folds; all of them, if they have no rows."""
+
+    def dealt(self, rng: np.random.Generator) -> Self:
+        """Return the same rows, dealt into folds anew."""
+
+    def mean(self, values: Float64s) -> float:
+        """Return the mean over rows."""
+
+    def variance(self, values: Float64s) -> Variance:
+        """Return the variance of that mean."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -126,3 +150,93 @@ class Parts:
     def _weighted(self, values: Float64s) -> Float64s:
         """Return masses times values; values without mass, which may be infinite, add 0."""
         return np.multiply(self.masses, values, out=np.zeros_like(self.masses), where=self.masses > 0)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DealtRows:
+    """Rows one by one, which are dealt into folds; values of rows are (F, N), or (N,) if they are those of each fold.
+
+    Attributes
+    ----------
+    masses : (F, N)
+        The weight of each row in each fold. Whole weights are divided among folds, as that many rows would be.
+    folds : (F,)
+        The number of each fold.
+    units : (N,)
+        The weight of a row.
+    clusters : (N,) or None
+        The number of the cluster of each row; None if rows are independent.
+    """
+
+    masses: Float64s
+    folds: NDArray[np.intp]
+    units: Float64s
+    clusters: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(cls, weights: Float64s, units: Float64s, clusters: NDArray[np.int64] | None) -> DealtRows:
+        """Return all rows as one fold."""
+        return cls(masses=weights[np.newaxis], folds=np.zeros(1, np.intp), units=units, clusters=clusters)
+
+    @property
+    def weights(self) -> Float64s:
+        """The weight of each row, (N,)."""
+        return np.asarray(self.masses.sum(axis=0))
+
+    @property
+    def total(self) -> float:
+        """The weight of all rows."""
+        return float(self.masses.sum())
+
+    def without(self, fold: int) -> DealtRows:
+        """Return the rows of the other folds; all of them, if they have no rows."""
+        others = self.folds != fold
+        if not self.masses[others].any():
+            return self
+        return replace(self, masses=self.masses[others], folds=self.folds[others])
+
+    def dealt(self, rng: np.random.Generator) -> DealtRows:
+        """Return the same rows, dealt into folds anew; clusters remain whole."""
+        weights, folds = self.weights, np.arange(FOLDS)
+        if self.clusters is not None:
+            of_row = deal_buckets(self._sizes, rng)[self.clusters]
+            return replace(self, masses=np.where(of_row == folds[:, np.newaxis], weights, 0.0), folds=folds)
+        number = np.rint(weights / self.units).astype(np.int64)
+        dealt = rng.multinomial(number, np.full(FOLDS, 1 / FOLDS)).T
+        return replace(self, masses=dealt * self.units, folds=folds)
+
+    def mean(self, values: Float64s) -> float:
+        """Return the mean over rows of values (F, N)."""
+        return float(np.sum(self._weighted(values))) / self.total
+
+    def variance(self, values: Float64s) -> Variance:
+        """Return the variance of that mean; for one cluster it is infinite."""
+        around = values - self.mean(values)
+        square = float(np.sum(self._weighted(around**2) * self.units))
+        if self.clusters is None:
+            return Variance(square / self.total**2)
+        sizes = self._sizes
+        held = sizes > 0
+        if np.count_nonzero(held) < 2:
+            return Variance(math.inf, df=1.0)
+        sums, weights = (
+            _by_cluster(self.clusters, column.sum(axis=0), len(sizes))[held]
+            for column in (self._weighted(around), self.masses)
+        )
+        variance = variance_of(centred(sums, weights), square, sizes[held])
+        return variance._replace(value=variance.value / self.total**2)
+
+    @property
+    def _sizes(self) -> Float64s:
+        """The rows of each cluster."""
+        clusters = np.asarray(self.clusters)
+        return _by_cluster(clusters, self.weights / self.units, int(clusters.max()) + 1)
+
+    def _weighted(self, values: Float64s) -> Float64s:
+        """Return masses times values; values without mass, which may be infinite, add 0."""
+        return np.multiply(self.masses, values, out=np.zeros_like(self.masses), where=self.masses > 0)
+
+
+def _by_cluster(clusters: NDArray[np.int64], values: Float64s, number: int) -> Float64s:
+    """Return the sums of rows in each cluster, (H,)."""
+    return np.bincount(clusters, values, number).astype(np.float64)

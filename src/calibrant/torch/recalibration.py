@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 import numpy as np
 import torch
 
 from calibrant.recalibration import CalibrationMap
+from calibrant.recalibration.softmax import SMALLEST, Softmax
 
 
 class RecalibrationLayer(torch.nn.Module):
-    """A map of the scores of one event as a layer: the last one of a model, which moves and is saved with it.
+    """A map of scores as a layer: the last one of a model, which moves and is saved with it.
 
-    It has buffers and no parameters. Scores that are not numbers in [0, 1] become NaN; no value is looked at, so that a
-    device is never waited for.
+    It has buffers and no parameters. Scores that are not numbers in [0, 1] become NaN, and so does a row of classes
+    with such a number; no value is looked at, so that a device is never waited for.
 
     Parameters
     ----------
     fitted : calibrant.CalibrationMap
-        The map, from `calibrant.recalibrate` or `calibrant.CalibrationMap.read`.
+        The map, from `calibrant.recalibrate` or `calibrant.CalibrationMap.read`: of one event for scores of any shape,
+        of classes for (..., C).
     logits : bool, default False
-        Whether the input is log-odds. They are not moved into a range.
+        Whether the input is log-odds, or logits of classes. Log-odds are not moved into a range.
 
     Notes
     -----
@@ -38,34 +41,55 @@ class RecalibrationLayer(torch.nn.Module):
     [0.07, 0.88]
     """
 
-    edges: torch.Tensor
-    constants: torch.Tensor
-    positive: torch.Tensor
-    negative: torch.Tensor
-
     def __init__(self, fitted: CalibrationMap, *, logits: bool = False) -> None:
         super().__init__()
-        pieces = fitted.pieces
+        form = fitted.form
         self.logits = logits
-        self.clip = pieces.clip
-        for name in ("edges", "constants", "positive", "negative"):
-            self.register_buffer(name, torch.from_numpy(np.array(getattr(pieces, name))))
+        self.unchanged = form.unchanged if isinstance(form, Softmax) else form.clip == 0
+        self.clip = 0.0 if isinstance(form, Softmax) else form.clip
+        self.of_classes = isinstance(form, Softmax)
+        names = _OF_CLASSES if self.of_classes else _OF_EVENT
+        for name in names:
+            self.register_buffer(name, torch.from_numpy(np.array(getattr(form, name))))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the recalibrated probabilities of scores of any shape."""
+        """Return the recalibrated probabilities of scores of any shape, or of rows of classes (..., C)."""
         wide = x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
-        if self.logits:
-            log_p, log_q = torch.nn.functional.logsigmoid(wide), torch.nn.functional.logsigmoid(-wide)
-            score, valid = log_p.exp(), ~wide.isnan()
-        else:
-            score, valid = wide, (wide >= 0) & (wide <= 1)
-            p = wide.to(torch.float64).clamp(self.clip, 1 - self.clip)  # 1 - CLIP is 1 in single precision
-            log_p, log_q = p.log(), torch.log1p(-p)
-        piece = torch.bucketize(score.to(self.edges.dtype), self.edges, right=True)
-        c, a, b = (values.to(log_p.dtype)[piece] for values in (self.constants, self.positive, self.negative))
-        moved = torch.where(a == b, a * (log_p - log_q), a * log_p - b * log_q)
-        mapped = torch.sigmoid(c + moved).to(x.dtype)
-        if self.clip:
+        mapped, valid = self._classes(wide) if self.of_classes else self._event(wide)
+        mapped = mapped.to(x.dtype)
+        if not self.unchanged:
             limits: Any = torch.finfo(x.dtype)
             mapped = mapped.clamp(limits.tiny, 1 - limits.eps / 2)
         return torch.where(valid, mapped, torch.nan)
+
+    def _event(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the mapped scores, and which scores are valid."""
+        if self.logits:
+            log_p, log_q = torch.nn.functional.logsigmoid(x), torch.nn.functional.logsigmoid(-x)
+            score, valid = log_p.exp(), ~x.isnan()
+        else:
+            score, valid = x, (x >= 0) & (x <= 1)
+            p = x.to(torch.float64).clamp(self.clip, 1 - self.clip)  # 1 - CLIP is 1 in single precision
+            log_p, log_q = p.log(), torch.log1p(-p)
+        edges = self.get_buffer("edges")
+        piece = torch.bucketize(score.to(edges.dtype), edges, right=True)
+        c, a, b = (self.get_buffer(name).to(log_p.dtype)[piece] for name in ("constants", "positive", "negative"))
+        moved = torch.where(a == b, a * (log_p - log_q), a * log_p - b * log_q)
+        return torch.sigmoid(c + moved), valid
+
+    def _classes(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the mapped rows of classes, and which rows are valid."""
+        if self.logits:
+            log_p, valid = torch.log_softmax(x, -1), ~x.isnan().any(-1, keepdim=True)
+        else:
+            log_p, valid = x.log(), ((x >= 0) & (x <= 1)).all(-1, keepdim=True)
+            if self.unchanged:
+                return x, valid
+        log_p = log_p.clamp(min=math.log(SMALLEST))
+        factors, constants = (self.get_buffer(name).to(x.dtype) for name in _OF_CLASSES)
+        t = log_p @ factors.T if factors.ndim == 2 else log_p * factors
+        return torch.softmax(t + constants, -1), valid
+
+
+_OF_CLASSES: Final = ("factors", "constants")
+_OF_EVENT: Final = ("edges", "constants", "positive", "negative")

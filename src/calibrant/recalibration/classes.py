@@ -1,0 +1,285 @@
+"""A map of the probabilities of all classes: its choice, its proof, the reports before and after."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.clusters import ClusterLabels
+from calibrant.clusters.labels import mix64
+from calibrant.errors import InputError
+from calibrant.inputs.predictions import Predictions
+from calibrant.inputs.weights import effective_rows, integer_weights
+from calibrant.measures.listed import selected
+from calibrant.recalibration.choice import Asked, Procedure
+from calibrant.recalibration.events import LEAST_ROWS, fitted_to, not_below_floor
+from calibrant.recalibration.families import Family
+from calibrant.recalibration.maps import CalibrationMap
+from calibrant.recalibration.proof import gain_of
+from calibrant.recalibration.result import Recalibration, with_evidence
+from calibrant.recalibration.softmax import (
+    CLASS_FAMILIES,
+    CLASS_IDENTITY,
+    CLASS_TEMPERATURE,
+    MATRIX,
+    MOST_CLASSES,
+    ROWS_OF_CLASS,
+    ClassRows,
+    Floats,
+    Softmax,
+    check_temperature,
+    log_probabilities,
+)
+from calibrant.report import evaluated
+from calibrant.report.building import Settings, report_on
+from calibrant.report.evaluated import Evaluated
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.design import MINORITY
+from calibrant.statistics.folds import DealtRows
+
+#: The measures that are shown before and after.
+MEASURES: Final = ("nll", "brier", "accuracy", "ece", "classwise_ece", "smece", "miscalibration", "mean_gap")
+
+_HASHED: Final = 8  # columns that decide the order of rows
+_ENTRIES: Final = 1 << 20  # of a block of rows
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """The evaluated rows in an order that their numbers alone decide.
+
+    Attributes
+    ----------
+    values : (N, C)
+        The probabilities, or the logits.
+    logits : bool
+        Which of the two.
+    log_p : (N, C)
+        The logarithms of the probabilities, at least that of 2^-126.
+    classes : (N,)
+        The class of each row.
+    """
+
+    values: Floats
+    logits: bool
+    log_p: Floats
+    classes: NDArray[np.intp]
+
+    def losses(self, fitted: Softmax, score: str) -> Float64s:
+        """Return the loss of each row by a map."""
+
+        def of(part: slice) -> Float64s:
+            return _losses(fitted.log_probabilities(self.log_p[part]), self.classes[part], score)
+
+        return self._by_block(of)
+
+    def losses_before(self, score: str) -> Float64s:
+        """Return the loss of each row as it is: infinite log loss if the class of the row has probability 0."""
+
+        def of(part: slice) -> Float64s:
+            values = self.values[part].astype(np.float64)
+            if self.logits:
+                values = values - values.max(axis=1, keepdims=True)
+                log_p = values - np.log(np.exp(values).sum(axis=1, keepdims=True))
+            else:
+                with np.errstate(divide="ignore"):
+                    log_p = np.log(values)
+            return _losses(log_p, self.classes[part], score)
+
+        return self._by_block(of)
+
+    def take(self, places: NDArray[np.intp]) -> LabelledRows:
+        """Return some of the rows."""
+        return LabelledRows(self.values[places], self.logits, self.log_p[places], self.classes[places])
+
+    def _by_block(self, work: Callable[[slice], Float64s]) -> Float64s:
+        n, n_classes = self.log_p.shape
+        step = max(1, _ENTRIES // n_classes)
+        return np.concatenate([work(slice(first, first + step)) for first in range(0, n, step)])
+
+
+def _losses(log_p: Float64s, classes: NDArray[np.intp], score: str) -> Float64s:
+    """Return the log loss, or the Brier score, of rows."""
+    places = np.arange(len(classes))
+    if score == "log":
+        return np.asarray(-log_p[places, classes])
+    p = np.exp(log_p)
+    own = p[places, classes]
+    return np.asarray(np.einsum("ij,ij->i", p, p) - 2 * own + 1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassProcedure(Procedure[DealtRows]):
+    """The procedure for rows of classes.
+
+    Attributes
+    ----------
+    data : LabelledRows
+        The rows.
+    share : float
+        The effective number of rows over their weight.
+    starts : dict
+        The maps of all rows by their families, where the fits of fewer rows start.
+    """
+
+    data: LabelledRows
+    share: float
+    starts: dict[str, Softmax]
+
+    def fit(self, family: Family, rows: DealtRows) -> Softmax:
+        start = self.starts.get(family.name)
+        of = ClassRows(self.data.log_p, self.data.classes, rows.weights * self.share, start)
+        fitted: Softmax = family.fit(of, self.prior_rows)
+        return fitted
+
+    def losses(self, rows: DealtRows, maps: Mapping[int, Softmax]) -> Float64s:
+        return self.scored(rows, maps, "log")
+
+    def scored(self, folds: DealtRows, maps: Mapping[int, Softmax], score: str) -> Float64s:
+        """Return the loss of each row in each fold, (F, N), by the map of the fold; 0 where the fold has none of it."""
+        losses = np.zeros(folds.masses.shape)
+        for place, fold in enumerate(folds.folds.tolist()):
+            held = np.flatnonzero(folds.masses[place])
+            losses[place, held] = self.data.take(held).losses(maps[fold], score)
+        return losses
+
+
+def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
+    """Return the recalibration of the probabilities of all classes."""
+    if data.class_rows is None:
+        expected = f"at most {evaluated.MOST_CLASSES:,} classes"
+        raise InputError("probs", expected, f"{data.n_classes:,}", "pass notion='top-label' (--notion top-label)")
+    predictions = data.class_rows.predictions
+    rows, classes = _rows_of(predictions, None if data.alone else data.labels)
+    effective = effective_rows(rows.weights, len(rows.units))
+    share = effective / rows.total
+    rarer = _rarer(np.bincount(classes.classes, rows.weights).astype(np.float64) * share)
+    before_losses = {score: classes.losses_before(score) for score in ("log", "brier")}
+    certain = math.isinf(rows.mean(before_losses["log"]))
+    candidates = _candidates(effective, predictions.n_classes, certain=certain)
+    procedure = ClassProcedure(
+        candidates=candidates if asked.family is None else (asked.family,),
+        prior_rows=asked.prior_rows,
+        rows=effective,
+        seed=asked.resampling.seed,
+        data=classes,
+        share=share,
+        starts={},
+    )
+    for family in procedure.candidates:
+        procedure.starts[family.name] = procedure.fit(family, rows)
+    choice = procedure.choose(rows)
+    fitted = procedure.starts[choice.family.name]
+    if choice.family is CLASS_TEMPERATURE:
+        check_temperature(fitted)
+    folds, maps = procedure.evaluated(rows)
+    score = "brier" if certain else "log"
+    inside = before_losses[score] - classes.losses(fitted, score)
+    gain = gain_of(
+        rows, inside, folds, before_losses[score] - procedure.scored(folds, maps, score), score, asked.resampling.level
+    )
+    settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=asked.resampling)
+    before = report_on(data, settings).report
+    after = before
+    if choice.family is not CLASS_IDENTITY:
+        after = not_below_floor(report_on(_recalibrated(data, classes, folds, maps), settings).report)
+    names = None if data.names is None else list(data.names)
+    fitted_map = CalibrationMap(
+        kind="softmax",
+        parameters={"factors": fitted.factors.tolist(), "constants": fitted.constants.tolist()},
+        event={"notion": "classes", "class_names": names},
+        fitted=fitted_to(data.tables[0], clustered=data.clusters is not None),
+    )
+    return with_evidence(
+        Recalibration(
+            map=fitted_map,
+            method=asked.method,
+            chosen=choice.family.name,
+            runner_up=choice.runner_up,
+            losses={name: (loss, choice.errors[name]) for name, loss in choice.losses.items()},
+            gain=gain,
+            before=before,
+            after=after,
+            flag="" if rarer >= MINORITY else f"{rarer:.4g} rows outside the most frequent class",
+        )
+    )
+
+
+def _candidates(rows: float, n_classes: int, *, certain: bool) -> tuple[Family, ...]:
+    """Return the candidates of "auto"; probabilities of 0 that were wrong cannot remain."""
+    without = {CLASS_IDENTITY} if certain else set()
+    if n_classes > MOST_CLASSES or rows < ROWS_OF_CLASS * n_classes:
+        without.add(MATRIX)
+    return tuple(family for family in CLASS_FAMILIES if family not in without)
+
+
+def _rarer(weights: Float64s) -> float:
+    """Return the rows outside the most frequent class, from those of each class."""
+    rarer = float(weights.sum() - weights.max())
+    if rarer < LEAST_ROWS:
+        expected = f"at least {LEAST_ROWS} rows outside the most frequent class"
+        raise InputError("targets", expected, f"{rarer:g}", "pass more rows")
+    return rarer
+
+
+def _rows_of(predictions: Predictions, labels: ClusterLabels | None) -> tuple[DealtRows, LabelledRows]:
+    """Return the evaluated rows, as weights and as numbers; without clusters equal rows are one row of more weight."""
+    places = np.flatnonzero(predictions.evaluated)
+    rows = predictions.take(places)
+    values = np.concatenate([block for _, block in rows.rows.blocks(0, rows.n)])
+    hashes = _hashes(values, rows.targets)
+    order = np.argsort(hashes, kind="stable")
+    values, classes, hashes = values[order], rows.targets[order], hashes[order]
+    weights = np.ones(len(order)) if rows.weights is None else rows.weights[order]
+    whole = integer_weights(weights)
+    clusters = None if labels is None else labels.take(places[order]).numbered()[0]
+    if whole and clusters is None:
+        first = np.flatnonzero(_new(values, hashes))
+        values, classes, weights = values[first], classes[first], np.add.reduceat(weights, first)
+    units = np.ones(len(weights)) if whole else weights
+    logs = log_probabilities(values, logits=predictions.logits)
+    return DealtRows.of(weights, units, clusters), LabelledRows(values, predictions.logits, logs, classes)
+
+
+def _hashes(values: Floats, classes: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a hash of the class and of some numbers of each row: its order is that of the content."""
+    hashes = mix64(classes)
+    for k in range(0, values.shape[1], max(values.shape[1] // _HASHED, 1)):
+        hashes = mix64(hashes ^ values[:, k].astype(np.float64).view(np.uint64))
+    return hashes
+
+
+def _new(values: Floats, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return which sorted rows differ from the row before."""
+    new = np.ones(len(values), np.bool_)
+    new[1:] = hashes[1:] != hashes[:-1]
+    same = np.flatnonzero(~new)
+    new[same] = (values[same] != values[same - 1]).any(axis=1)
+    return new
+
+
+def _recalibrated(data: Evaluated, classes: LabelledRows, folds: DealtRows, maps: Mapping[int, Softmax]) -> Evaluated:
+    """Return the recalibrated rows of all folds."""
+    parts = [np.flatnonzero(masses) for masses in folds.masses]
+    probs = [
+        np.exp(maps[fold].log_probabilities(classes.log_p[held])).astype(classes.log_p.dtype)
+        for fold, held in zip(folds.folds.tolist(), parts, strict=True)
+    ]
+    places = np.concatenate(parts)
+    masses = np.concatenate([weights[held] for weights, held in zip(folds.masses, parts, strict=True)])
+    found, _ = evaluated.of_arguments(
+        np.concatenate(probs),
+        classes.classes[places],
+        notion="top-label",
+        weights=None if (masses == 1).all() else masses,
+        class_names=data.names,
+        clusters=False if folds.clusters is None else folds.clusters[places],
+        classwise=None,
+    )
+    return replace(found, choices=data.choices, counted=None, flag=data.flag)

@@ -1,0 +1,285 @@
+"""A map of the scores of one event: its choice, its proof, the reports before and after."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.inputs.notions import Events
+from calibrant.measures.listed import selected
+from calibrant.recalibration.choice import Asked, Procedure
+from calibrant.recalibration.families import (
+    BETA,
+    COX,
+    IDENTITY,
+    ISOTONIC,
+    ROWS_OF_BETA,
+    UNCHANGED,
+    Family,
+    Fit,
+    Rows,
+)
+from calibrant.recalibration.maps import CalibrationMap, Fitted
+from calibrant.recalibration.pieces import CLIP, Pieces, probabilities
+from calibrant.recalibration.proof import Gain, gain_of
+from calibrant.recalibration.result import MapCurve, Recalibration, with_evidence
+from calibrant.report import evaluated
+from calibrant.report.building import Settings, report_on
+from calibrant.report.evaluated import Evaluated
+from calibrant.report.report import Report
+from calibrant.results import Estimate
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Clustered, Independent, rarer_rows
+from calibrant.statistics.folds import Parts
+from calibrant.statistics.resampling import Stream, alpha_of, generator
+from calibrant.table import ReliabilityTable
+
+#: The measures that are shown before and after.
+MEASURES: Final = (
+    "nll", "brier_event", "ece", "smece", "miscalibration", "calibration_slope", "calibration_intercept", "auroc",
+)  # fmt: skip
+
+#: Errors that a flexible map hides in part: their upper ends are at least the means of their noise floors.
+CANCELLING: Final = ("ece", "smece", "miscalibration")
+
+#: The rows of the less frequent outcome that a map needs.
+LEAST_ROWS: Final = 5
+
+_QUANTILES: Final = np.linspace(0, 1, 21)
+_POINTS: Final = 101  # of the curve of a map
+_RESAMPLES: Final = 200  # of the rows, for the band of a map
+_BANDS: Final = 1000  # the first of their random numbers
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EventProcedure(Procedure[Parts]):
+    """The procedure for scores (K,) of cells, whose rows have this ``weight`` in all."""
+
+    scores: Float64s
+    weight: float
+
+    def fit(self, family: Family, rows: Parts) -> Pieces:
+        negatives, positives = rows.masses.sum(axis=1) * (self.rows / self.weight)
+        held = negatives + positives > 0
+        fit: Fit = family.fit(Rows(self.scores[held], (negatives + positives)[held], positives[held]), self.prior_rows)
+        return fit.pieces
+
+    def losses(self, rows: Parts, maps: Mapping[int, Pieces]) -> Float64s:
+        return log_losses(self.log_odds(rows, maps))
+
+    def log_odds(self, folds: Parts, maps: Mapping[int, Pieces]) -> Float64s:
+        """Return the log-odds (F, K) that each part has by the map of its fold."""
+        log_odds = np.empty(folds.masses.shape[1:])
+        for fold, pieces in maps.items():
+            log_odds[folds.folds == fold] = pieces.log_odds(self.scores)
+        return log_odds
+
+    def gains(self, log_odds: Float64s, score: str) -> Float64s:
+        """Return the loss of the scores less that of mapped scores (..., K), without and with the event."""
+        losses = brier_losses if score == "brier" else log_losses
+        before = losses(UNCHANGED.log_odds(self.scores)).reshape(2, *[1] * (log_odds.ndim - 1), -1)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(before - losses(log_odds))
+
+    def band(self, family: Family, parts: Parts, scores: Float64s, level: float) -> tuple[Float64s, Float64s]:
+        """Return the pointwise band of a family's map at these scores, (M,), by the bootstrap."""
+        maps = (
+            self.fit(family, parts.resampled(generator(self.seed, Stream.DEALS, _BANDS + i))) for i in range(_RESAMPLES)
+        )
+        drawn = np.stack([probabilities(pieces.log_odds(scores)) for pieces in maps])
+        tail = alpha_of(level) / 2
+        low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
+        return low, high
+
+
+def log_losses(log_odds: Float64s) -> Float64s:
+    """Return the log loss without and with the event, (2, ...)."""
+    return np.stack([np.logaddexp(0, log_odds), np.logaddexp(0, -log_odds)])
+
+
+def brier_losses(log_odds: Float64s) -> Float64s:
+    """Return the Brier score without and with the event, (2, ...)."""
+    return np.stack([probabilities(log_odds) ** 2, probabilities(-log_odds) ** 2])
+
+
+def of_event(data: Evaluated, asked: Asked) -> Recalibration:
+    """Return the recalibration of one evaluated event."""
+    (table,) = data.tables
+    cells = Cells.from_table(table)
+    rarer = rarer_rows(cells)
+    if rarer < LEAST_ROWS:
+        expected = f"at least {LEAST_ROWS} rows of either outcome"
+        raise InputError("targets", expected, f"{rarer:g} of the less frequent one", "pass more rows")
+    design: Independent | Clustered
+    design = Independent(cells) if data.clusters is None else Clustered.of(cells, data.clusters.event)
+    parts = Parts.of(design)
+    certain = bool(table.impossible)
+    family, resampling = asked.family, asked.resampling
+    scores = design.cells.scores
+    procedure = EventProcedure(
+        candidates=_candidates(cells.effective_n, certain=certain) if family is None else (family,),
+        prior_rows=asked.prior_rows,
+        rows=cells.effective_n,
+        seed=resampling.seed,
+        scores=scores,
+        weight=parts.total,
+    )
+    choice = procedure.choose(parts)
+    fit = _fitted(choice.family, table, cells.effective_n, asked.prior_rows)
+    folds, maps = procedure.evaluated(parts)
+    out_of_fold = procedure.log_odds(folds, maps)
+    score = "brier" if certain or math.isinf(folds.mean(log_losses(out_of_fold))) else "log"
+    inside = procedure.gains(fit.pieces.log_odds(scores), score)[:, np.newaxis]
+    gain = gain_of(parts, inside, folds, procedure.gains(out_of_fold, score), score, resampling.level)
+    settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=resampling)
+    before = report_on(_alone(data), settings).report
+    after = before
+    if choice.family is not IDENTITY:
+        after = report_on(_recalibrated(data, folds, out_of_fold), settings).report
+        after = _as_after(before, after, gain, increasing=fit.kind != "bins")
+    return with_evidence(
+        Recalibration(
+            map=CalibrationMap(
+                kind=fit.kind,
+                parameters=fit.parameters,
+                event={"notion": data.notion, "class_names": None if data.names is None else list(data.names)},
+                fitted=fitted_to(table, clustered=data.clusters is not None),
+            ),
+            method=asked.method,
+            chosen=choice.family.name,
+            runner_up=choice.runner_up,
+            losses={name: (loss, choice.errors[name]) for name, loss in choice.losses.items()},
+            gain=gain,
+            before=before,
+            after=after,
+            flag=design.sample.flag,
+            curve_maker=partial(_curve, procedure, choice.family, parts, fit, table, resampling.level),
+        )
+    )
+
+
+def _candidates(rows: float, *, certain: bool) -> tuple[Family, ...]:
+    """Return the candidates of "auto"; a score of 0 or 1 that was wrong cannot remain."""
+    return (
+        *(() if certain else (IDENTITY,)),
+        COX,
+        *((BETA,) if rows >= ROWS_OF_BETA else ()),
+        ISOTONIC,
+    )
+
+
+def _fitted(family: Family, table: ReliabilityTable, rows: float, prior_rows: float) -> Fit:
+    """Return the map that is fitted to all rows.
+
+    Raises
+    ------
+    InputError
+        If the fit is at its bound.
+    """
+    share = rows / table.total
+    counts, positives = (np.asarray(column, np.float64) * share for column in (table.counts, table.positives))
+    fit: Fit = family.fit(Rows(table.scores.astype(np.float64), counts, positives), prior_rows)
+    if not fit.rising:
+        expected = "scores that rise with the event"
+        got = "higher scores that do not go with more outcomes (slope 0), so that no increasing map helps"
+        raise InputError("probs", expected, got, "check that the scores are of this event, and not of its opposite")
+    return fit
+
+
+def _alone(data: Evaluated) -> Evaluated:
+    """Return the evaluated event alone, so that its losses are those of the event."""
+    table = evaluated.of_table(data.tables[0], data.notion)
+    return replace(table, clusters=data.clusters, flag=data.flag, counted=data.counted, choices=data.choices)
+
+
+def _recalibrated(data: Evaluated, folds: Parts, log_odds: Float64s) -> Evaluated:
+    """Return the recalibrated rows of all folds."""
+    scores = np.broadcast_to(probabilities(log_odds), folds.masses.shape)
+    outcomes = np.broadcast_to(np.array([0, 1], np.uint8)[:, np.newaxis, np.newaxis], folds.masses.shape)
+    held = folds.masses > 0
+    n = data.tables[0].n
+    masses = folds.masses[held]
+    if data.tables[0].whole:
+        masses = np.rint(masses)
+    if folds.sizes is None:
+        units = np.broadcast_to(folds.units[:, np.newaxis], folds.masses.shape)[held]
+        table = ReliabilityTable.pool(Events(scores[held], outcomes[held], masses))
+        if not data.tables[0].whole:
+            rows = ReliabilityTable.pool(Events(scores[held], outcomes[held], masses * units))
+            squares = np.stack([rows.counts - rows.positives, rows.positives])
+            table = replace(table, square_weights=squares)
+        elif data.tables[0].counts.dtype.kind == "i":
+            table = replace(table, counts=table.counts.astype(np.int64), positives=table.positives.astype(np.int64))
+        return replace(evaluated.of_table(replace(table, n=n), data.notion), choices=data.choices)
+    buckets = np.broadcast_to(np.arange(len(folds.sizes))[:, np.newaxis], folds.masses.shape)[held]
+    clustered, _ = evaluated.of_arguments(scores[held], outcomes[held], weights=masses, clusters=buckets)
+    return replace(_alone(clustered), choices=data.choices, counted=None, flag=data.flag)
+
+
+def _as_after(before: Report, after: Report, gain: Gain, *, increasing: bool) -> Report:
+    """Return the report on recalibrated rows, with what is known better.
+
+    The loss that proves is the loss before less the gain. An increasing map keeps the AUROC, which rounding would move.
+    """
+    estimates = dict(not_below_floor(after).estimates)
+    if increasing:
+        estimates["auroc"] = before["auroc"]
+    loss = "nll" if gain.score == "log" else "brier_event"
+    shift = before[loss].value - gain.value - estimates[loss].value
+    estimates[loss] = _moved(estimates[loss], shift)
+    return replace(after, estimates=estimates)
+
+
+def not_below_floor(after: Report) -> Report:
+    """Return a report of recalibrated rows whose errors end at the means of their noise floors, at least.
+
+    Out-of-fold differences of a flexible map cancel in part.
+    """
+    estimates = dict(after.estimates)
+    for name in CANCELLING:
+        estimate = estimates[name]
+        if estimate.floor is not None and estimate.high < estimate.floor.mean:
+            estimates[name] = replace(estimate, high=estimate.floor.mean)
+    return replace(after, estimates=estimates)
+
+
+def _moved(estimate: Estimate, shift: float) -> Estimate:
+    return replace(estimate, value=estimate.value + shift, low=estimate.low + shift, high=estimate.high + shift)
+
+
+def fitted_to(table: ReliabilityTable, *, clustered: bool) -> Fitted:
+    """Return what a map was fitted to, from the table of the event."""
+    cumulated = np.cumsum(table.counts) / table.total
+    places = np.minimum(np.searchsorted(cumulated, _QUANTILES - 1e-12), len(table) - 1)
+    scores = table.scores.astype(np.float64)
+    return Fitted(
+        n=table.n,
+        positives=table.sums.positives,
+        low=float(scores[0]),
+        high=float(scores[-1]),
+        quantiles=tuple(scores[places].tolist()),
+        cluster=clustered,
+    )
+
+
+def _curve(
+    procedure: EventProcedure, family: Family, parts: Parts, fit: Fit, table: ReliabilityTable, level: float
+) -> MapCurve:
+    """Return the map from the smallest to the largest score."""
+    low, high = np.clip([table.scores[0], table.scores[-1]], CLIP, 1 - CLIP).astype(np.float64).tolist()
+    scores = np.linspace(low, high, _POINTS if low < high else 1)
+    lows, highs = procedure.band(family, parts, scores, level)
+    return MapCurve(
+        scores=scores,
+        mapped=probabilities(fit.pieces.log_odds(scores)),
+        lows=lows,
+        highs=highs,
+    )

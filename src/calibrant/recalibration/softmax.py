@@ -1,0 +1,340 @@
+"""Maps of the probabilities of classes: q = softmax(W log p + c), with W a number, a diagonal or a matrix.
+
+The temperature b is fitted first. The rest is fitted to b log p with a ridge towards no further change, structured
+scaling (Berta et al. 2025): the mean cross-entropy plus
+
+    C / N (|c|^2 + |diag(W) - 1|^2) + C (C - 1) / N |off-diagonal of W|^2
+
+Prior rows have the probabilities of the rows, and classes as they say: outcomes y become (y + s p) / (1 + s), with
+s = S / N. A pass over the rows yields what the fit needs; blocks of rows are added in their order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError
+from calibrant.kernels.blocks import in_order
+from calibrant.recalibration.families import Family
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
+
+#: Probabilities are at least this: below it single precision has no normal number.
+SMALLEST: Final = 2.0**-126
+
+_ENTRIES: Final = 1 << 16  # of a block of rows, so that its temporaries stay in the cache
+_FLATTEST, _STEEPEST = 2.0**-14, 64.0  # inverse temperatures
+_CLOSE: Final = 1e-7  # steps of Newton's method, relative
+_STEPS: Final = 100
+_TOLERANCE: Final = 1e-9  # of the slope of the mean cross-entropy
+_TOLERANCE_OF_FOLDS: Final = 1e-6  # the same, of maps that only evaluate
+
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """A map of the probabilities of C classes.
+
+    Attributes
+    ----------
+    factors : (C,) or (C, C)
+        The diagonal of W, or W, whose rows are the new classes.
+    constants : (C,)
+        c.
+    """
+
+    factors: Float64s
+    constants: Float64s
+
+    @classmethod
+    def of_temperature(cls, slope: float, n_classes: int) -> Softmax:
+        """Return the map that multiplies all log-probabilities by a slope, the inverse temperature."""
+        return cls(np.full(n_classes, slope), np.zeros(n_classes))
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return len(self.constants)
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether classes are mixed."""
+        return self.factors.ndim == 2
+
+    @cached_property
+    def unchanged(self) -> bool:
+        """Whether probabilities remain as they are."""
+        return not self.is_matrix and bool((self.factors == 1).all() and (self.constants == 0).all())
+
+    def predictors(self, log_p: Floats) -> Float64s:
+        """Return W log p + c of rows (n, C)."""
+        t = log_p @ self.factors.T if self.is_matrix else log_p * self.factors
+        return np.asarray(t + self.constants, np.float64)
+
+    def log_probabilities(self, log_p: Floats) -> Float64s:
+        """Return the logarithms of the mapped probabilities of rows (n, C)."""
+        if self.unchanged:
+            return np.asarray(log_p, np.float64)
+        t = self.predictors(log_p)
+        t -= t.max(axis=1, keepdims=True)
+        return np.asarray(t - np.log(np.exp(t).sum(axis=1, keepdims=True)))
+
+
+def log_probabilities(values: Floats, *, logits: bool) -> Floats:
+    """Return the logarithms of probabilities (n, C), or of the softmax of logits, at least that of `SMALLEST`."""
+    floor = values.dtype.type(math.log(SMALLEST))
+    if not logits:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.maximum(np.log(values), floor))
+    t = values - values.max(axis=1, keepdims=True)
+    return np.asarray(np.maximum(t - np.log(np.exp(t).sum(axis=1, keepdims=True)), floor))
+
+
+class ClassRows(NamedTuple):
+    """What a map is fitted to: log-probabilities (N, C), the class of each row and its weight, (N,), and a start."""
+
+    log_p: Floats
+    classes: NDArray[np.intp]
+    weights: Float64s
+    start: Softmax | None = None
+
+
+def _blocks(rows: ClassRows, work: Callable[[slice], tuple[Any, ...]], *, alone: bool = False) -> list[Any]:
+    """Return the sums of the tuples that ``work`` returns for blocks of rows; ``alone`` if it has its own threads."""
+    n, n_classes = rows.log_p.shape
+    step = max(1, _ENTRIES // n_classes)
+
+    def of_block(i: int) -> tuple[Any, ...]:
+        return work(slice(i * step, (i + 1) * step))
+
+    number = -(-n // step)
+    parts = map(of_block, range(number)) if alone else in_order(of_block, number)
+    return [sum(column[1:], start=column[0]) for column in zip(*parts, strict=True)]
+
+
+# ---------------------------------------------------------------- the families
+
+
+def _identity(rows: ClassRows, prior_rows: float) -> Softmax:
+    del prior_rows
+    return Softmax.of_temperature(1.0, rows.log_p.shape[1])
+
+
+def _temperature(rows: ClassRows, prior_rows: float) -> Softmax:
+    return Softmax.of_temperature(_slope(rows, prior_rows), rows.log_p.shape[1])
+
+
+def _vector(rows: ClassRows, prior_rows: float) -> Softmax:
+    return _structured(rows, prior_rows, matrix=False)
+
+
+def _matrix(rows: ClassRows, prior_rows: float) -> Softmax:
+    return _structured(rows, prior_rows, matrix=True)
+
+
+CLASS_IDENTITY: Final = Family("identity", "no change", _identity)
+CLASS_TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
+VECTOR: Final = Family("vector", "vector scaling", _vector, ("svs",))
+MATRIX: Final = Family("matrix", "matrix scaling", _matrix, ("sms",))
+
+#: The families of classes, the simplest first; all are candidates of "auto".
+CLASS_FAMILIES: Final = (CLASS_IDENTITY, CLASS_TEMPERATURE, VECTOR, MATRIX)
+
+#: Matrix scaling is a candidate up to this number of classes, and from this number of rows of each class on average.
+MOST_CLASSES: Final = 100
+ROWS_OF_CLASS: Final = 25
+
+
+# ---------------------------------------------------------------- temperature
+
+
+def _slope(rows: ClassRows, prior_rows: float) -> float:
+    """Return the inverse temperature of the largest likelihood, from `_FLATTEST` to `_STEEPEST`.
+
+    The derivative of the loss, g(b) = sum w (E z - z_y) with z = log p and the mean E by softmax(b z), increases in b.
+    """
+    share = prior_rows / float(rows.weights.sum())
+    wanted = _outcomes(rows, share)
+
+    def slopes(b: float) -> tuple[float, float]:
+        first, second = _blocks(rows, lambda part: _moments(rows.log_p[part], rows.weights[part], b))
+        return (1 + share) * first - wanted, (1 + share) * second
+
+    return _newton(slopes, 1.0 if rows.start is None else float(rows.start.factors[0]))
+
+
+def check_temperature(fitted: Softmax) -> None:
+    """Reject a temperature at the end of its range.
+
+    Raises
+    ------
+    InputError
+        If the likelihood falls with the slope from 0 on, or rises without end, because all rows are right.
+    """
+    slope = float(fitted.factors[0])
+    if slope <= _FLATTEST:
+        expected = "probabilities that are higher for the class that occurs"
+        got = "probabilities without that order (slope 0), so that no temperature helps"
+        raise InputError("probs", expected, got, "check that the columns are in the order of the classes")
+    if slope >= _STEEPEST:
+        raise InputError(
+            "prior_rows",
+            "a row whose class does not have the highest probability, or prior rows",
+            "rows that are all right, without prior rows",
+            "leave prior_rows out: without prior rows the temperature would be 0",
+        )
+
+
+def _newton(slopes: Callable[[float], tuple[float, float]], start: float) -> float:
+    """Return the root of an increasing function with its derivative, from `_FLATTEST` to `_STEEPEST`."""
+    low, high, b = 0.0, _STEEPEST, start
+    for _ in range(_STEPS):
+        value, slope = slopes(b)
+        low, high = (b, high) if value < 0 else (low, b)
+        if high <= _FLATTEST or low >= _STEEPEST - _FLATTEST:
+            return _FLATTEST if high <= _FLATTEST else _STEEPEST
+        moved = b - value / slope if slope > 0 else math.inf
+        inside = low <= moved <= high
+        if inside and abs(moved - b) <= _CLOSE * b:
+            break  # the next step would be of the order of the square of this one
+        b = moved if inside else (low + high) / 2
+    return moved
+
+
+def _outcomes(rows: ClassRows, share: float) -> float:
+    """Return sum w (z_y + s E_p z)."""
+
+    def work(part: slice) -> tuple[float]:
+        z, classes, w = rows.log_p[part], rows.classes[part], rows.weights[part]
+        own = w @ z[np.arange(len(z)), classes]
+        prior = w @ np.einsum("ij,ij->i", _shares(z), z) if share else 0.0
+        return (float(own + share * prior),)
+
+    return float(_blocks(rows, work)[0])
+
+
+def _shares(z: Floats) -> Floats:
+    """Return the probabilities, with the sum 1."""
+    p = np.exp(z)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def _moments(z: Floats, w: Float64s, b: float) -> tuple[float, float]:
+    """Return sum w E z and sum w Var z by the probabilities softmax(b z)."""
+    most = z.max(axis=1, keepdims=True)
+    around = z - most
+    e = np.exp(z.dtype.type(b) * around)
+    total = e.sum(axis=1, dtype=np.float64)
+    first = np.einsum("ij,ij->i", e, around) / total
+    e *= around
+    second = np.einsum("ij,ij->i", e, around) / total
+    return float(w @ (first + most[:, 0])), float(w @ (second - first**2))
+
+
+# ---------------------------------------------------------------- vector and matrix
+
+
+def _structured(rows: ClassRows, prior_rows: float, *, matrix: bool) -> Softmax:
+    """Return the vector or matrix scaling of the least penalised cross-entropy, by a trust region."""
+    from scipy.optimize import minimize
+
+    n_classes = rows.log_p.shape[1]
+    slope = _slope(rows._replace(start=None), prior_rows)
+    task = _Penalised(rows, slope, prior_rows / float(rows.weights.sum()), matrix)
+    unit = np.eye(n_classes) if matrix else np.ones(n_classes)
+    at = np.concatenate([np.zeros(n_classes), unit.ravel()])
+    if rows.start is not None:
+        at = np.concatenate([rows.start.constants, rows.start.factors.ravel() / slope])
+    options = {"gtol": _TOLERANCE if rows.start is None else _TOLERANCE_OF_FOLDS, "maxiter": 200}
+    found = minimize(task.value, at, jac=True, hessp=task.product, method="trust-ncg", options=options).x
+    return Softmax(found[n_classes:].reshape(unit.shape) * slope, found[:n_classes])
+
+
+class _Penalised:
+    """The penalised mean cross-entropy of parameters c and W, one after the other, with its derivatives."""
+
+    def __init__(self, rows: ClassRows, slope: float, share: float, matrix: bool) -> None:
+        self.rows, self.slope, self.matrix = rows, slope, matrix
+        self.n_classes, total = rows.log_p.shape[1], float(rows.weights.sum())
+        self.prior, self.weights = share, (1 + share) * rows.weights / total
+        self.total = total
+        self.ridge: Float64s = np.full(self.n_classes, self.n_classes / total)
+        self.unit: Float64s = np.ones(self.n_classes)
+        if matrix:
+            off = np.full((self.n_classes, self.n_classes), self.n_classes * (self.n_classes - 1) / total)
+            np.fill_diagonal(off, self.ridge)
+            self.ridge, self.unit = off, np.eye(self.n_classes)
+        self.wanted = self._sums(self._wanted)
+        self.at: Float64s | None = None
+        self.shares = np.empty(rows.log_p.shape)
+
+    def value(self, parameters: Float64s) -> tuple[float, Float64s]:
+        """Return the penalised loss and its gradient."""
+        fitted = self._map(parameters)
+
+        def work(part: slice) -> tuple[float, Float64s, Float64s]:
+            z, w, q = self.rows.log_p[part], self.weights[part], self.shares[part]
+            t = fitted.predictors(z)
+            most = t.max(axis=1, keepdims=True)
+            np.exp(t - most, out=q)
+            total = q.sum(axis=1, keepdims=True)
+            q /= total
+            return (float(w @ (np.log(total) + most)[:, 0]), *self._products(q * w[:, np.newaxis], z))
+
+        loss, of_c, of_w = self._sums(work)
+        self.at = parameters.copy()
+        wanted_c, wanted_w = self.wanted
+        c, moved = self._split(parameters)
+        loss -= float(c @ wanted_c) + float(np.sum((moved + self.unit) * wanted_w))
+        gradient = self._joined(of_c - wanted_c, of_w - wanted_w, c, moved)
+        return loss + self.n_classes / self.total * float(c @ c) + float(np.sum(self.ridge * moved**2)), gradient
+
+    def product(self, parameters: Float64s, direction: Float64s) -> Float64s:
+        """Return the product of the Hessian with a direction."""
+        if self.at is None or not np.array_equal(self.at, parameters):
+            self.value(parameters)
+        towards = self._map(direction)
+
+        def work(part: slice) -> tuple[Float64s, Float64s]:
+            z, w, q = self.rows.log_p[part], self.weights[part], self.shares[part]
+            dt = towards.predictors(z)
+            dt -= np.einsum("ij,ij->i", q, dt)[:, np.newaxis]
+            dt *= q
+            return self._products(dt * w[:, np.newaxis], z)
+
+        of_c, of_w = self._sums(work)
+        c, moved = self._split(direction)
+        return self._joined(of_c, of_w, c, moved + self.unit)
+
+    def _wanted(self, part: slice) -> tuple[Float64s, Float64s]:
+        """Return what outcomes and prior rows add to the gradient."""
+        z, classes = self.rows.log_p[part], self.rows.classes[part]
+        y = self.prior * _shares(z).astype(np.float64) if self.prior else np.zeros(z.shape)
+        y[np.arange(len(z)), classes] += 1
+        return self._products(y * (self.rows.weights[part] / self.total)[:, np.newaxis], z)
+
+    def _sums(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
+        return _blocks(self.rows, work, alone=self.matrix)
+
+    def _map(self, parameters: Float64s) -> Softmax:
+        c, moved = self._split(parameters)
+        return Softmax((moved + self.unit) * self.slope, c)
+
+    def _split(self, parameters: Float64s) -> tuple[Float64s, Float64s]:
+        """Return c, and W less the unit matrix."""
+        return parameters[: self.n_classes], parameters[self.n_classes :].reshape(self.unit.shape) - self.unit
+
+    def _joined(self, of_c: Float64s, of_w: Float64s, c: Float64s, moved: Float64s) -> Float64s:
+        """Return derivatives of the loss with those of the ridge."""
+        return np.concatenate([of_c + 2 * self.n_classes / self.total * c, (of_w + 2 * self.ridge * moved).ravel()])
+
+    def _products(self, r: Float64s, z: Floats) -> tuple[Float64s, Float64s]:
+        """Return sum r and sum r z over rows: for a matrix of all pairs of classes."""
+        return r.sum(axis=0), np.asarray((r.T @ z if self.matrix else np.einsum("ij,ij->j", r, z)) * self.slope)

@@ -1,0 +1,393 @@
+"""Maps of the probabilities of classes: fits against naive ones, laws, forms, the proof, bad input."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import log_softmax, softmax
+
+import calibrant
+from calibrant.errors import InputError
+from calibrant.recalibration import CalibrationMap
+from calibrant.recalibration.softmax import CLASS_FAMILIES, MATRIX, VECTOR, ClassRows, log_probabilities
+
+METHODS = ["identity", "temperature", "vector", "matrix"]
+
+
+def drawn(
+    n: int, n_classes: int, seed: int = 0, *, slope: float = 0.6, shift: float = 0.5
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities that are too extreme and shifted, and classes."""
+    rng = np.random.default_rng(seed)
+    logits = 2 * rng.normal(size=(n, n_classes))
+    truth = softmax(slope * logits + shift * np.linspace(-1, 1, n_classes), axis=1)
+    return softmax(logits, axis=1), (rng.random((n, 1)) > truth.cumsum(axis=1)).sum(axis=1).clip(max=n_classes - 1)
+
+
+def fix_of(p: Any, y: Any, **options: Any) -> calibrant.Recalibration:
+    return calibrant.recalibrate(p, y, **{"n_resamples": 0, **options})
+
+
+# ---------------------------------------------------------------- fits
+
+
+def naive(p: np.ndarray, y: np.ndarray, w: np.ndarray, prior: float, *, matrix: bool) -> tuple[float, Any]:
+    """Return the temperature and the penalised fit as their formulas are written, by general optimisers."""
+    n, n_classes = float(w.sum()), p.shape[1]
+    wanted = (np.eye(n_classes)[y] + prior / n * p) / (1 + prior / n)
+
+    def loss(log_q: np.ndarray) -> float:
+        return -(1 + prior / n) * float(np.sum(w[:, None] * wanted * log_q)) / n
+
+    z = np.log(p)
+    b = minimize_scalar(lambda b: loss(log_softmax(b * z, axis=1)), (0.1, 1), tol=1e-12).x
+
+    def penalised(x: np.ndarray) -> float:
+        c, rest = x[:n_classes], x[n_classes:]
+        factors = rest.reshape(n_classes, -1) if matrix else np.diag(rest)
+        moved = factors - np.eye(n_classes)
+        diagonal = np.diag(np.diag(moved))
+        ridge = n_classes / n * (c @ c + np.sum(diagonal**2))
+        ridge += n_classes * (n_classes - 1) / n * np.sum((moved - diagonal) ** 2)
+        return loss(log_softmax(b * z @ factors.T + c, axis=1)) + float(ridge)
+
+    unit = np.eye(n_classes).ravel() if matrix else np.ones(n_classes)
+    found = minimize(penalised, np.concatenate([np.zeros(n_classes), unit]), method="BFGS", options={"gtol": 1e-9})
+    return float(b), found
+
+
+@pytest.mark.parametrize("prior", [0.0, 20.0])
+@pytest.mark.parametrize("matrix", [False, True])
+def test_fits_are_those_of_naive_formulas(prior: float, matrix: bool) -> None:
+    p, y = drawn(300, 3)
+    w = np.random.default_rng(1).integers(0, 4, 300).astype(float)
+    b, found = naive(p, y, w, prior, matrix=matrix)
+    rows = ClassRows(log_probabilities(p, logits=False), y, w)
+    assert CLASS_FAMILIES[1].fit(rows, prior).factors == pytest.approx(b, rel=1e-7)
+    fit = (MATRIX if matrix else VECTOR).fit(rows, prior)
+    np.testing.assert_allclose(fit.constants, found.x[:3], rtol=0, atol=2e-5)
+    np.testing.assert_allclose(fit.factors.ravel() / b, found.x[3:], rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_start_does_not_change_the_fit(method: str) -> None:
+    p, y = drawn(500, 4)
+    family = CLASS_FAMILIES[METHODS.index(method)]
+    rows = ClassRows(log_probabilities(p, logits=False), y, np.ones(500))
+    one = family.fit(rows, 20.0)
+    other = family.fit(rows._replace(start=family.fit(rows._replace(weights=np.arange(500.0)), 20.0)), 20.0)
+    np.testing.assert_allclose(one.factors, other.factors, rtol=0, atol=1e-4)
+
+
+def test_the_gain_in_sample_is_that_of_the_map_on_its_rows() -> None:
+    p, y = drawn(800, 3)
+    fix = fix_of(p, y, method="vector")
+    places = np.arange(800)
+    mean = np.mean(np.log(fix.map(p)[places, y]) - np.log(p[places, y]))
+    assert fix.gain.in_sample == pytest.approx(mean, rel=1e-10)
+    assert fix.gain.high >= fix.gain.in_sample
+
+
+def test_the_gain_is_the_difference_of_the_losses_of_the_reports() -> None:
+    p, y = drawn(800, 3)
+    fix = fix_of(p, y)
+    assert fix.gain.value == pytest.approx(fix.before["nll"].value - fix.after["nll"].value, rel=1e-9)
+    assert fix.after["nll"].low < fix.after["nll"].value < fix.after["nll"].high
+
+
+# ---------------------------------------------------------------- laws
+
+
+@pytest.mark.parametrize("method", ["temperature", "vector", "auto"])
+def test_the_order_of_rows_plays_no_part(method: str) -> None:
+    p, y = drawn(400, 3)
+    order = np.random.default_rng(2).permutation(400)
+    one, other = fix_of(p, y, method=method), fix_of(p[order], y[order], method=method)
+    assert one.map.parameters == other.map.parameters
+    assert one.gain == other.gain
+
+
+def test_a_weight_of_two_is_a_row_twice() -> None:
+    p, y = drawn(400, 3)
+    weights = 1 + np.arange(400) % 2
+    once, twice = fix_of(p, y, weights=weights), fix_of(np.repeat(p, weights, axis=0), np.repeat(y, weights))
+    assert once.gain == twice.gain
+    assert once.map.parameters == twice.map.parameters
+
+
+def test_float32_and_logits_give_the_same_map() -> None:
+    p, y = drawn(1000, 3)
+    wide = fix_of(p, y, method="vector").map.form
+    for other in (
+        fix_of(p.astype(np.float32), y, method="vector"),
+        fix_of(np.log(p) + 3, y, method="vector", logits=True),
+    ):
+        np.testing.assert_allclose(other.map.form.factors, wide.factors, rtol=0, atol=2e-6)
+        np.testing.assert_allclose(other.map.form.constants, wide.constants, rtol=0, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_calibrated_probabilities_remain() -> None:
+    kept = sum(fix_of(*drawn(1000, 4, seed, slope=1, shift=0)).chosen == "identity" for seed in range(40))
+    assert kept >= 36
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["temperature", "vector", "matrix", "auto"])
+def test_the_interval_covers_the_gain_on_new_rows(method: str) -> None:
+    """The true gain is that on 20,000 new rows; an error of 0.002 of it counts for nothing."""
+    new, labels = drawn(20_000, 4, 10_000)
+    places = np.arange(len(labels))
+    covered = 0
+    for seed in range(60):
+        gain = (fix := fix_of(*drawn(300, 4, seed), method=method)).gain
+        truth = np.mean(np.log(fix.map(new)[places, labels]) - np.log(new[places, labels]))
+        covered += gain.low - 0.002 <= truth <= gain.high + 0.002
+    assert covered >= 51
+
+
+def test_rows_of_clusters_show_a_gain_that_clusters_do_not() -> None:
+    """Rows of a cluster share their class, which the fits of other folds then know."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(30), 40)
+    p, _ = drawn(1200, 3, 5, slope=1, shift=0)
+    y = rng.integers(0, 3, 30)[groups]
+    p = softmax(np.log(p) / 10, axis=1)
+    rows, whole = fix_of(p, y, method="matrix"), fix_of(p, y, method="matrix", clusters=groups)
+    assert rows.proven
+    assert not whole.proven
+    assert whole.gain.high - whole.gain.low > rows.gain.high - rows.gain.low
+    assert whole.map.fitted.cluster
+
+
+def test_a_class_of_probability_0_that_occurred_is_proven_by_the_brier_score() -> None:
+    p, y = drawn(600, 3)
+    p[:5] = [1, 0, 0]
+    y[:5] = 1
+    fix = fix_of(p, y)
+    assert fix.gain.score == "brier"
+    assert math.isinf(fix.before["nll"].value)
+    assert math.isfinite(fix.after["nll"].value)
+    assert "identity" not in fix.losses
+    assert fix.gain.value == pytest.approx(fix.before["brier"].value - fix.after["brier"].value, rel=1e-9)
+
+
+def test_matrix_scaling_needs_rows_of_each_class() -> None:
+    assert "matrix" not in fix_of(*drawn(90, 4)).losses
+    assert "matrix" in fix_of(*drawn(100, 4)).losses
+
+
+# ---------------------------------------------------------------- the map and its forms
+
+FIXES = {
+    (method, n_classes): fix_of(*drawn(400, n_classes), method=method).map for method in METHODS for n_classes in (2, 5)
+}
+MAPS = pytest.mark.parametrize("fitted", FIXES.values(), ids=lambda fitted: f"{fitted.n_classes}")
+
+
+def probes(n_classes: int) -> np.ndarray:
+    """Return rows of probabilities, some of 0 and 1."""
+    corners = np.eye(n_classes)
+    near = np.where(corners == 1, 1 - 1e-12, 1e-12 / (n_classes - 1))
+    return np.concatenate([corners, near, drawn(2000, n_classes, 7)[0]])
+
+
+@MAPS
+def test_a_map_is_a_softmax_of_logarithms(fitted: CalibrationMap) -> None:
+    p = probes(fitted.n_classes or 0)
+    factors = fitted.form.factors if fitted.form.is_matrix else np.diag(fitted.form.factors)
+    log_p = np.log(np.maximum(p, 2.0**-126))
+    expected = p if fitted.form.unchanged else softmax(log_p @ factors.T + fitted.form.constants, axis=1)
+    np.testing.assert_allclose(fitted(p), expected, rtol=1e-12, atol=0)
+    np.testing.assert_allclose(fitted(p).sum(axis=1), 1, rtol=1e-12)
+    inner = p[2 * len(p[0]) :]
+    np.testing.assert_allclose(fitted(np.log(inner) - 5, logits=True), fitted(inner), rtol=1e-10)
+
+
+@MAPS
+def test_json_keeps_every_bit(fitted: CalibrationMap) -> None:
+    again = CalibrationMap.from_json(fitted.to_json())
+    assert again == fitted
+    p = probes(fitted.n_classes or 0)
+    np.testing.assert_array_equal(again(p), fitted(p))
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a constant too few": lambda x: x["constants"].pop(),
+    "a factor too few": lambda x: x["factors"].pop(),
+    "factors of text": lambda x: x.update(factors=["1"] * 5),
+    "an infinite factor": lambda x: x["factors"].__setitem__(0, math.inf),
+    "a ragged matrix": lambda x: x.update(factors=[[1.0]] * 5),
+    "a number": lambda x: x.update(factors=1.0),
+    "one class": lambda x: x.update(factors=[1.0], constants=[0.0]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_changed_map_is_refused(change: Callable[[dict[str, Any]], Any]) -> None:
+    from calibrant.recalibration.maps import _digest
+
+    content = json.loads(FIXES["vector", 5].to_json())
+    del content["checksum"]
+    change(content["parameters"])
+    text = json.dumps({**content, "checksum": _digest(content)}).replace("Infinity", "1e999")
+    with pytest.raises(InputError):
+        CalibrationMap.from_json(text)
+
+
+INVALID = [[math.nan, 0.5], [0.5, 0.6], [-0.1, 1.1], [1.5, -0.5]]
+
+
+@pytest.mark.parametrize("method", ["identity", "temperature", "vector"])
+def test_sql_and_narwhals_equal_python(method: str) -> None:
+    import narwhals as nw
+
+    fitted = FIXES[method, 5]
+    names = ["p", "q r", "s", "t", "u"]
+    p = probes(5)
+    frame = pd.DataFrame(p, columns=names)
+    sql = ", ".join(f"{each} AS c{k}" for k, each in enumerate(fitted.to_sql(names)))
+    found = duckdb.sql(f"SELECT {sql} FROM frame").df().to_numpy()
+    np.testing.assert_allclose(found, fitted(p), rtol=1e-12, atol=1e-300)
+    of = [each.alias(f"c{k}") for k, each in enumerate(fitted.to_expression(names))]
+    np.testing.assert_allclose(nw.from_native(frame).select(*of).to_numpy(), fitted(p), rtol=1e-12, atol=1e-300)
+    two = FIXES[method, 2]
+    bad = pd.DataFrame([*INVALID, [None, 0.5]], columns=["a", "b"], dtype=float)
+    sql = ", ".join(f"{each} AS c{k}" for k, each in enumerate(two.to_sql(["a", "b"])))
+    assert duckdb.sql(f"SELECT {sql} FROM bad").df().isna().all(axis=None)
+    of = [each.alias(f"c{k}") for k, each in enumerate(two.to_expression(["a", "b"]))]
+    assert nw.from_native(bad).select(*of).to_native().isna().all(axis=None)
+
+
+@MAPS
+def test_onnx_equals_python(fitted: CalibrationMap, tmp_path: Any) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    fitted.to_onnx(tmp_path / "map.onnx")
+    session = runtime.InferenceSession(str(tmp_path / "map.onnx"), providers=["CPUExecutionProvider"])
+    p = probes(fitted.n_classes or 0)
+    np.testing.assert_allclose(session.run(None, {"score": p})[0], fitted(p), rtol=1e-6, atol=1e-12)
+    if fitted.n_classes == 2:
+        assert np.isnan(session.run(None, {"score": np.array(INVALID)})[0]).all()
+
+
+@MAPS
+@pytest.mark.parametrize("logits", [False, True])
+def test_the_layer_of_torch_equals_python(fitted: CalibrationMap, logits: bool) -> None:
+    torch = pytest.importorskip("torch")
+    from calibrant.torch import RecalibrationLayer
+
+    layer = RecalibrationLayer(fitted, logits=logits)
+    p = probes(fitted.n_classes or 0)
+    x = 3 + np.log(np.maximum(p, 1e-30)) if logits else p.copy()
+    mapped = fitted(x, logits=logits)
+    np.testing.assert_allclose(layer(torch.from_numpy(x)).numpy(), mapped, rtol=1e-11, atol=1e-37)
+    np.testing.assert_allclose(layer(torch.from_numpy(x).float()).numpy(), mapped, rtol=0, atol=2e-5)
+    half = layer(torch.from_numpy(x).to(torch.bfloat16))
+    assert half.dtype == torch.bfloat16
+    assert not half.isnan().any()
+    x[0, 0] = math.nan
+    assert layer(torch.from_numpy(x))[0].isnan().all()
+    again = RecalibrationLayer(fitted, logits=logits)
+    again.load_state_dict(layer.state_dict())
+    assert torch.equal(again(torch.from_numpy(p)), layer(torch.from_numpy(p)))
+
+
+def test_scores_of_classes_are_checked_for_drift() -> None:
+    fitted = FIXES["vector", 5]
+    assert not fitted.check(drawn(400, 5, 9)[0]).drifted
+    assert fitted.check(np.full((400, 5), 0.2)).drifted
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("probs", "logits", "message"),
+    [
+        ([[0.5, 0.5, 0.0]], False, r"expected shape \(N, 5\), a column for each class of the map, got shape \(1, 3\)"),
+        (0.5, False, r"got shape \(\)"),
+        ([[0.2] * 4 + [math.nan]], False, r"expected probabilities in \[0, 1\], got nan at row \(0, 4\)"),
+        ([[0.2] * 5, [0.2] * 4 + [1.2]], False, r"got 1.2 at row \(1, 4\)"),
+        ([[0.2] * 5, [0.1] * 5], False, "expected rows with the sum 1, got 0.5 at row 1"),
+        ([[math.nan] * 5], True, r"expected logits, got nan at row \(0, 0\)"),
+        ([[-math.inf] * 5], True, r"expected logits, got -inf at row \(0, 0\)"),
+    ],
+)
+def test_bad_scores_of_a_map_are_refused(probs: Any, logits: bool, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        FIXES["vector", 5](probs, logits=logits)
+
+
+def test_masked_logits_are_mapped() -> None:
+    mapped = FIXES["vector", 5](np.array([[0.0, -math.inf, 1.0, 2.0, -math.inf]]), logits=True)
+    assert np.isfinite(mapped).all()
+    assert mapped[0, 1] < 1e-15
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("cox", "for several classes, got 'cox'; pass notion='top-label'"),
+        ("svm", "expected one of auto, identity, cox, .* matrix, sms, got 'svm'"),
+        (3, "expected one of auto"),
+    ],
+)
+def test_a_method_of_one_event_is_named(method: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fix_of(*drawn(100, 3), method=method)
+
+
+def test_a_method_of_classes_is_not_for_one_event() -> None:
+    p, y = drawn(200, 3)
+    with pytest.raises(InputError, match="for one event, got 'vector'; pass probabilities of several classes"):
+        fix_of(p[:, 0], y == 0, method="vector")
+    with pytest.raises(InputError, match="leave notion out"):
+        fix_of(p, y, method="matrix", notion="top-label")
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(p, y)
+    assert fix_of(sketch, None).map.event["notion"] == "top-label"
+    for name in ("vector", "temperature", "sms"):
+        with pytest.raises(InputError, match=r"of a sketch, got .*; pass the rows"):
+            fix_of(sketch, None, method=name)
+
+
+def test_few_rows_of_other_classes_are_refused_and_flagged() -> None:
+    p, _ = drawn(300, 3)
+    few = np.where(np.arange(300) < 4, 1, 0)
+    with pytest.raises(InputError, match="at least 5 rows outside the most frequent class, got 4"):
+        fix_of(p, few)
+    fix = fix_of(p, np.where(np.arange(300) < 9, 1, 0), method="vector")
+    assert "Caution: 9 rows outside the most frequent class" in str(fix)
+
+
+def test_columns_in_another_order_have_no_temperature() -> None:
+    p, _ = drawn(300, 3)
+    with pytest.raises(InputError, match=r"\(slope 0\), so that no temperature helps; check that the columns"):
+        fix_of(p, p.argmin(axis=1), method="temperature")
+
+
+def test_rows_that_are_all_right_need_prior_rows() -> None:
+    p, _ = drawn(300, 3)
+    with pytest.raises(InputError, match="rows that are all right, without prior rows"):
+        fix_of(p, p.argmax(axis=1), method="temperature", prior_rows=0)
+    assert fix_of(p, p.argmax(axis=1), method="temperature").map.form.factors[0] > 1
+
+
+def test_a_map_of_classes_has_no_inverse_and_no_sql_of_matrices() -> None:
+    with pytest.raises(InputError, match="got a map of classes"):
+        FIXES["vector", 5].inverse(0.5)
+    with pytest.raises(InputError, match="got matrix scaling; write the map as ONNX"):
+        FIXES["matrix", 5].to_sql(list("abcde"))
+    for columns in ("a", ["a", "b"]):
+        with pytest.raises(InputError, match="expected 5 names, one for each class"):
+            FIXES["vector", 5].to_sql(columns)
+    with pytest.raises(InputError, match="the map is of one event"):
+        fix_of(drawn(100, 2)[0][:, 1], drawn(100, 2)[1], method="cox").map.to_sql(["a", "b"])
