@@ -247,7 +247,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 @shared.selection
 @shared.logits
 @shared.numbers
-@option("--notion", metavar="NOTION", help="The type of calibration, to map one event: positive or top-label.")
+@option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label for one event, or multilabel.")
 @shared.classes
 @option(
     "--method",

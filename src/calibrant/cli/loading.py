@@ -32,7 +32,7 @@ from calibrant.inputs import notions
 from calibrant.inputs.predictions import as_predictions, check_logits
 
 if TYPE_CHECKING:
-    from calibrant.recalibration.result import Recalibration
+    from calibrant.recalibration.result import RecalibrationResult
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
 
@@ -217,7 +217,7 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
     return replace(report, omitted=dict(predictions.omitted))
 
 
-def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Recalibration:
+def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> RecalibrationResult:
     """Return the map of the scores, with its proof."""
     from calibrant.recalibration.fitting import recalibrate as recalibrate_predictions
 

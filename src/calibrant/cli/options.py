@@ -382,7 +382,7 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
 
 def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``recalibrate``."""
-    yield from _of_one_model(ctx, options, ("positive", "top-label"))
+    yield from _of_one_model(ctx, options, ("positive", "top-label", "multilabel"))
     if options.anyway and not any((options.map_path, options.sql_path, options.onnx_path)):
         yield "--anyway writes a map that is not proven; name it with --map"
 

@@ -26,7 +26,8 @@ from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
     from calibrant.files.predictions import FileRead, FileSketch
-    from calibrant.recalibration.result import Recalibration
+    from calibrant.recalibration.maps import CalibrationMap
+    from calibrant.recalibration.result import RecalibrationResult
     from calibrant.render.style import Style
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
@@ -44,7 +45,7 @@ _DOTS: Final = 200  # of a picture, to the inch
 _METADATA: Final[dict[str, dict[str, Any]]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
 
-def write(result: Report | Comparison | Recalibration, predictions: FileRead, options: CommandOptions) -> None:
+def write(result: Report | Comparison | RecalibrationResult, predictions: FileRead, options: CommandOptions) -> None:
     """Write a result as the options say: to the terminal, to files, as a page.
 
     Raises
@@ -61,6 +62,11 @@ def write(result: Report | Comparison | Recalibration, predictions: FileRead, op
     if event is not None:
         readable["source"] = {"event": event}
     markdown = partial(_markdown, readable, words, options)
+
+    def fitted() -> CalibrationMap:
+        fix = cast("RecalibrationResult", result)
+        return fix.fitted() if options.anyway else fix.map
+
     contents: dict[str, Callable[[], bytes]] = {
         "--sketch": lambda: cast("FileSketch", predictions).sketch.to_bytes(),
         "--json": lambda: _json({**full_summary, **_for_comparisons(result, predictions, options)}),
@@ -68,9 +74,9 @@ def write(result: Report | Comparison | Recalibration, predictions: FileRead, op
         "--markdown": markdown,
         "--png": lambda: _picture(result, "png"),
         "--svg": lambda: _picture(result, "svg"),
-        "--map": lambda: f"{cast('Recalibration', result).map.to_json()}\n".encode(),
-        "--sql": lambda: _sql(cast("Recalibration", result), predictions),
-        "--onnx": lambda: cast("Recalibration", result).map.to_onnx().SerializeToString(),
+        "--map": lambda: f"{fitted().to_json()}\n".encode(),
+        "--sql": lambda: _sql(fitted(), predictions),
+        "--onnx": lambda: fitted().to_onnx().SerializeToString(),
     }
     if _is_unproven(result) and not options.anyway and any(option in options.outputs for option in _OF_MAPS):
         console.say("the map is not written, because its gain is not proven; --anyway writes it")
@@ -91,7 +97,7 @@ def write(result: Report | Comparison | Recalibration, predictions: FileRead, op
 
 
 def _described(
-    result: Report | Comparison | Recalibration, sources: Mapping[str, Any], options: CommandOptions
+    result: Report | Comparison | RecalibrationResult, sources: Mapping[str, Any], options: CommandOptions
 ) -> tuple[dict[str, Any], Callable[..., str]]:
     """Return a result as plain Python, and what writes it for the terminal."""
     from calibrant.render import comparison, methods, recalibration, terminal
@@ -109,28 +115,28 @@ def _described(
     return summary, partial(terminal.render, complete=options.all_measures)
 
 
-def _is_unproven(result: Report | Comparison | Recalibration) -> bool:
-    from calibrant.recalibration.result import Recalibration
+def _is_unproven(result: Report | Comparison | RecalibrationResult) -> bool:
+    from calibrant.recalibration.result import RecalibrationResult
 
-    return isinstance(result, Recalibration) and not result.proven
+    return isinstance(result, RecalibrationResult) and not result.proven
 
 
-def _sql(fix: Recalibration, predictions: FileRead) -> bytes:
+def _sql(fitted: CalibrationMap, predictions: FileRead) -> bytes:
     """Return the map as SQL: of the columns that were read, or of others if the scores are not columns."""
     from calibrant.files.predictions import FileRows
     from calibrant.files.sql import identifier
 
     columns = list(predictions.columns["probs"]) if isinstance(predictions, FileRows) else []
-    n_classes = fix.map.n_classes
+    n_classes = fitted.n_classes
     if n_classes is None:
         is_column = len(columns) == 1 and _COLUMN.fullmatch(columns[0])
-        return f"{fix.map.to_sql(columns[0] if is_column else 'score')}\n".encode()
-    names = fix.map.event["class_names"] or range(n_classes)
+        return f"{fitted.to_sql(columns[0] if is_column else 'score')}\n".encode()
+    names = fitted.event["class_names"] or range(n_classes)
     if len(columns) != n_classes:
         columns = [f"p_{name}" for name in names]
     lines = [
         f"{expression} AS {identifier(f'calibrated_{name}')}"
-        for expression, name in zip(fix.map.to_sql(columns), names, strict=True)
+        for expression, name in zip(fitted.to_sql(columns), names, strict=True)
     ]
     return (",\n".join(lines) + "\n").encode()
 
@@ -164,7 +170,9 @@ def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOp
     return failures
 
 
-def _event(result: Report | Comparison | Recalibration, predictions: FileRead, options: CommandOptions) -> str | None:
+def _event(
+    result: Report | Comparison | RecalibrationResult, predictions: FileRead, options: CommandOptions
+) -> str | None:
     """Return the evaluated event by its column and its label, such as "churned = 1"; None if no column holds it."""
     column = predictions.sources.get("targets")
     if result.notion != "positive" or result.n_classes is not None or column is None:
@@ -230,7 +238,7 @@ def _file_names(omitted: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def _for_comparisons(
-    result: Report | Comparison | Recalibration, predictions: FileRead, options: CommandOptions
+    result: Report | Comparison | RecalibrationResult, predictions: FileRead, options: CommandOptions
 ) -> dict[str, str]:
     """Return what the JSON file of a report on one event holds too: its sketch, for `calibrant compare`."""
     from calibrant.files.predictions import FilePredictions, FileSketch
@@ -291,7 +299,7 @@ def _markdown(summary: Mapping[str, Any], words: Mapping[str, Any], options: Com
     return markdown.render(summary, complete=options.all_measures, **words).encode()
 
 
-def _picture(result: Report | Comparison | Recalibration, kind: str) -> bytes:
+def _picture(result: Report | Comparison | RecalibrationResult, kind: str) -> bytes:
     """Return the picture: of a report its diagram, or the worst classes; of others the diagrams of all models."""
     from calibrant import plot
     from calibrant.plot import canvas

@@ -8,9 +8,18 @@ if TYPE_CHECKING:
     from calibrant.recalibration.fitting import recalibrate
     from calibrant.recalibration.maps import CalibrationMap, Drift, Fitted
     from calibrant.recalibration.proof import Gain
-    from calibrant.recalibration.result import MapCurve, Recalibration
+    from calibrant.recalibration.result import LabelRecalibrations, MapCurve, Recalibration
 
-__all__ = ["CalibrationMap", "Drift", "Fitted", "Gain", "MapCurve", "Recalibration", "recalibrate"]
+__all__ = [
+    "CalibrationMap",
+    "Drift",
+    "Fitted",
+    "Gain",
+    "LabelRecalibrations",
+    "MapCurve",
+    "Recalibration",
+    "recalibrate",
+]
 
 __getattr__, __dir__ = names_of(
     __name__,
@@ -18,6 +27,6 @@ __getattr__, __dir__ = names_of(
         "calibrant.recalibration.maps": ("CalibrationMap", "Drift", "Fitted"),
         "calibrant.recalibration.proof": ("Gain",),
         "calibrant.recalibration.fitting": ("recalibrate",),
-        "calibrant.recalibration.result": ("MapCurve", "Recalibration"),
+        "calibrant.recalibration.result": ("LabelRecalibrations", "MapCurve", "Recalibration"),
     },
 )

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from calibrant.errors import InputError, nearest
-from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
 from calibrant.recalibration.choice import Asked
 from calibrant.recalibration.classes import of_classes
 from calibrant.recalibration.events import of_event
 from calibrant.recalibration.families import FAMILIES, PRIOR_ROWS, TEMPERATURE, Family, names_of
-from calibrant.recalibration.result import Recalibration
+from calibrant.recalibration.labels import of_labels
+from calibrant.recalibration.result import LabelRecalibrations, Recalibration
 from calibrant.recalibration.softmax import CLASS_FAMILIES
 from calibrant.report import evaluated
 from calibrant.statistics.resampling import Resampling, Rng
@@ -36,15 +36,17 @@ def recalibrate(
     level: float = 0.95,
     n_resamples: int = 1000,
     rng: Rng = 0,
-) -> Recalibration:
+) -> Recalibration | LabelRecalibrations:
     r"""Fit the simplest map of the scores that helps, and show how much it helps on rows that the map never saw.
 
     Scores of one event become scores. Probabilities of several classes become probabilities of all classes; with
     ``notion="top-label"`` only the probability of the predicted class is mapped, which is also all that a sketch holds.
+    Of several labels each has its own map. Holm's adjustment decides which of their gains are proven; other labels keep
+    their scores.
 
     Pass rows that the model was not trained on. Each map is fitted by maximum likelihood to the rows and to
-    ``prior_rows`` more, which have the scores of the rows and outcomes as the scores say. With scores p of one event and
-    their log-odds z = log(p / (1 - p)), s the logistic function:
+    ``prior_rows`` more, which have the scores of the rows and outcomes as the scores say. With scores p of one event
+    and their log-odds z = log(p / (1 - p)), s the logistic function:
 
     - ``identity``: p
     - ``cox`` (``platt``, ``sigmoid``, ``logistic``): s(a + b z), b > 0
@@ -62,10 +64,10 @@ def recalibrate(
 
     ``auto`` compares the first four of one event, ``beta`` from 1,000 rows on; or of classes ``identity`` and these
     three, ``matrix`` from 25 rows for each class on average and up to 100 classes. It takes the simplest one whose mean
-    log loss out of fold is within one standard error of the smallest. The gain of a row is its loss before less its loss after, by a
-    map without its fold. To judge the whole procedure, the choice is repeated inside each set of four folds. With the
-    mean gain O and its standard error, and the mean gain IS of the final map on its own rows, the interval of the true
-    gain of the final map is
+    log loss out of fold is within one standard error of the smallest. The gain of a row is its loss before less its
+    loss after, by a map without its fold. To judge the whole procedure, the choice is repeated inside each set of four
+    folds. With the mean gain O and its standard error, and the mean gain IS of the final map on its own rows, the
+    interval of the true gain of the final map is
 
     .. math:: [O - t\,\mathrm{se},\ \max(O, IS) + t \max(\mathrm{se}, \mathrm{se}_{IS})] .
 
@@ -91,9 +93,10 @@ def recalibrate(
 
     Returns
     -------
-    Recalibration
-        The map, its gain, and the measures before and after. An error after recalibration has an upper end of at least
-        the mean of its noise floor, because differences out of fold cancel in part.
+    Recalibration or LabelRecalibrations
+        The map, its gain, and the measures before and after; of several labels, these for each. An error after
+        recalibration has an upper end of at least the mean of its noise floor, because differences out of fold cancel
+        in part.
 
     Raises
     ------
@@ -153,8 +156,11 @@ def recalibrate(
     of_all = notion is None and data.notion == "top-label"
     if of_all and data.choices.data != "sketch":
         return of_classes(data, asked._replace(family=_family(method, CLASS_FAMILIES)))
-    if data.notion in PER_CLASS:
-        raise InputError("notion", "'positive' or 'top-label'", repr(data.notion), "pass one class at a time")
+    if data.notion == "classwise":
+        remedy = "leave notion out to map all classes together, or pass one class at a time"
+        raise InputError("notion", "'positive', 'top-label' or 'multilabel'", repr(data.notion), remedy)
+    if data.notion == "multilabel":
+        return of_labels(data, asked._replace(family=_family(method, FAMILIES)))
     families = tuple(family for family in FAMILIES if family is not TEMPERATURE) if of_all else FAMILIES
     return of_event(data, asked._replace(family=_family(method, families, sketch=of_all)))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant.errors import InputError, MissingDependencyError, is_missing
 from calibrant.inputs.predictions import sum_tolerance
-from calibrant.recalibration.pieces import Pieces
+from calibrant.recalibration.pieces import Labels, Pieces
 from calibrant.recalibration.softmax import SMALLEST, Softmax
 
 if TYPE_CHECKING:
@@ -75,13 +75,20 @@ def _columns(softmax: Softmax, columns: str | Sequence[str] | nw.Expr) -> list[s
         expected = f"temperature or vector scaling of at most {_MOST_CLASSES} classes"
         got = "matrix scaling" if softmax.is_matrix else f"{n_classes} classes"
         raise InputError("map", expected, got, "write the map as ONNX, or use it in Python")
-    if isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) != n_classes:
-        got = (
-            repr(columns)
-            if isinstance(columns, str)
-            else f"{len(columns) if isinstance(columns, Sequence) else columns}"
-        )
-        raise InputError("column", f"{n_classes} names, one for each class", got, "name the columns of the classes")
+    return columns_of(columns, n_classes)
+
+
+def columns_of(columns: str | Sequence[str] | nw.Expr, number: int) -> list[str]:
+    """Return the names of so many columns.
+
+    Raises
+    ------
+    InputError
+        For another number of names.
+    """
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) != number:
+        got = f"{len(columns)}" if isinstance(columns, (list, tuple)) else repr(columns)
+        raise InputError("column", f"{number} names, one for each class", got, "name the columns of the classes")
     return list(columns)
 
 
@@ -183,8 +190,9 @@ class _Graph:
         self.constants: list[Any] = []
         self.nodes: list[Any] = []
 
-    def constant(self, name: str, values: Any) -> str:
+    def constant(self, values: Any) -> str:
         """Add a constant, and return its name."""
+        name = f"constant_{len(self.constants)}"
         self.constants.append(_onnx().numpy_helper.from_array(np.asarray(values), name))
         return name
 
@@ -196,13 +204,31 @@ class _Graph:
 
     def inside(self) -> str:
         """Add whether scores are in [0, 1]."""
-        low, high = self.constant("zero", 0.0), self.constant("one", 1.0)
+        low, high = self.constant(0.0), self.constant(1.0)
         return self.node("And", self.node("GreaterOrEqual", "score", low), self.node("LessOrEqual", "score", high))
+
+    def mapped(self, pieces: Pieces, score: str) -> str:
+        """Add a map of scores (N,) in [0, 1]."""
+        if pieces.clip == 0:
+            return score
+        constant, node = self.constant, self.node
+        x = node("Clip", score, constant(pieces.clip), constant(1 - pieces.clip))
+        columns = (pieces.constants, pieces.positive, pieces.negative)
+        if len(pieces.edges):
+            axis = constant(np.array([1], np.int64))
+            above = node("GreaterOrEqual", node("Unsqueeze", x, axis), constant(pieces.edges))
+            piece = node("ReduceSum", node("Cast", above, to=_onnx().TensorProto.INT64), axis, keepdims=0)
+            c, a, b = (node("Gather", constant(values), piece) for values in columns)
+        else:
+            c, a, b = map(constant, columns)
+        rest = node("Log", node("Sub", constant(1.0), x))
+        rising, falling = node("Mul", a, node("Log", x)), node("Mul", b, rest)
+        return node("Sigmoid", node("Add", c, node("Sub", rising, falling)))
 
     def model(self, valid: str, mapped: str, shape: list[Any]) -> Any:
         """Return the model, whose output is NaN where the input is not valid."""
         helper, double = _onnx().helper, _onnx().TensorProto.DOUBLE
-        self.node("Where", valid, mapped, self.constant("invalid", math.nan), output="probability")
+        self.node("Where", valid, mapped, self.constant(math.nan), output="probability")
         graph = helper.make_graph(
             self.nodes,
             "calibrant_map",
@@ -219,39 +245,36 @@ class _Graph:
 def onnx_model(pieces: Pieces) -> Any:
     """Return a model of ONNX from ``score``, (N,) doubles, to ``probability``, (N,); invalid scores become NaN."""
     graph = _Graph()
-    constant, node = graph.constant, graph.node
-    valid = graph.inside()
-    if pieces.clip == 0:
-        return graph.model(valid, "score", ["N"])
-    x = node("Clip", "score", constant("lowest", pieces.clip), constant("highest", 1 - pieces.clip))
-    columns = {"constants": pieces.constants, "positive": pieces.positive, "negative": pieces.negative}
-    if len(pieces.edges):
-        column = node("Unsqueeze", x, constant("axis", np.array([1], np.int64)))
-        above = node("GreaterOrEqual", column, constant("edges", pieces.edges))
-        piece = node("ReduceSum", node("Cast", above, to=_onnx().TensorProto.INT64), "axis", keepdims=0)
-        c, a, b = (node("Gather", constant(name, values), piece) for name, values in columns.items())
-    else:
-        c, a, b = (constant(name, values) for name, values in columns.items())
-    rest = node("Log", node("Sub", "one", x))
-    rising, falling = node("Mul", a, node("Log", x)), node("Mul", b, rest)
-    return graph.model(valid, node("Sigmoid", node("Add", c, node("Sub", rising, falling))), ["N"])
+    return graph.model(graph.inside(), graph.mapped(pieces, "score"), ["N"])
+
+
+def onnx_of_labels(labels: Labels) -> Any:
+    """Return a model of ONNX from ``score``, (N, C) doubles, to ``probability``, (N, C); invalid scores become NaN."""
+    graph = _Graph()
+    axis = graph.constant(np.array([1], np.int64))
+    columns = [
+        graph.node("Gather", "score", graph.constant(np.array(k, np.int64)), axis=1) for k in range(len(labels.maps))
+    ]
+    mapped = [graph.mapped(each, column) for each, column in zip(labels.maps, columns, strict=True)]
+    joined = graph.node("Concat", *(graph.node("Unsqueeze", column, axis) for column in mapped), axis=1)
+    return graph.model(graph.inside(), joined, ["N", len(labels.maps)])
 
 
 def onnx_of_classes(softmax: Softmax) -> Any:
     """Return a model of ONNX from ``score``, (N, C) doubles, to ``probability``, (N, C); invalid rows become NaN."""
     graph = _Graph()
     constant, node = graph.constant, graph.node
-    integer, axis = _onnx().TensorProto.INT64, constant("axis", np.array([1], np.int64))
+    integer, axis = _onnx().TensorProto.INT64, constant(np.array([1], np.int64))
     inside = node("ReduceMin", node("Cast", graph.inside(), to=integer), axes=[1], keepdims=1)
-    gap = node("Abs", node("Sub", node("ReduceSum", "score", axis, keepdims=1), "one"))
-    whole = node("LessOrEqual", gap, constant("tolerance", SUM_TOLERANCE))
-    valid = node("And", node("Cast", inside, to=_onnx().TensorProto.BOOL), whole)
+    gap = node("Abs", node("Sub", node("ReduceSum", "score", axis, keepdims=1), constant(1.0)))
+    valid = node(
+        "And", node("Cast", inside, to=_onnx().TensorProto.BOOL), node("LessOrEqual", gap, constant(SUM_TOLERANCE))
+    )
     if softmax.unchanged:
         return graph.model(valid, "score", ["N", softmax.n_classes])
-    log_p = node("Log", node("Max", "score", constant("smallest", SMALLEST)))
-    factors = constant("factors", softmax.factors.T)
-    moved = node("MatMul" if softmax.is_matrix else "Mul", log_p, factors)
-    t = node("Add", moved, constant("constants", softmax.constants))
+    log_p = node("Log", node("Max", "score", constant(SMALLEST)))
+    moved = node("MatMul" if softmax.is_matrix else "Mul", log_p, constant(softmax.factors.T))
+    t = node("Add", moved, constant(softmax.constants))
     return graph.model(valid, node("Softmax", t, axis=-1), ["N", softmax.n_classes])
 
 

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ from calibrant.inputs.arrays import as_values
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
 from calibrant.recalibration.families import UNCHANGED
-from calibrant.recalibration.pieces import CLIP, LEAST, Pieces, probabilities
+from calibrant.recalibration.pieces import CLIP, LEAST, Labels, Pieces, probabilities
 from calibrant.recalibration.softmax import Softmax, log_probabilities
 from calibrant.results.writing import replace_file
 from calibrant.runtime.arrays import Float64s
@@ -34,8 +34,12 @@ VERSION: Final = 1
 
 _MOST_BYTES: Final = 4_000_000
 _MOST_PIECES: Final = 100_000
+_MOST_LABELS: Final = 10_000
 _FOREIGN: Final = "pass a map that calibrant wrote"
 _DAMAGED: Final = "read it again, or write the map anew"
+
+#: The maps of one event, of classes, of labels.
+Form = Pieces | Softmax | Labels
 
 #: Distances of distributions below this are what 21 quantiles do not resolve.
 _RESOLUTION: Final = 0.05
@@ -133,8 +137,8 @@ class CalibrationMap:
 
     Attributes
     ----------
-    kind : {"identity", "line", "beta", "knots", "bins", "softmax"}
-        The form of the map; "softmax" is a map of classes, softmax(W log p + c).
+    kind : {"identity", "line", "beta", "knots", "bins", "softmax", "labels"}
+        The form of the map; "softmax" is a map of classes, softmax(W log p + c), "labels" has a map for each label.
     parameters : mapping
         Its numbers, by name.
     event : mapping
@@ -156,14 +160,16 @@ class CalibrationMap:
     proven: bool = False
 
     @cached_property
-    def form(self) -> Pieces | Softmax:
-        """The map as pieces of logistic curves, or as a softmax of classes."""
+    def form(self) -> Form:
+        """The map as pieces of logistic curves, as a softmax of classes, or as pieces for each label."""
         return _FORMS[self.kind](self.parameters)
 
     @property
     def n_classes(self) -> int | None:
-        """The number of classes of a map of classes; None for one event."""
-        return self.form.n_classes if isinstance(self.form, Softmax) else None
+        """The number of classes or labels; None for one event."""
+        if isinstance(self.form, Pieces):
+            return None
+        return self.form.n_classes if isinstance(self.form, Softmax) else len(self.form.maps)
 
     def __call__(self, probs: Any, *, logits: bool = False) -> NDArray[np.float64]:
         """Return the recalibrated probabilities of new scores.
@@ -171,8 +177,8 @@ class CalibrationMap:
         Parameters
         ----------
         probs : array of any library
-            Scores in [0, 1], of any shape; for a map of C classes probabilities (..., C), whose rows have the sum 1. Or
-            log-odds, or logits of classes, with ``logits``.
+            Scores in [0, 1], of any shape; for a map of C labels (..., C); for a map of C classes probabilities
+            (..., C), whose rows have the sum 1. Or log-odds, or logits of classes, with ``logits``.
         logits : bool, default False
             Whether ``probs`` are log-odds or logits. Log-odds are not moved into a range.
 
@@ -195,16 +201,22 @@ class CalibrationMap:
         """
         array = as_values("probs", probs)
         x = np.asarray(array, np.float64)
-        if isinstance(self.form, Softmax):
-            return _of_classes(self.form, x, sum_tolerance(array.dtype.name), logits=logits)
+        form = self.form
+        if self.n_classes is not None and (x.ndim == 0 or x.shape[-1] != self.n_classes):
+            expected = f"shape (N, {self.n_classes}), a column for each class of the map"
+            raise InputError("probs", expected, f"shape {x.shape}", "pass the columns in the order of the fit")
+        if isinstance(form, Softmax):
+            return _of_classes(form, x, sum_tolerance(array.dtype.name), logits=logits)
         valid = ~np.isnan(x) if logits else (x >= 0) & (x <= 1)
         if not valid.all():
             expected = "log-odds" if logits else "probabilities in [0, 1]"
             remedy = "drop the row" if logits else "pass probabilities, or logits=True if they are log-odds"
             raise _refused_at(np.atleast_1d(x), ~np.atleast_1d(valid), expected, remedy)
-        if self.kind == "identity" and not logits:
-            return x.copy()
-        return probabilities(self.form.of_logits(x) if logits else self.form.log_odds(x))
+        return form.mapped(x, logits=logits)
+
+    def of_labels(self) -> list[CalibrationMap]:
+        """Return the maps of the labels, of a map of kind "labels"."""
+        return [replace(self, kind=each["kind"], parameters=each["parameters"]) for each in self.parameters["maps"]]
 
     def inverse(self, probability: float) -> float:
         """Return the score that the map turns into this probability, such as the score to act at.
@@ -214,8 +226,8 @@ class CalibrationMap:
         calibrant.errors.InputError
             For a probability that the map does not reach, and for a map of bins or of classes, which has no inverse.
         """
-        if self.kind == "bins" or isinstance(self.form, Softmax):
-            got = f"a map of {'bins' if self.kind == 'bins' else 'classes'}"
+        if self.kind == "bins" or not isinstance(self.form, Pieces):
+            got = f"a map of {'bins' if self.kind == 'bins' else 'several classes'}"
             remedy = "use a map of one event by another method, such as isotonic"
             raise InputError("probability", "a map that is strictly increasing", got, remedy)
         low, high = (float(self(np.array([end]))[0]) for end in (0.0, 1.0))
@@ -243,7 +255,7 @@ class CalibrationMap:
         return probabilities(probs) if logits else probs
 
     def to_sql(self, column: str | Sequence[str], *, quote: str = '"') -> str | list[str]:
-        """Return the map as an expression of SQL over a column of scores; of C classes, C expressions over C columns.
+        """Return the map as an expression of SQL over a column of scores; of C classes or labels as C expressions.
 
         NULL, NaN and numbers outside [0, 1] become NULL, and so do rows of classes whose sum is not 1. The numbers
         equal those of Python to rounding.
@@ -268,26 +280,34 @@ class CalibrationMap:
         >>> fix.map.to_sql("risk")
         'CASE WHEN risk >= 0 AND risk <= 1 THEN risk * 1e0 END'
         """
-        if isinstance(self.form, Softmax):
-            return forms.sql_of_classes(self.form, column, quote=quote)
-        return forms.sql(self.form, forms.one_column(column), quote=quote)
+        form = self.form
+        if isinstance(form, Softmax):
+            return forms.sql_of_classes(form, column, quote=quote)
+        if isinstance(form, Labels):
+            columns = forms.columns_of(column, len(form.maps))
+            return [forms.sql(each, name, quote=quote) for each, name in zip(form.maps, columns, strict=True)]
+        return forms.sql(form, forms.one_column(column), quote=quote)
 
     def to_expression(self, column: str | nw.Expr | Sequence[str]) -> nw.Expr | list[nw.Expr]:
         """Return the map as an expression of Narwhals, for frames of any engine; invalid scores become null.
 
-        A map of classes takes the names of the columns and returns an expression for each class, as `to_sql` does.
+        A map of classes or labels takes the names of the columns, and returns an expression for each of them.
         """
         import narwhals as nw
 
-        if isinstance(self.form, Softmax):
-            return forms.expressions_of_classes(self.form, column)
-        return forms.expression(self.form, column if isinstance(column, nw.Expr) else forms.one_column(column))
+        form = self.form
+        if isinstance(form, Softmax):
+            return forms.expressions_of_classes(form, column)
+        if isinstance(form, Labels):
+            columns = forms.columns_of(column, len(form.maps))
+            return [forms.expression(each, name) for each, name in zip(form.maps, columns, strict=True)]
+        return forms.expression(form, column if isinstance(column, nw.Expr) else forms.one_column(column))
 
     def to_onnx(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Return the map as a model of ONNX, and with ``path`` write it there, as a whole or not at all.
 
-        Its input ``score`` and its output ``probability`` are vectors of doubles, (N,), or matrices of classes, (N, C).
-        Invalid scores and rows become NaN.
+        Its input ``score`` and its output ``probability`` are vectors of doubles, (N,), or matrices of classes or
+        labels, (N, C). Invalid scores, and invalid rows of classes, become NaN.
 
         Returns
         -------
@@ -300,7 +320,10 @@ class CalibrationMap:
             Without onnx, which the extra ``onnx`` installs.
         """
         form = self.form
-        model = forms.onnx_of_classes(form) if isinstance(form, Softmax) else forms.onnx_model(form)
+        if isinstance(form, Pieces):
+            model = forms.onnx_model(form)
+        else:
+            model = forms.onnx_of_classes(form) if isinstance(form, Softmax) else forms.onnx_of_labels(form)
         if path is not None:
             replace_file(os.fspath(path), model.SerializeToString())
         return model
@@ -444,22 +467,39 @@ def _softmax(parameters: Mapping[str, Any]) -> Softmax:
     return Softmax(matrix, constants)
 
 
-_FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], Pieces | Softmax]]] = {
+def _labels(parameters: Mapping[str, Any]) -> Labels:
+    maps = parameters["maps"]
+    if not isinstance(maps, list) or not 0 < len(maps) <= _MOST_LABELS:
+        msg = "expected a list of maps"
+        raise TypeError(msg)
+    read = tuple(_FORMS[each["kind"]](each["parameters"]) for each in maps if each["kind"] != "labels")
+    if len(read) < len(maps) or not all(isinstance(each, Pieces) for each in read):
+        msg = "expected maps of one event"
+        raise ValueError(msg)
+    return Labels(tuple(each for each in read if isinstance(each, Pieces)))
+
+
+_FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], Form]]] = {
     "identity": lambda _: UNCHANGED,
     "line": lambda x: Pieces.of_line(_number(x["intercept"]), _number(x["slope"])),
     "beta": lambda x: Pieces.of_beta(*(_number(x[name]) for name in ("constant", "positive", "negative"))),
     "knots": _knots,
     "bins": _bins,
     "softmax": _softmax,
+    "labels": _labels,
 }
 
 
 def _sound(read: CalibrationMap) -> bool:
     """Return whether a map has the types and numbers of one that was fitted."""
-    fitted = read.fitted
+    fitted, form = read.fitted, read.form
     ends = np.array([_number(fitted.low), _number(fitted.high), *fitted.quantiles])
+    if isinstance(form, Softmax):
+        sound = _sound_softmax(form)
+    else:
+        sound = all(map(_sound_pieces, form.maps if isinstance(form, Labels) else [form]))
     return (
-        (_sound_softmax(read.form) if isinstance(read.form, Softmax) else _sound_pieces(read.form, read.kind))
+        sound
         and bool(((ends >= 0) & (ends <= 1)).all() and (np.diff(fitted.quantiles) >= 0).all())
         and type(fitted.n) is int
         and 0 <= _number(fitted.positives) < math.inf
@@ -471,8 +511,9 @@ def _sound(read: CalibrationMap) -> bool:
     )
 
 
-def _sound_pieces(pieces: Pieces, kind: str) -> bool:
-    constants = probabilities(pieces.constants) if kind == "bins" else pieces.constants  # empty bins are at an end
+def _sound_pieces(pieces: Pieces) -> bool:
+    bins = bool((pieces.positive == 0).all() and (pieces.negative == 0).all())
+    constants = probabilities(pieces.constants) if bins else pieces.constants  # empty bins are at an end
     numbers = np.concatenate([pieces.edges, constants, pieces.positive, pieces.negative])
     increasing = bool((np.diff(pieces.edges) > 0).all()) and bool(((pieces.edges >= 0) & (pieces.edges <= 1)).all())
     rising = bool((pieces.positive >= 0).all() and (pieces.negative >= 0).all())
@@ -489,11 +530,8 @@ def _of_classes(softmax: Softmax, x: Float64s, tolerance: float, *, logits: bool
     Raises
     ------
     InputError
-        For another number of classes, and for a row that is not valid.
+        For a row that is not valid.
     """
-    if x.ndim == 0 or x.shape[-1] != softmax.n_classes:
-        expected = f"shape (N, {softmax.n_classes}), a column for each class of the map"
-        raise InputError("probs", expected, f"shape {x.shape}", "pass the columns in the order of the fit")
     rows = x.reshape(-1, softmax.n_classes)
     if logits:
         wrong = np.isnan(rows) | (rows == math.inf) | (rows == -math.inf).all(axis=1, keepdims=True)

@@ -70,6 +70,12 @@ class Pieces:
             constants = np.log(rates) - np.log1p(-rates)
         return cls(edges, constants, np.zeros_like(constants), np.zeros_like(constants))
 
+    def mapped(self, x: Float64s, *, logits: bool) -> Float64s:
+        """Return the mapped scores, or those of log-odds; unchanged scores keep their bits."""
+        if self.clip == 0 and not logits:
+            return x.copy()
+        return probabilities(self.of_logits(x) if logits else self.log_odds(x))
+
     def log_odds(self, scores: Float64s) -> Float64s:
         """Return the log-odds of the mapped scores."""
         p = np.clip(scores, self.clip, 1 - self.clip)
@@ -94,6 +100,17 @@ class Pieces:
             return 0.0 if log_odds <= lowest else 1.0
         z = root(lambda z: float(self.of_logits(np.array([z]))[0]) - log_odds, *_ENDS, xtol=1e-14)
         return 1 / (1 + math.exp(-z))
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A map of the scores of several labels (..., C): one for each."""
+
+    maps: tuple[Pieces, ...]
+
+    def mapped(self, x: Float64s, *, logits: bool) -> Float64s:
+        """Return the mapped scores, or those of log-odds."""
+        return np.stack([each.mapped(x[..., k], logits=logits) for k, each in enumerate(self.maps)], axis=-1)
 
 
 _ENDS: Final = (math.log(CLIP) - math.log1p(-CLIP), math.log1p(-CLIP) - math.log(CLIP))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from calibrant.inputs.predictions import Notion
 from calibrant.recalibration.maps import CalibrationMap
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: The version of the dictionary of a recalibration.
 SCHEMA_VERSION: Final = 1
+
+_LABELS_DRAWN: Final = 8
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,8 +46,75 @@ class MapCurve:
     highs: Float64s
 
 
+class RecalibrationResult(ABC):
+    """What `recalibrate` returns: a map, and what is shown and written of it."""
+
+    map: CalibrationMap
+
+    @property
+    @abstractmethod
+    def proven(self) -> bool:
+        """Whether the map helps."""
+
+    @property
+    @abstractmethod
+    def notion(self) -> Notion:
+        """The evaluated event, or events."""
+
+    @property
+    @abstractmethod
+    def n_classes(self) -> int | None:
+        """The number of classes or labels; None for one event."""
+
+    @abstractmethod
+    def fitted(self) -> CalibrationMap:
+        """Return the map as it was fitted, proven or not."""
+
+    @abstractmethod
+    def plot(self, **options: Any) -> Axes:
+        """Draw reliability diagrams before and after with matplotlib, and return the axes."""
+
+    @abstractmethod
+    def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON; numbers that are not finite are None.
+
+        Without ``curves`` the curve of a map with its band is left out: it is computed when it is first looked at.
+        """
+
+    def __str__(self) -> str:
+        from calibrant.render import recalibration
+
+        return recalibration.render(self.to_dict(curves=False))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.verdict()[0]} Print the recalibration to see everything.>"
+
+    def _repr_html_(self) -> str:
+        from calibrant.render import html
+
+        return html.cell(self.to_dict(), self.__str__)
+
+    def verdict(self) -> list[str]:
+        """Return sentences: whether recalibration helps, the map, the errors before and after."""
+        from calibrant.render import recalibration
+
+        return recalibration.verdict(self.to_dict(curves=False))
+
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
+        """Write the recalibration as one page of HTML, as `calibrant.Report.to_html` does, and return its path."""
+        from calibrant.render import html
+
+        return html.write_page(html.page(self.to_dict(), title=title, date=date), path)
+
+    def to_markdown(self, *, title: str = "") -> str:
+        """Return the recalibration as Markdown for GitHub."""
+        from calibrant.render import markdown
+
+        return markdown.render(self.to_dict(curves=False), title=title)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Recalibration:
+class Recalibration(RecalibrationResult):
     """The result of `recalibrate`: a map of the scores, and the proof that it helps.
 
     Attributes
@@ -76,6 +146,8 @@ class Recalibration:
     flag: str = ""
     curve_maker: Callable[[], MapCurve] | None = field(default=None, repr=False)
 
+    __repr__ = RecalibrationResult.__repr__
+
     @cached_property
     def curve(self) -> MapCurve | None:
         """The map with its pointwise confidence band, by 200 bootstrap samples of the rows or clusters.
@@ -83,6 +155,9 @@ class Recalibration:
         None for a map of classes.
         """
         return None if self.curve_maker is None else self.curve_maker()
+
+    def fitted(self) -> CalibrationMap:
+        return self.map
 
     @property
     def notion(self) -> Notion:
@@ -99,25 +174,6 @@ class Recalibration:
         """Whether the gain is above 0: its p-value is at most 1 - level."""
         return self.gain.p_value <= alpha_of(self.gain.level)
 
-    def __str__(self) -> str:
-        from calibrant.render import recalibration
-
-        return recalibration.render(self.to_dict(curves=False))
-
-    def __repr__(self) -> str:
-        return f"<Recalibration: {self.verdict()[0]} Print the recalibration to see everything.>"
-
-    def _repr_html_(self) -> str:
-        from calibrant.render import html
-
-        return html.cell(self.to_dict(), self.__str__)
-
-    def verdict(self) -> list[str]:
-        """Return sentences: whether recalibration helps, the map, the errors before and after."""
-        from calibrant.render import recalibration
-
-        return recalibration.verdict(self.to_dict(curves=False))
-
     def plot(self, **options: Any) -> Axes:
         """Draw the reliability diagrams before and after on the same axes with matplotlib, and return the axes.
 
@@ -131,23 +187,7 @@ class Recalibration:
         axes = reliability_diagram(self.before, **{"kind": "points", **options, "label": "before"})
         return reliability_diagram(self.after, **{"kind": "points", **options, "ax": axes, "label": "after"})
 
-    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
-        """Write the recalibration as one page of HTML, as `calibrant.Report.to_html` does, and return its path."""
-        from calibrant.render import html
-
-        return html.write_page(html.page(self.to_dict(), title=title, date=date), path)
-
-    def to_markdown(self, *, title: str = "") -> str:
-        """Return the recalibration as Markdown for GitHub."""
-        from calibrant.render import markdown
-
-        return markdown.render(self.to_dict(curves=False), title=title)
-
     def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
-        """Return every number as plain Python values that are strict JSON; numbers that are not finite are None.
-
-        Without ``curves`` the map's curve with its band is left out: it is computed when it is first looked at.
-        """
         missing: dict[str, str] = {}
         return {
             "schema_version": SCHEMA_VERSION,
@@ -178,6 +218,101 @@ class Recalibration:
             "flag": self.flag,
             "not_finite": missing,
         }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelRecalibrations(RecalibrationResult):
+    """The result of `recalibrate` for several labels: a map for each label, and the proof of each.
+
+    Attributes
+    ----------
+    map : CalibrationMap
+        The map of all labels. Only a label whose adjusted p-value is at most 1 - ``level`` changes.
+    method : str
+        The method that was asked for.
+    labels : mapping of str to Recalibration
+        The recalibration of each label, by name; its own ``map`` is the fitted one, proven or not.
+    adjusted_p_values : mapping of str to float
+        The p-values of their gains, by Holm's adjustment.
+    refused : mapping of str to str
+        The labels that no map was fitted to, and why.
+    level : float
+        The confidence of the intervals.
+    """
+
+    map: CalibrationMap
+    method: str
+    labels: Mapping[str, Recalibration]
+    adjusted_p_values: Mapping[str, float]
+    refused: Mapping[str, str]
+    level: float
+
+    __repr__ = RecalibrationResult.__repr__
+
+    def fitted(self) -> CalibrationMap:
+        maps = [
+            {"kind": self.labels[name].map.kind, "parameters": dict(self.labels[name].map.parameters)}
+            if name in self.labels
+            else unchanged
+            for name, unchanged in zip(self.names, self.map.parameters["maps"], strict=True)
+        ]
+        return replace(self.map, parameters={"maps": maps})
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all labels, in their order."""
+        return list(self.map.event["class_names"] or map(str, range(len(self.map.parameters["maps"]))))
+
+    @property
+    def notion(self) -> Notion:
+        """The evaluated events."""
+        return "multilabel"
+
+    @property
+    def n_classes(self) -> int:
+        """The number of labels."""
+        return len(self.labels) + len(self.refused)
+
+    @property
+    def proven(self) -> bool:
+        """Whether recalibration lowers the mean loss of at least one label."""
+        return any(p <= alpha_of(self.level) for p in self.adjusted_p_values.values())
+
+    def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
+        labels = [
+            {"name": name, "adjusted_p_value": self.adjusted_p_values[name], **fix.to_dict(curves=curves)}
+            for name, fix in self.labels.items()
+        ]
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "n": self.map.fitted.n,
+            "notion": self.notion,
+            "n_classes": self.n_classes,
+            "clusters": labels[0]["clusters"],
+            "level": self.level,
+            "method": self.method,
+            "proven": self.proven,
+            "class_names": self.map.event["class_names"],
+            "labels": labels,
+            "refused": dict(self.refused),
+        }
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the reliability diagrams of the first 8 labels before and after with matplotlib, and return one of them.
+
+        Parameters
+        ----------
+        **options
+            Those of `calibrant.plot.reliability_diagram`, but ``label`` and ``ax``.
+        """
+        from calibrant.plot.canvas import literal, panels_for
+
+        drawn = dict(list(self.labels.items())[:_LABELS_DRAWN])
+        panels, _ = panels_for(None, len(drawn), min(len(drawn), 4), (3.2, 3.2), shared=True)
+        for panel, (name, fix) in zip(panels, drawn.items(), strict=False):
+            fix.plot(ax=panel, **options)
+            panel.set_title(literal(name))
+        return cast("Axes", panels[0])
 
 
 def _lists(curve: MapCurve | None) -> dict[str, list[float]] | None:

@@ -22,7 +22,7 @@ from calibrant.render import comparison, drawing, recalibration, tables, verdict
 from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.drawing import Row
 from calibrant.render.methods import METHODS, shows_methods
-from calibrant.render.style import Estimate, Facts, Group, Summary, event_of, number, percent, shown, version
+from calibrant.render.style import Estimate, Facts, Group, Summary, event_of, number, percent, short, shown, version
 from calibrant.results.writing import write_file
 from calibrant.statistics.resampling import alpha_of
 
@@ -36,6 +36,7 @@ TITLES: Final = {
 _CLASSES_DRAWN: Final = 1_000  # a page with so many has about a megabyte
 _FEW_CLASSES: Final = 12  # in a notebook's cell
 _CLASSES_LISTED: Final = 8  # the others are folded
+_LABELS_DRAWN: Final = 8  # diagrams before and after
 _GROUPS_SEARCHED: Final = 20  # so many groups have a field to search by name
 _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # keeps a number and its sign on one line
 
@@ -118,7 +119,9 @@ def _render(
 
 def kind_of(summary: Summary) -> str:
     """Return what a summary is of: a report, a comparison or a recalibration."""
-    return "comparison" if "pairs" in summary else "recalibration" if "gain" in summary else "report"
+    if "pairs" in summary:
+        return "comparison"
+    return "recalibration" if "gain" in summary or recalibration.of_labels(summary) else "report"
 
 
 def _css_string(text: str) -> Any:
@@ -200,7 +203,8 @@ def _tolerated(summary: Summary) -> str:
 
 def _weight(summary: Summary) -> str:
     """Return the weight of all rows, if it differs from their number."""
-    models = [sum(bins["counts"]) for bins in summary.get("diagrams", {}).values()]
+    part = summary["labels"][0] if recalibration.of_labels(summary) else summary
+    models = [sum(bins["counts"]) for bins in part.get("diagrams", {}).values()]
     total = models[0] if models else words.total_weight(summary)
     return "" if total is None or abs(total - summary["n"]) <= 1e-6 * summary["n"] else words.amount(total)
 
@@ -492,9 +496,17 @@ def _differences(summary: Summary, key: str) -> dict[str, Any] | None:
 
 
 def _recalibration(summary: Summary) -> dict[str, Any]:
-    diagrams, level = summary["diagrams"], summary["level"]
+    """Return what the page of a recalibration shows; of several labels the diagrams of the first ones."""
+    level, of_labels = summary["level"], recalibration.of_labels(summary)
+    parts = summary["labels"] if of_labels else [summary]
+    diagrams = {
+        f"{short(part['name'])}, {when}" if of_labels else when: bins
+        for part in parts[:_LABELS_DRAWN]
+        for when, bins in part["diagrams"].items()
+    }
     rare = all(map(tables.is_rare, diagrams.values()))
-    pictures = {when: drawing.diagram(bins, {}, summary["notion"], level, rare=rare) for when, bins in diagrams.items()}
+    notion = "positive" if of_labels else summary["notion"]
+    pictures = {name: drawing.diagram(bins, {}, notion, level, rare=rare) for name, bins in diagrams.items()}
     return {
         "body": "recalibration.html",
         "measured": "measure",
@@ -503,20 +515,20 @@ def _recalibration(summary: Summary) -> dict[str, Any]:
         "verdict": _unbroken(recalibration.verdict(summary)),
         "remarks": recalibration.remarks(summary),
         "models": [
-            {"name": when, "diagram": picture, "label": f"{when}. {picture['alt']}"}
-            for when, picture in pictures.items()
+            {"name": name, "diagram": picture, "label": f"{name}. {picture['alt']}"}
+            for name, picture in pictures.items()
         ],
         "measures": recalibration.measures(summary),
-        "diagram_tables": [tables.diagram(bins, level, f"bins-{when}") for when, bins in diagrams.items()],
+        "diagram_tables": [tables.diagram(bins, level, f"bins-{name}") for name, bins in diagrams.items()],
         "map": recalibration.picture(summary),
-        "chosen": summary["chosen"],
+        "chosen": parts[0]["chosen"],
         "parameters": recalibration.parameters(summary) if recalibration.of_classes(summary) else None,
         "methods": [
             {
-                "label": words.label_of(summary, key),
-                "meaning": _meaning(summary, key),
-                "method": summary["after"][key]["method"],
+                "label": words.label_of(parts[0], key),
+                "meaning": _meaning(parts[0], key),
+                "method": parts[0]["after"][key]["method"],
             }
-            for key in summary["measures"]
+            for key in parts[0]["measures"]
         ],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from calibrant.render import drawing, tables
@@ -19,13 +20,20 @@ from calibrant.render.style import (
     number,
     paragraphs,
     percent,
+    short,
     signed,
     wrapped,
 )
 from calibrant.render.tables import Column, Table
 from calibrant.render.words import chance, in_clusters, rows_text, texts, value_text
+from calibrant.statistics.resampling import alpha_of
 
 _LISTED: Final = 11  # rows of the table of a map
+_NAMED: Final = 10  # labels in a sentence
+
+#: The columns of the terminal, but for the first.
+_WIDTHS: Final = ("{:>10}", "  {:^18}", "{:>10}", "  {:^18}")
+_WIDTHS_OF_LABELS: Final = ("  {:<9}", "  {:>8}", "  {:^18}", "{:>9}", "{:>12}", "{:>11}")
 
 #: The losses that prove a gain, in words.
 LOSSES: Final = {"log": "log loss", "brier": "Brier score"}
@@ -44,14 +52,21 @@ FAMILIES: Final = {
 }
 
 
+def of_labels(summary: Summary) -> bool:
+    """Return whether each of several labels has a map."""
+    return "labels" in summary
+
+
 def of_classes(summary: Summary) -> bool:
     """Return whether the map is of the probabilities of all classes."""
-    return bool(summary["map"]["kind"] == "softmax")
+    return not of_labels(summary) and bool(summary["map"]["kind"] == "softmax")
 
 
 def headline(summary: Summary) -> str:
     """Return the number of predictions and the evaluated event, in words."""
     rows = f"{rows_text(summary['n'])}{in_clusters(summary['clusters'])}"
+    if of_labels(summary):
+        return f"{rows} ({summary['n_classes']} labels)"
     if of_classes(summary):
         return f"{rows} (all {summary['n_classes']} classes)"
     return f"{rows} ({evaluated_event(summary)})"
@@ -61,6 +76,8 @@ def heading(summary: Summary) -> tuple[str, Tone]:
     """Return the headline of a page with its tone."""
     if summary["proven"]:
         return "Recalibration helps", "good"
+    if of_labels(summary):
+        return "No evidence that recalibration helps", ""
     if summary["chosen"] == "identity":
         return "No change of the scores is supported", ""
     return "No evidence that recalibration helps", ""
@@ -69,19 +86,67 @@ def heading(summary: Summary) -> tuple[str, Tone]:
 def toned_verdict(summary: Summary) -> list[tuple[str, Tone]]:
     """Return the verdict as sentences with their tones: cautions, the gain, the map, the errors, dependence."""
     sentences: list[tuple[str, Tone]] = []
+    if of_labels(summary):
+        sentences += [(sentence, heading(summary)[1] if i == 0 else "") for i, sentence in enumerate(_labels(summary))]
+        if not is_clustered(summary):
+            sentences.append(_INDEPENDENT)
+        return sentences
     if summary["flag"]:
         sentences.append((f"Caution: {summary['flag']}.", "caution"))
     sentences += [(_gain(summary), heading(summary)[1]), (_choice(summary), "")]
     if summary["chosen"] != "identity":
         sentences += [(_errors(summary), ""), (_how(summary), "")]
     if not is_clustered(summary):
-        sentences.append(("Confidence intervals and p-values assume independent rows.", ""))
+        sentences.append(_INDEPENDENT)
     return sentences
 
 
 def verdict(summary: Summary) -> list[str]:
     """Return the verdict as sentences."""
     return [sentence for sentence, _ in toned_verdict(summary)]
+
+
+_INDEPENDENT: Final[tuple[str, Tone]] = ("Confidence intervals and p-values assume independent rows.", "")
+
+
+def _labels(summary: Summary) -> Iterator[str]:
+    """Yield the sentences about several labels."""
+    labels, level = summary["labels"], percent(summary["level"])
+    proven = [short(part["name"]) for part in labels if part["adjusted_p_value"] <= alpha_of(summary["level"])]
+    many = f"{len(proven)} of {summary['n_classes']} labels"
+    if proven:
+        named = ", ".join(proven[:_NAMED]) + " and others" * (len(proven) > _NAMED)
+        yield f"Recalibration lowers the loss of {many}: {named} (Holm's adjustment, {level})."
+        if len(proven) < summary["n_classes"]:
+            yield "The map leaves the scores of the other labels unchanged."
+    else:
+        yield f"No evidence that recalibration lowers the loss of any of the labels (Holm's adjustment, {level})."
+    for name, reason in summary["refused"].items():
+        yield f"Caution: no map was fitted to label {short(name)}: {reason}."
+
+
+def labels(summary: Summary) -> Table:
+    """Return the map, the decrease of the loss, and the ECE of each label."""
+    parts, level = summary["labels"], f"{percent(summary['level'])} CI"
+    gains = [part["gain"] for part in parts]
+    names = [part["name"] for part in parts]
+    written = [texts([gain["value"], gain["low"], gain["high"]], 4, [0.0]) for gain in gains]
+    p_values = [part["adjusted_p_value"] for part in parts]
+    columns = [
+        Column("label", [short(name) for name in names], {"label": names}),
+        Column("map", [part["chosen"] for part in parts], {"map": [part["chosen"] for part in parts]}),
+        Column("decrease", [each[0] for each in written], {"gain": [gain["value"] for gain in gains]}),
+        Column(
+            level,
+            [f"{low} to {high}" for _, low, high in written],
+            {end: [gain[end] for gain in gains] for end in ("low", "high")},
+        ),
+        Column("p", [chance(p).removeprefix("= ") for p in p_values], {"adjusted_p_value": p_values}),
+    ]
+    for when in ("before", "after"):
+        errors = [part[when]["ece"]["value"] for part in parts]
+        columns.append(Column(f"ECE {when}", [number(error) for error in errors], {f"ece_{when}": errors}))
+    return Table.of("labels", columns, texts=(0, 1))
 
 
 def _gain(summary: Summary) -> str:
@@ -149,7 +214,9 @@ def _how(summary: Summary) -> str:
 
 
 def measures(summary: Summary) -> Table:
-    """Return the measures before and after, with their intervals."""
+    """Return the measures before and after, with their intervals; of several labels one row for each."""
+    if of_labels(summary):
+        return labels(summary)
     names = list(summary["measures"])
     write = {name: signed if summary["measures"][name]["signed"] else number for name in names}
     columns = [Column("measure", [summary["measures"][name]["label"] for name in names], {"measure": names})]
@@ -182,11 +249,14 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
         ]
     )
     table = measures(summary)
-    labels, *texts_of = zip(*table.rows, strict=True)
-    width = max(map(len, labels))
-    formats = ["{:>10}", "  {:^18}", "{:>10}", "  {:^18}"]
+    names, *texts_of = zip(*table.rows, strict=True)
+    first = table.headings[0] if of_labels(summary) else ""
+    widths = _WIDTHS_OF_LABELS if of_labels(summary) else _WIDTHS
     heading_line, *lines = aligned(
-        [(f"  {{:<{width}}}", "", labels), *zip(formats, table.headings[1:], texts_of, strict=True)]
+        [
+            (f"  {{:<{max(map(len, [first, *names]))}}}", first, names),
+            *zip(widths, table.headings[1:], texts_of, strict=True),
+        ]
     )
     blocks.append(
         [style.faint(heading_line), *lines, *(style.faint(line) for line in paragraphs(remarks(summary), style))]
@@ -196,6 +266,11 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
 
 def remarks(summary: Summary) -> list[str]:
     """Return the remarks below the numbers."""
+    if of_labels(summary):
+        return [
+            "decrease: of the mean log loss, or of the Brier score where a probability of 0 or 1 was wrong; p: of the "
+            "decrease, by Holm's adjustment"
+        ]
     if summary["chosen"] in ("vector", "matrix"):
         return ["the predicted class of a row can change, and so can the accuracy"]
     if summary["chosen"] in ("identity", "histogram") or of_classes(summary):
@@ -219,7 +294,7 @@ def parameters(summary: Summary) -> Table:
 
 def picture(summary: Summary) -> drawing.Picture | None:
     """Return the picture of the map with its band; None for a map of classes."""
-    if of_classes(summary):
+    if of_labels(summary) or of_classes(summary):
         return None
     curve = summary["curve"]
     scores, mapped, lows, highs = (curve[name] for name in ("scores", "mapped", "lows", "highs"))

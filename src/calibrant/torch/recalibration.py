@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from calibrant.recalibration import CalibrationMap
+from calibrant.recalibration.pieces import Labels
 from calibrant.recalibration.softmax import SMALLEST, Softmax
 
 
@@ -43,8 +44,11 @@ class RecalibrationLayer(torch.nn.Module):
 
     def __init__(self, fitted: CalibrationMap, *, logits: bool = False) -> None:
         super().__init__()
-        form = fitted.form
-        self.logits = logits
+        form, self.logits = fitted.form, logits
+        self.labels = None
+        if isinstance(form, Labels):
+            self.labels = torch.nn.ModuleList([RecalibrationLayer(each, logits=logits) for each in fitted.of_labels()])
+            return
         self.unchanged = form.unchanged if isinstance(form, Softmax) else form.clip == 0
         self.clip = 0.0 if isinstance(form, Softmax) else form.clip
         self.of_classes = isinstance(form, Softmax)
@@ -54,6 +58,8 @@ class RecalibrationLayer(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the recalibrated probabilities of scores of any shape, or of rows of classes (..., C)."""
+        if self.labels is not None:
+            return torch.stack([layer(x[..., k].contiguous()) for k, layer in enumerate(self.labels)], -1)
         wide = x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
         mapped, valid = self._classes(wide) if self.of_classes else self._event(wide)
         mapped = mapped.to(x.dtype)
