@@ -111,7 +111,7 @@ def test_a_sketch_is_recalibrated_too() -> None:
         (("--map", "m.txt"), "name a file that ends in .json"),
         (("--onnx", "m.json"), "name a file that ends in .onnx"),
         (("--anyway",), "--anyway writes a map that is not proven; name it with --map"),
-        (("--by", "site"), "No such option '--by'"),
+        (("--by", "sites"), "has no column 'sites'"),
         (("--notion", "classwise"), "classwise"),
         (("--level", "95"), "pass a share from 0.5 to below 1"),
         (("--map", "no/m.json"), "the folder 'no' does not exist"),
@@ -254,3 +254,126 @@ def test_drift_and_a_map_without_proof_are_said(stored: str) -> None:
     recalibrated("--map", "m.json", "--method", "histogram", "--anyway", "--quiet", outcome="fine")
     _, _, err = run("apply", "m.json", "new.csv", "--score", "risk", "--output", "out.csv")
     assert "m.json: the gain of this map is not proven" in err
+
+
+# ---------------------------------------------------------------- classes, labels, groups
+
+CLASSES = ("cat", "dog", "owl")
+
+
+@pytest.fixture
+def pets() -> pd.DataFrame:
+    """Return probabilities of three classes that are too extreme; the files hold them and the class, or labels."""
+    rng = np.random.default_rng(2)
+    logits = rng.normal(size=(1_500, 3)) * 2
+    p, q = (np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (logits, logits / 2))
+    frame = pd.DataFrame({f"p_{name}": p[:, k] for k, name in enumerate(CLASSES)})
+    frame["pet"] = np.array(CLASSES)[(rng.random((1_500, 1)) > q.cumsum(axis=1)).sum(axis=1)]
+    frame["shop"] = np.arange(1_500) % 3
+    frame.to_csv("pets.csv", index=False)
+    labels = pd.DataFrame(rng.random((1_500, 3)) < q, columns=[f"y_{name}" for name in CLASSES])
+    pd.concat([frame, labels.astype(int)], axis=1).to_csv("labels.csv", index=False)
+    return frame
+
+
+def pets_fixed(*options: str) -> tuple[int, str, str]:
+    return run("recalibrate", "pets.csv", "--probs", "p_*", "--target", "pet", *FAST, *options)
+
+
+def test_a_map_of_classes_is_written_and_applied(pets: pd.DataFrame) -> None:
+    options = ("--method", "vector", "--map", "m.json", "--sql", "m.sql", "--onnx", "m.onnx", "--html", "m.html")
+    status, out, err = pets_fixed(*options, "--markdown", "m.md", "--json", "r.json", "--png", "m.png")
+    assert status == 0, err
+    assert "1,500 rows (all 3 classes)" in out
+    assert "Map: vector scaling." in out
+    assert "The map of the classes" in Path("m.html").read_text()
+    assert json.loads(Path("r.json").read_text())["curve"] is None
+    probs = pets[["p_cat", "p_dog", "p_owl"]].to_numpy()
+    expected = CalibrationMap.read("m.json")(probs)
+    found = duckdb.sql(f"SELECT {Path('m.sql').read_text()} FROM 'pets.csv'").df()
+    assert list(found.columns) == [f"calibrated_{name}" for name in CLASSES]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    shuffled = ["p_owl", "pet", "p_cat", "p_dog"]
+    pets[shuffled].to_parquet("new.parquet")
+    for source in ("pets.csv", "new.parquet"):
+        assert run("apply", "m.json", source, "--output", "out.csv", "--quiet") == (0, "", "")
+        np.testing.assert_allclose(pd.read_csv("out.csv")[list(found.columns)], expected, rtol=1e-12)
+    assert run("apply", "m.json", "pets.csv", "--output", "out.parquet", "--name", "q")[0] == 0
+    assert list(pd.read_parquet("out.parquet").columns[-3:]) == ["q_cat", "q_dog", "q_owl"]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("pets.csv", "--score", "p_cat"), "m.json: --score does not suit a map of classes"),
+        (("pets.csv", "--probs", "p_cat,p_dog"), "has p_cat, p_dog (2 columns), but the map has 3 classes"),
+        (("other.csv",), "classes cow, dog, owl, but the map has cat, dog, owl"),
+        (("bad.csv",), "columns p_cat, p_dog, p_owl have the sum 1.5 in row 2, not 1"),
+        (("gap.csv",), "column 'p_dog' holds no number in row 2"),
+        (("out_of.csv",), "column 'p_dog' holds 1.5 in row 2, not a score"),
+        (("pets.csv", "--name", "p"), "has a column named 'p_cat'"),
+    ],
+)
+def test_apply_names_what_does_not_suit_a_map_of_classes(
+    pets: pd.DataFrame, args: tuple[str, ...], message: str
+) -> None:
+    pets_fixed("--method", "temperature", "--map", "m.json", "--quiet")
+    pets.rename(columns={"p_cat": "p_cow"}).to_csv("other.csv", index=False)
+    head = "p_cat,p_dog,p_owl\n0.5,0.25,0.25\n"
+    for name, row in (("bad", "0.5,0.5,0.5"), ("gap", "0.5,,0.5"), ("out_of", "0.5,1.5,-1")):
+        Path(f"{name}.csv").write_text(f"{head}{row}\n")
+    status, _, err = run("apply", "m.json", *args, "--output", "out.csv")
+    assert (status, os.path.exists("out.csv")) == (1, False)
+    assert message in " ".join(err.split())
+
+
+def test_a_map_of_one_event_takes_no_columns_of_classes(pets: pd.DataFrame, stored: str) -> None:
+    status, _, err = run("apply", stored, "pets.csv", "--probs", "p_*", "--output", "out.csv")
+    assert (status, "--probs does not suit a map of one event" in err) == (1, True)
+    assert len(pets) == 1_500
+
+
+@pytest.mark.usefixtures("pets")
+def test_each_label_has_a_map() -> None:
+    command = ("recalibrate", "labels.csv", "--probs", "p_*", "--target", "y_*", "--notion", "multilabel", *FAST)
+    outputs = ("--map", "m.json", "--sql", "m.sql", "--onnx", "m.onnx", "--html", "m.html", "--png", "m.png")
+    status, out, err = run(*command, *outputs, "--markdown", "m.md", "--json", "r.json")
+    assert status == 0, err
+    assert "Recalibration lowers the loss of 3 of 3 labels: cat, dog, owl" in " ".join(out.split())
+    numbers = json.loads(Path("r.json").read_text())
+    assert [part["name"] for part in numbers["labels"]] == list(CLASSES)
+    assert run("apply", "m.json", "labels.csv", "--output", "out.csv", "--quiet") == (0, "", "")
+    found = duckdb.sql(f"SELECT {Path('m.sql').read_text()} FROM 'labels.csv'").df()
+    np.testing.assert_allclose(pd.read_csv("out.csv")[list(found.columns)], found, rtol=1e-12)
+
+
+def test_labels_without_proof_remain_or_are_written_anyway(pets: pd.DataFrame) -> None:
+    frame = pd.read_csv("labels.csv")
+    rng = np.random.default_rng(3)
+    for name in CLASSES:
+        frame[f"y_{name}"] = (rng.random(1_500) < frame[f"p_{name}"]).astype(int)
+    frame.to_csv("labels.csv", index=False)
+    command = ("recalibrate", "labels.csv", "--probs", "p_*", "--target", "y_*", "--notion", "multilabel", *FAST)
+    status, out, err = run(*command, "--method", "cox", "--map", "m.json")
+    assert (status, os.path.exists("m.json")) == (3, False)
+    assert "No evidence that recalibration lowers the loss of any of the labels" in " ".join(out.split())
+    assert "the map is not written" in err
+    assert run(*command, "--method", "cox", "--map", "m.json", "--anyway", "--quiet")[0] == 3
+    fitted = CalibrationMap.read("m.json")
+    assert not fitted.proven
+    assert [each["kind"] for each in fitted.parameters["maps"]] == ["line"] * 3
+    assert len(pets) == 1_500
+
+
+@pytest.mark.usefixtures("pets")
+def test_groups_are_evaluated_after_the_common_map() -> None:
+    status, out, _ = pets_fixed("--by", "shop", "--markdown", "m.md", "--html", "m.html", "--json", "r.json")
+    assert status == 0
+    assert "Groups, after the map of all rows" in out
+    assert "Groups, after the map of all rows" in Path("m.md").read_text()
+    assert "Groups, after the map of all rows" in Path("m.html").read_text()
+    groups = json.loads(Path("r.json").read_text())["by_group"]["groups"]
+    assert sorted(group["name"] for group in groups) == ["0", "1", "2"]
+    command = ("recalibrate", "labels.csv", "--probs", "p_*", "--target", "y_*", "--notion", "multilabel", *FAST)
+    status, _, err = run(*command, "--by", "shop")
+    assert (status, "expected no groups of several labels" in err) == (1, True)

@@ -382,7 +382,7 @@ def test_rows_that_are_all_right_need_prior_rows() -> None:
 
 
 def test_a_map_of_classes_has_no_inverse_and_no_sql_of_matrices() -> None:
-    with pytest.raises(InputError, match="got a map of classes"):
+    with pytest.raises(InputError, match="got a map of several classes"):
         FIXES["vector", 5].inverse(0.5)
     with pytest.raises(InputError, match="got matrix scaling; write the map as ONNX"):
         FIXES["matrix", 5].to_sql(list("abcde"))

@@ -318,6 +318,14 @@ def _changed(text: str, change: Any) -> str:
     return json.dumps({**content, "checksum": _digest(content)}).replace("Infinity", "1e999")
 
 
+@pytest.mark.parametrize("name", ["order", "End", "p 1", 'a"b'])
+def test_names_that_sql_reads_otherwise_are_quoted(name: str) -> None:
+    with duckdb.connect() as connection:
+        connection.register("t", pa.table({name: [0.5]}))
+        found = connection.sql(f"SELECT {_COX.to_sql(name)} FROM t").fetchone()
+    assert found == (pytest.approx(_COX(0.5)),)
+
+
 def test_a_changed_or_cut_map_is_refused(tmp_path: Path) -> None:
     text = fitted("isotonic").to_json()
     for other in (text.replace('"n": 2000', '"n": 2001'), text[:-40], "{}", "[1]", "not JSON", '{"schema": NaN}'):

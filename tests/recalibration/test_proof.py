@@ -334,5 +334,12 @@ def test_few_rows_of_an_outcome_are_an_error_or_flagged() -> None:
 def test_a_report_on_each_class_is_no_single_event() -> None:
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.ones(3), 200)
-    with pytest.raises(InputError, match="notion: expected 'positive' or 'top-label'"):
+    with pytest.raises(InputError, match=r"notion: expected .* or 'multilabel', got 'classwise'; leave notion out"):
         fix_of(probs, rng.integers(0, 3, 200), notion="classwise")
+
+
+def test_scores_of_0_and_1_that_were_right_are_compared_without_a_warning() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    p[:40], p[40:80] = 0, 1
+    assert fix_of(p, rng.random(400) < p).losses["identity"][0] < math.inf

@@ -243,11 +243,12 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 @shared.probs
 @shared.target
 @shared.targets
-@shared.weights
-@shared.selection
+@shared.rows
 @shared.logits
 @shared.numbers
-@option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label for one event, or multilabel.")
+@option(
+    "--notion", metavar="NOTION", help="The type of calibration: positive or top-label for one event, or multilabel."
+)
 @shared.classes
 @option(
     "--method",

@@ -226,10 +226,12 @@ def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptio
     }
     if isinstance(predictions, FileSketch):
         return recalibrate_predictions(predictions.sketch, **how)
-    rows = _of_rows(predictions, options)
-    del rows["groups"]
     return recalibrate_predictions(
-        predictions.probs, predictions.targets, **rows, logits=options.logits or predictions.logits, **how
+        predictions.probs,
+        predictions.targets,
+        **_of_rows(predictions, options),
+        logits=options.logits or predictions.logits,
+        **how,
     )
 
 

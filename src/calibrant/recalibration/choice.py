@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from calibrant.recalibration.families import Family
+from calibrant.report.evaluated import Evaluated
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.folds import Dealt
@@ -27,12 +29,26 @@ Rows = TypeVar("Rows", bound=Dealt)
 
 
 class Asked(NamedTuple):
-    """What was asked for: a method by name, its family (None for "auto"), the prior rows, level and seed."""
+    """What was asked for.
+
+    Attributes
+    ----------
+    method, family
+        The method by its name, and the family; None for "auto".
+    prior_rows
+        The prior rows of each fit.
+    resampling
+        The level, and the seed.
+    groups, ordered
+        What is evaluated of each group, and whether the groups have an order of their own.
+    """
 
     method: str
     family: Family | None
     prior_rows: float
     resampling: Resampling
+    groups: Mapping[str, Evaluated] = MappingProxyType({})
+    ordered: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,7 +99,7 @@ class Procedure(ABC, Generic[Rows]):
         ]
         best = int(np.argmin(means))
         errors = [
-            float(np.mean([folds.variance(x[i] - x[best]).error for folds, x in zip(deals, losses, strict=True)]))
+            float(np.mean([folds.variance(_gap(x[i], x[best])).error for folds, x in zip(deals, losses, strict=True)]))
             for i in range(len(self.candidates))
         ]
         chosen = next(i for i in range(best + 1) if means[i] - means[best] <= errors[i])
@@ -104,6 +120,12 @@ class Procedure(ABC, Generic[Rows]):
 
     def _of_other_folds(self, folds: Rows, family: Family) -> dict[int, Any]:
         return _by_fold(folds, lambda _, others: self.fit(family, others))
+
+
+def _gap(one: Float64s, other: Float64s) -> Float64s:
+    """Return the differences of losses; of outcomes without rows they may be those of infinite losses."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(one - other)
 
 
 def _by_fold(folds: Rows, fitted: Callable[[int, Rows], Any]) -> dict[int, Any]:

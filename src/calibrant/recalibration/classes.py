@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import effective_rows, integer_weights
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Asked, Procedure
-from calibrant.recalibration.events import LEAST_ROWS, fitted_to, not_below_floor
+from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, not_below_floor
 from calibrant.recalibration.families import Family
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.proof import gain_of
@@ -40,6 +41,7 @@ from calibrant.report.building import Settings, report_on
 from calibrant.report.evaluated import Evaluated
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics import class_rows as evaluated_rows
 from calibrant.statistics.design import MINORITY
 from calibrant.statistics.folds import DealtRows
 
@@ -206,6 +208,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
             gain=gain,
             before=before,
             after=after,
+            by_group=by_group(partial(_mapped, fitted=fitted), data, asked, settings),
             flag="" if rarer >= MINORITY else f"{rarer:.4g} rows outside the most frequent class",
         )
     )
@@ -262,6 +265,25 @@ def _new(values: Floats, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
     same = np.flatnonzero(~new)
     new[same] = (values[same] != values[same - 1]).any(axis=1)
     return new
+
+
+def _mapped(data: Evaluated, fitted: Softmax) -> Evaluated:
+    """Return the same rows with mapped probabilities."""
+    predictions = cast("evaluated_rows.ClassRows", data.class_rows).predictions
+    rows = predictions.take(np.flatnonzero(predictions.evaluated))
+    values = np.concatenate([block for _, block in rows.rows.blocks(0, rows.n)])
+    probs = np.exp(fitted.log_probabilities(log_probabilities(values, logits=predictions.logits))).astype(values.dtype)
+    labels = None if data.labels is None or data.alone else data.labels.take(np.flatnonzero(predictions.evaluated))
+    found, _ = evaluated.of_arguments(
+        probs,
+        rows.targets,
+        notion="top-label",
+        weights=rows.weights,
+        class_names=data.names,
+        clusters=False if labels is None else labels.hashes,
+        classwise=None,
+    )
+    return replace(found, choices=data.choices, counted=None, flag=data.flag)
 
 
 def _recalibrated(data: Evaluated, classes: LabelledRows, folds: DealtRows, maps: Mapping[int, Softmax]) -> Evaluated:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -32,6 +32,7 @@ from calibrant.recalibration.result import MapCurve, Recalibration, with_evidenc
 from calibrant.report import evaluated
 from calibrant.report.building import Settings, report_on
 from calibrant.report.evaluated import Evaluated
+from calibrant.report.evaluation import with_groups
 from calibrant.report.report import Report
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
@@ -118,8 +119,7 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     if rarer < LEAST_ROWS:
         expected = f"at least {LEAST_ROWS} rows of either outcome"
         raise InputError("targets", expected, f"{rarer:g} of the less frequent one", "pass more rows")
-    design: Independent | Clustered
-    design = Independent(cells) if data.clusters is None else Clustered.of(cells, data.clusters.event)
+    design = _design(data)
     parts = Parts.of(design)
     certain = bool(table.impossible)
     family, resampling = asked.family, asked.resampling
@@ -161,6 +161,7 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
             before=before,
             after=after,
             flag=design.sample.flag,
+            by_group=by_group(partial(_mapped, fit=fit), data, asked, settings),
             curve_maker=partial(_curve, procedure, choice.family, parts, fit, table, resampling.level),
         )
     )
@@ -194,6 +195,32 @@ def _fitted(family: Family, table: ReliabilityTable, rows: float, prior_rows: fl
     return fit
 
 
+def _design(data: Evaluated) -> Independent | Clustered:
+    cells = Cells.from_table(data.tables[0])
+    return Independent(cells) if data.clusters is None else Clustered.of(cells, data.clusters.event)
+
+
+def _mapped(data: Evaluated, fit: Fit) -> Evaluated:
+    """Return the same rows with mapped scores."""
+    if fit.kind == "identity":
+        return _alone(data)
+    design = _design(data)
+    parts = Parts.of(design)
+    log_odds = np.broadcast_to(fit.pieces.log_odds(design.cells.scores), parts.masses.shape[1:])
+    return _recalibrated(data, parts, log_odds)
+
+
+def by_group(
+    mapped: Callable[[Evaluated], Evaluated], data: Evaluated, asked: Asked, settings: Settings
+) -> Report | None:
+    """Return the report on the rows with mapped scores, with its groups; None without groups."""
+    if not asked.groups:
+        return None
+    groups = {name: mapped(group) for name, group in asked.groups.items()}
+    whole = mapped(data)
+    return with_groups(report_on(whole, settings).report, whole, groups, settings, ordered=asked.ordered)
+
+
 def _alone(data: Evaluated) -> Evaluated:
     """Return the evaluated event alone, so that its losses are those of the event."""
     table = evaluated.of_table(data.tables[0], data.notion)
@@ -221,6 +248,7 @@ def _recalibrated(data: Evaluated, folds: Parts, log_odds: Float64s) -> Evaluate
         return replace(evaluated.of_table(replace(table, n=n), data.notion), choices=data.choices)
     buckets = np.broadcast_to(np.arange(len(folds.sizes))[:, np.newaxis], folds.masses.shape)[held]
     clustered, _ = evaluated.of_arguments(scores[held], outcomes[held], weights=masses, clusters=buckets)
+    clustered = replace(clustered, tables=[replace(clustered.tables[0], n=n)])
     return replace(_alone(clustered), choices=data.choices, counted=None, flag=data.flag)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from calibrant.errors import InputError, nearest
+from calibrant.inputs.groups import has_order
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
 from calibrant.recalibration.choice import Asked
@@ -30,6 +31,7 @@ def recalibrate(
     ignore_index: int | None = None,
     logits: bool = False,
     class_names: Sequence[str] | None = None,
+    groups: Any = None,
     clusters: Any = None,
     weights_are: WeightsAre | None = None,
     prior_rows: float = PRIOR_ROWS,
@@ -76,6 +78,8 @@ def recalibrate(
     probs, targets, notion, weights, ignore_index, logits, class_names, weights_are
         As in `calibrant.evaluate`: arrays, a `ReliabilityTable` or a `CalibrationSketch` of one evaluated event. The
         notion "top-label" maps the probability of the predicted class; by default several classes are mapped together.
+    groups : array, (N,), optional
+        As in `calibrant.evaluate`. All groups have one map; ``by_group`` says which groups stand out with it.
     method : str, default "auto"
         The family of the map, or "auto".
     clusters : array, (N,), or False, optional
@@ -140,7 +144,7 @@ def recalibrate(
     if not isinstance(prior_rows, (int, float)) or isinstance(prior_rows, bool) or not 0 <= prior_rows < math.inf:
         raise InputError("prior_rows", "a number from 0", repr(prior_rows), "leave it out: 20 suits any data")
     resampling = Resampling.of(level, n_resamples, rng)
-    data, _ = evaluated.of_arguments(
+    data, data_of_groups = evaluated.of_arguments(
         probs,
         targets,
         notion=notion,
@@ -148,11 +152,12 @@ def recalibrate(
         ignore_index=ignore_index,
         logits=logits,
         class_names=class_names,
+        groups=groups,
         clusters=clusters,
         weights_are=weights_are,
         classwise=None if notion is None else False,
     )
-    asked = Asked(method, None, prior_rows, resampling)
+    asked = Asked(method, None, prior_rows, resampling, data_of_groups, ordered=has_order(groups))
     of_all = notion is None and data.notion == "top-label"
     if of_all and data.choices.data != "sketch":
         return of_classes(data, asked._replace(family=_family(method, CLASS_FAMILIES)))
@@ -160,6 +165,8 @@ def recalibrate(
         remedy = "leave notion out to map all classes together, or pass one class at a time"
         raise InputError("notion", "'positive', 'top-label' or 'multilabel'", repr(data.notion), remedy)
     if data.notion == "multilabel":
+        if data_of_groups:
+            raise InputError("groups", "no groups of several labels", "groups", "pass one label at a time")
         return of_labels(data, asked._replace(family=_family(method, FAMILIES)))
     families = tuple(family for family in FAMILIES if family is not TEMPERATURE) if of_all else FAMILIES
     return of_event(data, asked._replace(family=_family(method, families, sketch=of_all)))

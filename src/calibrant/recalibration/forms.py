@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 _LARGEST: Final = 700.0  # of an exponent: some engines reject a larger one
 _MOST_CLASSES: Final = 64  # of expressions: each names all columns
 SUM_TOLERANCE: Final = sum_tolerance("float64")
+#: Names that stand for something else in most dialects.
+_RESERVED: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        all and any as asc between by case cast check column constraint create cross current_date default desc distinct
+        else end except exists false fetch for foreign from full grant group having in inner intersect into is join left
+        like limit natural not null offset on or order outer primary references right select some table then to true
+        union unique user using when where window with
+        """,
+    )
+)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -44,7 +56,8 @@ def sql(pieces: Pieces, column: str, *, quote: str) -> str:
 
 
 def _quoted(column: str, quote: str) -> str:
-    return column if _NAME.fullmatch(column) else quote + column.replace(quote, 2 * quote) + quote
+    plain = _NAME.fullmatch(column) and column.lower() not in _RESERVED
+    return column if plain else quote + column.replace(quote, 2 * quote) + quote
 
 
 def one_column(column: str | Sequence[str]) -> str:

@@ -263,8 +263,8 @@ class CalibrationMap:
         Parameters
         ----------
         column : str or sequence of str
-            The name of the column, or those of the classes. Other names than letters, digits and underscores are
-            quoted.
+            The name of the column, or those of the classes. Reserved words, and other names than letters, digits and
+            underscores, are quoted.
         quote : str
             The quotation mark of the dialect: "`" for Spark and BigQuery.
 

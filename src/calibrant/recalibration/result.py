@@ -133,6 +133,10 @@ class Recalibration(RecalibrationResult):
         By how much the map lowers the mean loss of new rows.
     before, after : Report
         The measures of the scores, and of recalibrated scores, each by a map that was fitted without its row.
+    flag : str
+        A caution, such as few events.
+    by_group : Report or None
+        With groups, the report on the rows as ``map`` maps them, with its groups. The map was fitted to these rows.
     """
 
     map: CalibrationMap
@@ -144,6 +148,7 @@ class Recalibration(RecalibrationResult):
     before: Report
     after: Report
     flag: str = ""
+    by_group: Report | None = None
     curve_maker: Callable[[], MapCurve] | None = field(default=None, repr=False)
 
     __repr__ = RecalibrationResult.__repr__
@@ -215,6 +220,7 @@ class Recalibration(RecalibrationResult):
                 for when, report in (("before", self.before), ("after", self.after))
             },
             "curve": _lists(self.curve) if curves else None,
+            "by_group": None if self.by_group is None else self.by_group.to_dict(curves=False),
             "flag": self.flag,
             "not_finite": missing,
         }

@@ -506,6 +506,7 @@ def _recalibration(summary: Summary) -> dict[str, Any]:
     }
     rare = all(map(tables.is_rare, diagrams.values()))
     notion = "positive" if of_labels else summary["notion"]
+    groups = recalibration.by_group(summary)
     pictures = {name: drawing.diagram(bins, {}, notion, level, rare=rare) for name, bins in diagrams.items()}
     return {
         "body": "recalibration.html",
@@ -522,6 +523,9 @@ def _recalibration(summary: Summary) -> dict[str, Any]:
         "diagram_tables": [tables.diagram(bins, level, f"bins-{name}") for name, bins in diagrams.items()],
         "map": recalibration.picture(summary),
         "chosen": parts[0]["chosen"],
+        "groups": None if groups is None else tables.groups(groups),
+        "groups_heading": recalibration.GROUPS,
+        "groups_words": "" if groups is None else _groups_words(groups["groups"], level),
         "parameters": recalibration.parameters(summary) if recalibration.of_classes(summary) else None,
         "methods": [
             {

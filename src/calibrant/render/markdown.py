@@ -119,7 +119,9 @@ def _comparison(summary: Summary) -> list[str]:
 
 def _recalibration(summary: Summary) -> list[str]:
     blocks = [*_verdict(recalibration.verdict(summary)), text(recalibration.headline(summary))]
-    return [*blocks, _table(recalibration.measures(summary))]
+    blocks.append(_table(recalibration.measures(summary)))
+    groups = recalibration.by_group(summary)
+    return blocks if groups is None else [*blocks, f"### {recalibration.GROUPS}", *_groups(groups)[1:]]
 
 
 def _group_differences(summary: Summary) -> list[str]:

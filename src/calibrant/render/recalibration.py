@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from calibrant.render import drawing, tables
+from calibrant.render import drawing, tables, terminal
 from calibrant.render.style import (
     Estimate,
     Facts,
@@ -213,6 +213,16 @@ def _how(summary: Summary) -> str:
     )
 
 
+#: The heading of groups.
+GROUPS: Final = "Groups, after the map of all rows"
+
+
+def by_group(summary: Summary) -> Summary | None:
+    """Return the report with the groups, if there are any."""
+    found: Summary | None = summary.get("by_group")
+    return found
+
+
 def measures(summary: Summary) -> Table:
     """Return the measures before and after, with their intervals; of several labels one row for each."""
     if of_labels(summary):
@@ -261,6 +271,10 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
     blocks.append(
         [style.faint(heading_line), *lines, *(style.faint(line) for line in paragraphs(remarks(summary), style))]
     )
+    groups = by_group(summary)
+    if groups is not None:
+        _, *lines = terminal.groups_of(groups, style)
+        blocks.append([style.bold(GROUPS), *lines])
     return style.plain("\n\n".join("\n".join(block) for block in blocks))
 
 

@@ -60,7 +60,7 @@ def render(
     if summary["classwise"] is not None:
         blocks.append(_classes(summary, style))
     if summary["groups"]:
-        blocks.append(_groups(summary, style))
+        blocks.append(groups_of(summary, style))
     if summary["forests"]:
         blocks.append(_forests(summary, style))
     if shows_methods(summary):
@@ -230,7 +230,7 @@ def _name_width(style: Style, others: int) -> int:
     return min(max(style.width - others, _LEAST_NAME), _NAME)
 
 
-def _groups(summary: Summary, style: Style) -> list[str]:
+def groups_of(summary: Summary, style: Style) -> list[str]:
     """Return the table of the groups: as many columns as fit, the noise floor left out first, then the interval."""
     every, inferred = summary["groups"], summary["level"] is not None
     order = words.worst_groups(summary)

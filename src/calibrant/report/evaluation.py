@@ -202,13 +202,20 @@ def evaluate(
     report = report_on(data, settings).report
     if not data_of_groups:
         return report
+    return with_groups(report, data, data_of_groups, settings, ordered=has_order(groups))
+
+
+def with_groups(
+    report: Report, data: Evaluated, data_of_groups: Mapping[str, Evaluated], settings: Settings, *, ordered: bool
+) -> Report:
+    """Return a report with those on groups: in the order of the groups, or those with the most evidence first."""
     tested = _tested(data_of_groups, settings)
-    ordered = tested if has_order(groups) else in_order(tested, lambda group: group.evidence)
-    in_order_of_groups = {group.name: data_of_groups[group.name] for group in ordered}
+    in_turn = tested if ordered else in_order(tested, lambda group: group.evidence)
+    in_order_of_groups = {group.name: data_of_groups[group.name] for group in in_turn}
     forests = LazyMapping(partial(_forests, in_order_of_groups, settings, apart=_apart(data, data_of_groups)))
     return replace(
         report,
-        groups=ordered,
+        groups=in_turn,
         forests=forests if settings.profile.by_group else {},
         multicalibration=evaluated.multicalibration(data, data_of_groups, settings.resampling),
     )

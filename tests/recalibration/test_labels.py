@@ -1,0 +1,176 @@
+"""Maps of several labels, and groups after a common map."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.errors import InputError
+from calibrant.recalibration import CalibrationMap, LabelRecalibrations
+from calibrant.statistics.groups import holm
+
+NAMES = ["toxic", "spam", "fine", "rare"]
+
+
+def drawn(n: int = 1_500, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores of four labels and outcomes: two miscalibrated, one calibrated, one with three events."""
+    rng = np.random.default_rng(seed)
+    p = rng.random((n, 4))
+    y = rng.random((n, 4)) < np.stack([p[:, 0] ** 2, 0.2 + 0.6 * p[:, 1], p[:, 2], 0 * p[:, 3]], axis=1)
+    y[:3, 3] = True
+    return p, y
+
+
+def fix_of(p: Any, y: Any = None, **options: Any) -> LabelRecalibrations:
+    fix = calibrant.recalibrate(p, y, **{"n_resamples": 0, "notion": "multilabel", "class_names": NAMES, **options})
+    assert isinstance(fix, LabelRecalibrations)
+    return fix
+
+
+P, Y = drawn()
+FIX = fix_of(P, Y)
+
+
+def test_each_label_is_recalibrated_alone() -> None:
+    for k, name in enumerate(NAMES[:3]):
+        alone = calibrant.recalibrate(P[:, k], Y[:, k], n_resamples=0)
+        assert FIX.labels[name].gain == alone.gain
+        assert FIX.labels[name].map.parameters == alone.map.parameters
+    adjusted = holm([FIX.labels[name].gain.p_value for name in NAMES[:3]])
+    assert list(FIX.adjusted_p_values.values()) == adjusted
+
+
+def test_only_proven_labels_change() -> None:
+    mapped = FIX.map(P)
+    for k, name in enumerate(NAMES[:2]):
+        np.testing.assert_array_equal(mapped[:, k], FIX.labels[name].map(P[:, k]))
+    np.testing.assert_array_equal(mapped[:, 2:], P[:, 2:])
+    assert FIX.proven
+    assert FIX.map.proven
+
+
+def test_a_label_with_few_events_keeps_its_scores_and_is_named() -> None:
+    assert FIX.refused == {"rare": "expected at least 5 rows of either outcome, got 3 of the less frequent one"}
+    assert "no map was fitted to label rare: expected at least 5 rows" in " ".join(str(FIX).split())
+    with pytest.raises(InputError, match="at least 5 rows of either outcome"):
+        fix_of(P, np.zeros_like(Y))
+
+
+def test_the_map_as_it_was_fitted_has_every_label() -> None:
+    fix = fix_of(P, Y, method="cox")
+    assert [each["kind"] for each in fix.map.parameters["maps"]] == ["line", "line", "identity", "identity"]
+    assert [each["kind"] for each in fix.fitted().parameters["maps"]] == ["line", "line", "line", "identity"]
+
+
+def test_a_sketch_has_the_maps_of_its_cells() -> None:
+    sketch = calibrant.CalibrationSketch(notion="multilabel", class_names=NAMES)
+    sketch.update(P, Y)
+    fix = fix_of(sketch, class_names=None)
+    np.testing.assert_allclose(fix.map(P), FIX.map(P), rtol=0, atol=2e-4)
+
+
+def test_clusters_of_copies_have_the_gain_of_the_rows_with_wider_ends() -> None:
+    groups = np.arange(len(P)) // 5
+    fix = fix_of(P, Y, clusters=groups, method="cox")
+    assert "in 300 clusters" in str(fix)
+    alone = calibrant.recalibrate(P[:, 0], Y[:, 0], n_resamples=0, clusters=groups, method="cox")
+    # The sums of labels have coarser cells than those of one event.
+    assert fix.labels["toxic"].gain.value == pytest.approx(alone.gain.value, abs=0.005)
+
+
+def test_json_keeps_every_bit() -> None:
+    again = CalibrationMap.from_json(FIX.map.to_json())
+    assert again == FIX.map
+    np.testing.assert_array_equal(again(P), FIX.map(P))
+
+
+@pytest.mark.parametrize("maps", [[], {}, [1], [{"kind": "softmax", "parameters": {}}], [{"kind": "labels"}]])
+def test_a_changed_map_is_refused(maps: Any) -> None:
+    from calibrant.recalibration.maps import _digest
+
+    content = json.loads(FIX.map.to_json())
+    del content["checksum"]
+    content["parameters"]["maps"] = maps
+    with pytest.raises(InputError):
+        CalibrationMap.from_json(json.dumps({**content, "checksum": _digest(content)}))
+
+
+def test_every_form_equals_python() -> None:
+    import duckdb
+    import narwhals as nw
+    import pandas as pd
+
+    p = np.concatenate([P, [[0.0] * 4, [1.0] * 4, [1e-9] * 4]])
+    frame = pd.DataFrame(p, columns=list("abcd"))
+    sql = ", ".join(f"{each} AS c{k}" for k, each in enumerate(FIX.map.to_sql(list("abcd"))))
+    np.testing.assert_allclose(duckdb.sql(f"SELECT {sql} FROM frame").df(), FIX.map(p), rtol=1e-12)
+    of = [each.alias(f"c{k}") for k, each in enumerate(FIX.map.to_expression(list("abcd")))]
+    np.testing.assert_allclose(nw.from_native(frame).select(*of).to_numpy(), FIX.map(p), rtol=1e-12)
+    torch = pytest.importorskip("torch")
+    from calibrant.torch import RecalibrationLayer
+
+    layer = RecalibrationLayer(FIX.map)
+    np.testing.assert_allclose(layer(torch.from_numpy(p)).numpy(), FIX.map(p), rtol=1e-12)
+    assert layer(torch.full((1, 4), math.nan)).isnan().all()
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(FIX.map.to_onnx().SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"score": p})[0], FIX.map(p), rtol=1e-12, atol=1e-15)
+
+
+def test_it_is_shown_as_text_and_as_a_page() -> None:
+    assert repr(FIX).startswith("<LabelRecalibrations: Recalibration lowers the loss of 2 of 4 labels: toxic, spam")
+    assert "toxic" in FIX._repr_html_()
+    assert "| toxic | cox |" in FIX.to_markdown()
+    assert FIX.plot().get_title() == "toxic"
+
+
+# ---------------------------------------------------------------- groups
+
+
+def test_groups_are_evaluated_with_the_common_map() -> None:
+    groups = np.array(["a", "b"])[np.arange(len(P)) % 2]
+    fix = calibrant.recalibrate(P[:, 0], Y[:, 0], groups=groups, n_resamples=0, method="cox")
+    assert fix.by_group is not None
+    direct = calibrant.evaluate(fix.map(P[:, 0]), Y[:, 0], groups=groups, n_resamples=0)
+    assert fix.by_group["ece"].value == pytest.approx(direct["ece"].value, abs=1e-12)
+    of = {group.name: group for group in direct.groups}
+    for group in fix.by_group.groups:
+        assert group.n == of[group.name].n
+        assert group.ece.value == pytest.approx(of[group.name].ece.value, abs=1e-12)
+        assert group.p_value == pytest.approx(of[group.name].p_value, rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["identity", "temperature"])
+def test_groups_of_classes_are_evaluated_with_the_common_map(method: str) -> None:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([0.5] * 3, 900)
+    y = (rng.random((900, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(max=2)
+    groups = np.arange(900) % 3
+    fix = calibrant.recalibrate(p, y, groups=groups, n_resamples=0, method=method, clusters=np.arange(900) // 2)
+    direct = calibrant.evaluate(fix.map(p), y, groups=groups, n_resamples=0, clusters=np.arange(900) // 2)
+    assert fix.by_group is not None
+    for group in fix.by_group.groups:
+        same = next(other for other in direct.groups if other.name == group.name)
+        assert (group.n, group.ece.value) == (same.n, pytest.approx(same.ece.value, abs=1e-9))
+
+
+def test_labels_have_no_groups() -> None:
+    with pytest.raises(InputError, match="groups: expected no groups of several labels"):
+        fix_of(P, Y, groups=np.arange(len(P)) % 2)
+
+
+def test_groups_of_a_sketch_and_of_clusters_count_rows() -> None:
+    groups, clusters = np.arange(len(P)) % 3, np.arange(len(P)) // 10
+    fix = calibrant.recalibrate(P[:, 0], Y[:, 0], groups=groups, clusters=clusters, n_resamples=0, method="cox")
+    assert [group.n for group in fix.by_group.groups] == [500] * 3
+    sketches = {}
+    for name in range(3):
+        sketches[str(name)] = calibrant.CalibrationSketch()
+        sketches[str(name)].update(P[groups == name, 0], Y[groups == name, 0])
+    fix = calibrant.recalibrate(sketches, n_resamples=0, method="cox")
+    assert [group.n for group in fix.by_group.groups] == [500] * 3
