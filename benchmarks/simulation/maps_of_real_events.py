@@ -1,7 +1,7 @@
 """Fit maps to real predictions with `calibrant.recalibrate`: what is chosen, the gain, the ECE before and after.
 
-    python benchmarks/simulation/maps_of_real_events.py               # writes docs/recalibration_events.csv
-    python benchmarks/simulation/maps_of_real_events.py --no-classes  # the events alone, in seconds
+    python benchmarks/simulation/maps_of_real_events.py          # minutes; writes docs/recalibration_events.csv
+    python benchmarks/simulation/maps_of_real_events.py --print  # prints only
 
 The predictions are read from ../shared/data, beside the repository; files that are missing are left out. The governors'
 forecasts are 109 races with many forecasts each. They stand twice in the table: with rows that are dealt as if they
@@ -9,8 +9,9 @@ were independent, which they are not, and with whole races.
 
 The floor of an ECE is its mean under calibration.
 
-The second table has the mean log loss of test rows with maps of all classes. It is printed only. Each of three seeded
-permutations divides the rows: the maps are fitted to the first 1,000 or 5,000, and tested on the last 5,000.
+The second table has the mean log loss of test rows with maps of all classes. Each of three seeded permutations divides
+the rows: the maps are fitted to the first 1,000 or 5,000, and tested on the last 5,000. Both tables are put into
+docs/recalibrate.md.
 """
 
 from __future__ import annotations
@@ -29,6 +30,18 @@ import calibrant
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"
 TABLE = ROOT / "docs" / "recalibration_events.csv"
+sys.path.insert(0, str(ROOT / "docs"))
+
+HEADINGS = {
+    "recalibration_events.md": (
+        "| event | N | map | decrease of the loss (95 % CI) | p | ECE before (95 % CI), floor | after |",
+        "|---|---|---|---|---|---|---|",
+    ),
+    "recalibration_classes.md": (
+        "| predictions | rows of the fit | method | log loss of test rows | interval contains the gain on test rows |",
+        "|---|---|---|---|---|",
+    ),
+}
 
 NETWORKS = {
     "WRN CIFAR-10": "wideresnet-16-4-cifar-10",
@@ -152,27 +165,30 @@ def losses_of_classes(name: str, file: str) -> Iterator[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--no-classes", action="store_true", help="leave the table of classes out")
     parser.add_argument("--print", action="store_true", help="print only")
     options = parser.parse_args(arguments)
-    print("| event | N | map | gain (95 % CI) | p | ECE before (95 % CI), floor | ECE after (95 % CI), floor |")
-    print("|---|---|---|---|---|---|---|")
-    rows = []
-    for event in events():
-        rows.append(result(event))
-        print(line(rows[-1]), flush=True)
-    if rows and not options.print:
-        with TABLE.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-    if not options.no_classes:
-        print("\n| predictions | rows | method | test log loss | interval covers the gain on test rows |")
-        print("|---|---|---|---|---|")
-        for name, file in NETWORKS.items():
-            if (DATA / f"{file}.npz").exists():
-                for text in losses_of_classes(name, file):
-                    print(text, flush=True)
+    rows = list(map(result, events()))
+    of_classes = [
+        text
+        for name, file in NETWORKS.items()
+        if (DATA / f"{file}.npz").exists()
+        for text in losses_of_classes(name, file)
+    ]
+    tables = {
+        name: "\n".join([*HEADINGS[name], *lines]) + "\n"
+        for name, lines in zip(HEADINGS, (list(map(line, rows)), of_classes), strict=True)
+    }
+    print("\n".join(tables.values()))
+    if options.print or not rows:
+        return 0
+    with TABLE.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    import shown
+
+    page = ROOT / "docs" / "recalibrate.md"
+    page.write_text(shown.filled(page.read_text("utf-8"), tables), "utf-8")
     return 0
 
 

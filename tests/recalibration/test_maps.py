@@ -322,7 +322,7 @@ def _changed(text: str, change: Any) -> str:
 def test_names_that_sql_reads_otherwise_are_quoted(name: str) -> None:
     with duckdb.connect() as connection:
         connection.register("t", pa.table({name: [0.5]}))
-        found = connection.sql(f"SELECT {_COX.to_sql(name)} FROM t").fetchone()
+        (found,) = connection.sql(f"SELECT {_COX.to_sql(name)} FROM t").fetchall()
     assert found == (pytest.approx(_COX(0.5)),)
 
 

@@ -343,3 +343,17 @@ def test_scores_of_0_and_1_that_were_right_are_compared_without_a_warning() -> N
     p = rng.random(400)
     p[:40], p[40:80] = 0, 1
     assert fix_of(p, rng.random(400) < p).losses["identity"][0] < math.inf
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_auto_leaves_maps_out_that_do_not_rise(n_classes: int) -> None:
+    """Scores without signal have flat maps in many samples: then they remain, and a fit in a search goes on."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        p, y = rng.dirichlet(np.full(n_classes, 20.0), 200), rng.integers(0, n_classes, 200)
+        fix = fix_of(p[:, 1], y) if n_classes == 2 else fix_of(p, y)
+        assert fix.chosen in ("identity", "cox", "temperature", "vector", "matrix", "isotonic")
+    with pytest.raises(InputError, match="slope 0"):
+        fix_of(1 - p[:, 1], np.argsort(np.argsort(p[:, 1])) > 100, method="cox")
+    wrong = 1 - np.linspace(0.1, 0.9, 200)
+    assert fix_of(wrong, np.arange(200) > 100).chosen == "identity"

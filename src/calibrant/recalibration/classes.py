@@ -34,6 +34,7 @@ from calibrant.recalibration.softmax import (
     Floats,
     Softmax,
     check_temperature,
+    is_flat,
     log_probabilities,
 )
 from calibrant.report import evaluated
@@ -103,7 +104,7 @@ class LabelledRows:
     def _by_block(self, work: Callable[[slice], Float64s]) -> Float64s:
         n, n_classes = self.log_p.shape
         step = max(1, _ENTRIES // n_classes)
-        return np.concatenate([work(slice(first, first + step)) for first in range(0, n, step)])
+        return np.concatenate([np.empty(0), *(work(slice(first, first + step)) for first in range(0, n, step))])
 
 
 def _losses(log_p: Float64s, classes: NDArray[np.intp], score: str) -> Float64s:
@@ -176,6 +177,9 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     )
     for family in procedure.candidates:
         procedure.starts[family.name] = procedure.fit(family, rows)
+    flat = asked.family is None and is_flat(procedure.starts[CLASS_TEMPERATURE.name])
+    if flat:
+        procedure = replace(procedure, candidates=[each for each in candidates if each is not CLASS_TEMPERATURE])
     choice = procedure.choose(rows)
     fitted = procedure.starts[choice.family.name]
     if choice.family is CLASS_TEMPERATURE:

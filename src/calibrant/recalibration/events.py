@@ -112,7 +112,13 @@ def brier_losses(log_odds: Float64s) -> Float64s:
 
 
 def of_event(data: Evaluated, asked: Asked) -> Recalibration:
-    """Return the recalibration of one evaluated event."""
+    """Return the recalibration of one evaluated event.
+
+    Raises
+    ------
+    InputError
+        For few rows of an outcome, and if no map rises: "auto" leaves out those that do not.
+    """
     (table,) = data.tables
     cells = Cells.from_table(table)
     rarer = rarer_rows(cells)
@@ -123,9 +129,18 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     parts = Parts.of(design)
     certain = bool(table.impossible)
     family, resampling = asked.family, asked.resampling
+    fits = {
+        each: _fitted(each, table, cells.effective_n, asked.prior_rows)
+        for each in (_candidates(cells.effective_n, certain=certain) if family is None else (family,))
+    }
+    candidates = [each for each, fit in fits.items() if fit.rising]
+    if not candidates:
+        expected = "scores that rise with the event"
+        got = "higher scores that do not go with more outcomes (slope 0), so that no increasing map helps"
+        raise InputError("probs", expected, got, "check that the scores are of this event, and not of its opposite")
     scores = design.cells.scores
     procedure = EventProcedure(
-        candidates=_candidates(cells.effective_n, certain=certain) if family is None else (family,),
+        candidates=candidates,
         prior_rows=asked.prior_rows,
         rows=cells.effective_n,
         seed=resampling.seed,
@@ -133,7 +148,7 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
         weight=parts.total,
     )
     choice = procedure.choose(parts)
-    fit = _fitted(choice.family, table, cells.effective_n, asked.prior_rows)
+    fit = fits[choice.family]
     folds, maps = procedure.evaluated(parts)
     out_of_fold = procedure.log_odds(folds, maps)
     score = "brier" if certain or math.isinf(folds.mean(log_losses(out_of_fold))) else "log"
@@ -178,20 +193,10 @@ def _candidates(rows: float, *, certain: bool) -> tuple[Family, ...]:
 
 
 def _fitted(family: Family, table: ReliabilityTable, rows: float, prior_rows: float) -> Fit:
-    """Return the map that is fitted to all rows.
-
-    Raises
-    ------
-    InputError
-        If the fit is at its bound.
-    """
+    """Return the map that is fitted to all rows."""
     share = rows / table.total
     counts, positives = (np.asarray(column, np.float64) * share for column in (table.counts, table.positives))
     fit: Fit = family.fit(Rows(table.scores.astype(np.float64), counts, positives), prior_rows)
-    if not fit.rising:
-        expected = "scores that rise with the event"
-        got = "higher scores that do not go with more outcomes (slope 0), so that no increasing map helps"
-        raise InputError("probs", expected, got, "check that the scores are of this event, and not of its opposite")
     return fit
 
 

@@ -170,6 +170,11 @@ def _slope(rows: ClassRows, prior_rows: float) -> float:
     return _newton(slopes, 1.0 if rows.start is None else float(rows.start.factors[0]))
 
 
+def is_flat(fitted: Softmax) -> bool:
+    """Return whether a temperature has the slope 0: higher probabilities do not go with classes that occur."""
+    return float(fitted.factors[0]) <= _FLATTEST
+
+
 def check_temperature(fitted: Softmax) -> None:
     """Reject a temperature at the end of its range.
 
@@ -178,12 +183,11 @@ def check_temperature(fitted: Softmax) -> None:
     InputError
         If the likelihood falls with the slope from 0 on, or rises without end, because all rows are right.
     """
-    slope = float(fitted.factors[0])
-    if slope <= _FLATTEST:
+    if is_flat(fitted):
         expected = "probabilities that are higher for the class that occurs"
         got = "probabilities without that order (slope 0), so that no temperature helps"
         raise InputError("probs", expected, got, "check that the columns are in the order of the classes")
-    if slope >= _STEEPEST:
+    if float(fitted.factors[0]) >= _STEEPEST:
         raise InputError(
             "prior_rows",
             "a row whose class does not have the highest probability, or prior rows",

@@ -1,4 +1,4 @@
-"""For scikit-learn: a display of the reliability diagram with its uncertainty, and scorers for model selection."""
+"""For scikit-learn: a display of the reliability diagram with its uncertainty, scorers, and recalibration."""
 
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,16 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from calibrant.sklearn.display import ReliabilityDisplay
+    from calibrant.sklearn.recalibration import RecalibratedClassifier, Recalibrator
     from calibrant.sklearn.scorer import Scorer, make_scorer
 
-__all__ = ["ReliabilityDisplay", "Scorer", "make_scorer"]
+__all__ = ["RecalibratedClassifier", "Recalibrator", "ReliabilityDisplay", "Scorer", "make_scorer"]
 
 __getattr__, __dir__ = names_of(
     __name__,
     {
         "calibrant.sklearn.display": ("ReliabilityDisplay",),
+        "calibrant.sklearn.recalibration": ("RecalibratedClassifier", "Recalibrator"),
         "calibrant.sklearn.scorer": ("Scorer", "make_scorer"),
     },
 )

@@ -1,8 +1,8 @@
 """Simulate maps of scores whose true gain is known: what each family gains, and whether the interval covers it.
 
-    python benchmarks/recalibration.py            # an hour on one processor; writes docs/recalibration.csv
-    python benchmarks/recalibration.py --quick    # a tenth of the data sets; prints only
-    python benchmarks/recalibration.py --page     # no simulation: writes the tables of docs/recalibrate.md
+    python benchmarks/simulation/maps.py            # an hour on one processor; writes docs/recalibration.csv
+    python benchmarks/simulation/maps.py --quick    # a tenth of the data sets; prints only
+    python benchmarks/simulation/maps.py --page     # no simulation: writes the tables of docs/recalibrate.md
 
 Scores are drawn from three distributions, outcomes from a known rate of each score. The true gain of a map is the
 difference of its expected log loss, over 100,000 scores, from that of the scores themselves.
@@ -24,7 +24,7 @@ os.environ.setdefault("CALIBRANT_NUM_THREADS", "1")
 import numpy as np
 from scipy.special import expit, logit
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "recalibration.csv"
 sys.path.insert(0, str(ROOT / "docs"))
 
