@@ -16,8 +16,9 @@ from scipy.special import log_softmax, softmax
 
 import calibrant
 from calibrant.errors import InputError
+from calibrant.kernels import reference
 from calibrant.recalibration import CalibrationMap
-from calibrant.recalibration.softmax import CLASS_FAMILIES, MATRIX, VECTOR, ClassRows, log_probabilities
+from calibrant.recalibration.softmax import CLASS_FAMILIES, MATRIX, VECTOR, ClassRows, prepared
 
 METHODS = ["identity", "temperature", "vector", "matrix"]
 
@@ -70,18 +71,38 @@ def test_fits_are_those_of_naive_formulas(prior: float, matrix: bool) -> None:
     p, y = drawn(300, 3)
     w = np.random.default_rng(1).integers(0, 4, 300).astype(float)
     b, found = naive(p, y, w, prior, matrix=matrix)
-    rows = ClassRows(log_probabilities(p, logits=False), y, w)
+    rows = ClassRows(*prepared(p, logits=False), y, w)
     assert CLASS_FAMILIES[1].fit(rows, prior).factors == pytest.approx(b, rel=1e-7)
     fit = (MATRIX if matrix else VECTOR).fit(rows, prior)
     np.testing.assert_allclose(fit.constants, found.x[:3], rtol=0, atol=2e-5)
     np.testing.assert_allclose(fit.factors.ravel() / b, found.x[3:], rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_compiled_passes_are_their_twins(kind: type) -> None:
+    host = pytest.importorskip("calibrant.kernels.host")
+    logits = np.random.default_rng(0).normal(0, 4, (60, 7)).astype(kind)
+    logits[0, 1:4] = -math.inf
+    log_p = np.empty((2, *logits.shape), kind)
+    means, moments = np.empty((2, 60)), np.empty((2, 60, 2))
+    for i, kernels in enumerate((host, reference)):
+        kernels.log_softmax_rows(logits, math.log(2.0**-126), log_p[i], means[i])
+        kernels.temper_rows(log_p[0], 0.7, moments[i])
+    rounding = 30 * np.finfo(kind).eps
+    for fast, slow in (log_p, means, moments):
+        np.testing.assert_allclose(fast, slow, rtol=rounding, atol=100 * rounding)
+    np.testing.assert_allclose(
+        log_p[1][1:], log_softmax(logits[1:].astype(float), axis=1), rtol=rounding, atol=rounding
+    )
+    q = softmax(0.7 * log_p[0].astype(float), axis=1)
+    np.testing.assert_allclose(moments[1][:, 0], np.sum(q * log_p[0], axis=1), rtol=rounding, atol=rounding)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_start_does_not_change_the_fit(method: str) -> None:
     p, y = drawn(500, 4)
     family = CLASS_FAMILIES[METHODS.index(method)]
-    rows = ClassRows(log_probabilities(p, logits=False), y, np.ones(500))
+    rows = ClassRows(*prepared(p, logits=False), y, np.ones(500))
     one = family.fit(rows, 20.0)
     other = family.fit(rows._replace(start=family.fit(rows._replace(weights=np.arange(500.0)), 20.0)), 20.0)
     np.testing.assert_allclose(one.factors, other.factors, rtol=0, atol=1e-4)

@@ -564,3 +564,50 @@ def slope_rows(probs: Any, targets: Any, squares: Any, masses: Any, uppers: Any,
             sums[r, 2] += squares[i]
             sums[r, 3] += masses[i] * psi[r]
             sums[r, 4] += masses[i]
+
+
+@kernel(reference.log_softmax_rows, reassociate=True)
+def log_softmax_rows(logits: Any, floor: Any, log_p: Any, means: Any) -> Any:
+    """See `reference.log_softmax_rows`."""
+    size = logits.shape[1]
+    lowest = log_p.dtype.type(floor)
+    for i in range(logits.shape[0]):
+        largest = logits[i, 0]
+        for j in range(size):
+            largest = max(largest, logits[i, j])
+        total = 0.0
+        for j in range(size):
+            e = exp(logits[i, j] - largest)
+            log_p[i, j] = e
+            total += np.float64(e)
+        shift = log_p.dtype.type(np.float64(largest) + np.log(total))
+        mean = 0.0
+        for j in range(size):
+            z = max(logits[i, j] - shift, lowest)
+            mean += np.float64(log_p[i, j]) * np.float64(z)
+            log_p[i, j] = z
+        means[i] = mean / total
+
+
+@kernel(reference.temper_rows, reassociate=True)
+def temper_rows(log_p: Any, slope: Any, moments: Any) -> Any:
+    """See `reference.temper_rows`."""
+    size = log_p.shape[1]
+    b = log_p.dtype.type(slope)
+    for i in range(log_p.shape[0]):
+        most = log_p[i, 0]
+        for j in range(size):
+            most = max(most, log_p[i, j])
+        total = 0.0
+        first = 0.0
+        second = 0.0
+        for j in range(size):
+            around = log_p[i, j] - most
+            e = np.float64(exp(b * around))
+            wide = np.float64(around)
+            total += e
+            first += e * wide
+            second += e * wide * wide
+        first = first / total
+        moments[i, 0] = first + np.float64(most)
+        moments[i, 1] = second / total - first * first

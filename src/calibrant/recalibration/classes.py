@@ -36,6 +36,7 @@ from calibrant.recalibration.softmax import (
     check_temperature,
     is_flat,
     log_probabilities,
+    prepared,
 )
 from calibrant.report import evaluated
 from calibrant.report.building import Settings, report_on
@@ -65,6 +66,8 @@ class LabelledRows:
         Which of the two.
     log_p : (N, C)
         The logarithms of the probabilities, at least that of 2^-126.
+    means : (N,)
+        Their means in each row by its probabilities.
     classes : (N,)
         The class of each row.
     """
@@ -72,6 +75,7 @@ class LabelledRows:
     values: Floats
     logits: bool
     log_p: Floats
+    means: Float64s
     classes: NDArray[np.intp]
 
     def losses(self, fitted: Softmax, score: str) -> Float64s:
@@ -99,7 +103,9 @@ class LabelledRows:
 
     def take(self, places: NDArray[np.intp]) -> LabelledRows:
         """Return some of the rows."""
-        return LabelledRows(self.values[places], self.logits, self.log_p[places], self.classes[places])
+        return LabelledRows(
+            self.values[places], self.logits, self.log_p[places], self.means[places], self.classes[places]
+        )
 
     def _by_block(self, work: Callable[[slice], Float64s]) -> Float64s:
         n, n_classes = self.log_p.shape
@@ -137,7 +143,7 @@ class ClassProcedure(Procedure[DealtRows]):
 
     def fit(self, family: Family, rows: DealtRows) -> Softmax:
         start = self.starts.get(family.name)
-        of = ClassRows(self.data.log_p, self.data.classes, rows.weights * self.share, start)
+        of = ClassRows(self.data.log_p, self.data.means, self.data.classes, rows.weights * self.share, start)
         fitted: Softmax = family.fit(of, self.prior_rows)
         return fitted
 
@@ -250,8 +256,8 @@ def _rows_of(predictions: Predictions, labels: ClusterLabels | None) -> tuple[De
         first = np.flatnonzero(_new(values, hashes))
         values, classes, weights = values[first], classes[first], np.add.reduceat(weights, first)
     units = np.ones(len(weights)) if whole else weights
-    logs = log_probabilities(values, logits=predictions.logits)
-    return DealtRows.of(weights, units, clusters), LabelledRows(values, predictions.logits, logs, classes)
+    labelled = LabelledRows(values, predictions.logits, *prepared(values, logits=predictions.logits), classes)
+    return DealtRows.of(weights, units, clusters), labelled
 
 
 def _hashes(values: Floats, classes: NDArray[np.int64]) -> NDArray[np.uint64]:

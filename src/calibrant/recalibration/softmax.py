@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.kernels.blocks import in_order
+from calibrant.kernels.loading import kernels_for
 from calibrant.recalibration.families import Family
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -30,8 +31,9 @@ SMALLEST: Final = 2.0**-126
 
 _ENTRIES: Final = 1 << 16  # of a block of rows, so that its temporaries stay in the cache
 _FLATTEST, _STEEPEST = 2.0**-14, 64.0  # inverse temperatures
-_CLOSE: Final = 1e-7  # steps of Newton's method, relative
+_CLOSE: Final = 1e-5  # steps of Newton's method, relative
 _STEPS: Final = 100
+_FIRST_ROWS: Final = 2000
 _TOLERANCE: Final = 1e-9  # of the slope of the mean cross-entropy
 _TOLERANCE_OF_FOLDS: Final = 1e-6  # the same, of maps that only evaluate
 
@@ -89,26 +91,56 @@ class Softmax:
 
 def log_probabilities(values: Floats, *, logits: bool) -> Floats:
     """Return the logarithms of probabilities (n, C), or of the softmax of logits, at least that of `SMALLEST`."""
-    floor = values.dtype.type(math.log(SMALLEST))
-    if not logits:
+    return prepared(values, logits=logits)[0]
+
+
+def prepared(values: Floats, *, logits: bool) -> tuple[Floats, Float64s]:
+    """Return these logarithms z of rows (n, C), and their means by the probabilities themselves, (n,)."""
+    kernels = kernels_for("rows", values.size)
+    floor = math.log(SMALLEST)
+    log_p, means = np.empty(values.shape, values.dtype), np.empty(len(values))
+
+    def work(part: slice) -> tuple[()]:
+        if logits:
+            kernels.log_softmax_rows(values[part], floor, log_p[part], means[part])
+            return ()
         with np.errstate(divide="ignore"):
-            return np.asarray(np.maximum(np.log(values), floor))
-    t = values - values.max(axis=1, keepdims=True)
-    return np.asarray(np.maximum(t - np.log(np.exp(t).sum(axis=1, keepdims=True)), floor))
+            np.maximum(np.log(values[part]), values.dtype.type(floor), out=log_p[part])
+        totals = values[part].sum(axis=1, dtype=np.float64)
+        means[part] = np.einsum("ij,ij->i", values[part], log_p[part]) / totals
+        return ()
+
+    _blocks(values.shape, work)
+    return log_p, means
 
 
 class ClassRows(NamedTuple):
-    """What a map is fitted to: log-probabilities (N, C), the class of each row and its weight, (N,), and a start."""
+    """What a map is fitted to, N rows.
+
+    Attributes
+    ----------
+    log_p : (N, C)
+        The log-probabilities z.
+    means : (N,)
+        The mean of z in each row by its probabilities.
+    classes : (N,)
+        The classes.
+    weights : (N,)
+        The weights.
+    start : Softmax, optional
+        Where the fit starts.
+    """
 
     log_p: Floats
+    means: Float64s
     classes: NDArray[np.intp]
     weights: Float64s
     start: Softmax | None = None
 
 
-def _blocks(rows: ClassRows, work: Callable[[slice], tuple[Any, ...]], *, alone: bool = False) -> list[Any]:
+def _blocks(shape: tuple[int, ...], work: Callable[[slice], tuple[Any, ...]], *, alone: bool = False) -> list[Any]:
     """Return the sums of the tuples that ``work`` returns for blocks of rows; ``alone`` if it has its own threads."""
-    n, n_classes = rows.log_p.shape
+    n, n_classes = shape
     step = max(1, _ENTRIES // n_classes)
 
     def of_block(i: int) -> tuple[Any, ...]:
@@ -161,13 +193,34 @@ def _slope(rows: ClassRows, prior_rows: float) -> float:
     The derivative of the loss, g(b) = sum w (E z - z_y) with z = log p and the mean E by softmax(b z), increases in b.
     """
     share = prior_rows / float(rows.weights.sum())
-    wanted = _outcomes(rows, share)
+    own = rows.log_p[np.arange(len(rows.classes)), rows.classes].astype(np.float64)
+    wanted = float(rows.weights @ (own + share * rows.means))
 
     def slopes(b: float) -> tuple[float, float]:
-        first, second = _blocks(rows, lambda part: _moments(rows.log_p[part], rows.weights[part], b))
-        return (1 + share) * first - wanted, (1 + share) * second
+        first, second = (1 + share) * _moments(rows, b)
+        return first - wanted, second
 
-    return _newton(slopes, 1.0 if rows.start is None else float(rows.start.factors[0]))
+    start = 1.0
+    if rows.start is not None:
+        start = float(rows.start.factors[0])
+    elif len(own) >= 2 * _FIRST_ROWS:  # some rows are near enough for two steps with all
+        some = slice(None, None, len(own) // _FIRST_ROWS)
+        few = ClassRows(rows.log_p[some], rows.means[some], rows.classes[some], rows.weights[some])
+        start = _slope(few, prior_rows)
+    return _newton(slopes, start)
+
+
+def _moments(rows: ClassRows, b: float) -> Float64s:
+    """Return sum w E z and sum w Var z by the probabilities softmax(b z)."""
+    kernels = kernels_for("rows", rows.log_p.size)
+
+    def work(part: slice) -> tuple[Float64s]:
+        moments = np.empty((len(rows.weights[part]), 2))
+        kernels.temper_rows(rows.log_p[part], b, moments)
+        return (rows.weights[part] @ moments,)
+
+    (sums,) = _blocks(rows.log_p.shape, work)
+    return np.asarray(sums)
 
 
 def is_flat(fitted: Softmax) -> bool:
@@ -212,34 +265,10 @@ def _newton(slopes: Callable[[float], tuple[float, float]], start: float) -> flo
     return moved
 
 
-def _outcomes(rows: ClassRows, share: float) -> float:
-    """Return sum w (z_y + s E_p z)."""
-
-    def work(part: slice) -> tuple[float]:
-        z, classes, w = rows.log_p[part], rows.classes[part], rows.weights[part]
-        own = w @ z[np.arange(len(z)), classes]
-        prior = w @ np.einsum("ij,ij->i", _shares(z), z) if share else 0.0
-        return (float(own + share * prior),)
-
-    return float(_blocks(rows, work)[0])
-
-
 def _shares(z: Floats) -> Floats:
     """Return the probabilities, with the sum 1."""
     p = np.exp(z)
     return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-
-def _moments(z: Floats, w: Float64s, b: float) -> tuple[float, float]:
-    """Return sum w E z and sum w Var z by the probabilities softmax(b z)."""
-    most = z.max(axis=1, keepdims=True)
-    around = z - most
-    e = np.exp(z.dtype.type(b) * around)
-    total = e.sum(axis=1, dtype=np.float64)
-    first = np.einsum("ij,ij->i", e, around) / total
-    e *= around
-    second = np.einsum("ij,ij->i", e, around) / total
-    return float(w @ (first + most[:, 0])), float(w @ (second - first**2))
 
 
 # ---------------------------------------------------------------- vector and matrix
@@ -325,7 +354,7 @@ class _Penalised:
         return self._products(y * (self.rows.weights[part] / self.total)[:, np.newaxis], z)
 
     def _sums(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
-        return _blocks(self.rows, work, alone=self.matrix)
+        return _blocks(self.rows.log_p.shape, work, alone=self.matrix)
 
     def _map(self, parameters: Float64s) -> Softmax:
         c, moved = self._split(parameters)
