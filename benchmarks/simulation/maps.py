@@ -1,11 +1,17 @@
 """Simulate maps of scores whose true gain is known: what each family gains, and whether the interval covers it.
 
-    python benchmarks/simulation/maps.py            # an hour on one processor; writes docs/recalibration.csv
+    python benchmarks/simulation/maps.py            # an hour on one processor; writes three tables of docs
     python benchmarks/simulation/maps.py --quick    # a tenth of the data sets; prints only
     python benchmarks/simulation/maps.py --page     # no simulation: writes the tables of docs/recalibrate.md
+    python benchmarks/simulation/maps.py --only clusters classes    # some of the simulations
 
-Scores are drawn from three distributions, outcomes from a known rate of each score. The true gain of a map is the
-difference of its expected log loss, over 100,000 scores, from that of the scores themselves.
+Events: scores are drawn from three distributions, outcomes from a known rate of each score. The true gain of a map is
+the difference of its expected log loss, over 100,000 scores, from that of the scores themselves.
+
+Classes: four classes with logits of standard deviation 2, and four kinds of error. The true gain is over 20,000 rows.
+
+Clusters: the log-odds of an outcome are 0.7 times those of the score, and an effect of the cluster with standard
+deviation 1. The true gain is over clusters that are not in the data. Maps are proven with rows, and with clusters.
 """
 
 from __future__ import annotations
@@ -22,12 +28,19 @@ from typing import Any
 os.environ.setdefault("CALIBRANT_NUM_THREADS", "1")
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, log_softmax, logit, softmax
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLE = ROOT / "docs" / "recalibration.csv"
+TABLES = {
+    "events": ROOT / "docs" / "recalibration.csv",
+    "classes": ROOT / "docs" / "recalibration_classes.csv",
+    "clusters": ROOT / "docs" / "recalibration_clusters.csv",
+}
 sys.path.insert(0, str(ROOT / "docs"))
 
+N_CLASSES = 4
+CLASS_METHODS = ("temperature", "vector", "matrix", "auto")
+CLASS_SIZES = (300, 1_000, 5_000)
 METHODS = ("identity", "temperature", "cox", "beta", "isotonic", "histogram", "auto")
 SIZES = (200, 1_000, 5_000)
 SETS = 100
@@ -51,7 +64,22 @@ RATES: dict[str, Callable[[Array], Array]] = {
     "three steps": lambda p: np.where(p < 0.3, 0.1, np.where(p < 0.7, 0.45, 0.85)),
 }
 
-COLUMNS = ("method", "scores", "rate", "n", "sets", "gain", "worst", "kept", "covered", "proven_falsely")
+#: From log-probabilities to log-odds of the truth, but for a constant of each row.
+ERRORS: dict[str, Callable[[Array], Array]] = {
+    "calibrated": lambda z: z,
+    "temperature 2": lambda z: 0.5 * z,
+    "temperature 0.7": lambda z: 1.4 * z,
+    "shifts": lambda z: 0.7 * z + np.array([0.6, 0.2, -0.2, -0.6]),
+    "mixing": lambda z: z @ np.array([[0.7, 0.25, 0, 0], [0.25, 0.7, 0, 0], [0, 0, 0.7, 0.25], [0, 0, 0.25, 0.7]]),
+}
+
+#: What is written of each simulation: its settings, and what the fits have in common.
+SETTINGS = {
+    "events": ("method", "scores", "rate", "n"),
+    "classes": ("method", "error", "n"),
+    "clusters": ("method", "dealt", "clusters"),
+}
+MEASURED = ("sets", "gain", "worst", "kept", "covered", "proven_falsely")
 
 
 def expected_loss(rates: Array, q: Array) -> float:
@@ -59,95 +87,173 @@ def expected_loss(rates: Array, q: Array) -> float:
     return float(-np.mean(rates * np.log(q) + (1 - rates) * np.log1p(-q)))
 
 
-def setting(job: tuple[str, str, str, int, int]) -> dict[str, Any]:
+def measured(sets: int, made: Callable[[int], tuple[Any, float]]) -> dict[str, Any]:
+    """Return what the fits of all data sets have in common: ``made`` returns a fit and its true gain."""
+    from calibrant.errors import InputError
+
+    gains, covered, kept, false = [], 0, 0, 0
+    for seed in range(sets):
+        try:
+            fix, gain = made(seed)
+        except InputError:  # fewer than five events
+            continue
+        gains.append(gain)
+        covered += fix.gain.low - 1e-9 <= gain <= fix.gain.high + 1e-9
+        kept += fix.chosen == "identity"
+        false += fix.proven and gain <= 0
+    sets = len(gains)
+    return {
+        "sets": sets,
+        "gain": float(np.mean(gains)),
+        "worst": float(np.min(gains)),
+        "kept": kept / sets,
+        "covered": covered / sets,
+        "proven_falsely": false / sets,
+    }
+
+
+def setting_of_events(job: tuple[str, str, str, int, int]) -> dict[str, Any]:
     """Return the results of one method in one setting, over all its data sets."""
     import calibrant
-    from calibrant.errors import InputError
 
     method, scores, rate, n, sets = job
     grid = SCORES[scores](np.random.default_rng(999), POINTS)
     rates = RATES[rate](grid)
     before = expected_loss(rates, grid)
-    gains, covered, kept, false, used = [], 0, 0, 0, 0
-    for seed in range(sets):
+
+    def made(seed: int) -> tuple[Any, float]:
         rng = np.random.default_rng((seed, n))
         p = SCORES[scores](rng, n)
         y = (rng.random(n) < RATES[rate](p)).astype(np.int64)
-        try:
-            fix = calibrant.recalibrate(p, y, method=method, n_resamples=0)
-        except InputError:  # fewer than five events
-            continue
-        gain = before - expected_loss(rates, fix.map(grid))
-        used += 1
-        gains.append(gain)
-        covered += fix.gain.low - 1e-9 <= gain <= fix.gain.high + 1e-9
-        kept += fix.chosen == "identity"
-        false += fix.proven and gain <= 0
-    return {
-        "method": method,
-        "scores": scores,
-        "rate": rate,
-        "n": n,
-        "sets": used,
-        "gain": float(np.mean(gains)),
-        "worst": float(np.min(gains)),
-        "kept": kept / used,
-        "covered": covered / used,
-        "proven_falsely": false / used,
-    }
+        fix = calibrant.recalibrate(p, y, method=method, n_resamples=0)
+        return fix, before - expected_loss(rates, fix.map(grid))
+
+    return {"method": method, "scores": scores, "rate": rate, "n": n, **measured(sets, made)}
 
 
-def jobs(sets: int) -> Iterator[tuple[str, str, str, int, int]]:
-    for n in reversed(SIZES):
-        for method in METHODS:
-            if method != "identity":
-                yield from ((method, scores, rate, n, sets) for scores in SCORES for rate in RATES)
+def setting_of_classes(job: tuple[str, str, int, int]) -> dict[str, Any]:
+    """Return the results of one method for one kind of error of four classes."""
+    import calibrant
+
+    method, error, n, sets = job
+
+    def drawn(seed: int, number: int) -> tuple[Array, Array]:
+        logits = 2 * np.random.default_rng((seed, n, 4)).normal(size=(number, N_CLASSES))
+        return softmax(logits, axis=1), softmax(ERRORS[error](log_softmax(logits, axis=1)), axis=1)
+
+    new, truth = drawn(999_999, 20_000)
+
+    def made(seed: int) -> tuple[Any, float]:
+        p, q = drawn(seed, n)
+        y = (np.random.default_rng((seed, n, 5)).random((n, 1)) > q.cumsum(axis=1)).sum(axis=1).clip(max=N_CLASSES - 1)
+        fix = calibrant.recalibrate(p, y, method=method, n_resamples=0)
+        return fix, float(np.mean(np.sum(truth * (np.log(fix.map(new)) - np.log(new)), axis=1)))
+
+    return {"method": method, "error": error, "n": n, **measured(sets, made)}
 
 
-def tables(rows: list[dict[str, str]]) -> str:
-    """Return the tables of the page."""
+def setting_of_clusters(job: tuple[str, str, int, int]) -> dict[str, Any]:
+    """Return the results of one method with so many clusters of 20 rows, proven with rows or with clusters."""
+    import calibrant
+
+    method, dealt, number, sets = job
+    grid = np.linspace(-6, 6, 2001)
+    density = np.exp(-(grid**2) / 8)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    rates = expit(0.7 * grid[:, None] + nodes) @ (weights / weights.sum())
+
+    def loss(log_odds: Array) -> float:
+        losses = rates * np.logaddexp(0, -log_odds) + (1 - rates) * np.logaddexp(0, log_odds)
+        return float(np.sum(density * losses) / density.sum())
+
+    def made(seed: int) -> tuple[Any, float]:
+        rng = np.random.default_rng((seed, number))
+        z, effects = 2 * rng.normal(size=(number, 20)), rng.normal(size=(number, 1))
+        y = rng.random(z.shape) < expit(0.7 * z + effects)
+        clusters = np.repeat(np.arange(number), 20) if dealt == "clusters" else None
+        fix = calibrant.recalibrate(
+            expit(z).ravel(), y.ravel().astype(int), method=method, clusters=clusters, n_resamples=0
+        )
+        return fix, loss(grid) - loss(logit(fix.map(expit(grid))))
+
+    return {"method": method, "dealt": dealt, "clusters": number, **measured(sets, made)}
+
+
+def jobs(of: str, sets: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the arguments of a simulation's settings, the longest first."""
+    if of == "events":
+        for n in reversed(SIZES):
+            for method in METHODS:
+                if method != "identity":
+                    yield from ((method, scores, rate, n, sets) for scores in SCORES for rate in RATES)
+    elif of == "classes":
+        yield from ((m, error, n, sets) for n in reversed(CLASS_SIZES) for m in CLASS_METHODS for error in ERRORS)
+    else:
+        yield from ((m, dealt, n, sets) for n in (100, 40) for m in ("cox", "auto") for dealt in ("rows", "clusters"))
+
+
+def tables(of: str, rows: list[dict[str, str]]) -> str:
+    """Return a table of the page: means and extremes over the settings of each method and size."""
+    size = {"events": "N", "classes": "N", "clusters": "proven with, clusters"}[of]
     lines = [
-        "| method | N | mean gain × 10⁴ | worst setting × 10⁴ | identity kept, calibrated | coverage: mean, lowest "
-        "| proven with gain ≤ 0, highest |",
+        f"| method | {size} | mean gain × 10⁴ | worst setting × 10⁴ | identity kept, calibrated "
+        "| coverage: mean, lowest | proven with gain ≤ 0, highest |",
         "|---|---|---|---|---|---|---|",
     ]
-    for method in METHODS[1:]:
-        for n in SIZES:
-            held = [row for row in rows if row["method"] == method and int(row["n"]) == n]
-            if not held:
-                continue
-            of = {name: np.array([float(row[name]) for row in held]) for name in COLUMNS[5:]}
-            calibrated = [float(row["kept"]) for row in held if row["rate"] == "calibrated"]
-            kept = f"{np.mean(calibrated):.2f}" if method == "auto" else "–"
-            lines.append(
-                f"| {method} | {n:,} | {1e4 * of['gain'].mean():.0f} | {1e4 * of['gain'].min():.0f} | {kept} "
-                f"| {of['covered'].mean():.2f}, {of['covered'].min():.2f} | {of['proven_falsely'].max():.2f} |"
-            )
+    keys = dict.fromkeys((row["method"], _size(of, row)) for row in rows)
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    for method, group in sorted(keys, key=lambda key: (methods.index(key[0]), _order(key[1]))):
+        held = [row for row in rows if (row["method"], _size(of, row)) == (method, group)]
+        columns = {name: np.array([float(row[name]) for row in held]) for name in MEASURED[1:]}
+        calibrated = [float(row["kept"]) for row in held if "calibrated" in (row.get("rate"), row.get("error"))]
+        kept = f"{np.mean(calibrated):.2f}" if method == "auto" and calibrated else "–"
+        lines.append(
+            f"| {method} | {group} | {1e4 * columns['gain'].mean():.0f} | {1e4 * columns['gain'].min():.0f} | {kept} "
+            f"| {columns['covered'].mean():.2f}, {columns['covered'].min():.2f} "
+            f"| {columns['proven_falsely'].max():.2f} |"
+        )
     return "\n".join(lines) + "\n"
+
+
+def _size(of: str, row: dict[str, str]) -> str:
+    return f"{row['dealt']}, {row['clusters']}" if of == "clusters" else f"{int(row['n']):,}"
+
+
+def _order(size: str) -> int:
+    return int("".join(character for character in size if character.isdigit()))
+
+
+SIMULATED = {"events": setting_of_events, "classes": setting_of_classes, "clusters": setting_of_clusters}
+PARTS = {"events": "recalibration.md", "classes": "recalibration_simulated.md", "clusters": "recalibration_clusters.md"}
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data sets; print only")
     parser.add_argument("--page", action="store_true", help="no simulation: write the tables of the page")
+    parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES), help="which simulations")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args(arguments)
-    if not options.page:
+    for of in () if options.page else options.only:
         with ProcessPoolExecutor(options.processes) as pool:
-            found = list(pool.map(setting, jobs(SETS // 10 if options.quick else SETS)))
+            found = list(pool.map(SIMULATED[of], jobs(of, SETS // 10 if options.quick else SETS)))
         if options.quick:
-            print(tables([{name: str(value) for name, value in row.items()} for row in found]))
-            return 0
-        with TABLE.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+            print(tables(of, [{name: str(value) for name, value in row.items()} for row in found]))
+            continue
+        with TABLES[of].open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, (*SETTINGS[of], *MEASURED), lineterminator="\n")
             writer.writeheader()
             writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in found)
+    if options.quick:
+        return 0
     import shown
 
-    with TABLE.open(encoding="utf-8") as stream:
-        text = tables(list(csv.DictReader(stream)))
+    texts = {}
+    for of in options.only:
+        with TABLES[of].open(encoding="utf-8") as stream:
+            texts[PARTS[of]] = tables(of, list(csv.DictReader(stream)))
     page = ROOT / "docs" / "recalibrate.md"
-    page.write_text(shown.filled(page.read_text("utf-8"), {"recalibration.md": text}), "utf-8")
+    page.write_text(shown.filled(page.read_text("utf-8"), texts), "utf-8")
     return 0
 
 

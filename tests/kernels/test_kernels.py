@@ -555,7 +555,12 @@ def test_every_kernel_has_a_twin_and_a_test():
         assert public_functions(readable) == kernels, family
         names |= kernels
     tests = Path(__file__).parent.parent  # some kernels have their test where they are used
-    homes = ("kernels/test_kernels.py", "clusters/test_clusters.py", "statistics/test_class_rows.py")
+    homes = (
+        "kernels/test_kernels.py",
+        "clusters/test_clusters.py",
+        "statistics/test_class_rows.py",
+        "recalibration/test_classes.py",
+    )
     tested = " ".join(tests.joinpath(home).read_text("utf-8") for home in homes)
     assert [name for name in names if f"def test_{name}_is_its_twin" not in tested and not name.endswith("_runs")] == []
 

@@ -79,23 +79,37 @@ def test_fits_are_those_of_naive_formulas(prior: float, matrix: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_compiled_passes_are_their_twins(kind: type) -> None:
+def test_log_softmax_rows_is_its_twin(kind: type) -> None:
     host = pytest.importorskip("calibrant.kernels.host")
     logits = np.random.default_rng(0).normal(0, 4, (60, 7)).astype(kind)
     logits[0, 1:4] = -math.inf
-    log_p = np.empty((2, *logits.shape), kind)
-    means, moments = np.empty((2, 60)), np.empty((2, 60, 2))
+    log_p, means = np.empty((2, *logits.shape), kind), np.empty((2, 60))
     for i, kernels in enumerate((host, reference)):
         kernels.log_softmax_rows(logits, math.log(2.0**-126), log_p[i], means[i])
-        kernels.temper_rows(log_p[0], 0.7, moments[i])
     rounding = 30 * np.finfo(kind).eps
-    for fast, slow in (log_p, means, moments):
-        np.testing.assert_allclose(fast, slow, rtol=rounding, atol=100 * rounding)
-    np.testing.assert_allclose(
-        log_p[1][1:], log_softmax(logits[1:].astype(float), axis=1), rtol=rounding, atol=rounding
-    )
-    q = softmax(0.7 * log_p[0].astype(float), axis=1)
-    np.testing.assert_allclose(moments[1][:, 0], np.sum(q * log_p[0], axis=1), rtol=rounding, atol=rounding)
+    np.testing.assert_allclose(log_p[0], log_p[1], rtol=rounding, atol=rounding)
+    np.testing.assert_allclose(means[0], means[1], rtol=rounding, atol=rounding)
+    expected = log_softmax(logits.astype(float), axis=1).clip(min=math.log(2.0**-126))
+    np.testing.assert_allclose(log_p[1], expected, rtol=rounding, atol=rounding)
+    np.testing.assert_allclose(means[1], np.sum(np.exp(expected) * expected, axis=1), rtol=rounding, atol=rounding)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("slope", [0.05, 0.7, 30.0])
+def test_temper_rows_is_its_twin(kind: type, slope: float) -> None:
+    host = pytest.importorskip("calibrant.kernels.host")
+    z = log_softmax(np.random.default_rng(0).normal(0, 4, (60, 7)), axis=1).astype(kind)
+    z[0, :3] = math.log(2.0**-126)
+    moments = np.empty((2, 60, 2))
+    for i, kernels in enumerate((host, reference)):
+        kernels.temper_rows(z, slope, moments[i])
+    rounding = 100 * max(slope, 1) * np.finfo(kind).eps
+    np.testing.assert_allclose(moments[0], moments[1], rtol=rounding, atol=rounding)
+    wide = z.astype(float)
+    q = softmax(slope * wide, axis=1)
+    mean = np.sum(q * wide, axis=1)
+    np.testing.assert_allclose(moments[1][:, 0], mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(moments[1][:, 1], np.sum(q * wide**2, axis=1) - mean**2, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", METHODS)

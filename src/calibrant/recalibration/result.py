@@ -314,7 +314,7 @@ class LabelRecalibrations(RecalibrationResult):
         from calibrant.plot.canvas import literal, panels_for
 
         drawn = dict(list(self.labels.items())[:_LABELS_DRAWN])
-        panels, _ = panels_for(None, len(drawn), min(len(drawn), 4), (3.2, 3.2), shared=True)
+        panels, _ = panels_for(None, len(drawn), min(len(drawn), 2), (5.4, 5.4), shared=False)
         for panel, (name, fix) in zip(panels, drawn.items(), strict=False):
             fix.plot(ax=panel, **options)
             panel.set_title(literal(name))
