@@ -47,6 +47,7 @@ NETWORKS = {
     "WRN CIFAR-10": "wideresnet-16-4-cifar-10",
     "DenseNet CIFAR-100": "densenet-bc-100-cifar-100",
 }
+LOSSES = {"log": "log loss", "brier": "Brier score"}
 METHODS = ("temperature", "vector", "matrix")
 FITTED = (1_000, 5_000)
 SPLITS = 3
@@ -136,7 +137,8 @@ def line(row: dict[str, Any]) -> str:
     before = "{ece_before} ({ece_before_low} to {ece_before_high}), {floor_before}".format(**number)
     after = "{ece_after} ({ece_after_low} to {ece_after_high}), {floor_after}".format(**number)
     proven = f"{row['p']:.1g}" + ("" if row["proven"] else ": not proven")
-    return f"| {row['event']} | {row['n']:,} | {row['map']} | {row['score']} {gain} | {proven} | {before} | {after} |"
+    gained = f"{LOSSES[row['score']]} {gain}"
+    return f"| {row['event']} | {row['n']:,} | {row['map']} | {gained} | {proven} | {before} | {after} |"
 
 
 def loss(probs: Any, targets: Any) -> float:

@@ -70,10 +70,12 @@ def test_calibrated_scores_are_left_alone() -> None:
 @pytest.mark.parametrize(("slope", "shift"), [(0.5, 0.0), (2.0, 0.0), (1.0, 1.0)])
 def test_a_line_is_found(slope: float, shift: float) -> None:
     p, y = sample(20_000, 1, slope, shift)
-    fix = fix_of(p, y)
-    assert fix.chosen == "cox"
+    fix, line = fix_of(p, y), fix_of(p, y, method="cox")
     assert fix.proven
-    numbers = fix.map.parameters
+    # The map with the least loss is nearly the true one, which has the largest gain.
+    assert fix.gain.value == pytest.approx(line.gain.value, abs=1e-3)
+    assert np.mean(np.abs(fix.map(p) - expit(shift + slope * logit(p)))) < 0.01
+    numbers = line.map.parameters
     # Five standard errors of a logistic regression of 20,000 rows are below 0.15.
     assert (numbers["slope"], numbers["intercept"]) == pytest.approx((slope, shift), abs=0.15)
 
@@ -87,9 +89,37 @@ def test_another_shape_takes_the_isotonic_map() -> None:
     assert np.abs(fix.map([0.15, 0.45, 0.8]) - [0.1, 0.4, 0.8]).max() < 0.03
 
 
-def test_few_rows_have_no_beta_among_the_candidates() -> None:
-    assert "beta" not in fix_of(*sample(999, 0, 0.6)).losses
-    assert "beta" in fix_of(*sample(1_000, 0, 0.6)).losses
+def test_auto_takes_the_least_loss_or_no_change() -> None:
+    """No change remains if its loss is within one standard error of the least, as here."""
+    fix = fix_of(*sample(1_000, 0, 0.6))
+    losses = {name: mean for name, (mean, _) in fix.losses.items()}
+    assert list(losses) == ["identity", "temperature", "cox", "beta", "isotonic"]
+    assert fix.chosen == min(losses, key=losses.__getitem__)
+    kept = fix_of(*sample(1_000, 3, 1.0))
+    least = min(mean for mean, _ in kept.losses.values())
+    mean, error = kept.losses["identity"]
+    assert (kept.chosen == "identity") == (mean - least <= error)
+
+
+@pytest.mark.parametrize("method", ["auto", "temperature", "cox", "beta", "isotonic", "shift", "histogram"])
+@pytest.mark.parametrize(
+    ("p", "y"),
+    [
+        ([0.0119] * 50 + [0.976] * 25, [0] * 50 + [1] * 25),
+        ([0.0] * 242 + [0.02] + [1.0] * 7, [0] * 243 + [1] * 7),
+        ([1e-9] * 500 + [0.5] * 20 + [1.0] * 400, [0] * 500 + [0, 1] * 10 + [1] * 400),
+        ([0.3] * 60, [0] * 30 + [1] * 30),
+        (np.repeat([1e-12, 1 - 1e-12], 2_000), np.repeat([0, 1], 2_000)),
+    ],
+    ids=["two scores", "zeros and ones", "saturated", "one score", "certain"],
+)
+def test_prior_rows_make_a_map_of_any_scores(method: str, p: Any, y: Any) -> None:
+    fix = fix_of(p, y, method=method)
+    mapped = fix.map(p)
+    assert np.isfinite(mapped).all()
+    loss = -np.mean(np.log(np.where(np.asarray(y) == 1, mapped, 1 - mapped)))
+    bins = 0.06 if method == "histogram" else 0.0  # the mean of different scores
+    assert loss <= bins - np.mean(np.log(np.clip(np.where(np.asarray(y) == 1, p, 1 - np.asarray(p)), 1e-12, 1))) + 1e-3
 
 
 # ---------------------------------------------------------------- the proof
@@ -307,7 +337,7 @@ def test_the_top_label_of_classes_can_be_mapped() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "spline"}, r"method: expected one of auto, identity, cox, .*got 'spline'"),
+        ({"method": "spline"}, r"method: expected one of auto, identity, temperature, .*got 'spline'"),
         ({"method": 3}, "method: expected one of"),
         ({"level": 95}, "level: expected a number from 0.5 to below 1"),
         ({"prior_rows": -1.0}, "prior_rows: expected a number from 0"),

@@ -1,8 +1,8 @@
 """The choice of a family, and what the procedure gains on rows that the map never saw.
 
-The losses of a family are those of its maps of the other four folds. "auto" takes the simplest family whose mean loss
-is within one standard error of the least. To evaluate this procedure the choice is made anew inside each set of four
-folds.
+The losses of a family are those of its maps of the other four folds. "auto" takes the family with the least mean loss;
+no change, if its loss is within one standard error of that. To evaluate this procedure the choice is made anew inside
+each set of four folds.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Procedure(ABC, Generic[Rows]):
     Attributes
     ----------
     candidates : sequence of Family
-        The families to choose from, the simplest first.
+        The families to choose from. No change, if it is one of them, is the first.
     prior_rows : float
         The prior rows of each fit.
     rows : float
@@ -85,7 +85,7 @@ class Procedure(ABC, Generic[Rows]):
         return rows.dealt(generator(self.seed, Stream.DEALS, deal))
 
     def choose(self, rows: Rows, first: int = 0) -> Choice:
-        """Return the simplest family within one standard error of the least loss; ``first`` numbers its deals."""
+        """Return the family with the least loss, or no change; ``first`` numbers its deals."""
         if len(self.candidates) == 1:
             return Choice(self.candidates[0], {}, {})
         n_deals = _DEALS_OF_FEW if self.rows < _FEW_ROWS else 1
@@ -102,7 +102,8 @@ class Procedure(ABC, Generic[Rows]):
             float(np.mean([folds.variance(_gap(x[i], x[best])).error for folds, x in zip(deals, losses, strict=True)]))
             for i in range(len(self.candidates))
         ]
-        chosen = next(i for i in range(best + 1) if means[i] - means[best] <= errors[i])
+        remains = self.candidates[0].name == "identity" and means[0] - means[best] <= errors[0]
+        chosen = 0 if remains else best
         names = [family.name for family in self.candidates]
         return Choice(
             self.candidates[chosen], dict(zip(names, means, strict=True)), dict(zip(names, errors, strict=True))

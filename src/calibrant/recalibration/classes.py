@@ -36,6 +36,7 @@ from calibrant.recalibration.softmax import (
     check_temperature,
     is_flat,
     log_probabilities,
+    log_softmax,
     prepared,
 )
 from calibrant.report import evaluated
@@ -65,7 +66,7 @@ class LabelledRows:
     logits : bool
         Which of the two.
     log_p : (N, C)
-        The logarithms of the probabilities, at least that of 2^-126.
+        The logarithms of the probabilities, at least that of `SMALLEST`.
     means : (N,)
         Their means in each row by its probabilities.
     classes : (N,)
@@ -92,8 +93,7 @@ class LabelledRows:
         def of(part: slice) -> Float64s:
             values = self.values[part].astype(np.float64)
             if self.logits:
-                values = values - values.max(axis=1, keepdims=True)
-                log_p = values - np.log(np.exp(values).sum(axis=1, keepdims=True))
+                log_p = log_softmax(values)
             else:
                 with np.errstate(divide="ignore"):
                     log_p = np.log(values)

@@ -14,17 +14,7 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import Events
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Asked, Procedure
-from calibrant.recalibration.families import (
-    BETA,
-    COX,
-    IDENTITY,
-    ISOTONIC,
-    ROWS_OF_BETA,
-    UNCHANGED,
-    Family,
-    Fit,
-    Rows,
-)
+from calibrant.recalibration.families import CANDIDATES, IDENTITY, UNCHANGED, Family, Fit, Rows
 from calibrant.recalibration.maps import CalibrationMap, Fitted
 from calibrant.recalibration.pieces import CLIP, Pieces, probabilities
 from calibrant.recalibration.proof import Gain, gain_of
@@ -131,7 +121,9 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     family, resampling = asked.family, asked.resampling
     fits = {
         each: _fitted(each, table, cells.effective_n, asked.prior_rows)
-        for each in (_candidates(cells.effective_n, certain=certain) if family is None else (family,))
+        for each in (
+            [each for each in CANDIDATES if not certain or each is not IDENTITY] if family is None else [family]
+        )
     }
     candidates = [each for each, fit in fits.items() if fit.rising]
     if not candidates:
@@ -179,16 +171,6 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
             by_group=by_group(partial(_mapped, fit=fit), data, asked, settings),
             curve_maker=partial(_curve, procedure, choice.family, parts, fit, table, resampling.level),
         )
-    )
-
-
-def _candidates(rows: float, *, certain: bool) -> tuple[Family, ...]:
-    """Return the candidates of "auto"; a score of 0 or 1 that was wrong cannot remain."""
-    return (
-        *(() if certain else (IDENTITY,)),
-        COX,
-        *((BETA,) if rows >= ROWS_OF_BETA else ()),
-        ISOTONIC,
     )
 
 

@@ -26,6 +26,7 @@ PRIOR_ROWS: Final = 20.0
 #: The weight of the Cox line in each block of the isotonic fit.
 _BLOCK_PRIOR: Final = 32.0
 _STEEPEST: Final = 100.0  # rise of a line between knots: steeper ones would lose digits of the score
+_LEAST_RATE: Final = 2.0**-50  # of a block: the Cox line may say 0 or 1 to rounding
 _BINS: Final = 15
 
 _STEPS: Final = 100
@@ -157,7 +158,8 @@ def _isotonic(rows: Rows, prior_rows: float) -> Fit:
 def _knot(block: Sequence[float]) -> tuple[float, float]:
     """Return the log-odds of the score and of the value of a block: its weight, its events, its sum of log-odds."""
     weight, value, x = block
-    return x / weight, math.log(value) - math.log(weight - value)
+    rate = min(max(value / weight, _LEAST_RATE), 1 - _LEAST_RATE)
+    return x / weight, math.log(rate) - math.log1p(-rate)
 
 
 def _too_steep(one: Sequence[float], other: Sequence[float]) -> bool:
@@ -170,9 +172,11 @@ def _histogram(rows: Rows, prior_rows: float) -> Fit:
     cumulated = np.cumsum(rows.counts)
     ends = np.searchsorted(cumulated, cumulated[-1] * np.arange(1, _BINS) / _BINS, side="left") + 1
     starts = np.unique(np.concatenate([[0], ends[ends < len(rows.scores)]]))
+    moved = np.clip(rows.scores, CLIP, 1 - CLIP)  # a map cannot tell scores beyond apart
+    starts = starts[(starts == 0) | (moved[starts] > moved[starts - 1])]
     prior = rows.with_prior(prior_rows)
     rates = np.add.reduceat(prior.positives, starts) / np.add.reduceat(prior.counts, starts)
-    edges = rows.scores[starts[1:]]
+    edges = moved[starts[1:]]
     return Fit("bins", {"edges": edges.tolist(), "rates": rates.tolist()}, Pieces.of_bins(edges, rates))
 
 
@@ -186,11 +190,11 @@ BETA: Final = Family("beta", "beta calibration", _beta)
 ISOTONIC: Final = Family("isotonic", "shrunken isotonic regression", _isotonic)
 HISTOGRAM: Final = Family("histogram", "a constant for each bin", _histogram)
 
-#: The families of one event. Those before `SHIFT` are candidates of "auto", the simplest first.
-FAMILIES: Final = (IDENTITY, COX, BETA, ISOTONIC, SHIFT, TEMPERATURE, HISTOGRAM)
+#: The candidates of "auto" for one event.
+CANDIDATES: Final = (IDENTITY, TEMPERATURE, COX, BETA, ISOTONIC)
 
-#: Beta calibration is a candidate from this number of rows on.
-ROWS_OF_BETA: Final = 1000
+#: The families of one event.
+FAMILIES: Final = (*CANDIDATES, SHIFT, HISTOGRAM)
 
 
 def names_of(families: Sequence[Family]) -> dict[str, Family]:
@@ -263,10 +267,11 @@ def _newton(
     """
     if not start:
         return ()
+    mixed = bool(((rows.positives > 0) & (rows.positives < rows.counts)).any())  # so that a maximum exists
     design = np.stack([np.ones_like(rows.scores)] * constant + list(columns))
     at = np.array(start)
     t = np.asarray(at @ design + offset)
-    value = _likelihood(rows, t)
+    value, total = _likelihood(rows, t), float(rows.counts.sum())
     for _ in range(_STEPS):
         small = np.exp(-np.abs(t))
         larger = 1 / (1 + small)
@@ -276,7 +281,9 @@ def _newton(
         try:
             step = np.linalg.solve(curvature, gradient)
         except np.linalg.LinAlgError:
-            break
+            if not mixed:
+                break
+            step = np.linalg.lstsq(curvature, gradient)[0]  # few distinct scores
         gain = float(gradient @ step) / 2
         if not math.isfinite(gain):
             break
@@ -289,7 +296,7 @@ def _newton(
                 break
             part /= 2
         at, t, value = moved, there, reached
-        if gain <= _ROUNDING * abs(value):
+        if gain <= _ROUNDING * (total if mixed else abs(value)):
             return tuple(at.tolist())
     raise InputError(
         "prior_rows",

@@ -54,22 +54,22 @@ def recalibrate(
     - ``cox`` (``platt``, ``sigmoid``, ``logistic``): s(a + b z), b > 0
     - ``beta``: s(c + a log p - b log(1 - p)), a and b at least 0
     - ``isotonic``: lines in log-odds between the blocks of the isotonic fit, each pulled towards the ``cox`` line
-    - ``shift``: s(a + z); ``temperature`` (``ts``): s(b z)
+    - ``temperature`` (``ts``): s(b z); ``shift``: s(a + z)
     - ``histogram``: the observed frequency of 15 bins with equally many rows; it does not keep the order of the scores
 
-    With probabilities p of C classes, cut at 2^-126, and N rows:
+    With probabilities p of C classes, at least 1.5e-7, and N rows:
 
     - ``temperature`` (``ts``): softmax(b log p)
     - ``vector`` (``svs``): softmax(a log p + c), with a factor and a constant for each class
     - ``matrix`` (``sms``): softmax(W log p + c). Both are fitted after b with the mean penalty
       C / N (\|c\|^2 + \|a / b - 1\|^2), and C (C - 1) / N times the squares of the other entries of W / b
 
-    ``auto`` compares the first four of one event, ``beta`` from 1,000 rows on; or of classes ``identity`` and these
-    three, ``matrix`` from 25 rows for each class on average and up to 100 classes. It takes the simplest one whose mean
-    log loss out of fold is within one standard error of the smallest. The gain of a row is its loss before less its
-    loss after, by a map without its fold. To judge the whole procedure, the choice is repeated inside each set of four
-    folds. With the mean gain O and its standard error, and the mean gain IS of the final map on its own rows, the
-    interval of the true gain of the final map is
+    ``auto`` compares ``identity``, ``temperature``, ``cox``, ``beta`` and ``isotonic`` for one event; for classes
+    ``identity`` and these three, ``matrix`` from 25 rows for each class on average and up to 100 classes. It takes the
+    one with the smallest mean log loss out of fold; ``identity``, if its loss is within one standard error of that. The
+    gain of a row is its loss before less its loss after, by a map without its fold. To judge the whole procedure, the
+    choice is repeated inside each set of four folds. With the mean gain O and its standard error, and the mean gain IS
+    of the final map on its own rows, the interval of the true gain of the final map is
 
     .. math:: [O - t\,\mathrm{se},\ \max(O, IS) + t \max(\mathrm{se}, \mathrm{se}_{IS})] .
 

@@ -20,7 +20,7 @@ from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
 from calibrant.recalibration.families import UNCHANGED
 from calibrant.recalibration.pieces import CLIP, LEAST, Labels, Pieces, probabilities
-from calibrant.recalibration.softmax import Softmax, log_probabilities
+from calibrant.recalibration.softmax import Softmax, log_probabilities, log_softmax
 from calibrant.results.writing import replace_file
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -547,8 +547,8 @@ def _of_classes(softmax: Softmax, x: Float64s, tolerance: float, *, logits: bool
         row = int(np.argmax(off))
         at = f"{sums[row]:g} at row {row}"
         raise InputError("probs", "rows with the sum 1", at, "pass the probabilities of all classes", row=row)
-    if softmax.unchanged and not logits:
-        return x.copy()
+    if softmax.unchanged:
+        return x.copy() if not logits else np.exp(log_softmax(rows)).reshape(x.shape)
     mapped = np.exp(softmax.log_probabilities(log_probabilities(rows, logits=logits)))
     return np.asarray(np.maximum(mapped, LEAST).reshape(x.shape))
 

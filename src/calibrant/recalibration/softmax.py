@@ -22,12 +22,13 @@ from calibrant.errors import InputError
 from calibrant.kernels.blocks import in_order
 from calibrant.kernels.loading import kernels_for
 from calibrant.recalibration.families import Family
+from calibrant.recalibration.pieces import CLIP
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
-#: Probabilities are at least this: below it single precision has no normal number.
-SMALLEST: Final = 2.0**-126
+#: Probabilities are moved up to this, as scores of one event are.
+SMALLEST: Final = CLIP
 
 _ENTRIES: Final = 1 << 16  # of a block of rows, so that its temporaries stay in the cache
 _FLATTEST, _STEEPEST = 2.0**-14, 64.0  # inverse temperatures
@@ -84,9 +85,13 @@ class Softmax:
         """Return the logarithms of the mapped probabilities of rows (n, C)."""
         if self.unchanged:
             return np.asarray(log_p, np.float64)
-        t = self.predictors(log_p)
-        t -= t.max(axis=1, keepdims=True)
-        return np.asarray(t - np.log(np.exp(t).sum(axis=1, keepdims=True)))
+        return log_softmax(self.predictors(log_p))
+
+
+def log_softmax(t: Float64s) -> Float64s:
+    """Return the logarithm of the softmax of each row (n, C)."""
+    around = t - t.max(axis=1, keepdims=True)
+    return np.asarray(around - np.log(np.exp(around).sum(axis=1, keepdims=True)))
 
 
 def log_probabilities(values: Floats, *, logits: bool) -> Floats:

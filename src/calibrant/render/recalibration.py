@@ -169,8 +169,8 @@ def _choice(summary: Summary) -> str:
     formula = map_text(summary["map"])
     if runner_up is None:
         return f"Map: {chosen}{formula}."
-    simpler = "the simplest map whose log loss is within one standard error of the smallest"
-    return f"Map: {chosen}{formula}. It is {simpler}; the next best is {FAMILIES[runner_up]}."
+    best = "the smallest log loss on rows that it was not fitted to"
+    return f"Map: {chosen}{formula}. It has {best}; the next best is {FAMILIES[runner_up]}."
 
 
 def map_text(fitted: Facts) -> str:

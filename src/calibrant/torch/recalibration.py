@@ -87,6 +87,8 @@ class RecalibrationLayer(torch.nn.Module):
         """Return the mapped rows of classes, and which rows are valid."""
         if self.logits:
             log_p, valid = torch.log_softmax(x, -1), ~x.isnan().any(-1, keepdim=True)
+            if self.unchanged:
+                return log_p.exp(), valid
         else:
             log_p, valid = x.log(), ((x >= 0) & (x <= 1)).all(-1, keepdim=True)
             if self.unchanged:
