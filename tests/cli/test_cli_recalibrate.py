@@ -377,3 +377,15 @@ def test_groups_are_evaluated_after_the_common_map() -> None:
     command = ("recalibrate", "labels.csv", "--probs", "p_*", "--target", "y_*", "--notion", "multilabel", *FAST)
     status, _, err = run(*command, "--by", "shop")
     assert (status, "expected no groups of several labels" in err) == (1, True)
+
+
+def test_many_rows_of_classes_are_not_mapped_as_the_predicted_class_unasked(
+    pets: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrant.files.reading.MOST_ROWS", 500)
+    status, _, err = pets_fixed("--method", "temperature")
+    assert status == 1
+    assert "pass --exact to map all classes, or --notion top-label to map the confidence" in " ".join(err.split())
+    assert "(all 3 classes)" in pets_fixed("--exact", "--method", "temperature")[1]
+    assert "the predicted class is correct" in pets_fixed("--notion", "top-label", "--method", "cox")[1]
+    assert len(pets) == 1_500

@@ -132,6 +132,12 @@ def test_the_gain_in_sample_is_that_of_the_map_on_its_rows() -> None:
     assert fix.gain.high >= fix.gain.in_sample
 
 
+def test_no_change_gains_nothing() -> None:
+    p = softmax(np.random.default_rng(0).normal(0, 12, (300, 3)), axis=1)  # many are below the smallest of maps
+    gain = fix_of(p, p.argsort(axis=1)[:, 1], method="identity").gain
+    assert (gain.value, gain.in_sample, gain.low, gain.high, gain.p_value) == (0, 0, 0, 0, 1)
+
+
 def test_the_gain_is_the_difference_of_the_losses_of_the_reports() -> None:
     p, y = drawn(800, 3)
     fix = fix_of(p, y)

@@ -103,7 +103,7 @@ def main() -> None:
     default=CommandOptions.tolerance_of,
     help="The measure that --tolerance applies to: ece, smece, rmsce or mean_gap.",
 )
-@option("--exact", is_flag=True, help="Keep every row in memory. By default, large data become a sketch.")
+@shared.exact
 @shared.keep_going
 @option(
     "--engine",
@@ -260,6 +260,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 @option("--sql", "sql_path", metavar="PATH", help="Write the map as an SQL expression, if it helps.")
 @option("--onnx", "onnx_path", metavar="PATH", help="Write the map as a model of ONNX, if it helps.")
 @option("--anyway", is_flag=True, help="Write the map even without evidence that it helps.")
+@shared.exact
 @shared.level
 @shared.draws
 @shared.outputs

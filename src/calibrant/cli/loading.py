@@ -225,6 +225,10 @@ def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptio
         name: getattr(options, name) for name in ("method", "level", "n_resamples", "rng", "weights_are")
     }
     if isinstance(predictions, FileSketch):
+        if predictions.sketch.notion == "top-label" and options.notion is None and not is_sketch_file(options.files[0]):
+            problem = "has so many rows that they became a sketch, which holds only the predicted class"
+            remedy = "pass --exact to map all classes, or --notion top-label to map the confidence"
+            raise FileError(predictions.paths[0], problem, remedy)
         return recalibrate_predictions(predictions.sketch, **how)
     return recalibrate_predictions(
         predictions.probs,

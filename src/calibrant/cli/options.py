@@ -206,6 +206,7 @@ def files(missing: str) -> Declaration:
     return click.argument("files", **attributes, type=Wanted(missing), shell_complete=_proposals)
 
 
+exact = option("--exact", is_flag=True, help="Keep every row in memory. By default, large data become a sketch.")
 predictions = files("Name a file, such as predictions.csv.")
 score = option(
     "--score", metavar="COLUMN", help="The column with the probability of one event, or SQL such as '1 - p_loss'."

@@ -81,6 +81,8 @@ class LabelledRows:
 
     def losses(self, fitted: Softmax, score: str) -> Float64s:
         """Return the loss of each row by a map."""
+        if fitted.unchanged:
+            return self.losses_before(score)
 
         def of(part: slice) -> Float64s:
             return _losses(fitted.log_probabilities(self.log_p[part]), self.classes[part], score)

@@ -119,12 +119,8 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     parts = Parts.of(design)
     certain = bool(table.impossible)
     family, resampling = asked.family, asked.resampling
-    fits = {
-        each: _fitted(each, table, cells.effective_n, asked.prior_rows)
-        for each in (
-            [each for each in CANDIDATES if not certain or each is not IDENTITY] if family is None else [family]
-        )
-    }
+    families = [family] if family is not None else [each for each in CANDIDATES if each is not IDENTITY or not certain]
+    fits = {each: _fitted(each, table, cells.effective_n, asked.prior_rows) for each in families}
     candidates = [each for each, fit in fits.items() if fit.rising]
     if not candidates:
         expected = "scores that rise with the event"
