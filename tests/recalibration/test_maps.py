@@ -318,6 +318,16 @@ def _changed(text: str, change: Any) -> str:
     return json.dumps({**content, "checksum": _digest(content)}).replace("Infinity", "1e999")
 
 
+def test_smoothed_scores_have_one_row_of_the_event_rate() -> None:
+    scores, n, k = np.array([0.0, 1e-3, 0.5, 1.0]), np.array([10.0, 40, 30, 20]), np.array([1.0, 0, 15, 19])
+    fit = family_of("smoothed").fit(Rows(scores, n, k), 20.0)
+    rate = (35 + 0.5) / 101
+    wanted = (100 * np.clip(scores, CLIP, 1 - CLIP) + rate) / 101
+    # Between knots the lines in log-odds are off by at most 0.01.
+    np.testing.assert_allclose(logit(expit(fit.pieces.log_odds(scores))), logit(wanted), rtol=0, atol=0.01)
+    assert fit.rising
+
+
 @pytest.mark.parametrize("name", ["order", "End", "p 1", 'a"b'])
 def test_names_that_sql_reads_otherwise_are_quoted(name: str) -> None:
     with duckdb.connect() as connection:

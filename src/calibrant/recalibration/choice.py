@@ -102,7 +102,7 @@ class Procedure(ABC, Generic[Rows]):
             float(np.mean([folds.variance(_gap(x[i], x[best])).error for folds, x in zip(deals, losses, strict=True)]))
             for i in range(len(self.candidates))
         ]
-        remains = self.candidates[0].name == "identity" and means[0] - means[best] <= errors[0]
+        remains = self.candidates[0].nearly_unchanged and means[0] - means[best] <= errors[0]
         chosen = 0 if remains else best
         names = [family.name for family in self.candidates]
         return Choice(

@@ -14,7 +14,7 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import Events
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Asked, Procedure
-from calibrant.recalibration.families import CANDIDATES, IDENTITY, UNCHANGED, Family, Fit, Rows
+from calibrant.recalibration.families import CANDIDATES, IDENTITY, SMOOTHED, UNCHANGED, Family, Fit, Rows
 from calibrant.recalibration.maps import CalibrationMap, Fitted
 from calibrant.recalibration.pieces import CLIP, Pieces, probabilities
 from calibrant.recalibration.proof import Gain, gain_of
@@ -119,7 +119,7 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     parts = Parts.of(design)
     certain = bool(table.impossible)
     family, resampling = asked.family, asked.resampling
-    families = [family] if family is not None else [each for each in CANDIDATES if each is not IDENTITY or not certain]
+    families = [family] if family is not None else [SMOOTHED if certain else IDENTITY, *CANDIDATES[1:]]
     fits = {each: _fitted(each, table, cells.effective_n, asked.prior_rows) for each in families}
     candidates = [each for each, fit in fits.items() if fit.rising]
     if not candidates:

@@ -28,6 +28,7 @@ _BLOCK_PRIOR: Final = 32.0
 _STEEPEST: Final = 100.0  # rise of a line between knots: steeper ones would lose digits of the score
 _LEAST_RATE: Final = 2.0**-50  # of a block: the Cox line may say 0 or 1 to rounding
 _BINS: Final = 15
+_SMOOTHED_KNOTS: Final = 65
 
 _STEPS: Final = 100
 _HALVINGS: Final = 60
@@ -83,17 +84,31 @@ class Family:
         From `Rows` and the number of prior rows to a `Fit`; for classes from `ClassRows` to a `Softmax`.
     aliases : tuple of str
         Other names for the same.
+    nearly_unchanged : bool
+        Whether "auto" prefers this family within one standard error of the least loss.
     """
 
     name: str
     label: str
     fit: Callable[[Any, float], Any]
     aliases: tuple[str, ...] = ()
+    nearly_unchanged: bool = False
 
 
 def _identity(rows: Rows, prior_rows: float) -> Fit:
     del rows, prior_rows
     return Fit("identity", {}, UNCHANGED)
+
+
+def _smoothed(rows: Rows, prior_rows: float) -> Fit:
+    """Return (N p + r) / (N + 1), with the rate r = (K + 1/2) / (N + 1), by lines between knots in log-odds."""
+    del prior_rows
+    n = float(rows.counts.sum())
+    rate = (float(rows.positives.sum()) + 0.5) / (n + 1)
+    x = np.linspace(-1, 1, _SMOOTHED_KNOTS) * (math.log1p(-CLIP) - math.log(CLIP))
+    p, q = 1 / (1 + np.exp(-x)), 1 / (1 + np.exp(x))
+    y = np.log(n * p + rate) - np.log(n * q + 1 - rate)
+    return Fit("knots", {"log_odds": x.tolist(), "mapped": y.tolist(), "slope": 1.0}, Pieces.of_knots(x, y, 1.0))
 
 
 def _line(intercept: float, slope: float) -> Fit:
@@ -182,7 +197,8 @@ def _histogram(rows: Rows, prior_rows: float) -> Fit:
 
 UNCHANGED: Final = replace(Pieces.of_line(0.0, 1.0), clip=0.0)
 
-IDENTITY: Final = Family("identity", "no change", _identity)
+IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
+SMOOTHED: Final = Family("smoothed", "the scores with one row of the event rate", _smoothed, nearly_unchanged=True)
 COX: Final = Family("cox", "a line in log-odds", _cox, ("platt", "sigmoid", "logistic"))
 SHIFT: Final = Family("shift", "a shift of the log-odds", _shift)
 TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
@@ -190,11 +206,11 @@ BETA: Final = Family("beta", "beta calibration", _beta)
 ISOTONIC: Final = Family("isotonic", "shrunken isotonic regression", _isotonic)
 HISTOGRAM: Final = Family("histogram", "a constant for each bin", _histogram)
 
-#: The candidates of "auto" for one event.
+#: The candidates of "auto" for one event; where a score of 0 or 1 was wrong, `SMOOTHED` is there for `IDENTITY`.
 CANDIDATES: Final = (IDENTITY, TEMPERATURE, COX, BETA, ISOTONIC)
 
 #: The families of one event.
-FAMILIES: Final = (*CANDIDATES, SHIFT, HISTOGRAM)
+FAMILIES: Final = (*CANDIDATES, SHIFT, SMOOTHED, HISTOGRAM)
 
 
 def names_of(families: Sequence[Family]) -> dict[str, Family]:

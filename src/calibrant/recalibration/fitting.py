@@ -55,6 +55,7 @@ def recalibrate(
     - ``beta``: s(c + a log p - b log(1 - p)), a and b at least 0
     - ``isotonic``: lines in log-odds between the blocks of the isotonic fit, each pulled towards the ``cox`` line
     - ``temperature`` (``ts``): s(b z); ``shift``: s(a + z)
+    - ``smoothed``: (N p + r) / (N + 1), with the rate r = (K + 1/2) / (N + 1) of K events in N rows
     - ``histogram``: the observed frequency of 15 bins with equally many rows; it does not keep the order of the scores
 
     With probabilities p of C classes, at least 1.5e-7, and N rows:
@@ -66,10 +67,11 @@ def recalibrate(
 
     ``auto`` compares ``identity``, ``temperature``, ``cox``, ``beta`` and ``isotonic`` for one event; for classes
     ``identity`` and these three, ``matrix`` from 25 rows for each class on average and up to 100 classes. It takes the
-    one with the smallest mean log loss out of fold; ``identity``, if its loss is within one standard error of that. The
-    gain of a row is its loss before less its loss after, by a map without its fold. To judge the whole procedure, the
-    choice is repeated inside each set of four folds. With the mean gain O and its standard error, and the mean gain IS
-    of the final map on its own rows, the interval of the true gain of the final map is
+    one with the smallest mean log loss out of fold; ``identity``, if its loss is within one standard error of that.
+    Where a score of 0 or 1 was wrong, ``smoothed`` takes the place of ``identity``. The gain of a row is its loss
+    before less its loss after, by a map without its fold. To judge the whole procedure, the choice is repeated inside
+    each set of four folds. With the mean gain O and its standard error, and the mean gain IS of the final map on its
+    own rows, the interval of the true gain of the final map is
 
     .. math:: [O - t\,\mathrm{se},\ \max(O, IS) + t \max(\mathrm{se}, \mathrm{se}_{IS})] .
 

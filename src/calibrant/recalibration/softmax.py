@@ -176,7 +176,7 @@ def _matrix(rows: ClassRows, prior_rows: float) -> Softmax:
     return _structured(rows, prior_rows, matrix=True)
 
 
-CLASS_IDENTITY: Final = Family("identity", "no change", _identity)
+CLASS_IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
 CLASS_TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 VECTOR: Final = Family("vector", "vector scaling", _vector, ("svs",))
 MATRIX: Final = Family("matrix", "matrix scaling", _matrix, ("sms",))

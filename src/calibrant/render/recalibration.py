@@ -46,6 +46,7 @@ FAMILIES: Final = {
     "isotonic": "isotonic regression, shrunken to a line in log-odds",
     "shift": "a shift of the log-odds",
     "temperature": "temperature scaling",
+    "smoothed": "the scores, moved towards the event rate by one row",
     "histogram": "the observed frequency of each bin",
     "vector": "vector scaling",
     "matrix": "matrix scaling",
@@ -166,7 +167,7 @@ def _gain(summary: Summary) -> str:
 
 def _choice(summary: Summary) -> str:
     chosen, runner_up = FAMILIES[summary["chosen"]], summary["runner_up"]
-    formula = map_text(summary["map"])
+    formula = "" if summary["chosen"] == "smoothed" else map_text(summary["map"])
     if runner_up is None:
         return f"Map: {chosen}{formula}."
     best = "the smallest log loss on rows that it was not fitted to"
