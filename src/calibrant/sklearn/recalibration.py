@@ -99,13 +99,13 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     >>> y = np.where(rng.random(2_000) < p**2, "yes", "no")
     >>> recalibrator = Recalibrator().fit(p, y)
     >>> recalibrator.transform([0.2, 0.5]).round(2)
-    array([0.05, 0.23])
+    array([0.04, 0.24])
     >>> recalibrator.transform([[0.8, 0.2], [0.5, 0.5]]).round(2)
     Traceback (most recent call last):
         ...
     calibrant.errors.InputError: X: expected 1 column, as in fit, got 2; pass the same columns as in fit
     >>> recalibrator.recalibration_.chosen, recalibrator.recalibration_.proven
-    ('cox', True)
+    ('isotonic', True)
     """
 
     def __init__(
