@@ -266,7 +266,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 @shared.outputs
 @click.pass_context
 def recalibrate(ctx: click.Context, /, **params: Any) -> None:
-    """Fit the simplest map of the scores in FILE... that helps, and show how much it helps on new rows.
+    """Fit the map that suits the scores in FILE... best, and show how much it helps on new rows.
 
     Use rows that the model was not trained on.
 

@@ -567,47 +567,44 @@ def slope_rows(probs: Any, targets: Any, squares: Any, masses: Any, uppers: Any,
 
 
 @kernel(reference.log_softmax_rows, reassociate=True)
-def log_softmax_rows(logits: Any, floor: Any, log_p: Any, means: Any) -> Any:
+def log_softmax_rows(logits: Any, largest: Any, floor: Any, log_p: Any, means: Any) -> Any:
     """See `reference.log_softmax_rows`."""
     size = logits.shape[1]
-    lowest = log_p.dtype.type(floor)
+    number = log_p.dtype.type
+    lowest = number(floor)
     for i in range(logits.shape[0]):
-        largest = logits[i, 0]
-        for j in range(size):
-            largest = max(largest, logits[i, j])
+        most = logits.dtype.type(largest[i])
         total = 0.0
         for j in range(size):
-            e = exp(logits[i, j] - largest)
+            e = exp(logits[i, j] - most)
             log_p[i, j] = e
             total += np.float64(e)
-        shift = log_p.dtype.type(np.float64(largest) + np.log(total))
+        shift = number(np.float64(most) + np.log(total))
         mean = 0.0
         for j in range(size):
-            z = max(logits[i, j] - shift, lowest)
+            z = max(number(logits[i, j] - shift), lowest)
             mean += np.float64(log_p[i, j]) * np.float64(z)
             log_p[i, j] = z
         means[i] = mean / total
 
 
 @kernel(reference.temper_rows, reassociate=True)
-def temper_rows(log_p: Any, slope: Any, moments: Any) -> Any:
-    """See `reference.temper_rows`."""
+def temper_rows(log_p: Any, largest: Any, slope: Any, moments: Any) -> Any:
+    """See `reference.temper_rows`; the sums of a row are in the type of the numbers."""
     size = log_p.shape[1]
-    b = log_p.dtype.type(slope)
+    number = log_p.dtype.type
+    b = number(slope)
     for i in range(log_p.shape[0]):
-        most = log_p[i, 0]
-        for j in range(size):
-            most = max(most, log_p[i, j])
-        total = 0.0
-        first = 0.0
-        second = 0.0
+        most = number(largest[i])
+        total = number(0)
+        first = number(0)
+        second = number(0)
         for j in range(size):
             around = log_p[i, j] - most
-            e = np.float64(exp(b * around))
-            wide = np.float64(around)
+            e = exp(b * around)
             total += e
-            first += e * wide
-            second += e * wide * wide
-        first = first / total
-        moments[i, 0] = first + np.float64(most)
-        moments[i, 1] = second / total - first * first
+            first += e * around
+            second += e * around * around
+        mean = np.float64(first) / np.float64(total)
+        moments[i, 0] = mean + np.float64(most)
+        moments[i, 1] = np.float64(second) / np.float64(total) - mean * mean

@@ -369,23 +369,28 @@ def slope_rows(
         total += [np.sum(x) for x in (squares * psi**2, squares * psi, squares, masses * psi, masses)]
 
 
-def log_softmax_rows(logits: Floats, floor: float, log_p: Floats, means: Float64s) -> None:
-    """Write the logarithm of the softmax of each row, (n, C), at least ``floor``, and its mean by the softmax, (n,)."""
-    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+def log_softmax_rows(logits: Floats, largest: Floats, floor: float, log_p: Floats, means: Float64s) -> None:
+    """Write the logarithm of the softmax of each row, (n, C), at least ``floor``, and its mean by the softmax, (n,).
+
+    ``largest``, (n,), is the largest logit of each row.
+    """
+    shifted = logits.astype(np.float64) - largest[:, np.newaxis]
     e = np.exp(shifted)
     total = e.sum(axis=1, keepdims=True)
     np.maximum(shifted - np.log(total), floor, out=log_p, casting="same_kind")
     means[:] = np.einsum("ij,ij->i", e / total, log_p)
 
 
-def temper_rows(log_p: Floats, slope: float, moments: Float64s) -> None:
-    """Write the mean and the variance of each row z, (n, C), by the probabilities softmax(slope z), (n, 2)."""
-    most = log_p.max(axis=1, keepdims=True).astype(np.float64)
-    around = log_p - most
+def temper_rows(log_p: Floats, largest: Floats, slope: float, moments: Float64s) -> None:
+    """Write the mean and the variance of each row z, (n, C), by the probabilities softmax(slope z), (n, 2).
+
+    ``largest``, (n,), is the largest z of each row.
+    """
+    around = log_p - largest.astype(np.float64)[:, np.newaxis]
     e = np.exp(slope * around)
     q = e / e.sum(axis=1, keepdims=True)
     first = np.einsum("ij,ij->i", q, around)
-    moments[:, 0] = first + most[:, 0]
+    moments[:, 0] = first + largest
     moments[:, 1] = np.einsum("ij,ij->i", q, around**2) - first**2
 
 

@@ -58,10 +58,14 @@ class EventProcedure(Procedure[Parts]):
     weight: float
 
     def fit(self, family: Family, rows: Parts) -> Pieces:
+        return self.fitted(family, rows).pieces
+
+    def fitted(self, family: Family, rows: Parts) -> Fit:
+        """Return the map of a family that is fitted to all rows, with its parameters."""
         negatives, positives = rows.masses.sum(axis=1) * (self.rows / self.weight)
         held = negatives + positives > 0
         fit: Fit = family.fit(Rows(self.scores[held], (negatives + positives)[held], positives[held]), self.prior_rows)
-        return fit.pieces
+        return fit
 
     def losses(self, rows: Parts, maps: Mapping[int, Pieces]) -> Float64s:
         return log_losses(self.log_odds(rows, maps))
@@ -119,24 +123,20 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     parts = Parts.of(design)
     certain = bool(table.impossible)
     family, resampling = asked.family, asked.resampling
-    families = [family] if family is not None else [SMOOTHED if certain else IDENTITY, *CANDIDATES[1:]]
-    fits = {each: _fitted(each, table, cells.effective_n, asked.prior_rows) for each in families}
-    candidates = [each for each, fit in fits.items() if fit.rising]
-    if not candidates:
-        expected = "scores that rise with the event"
-        got = "higher scores that do not go with more outcomes (slope 0), so that no increasing map helps"
-        raise InputError("probs", expected, got, "check that the scores are of this event, and not of its opposite")
     scores = design.cells.scores
     procedure = EventProcedure(
-        candidates=candidates,
+        candidates=[family] if family is not None else [SMOOTHED if certain else IDENTITY, *CANDIDATES[1:]],
         prior_rows=asked.prior_rows,
         rows=cells.effective_n,
         seed=resampling.seed,
         scores=scores,
         weight=parts.total,
     )
+    if family is None:
+        rising = [each for each in procedure.candidates if procedure.fitted(each, parts).rising]
+        procedure = replace(procedure, candidates=rising)
     choice = procedure.choose(parts)
-    fit = fits[choice.family]
+    fit = _fitted(choice.family, table, cells.effective_n, asked.prior_rows)
     folds, maps = procedure.evaluated(parts)
     out_of_fold = procedure.log_odds(folds, maps)
     score = "brier" if certain or math.isinf(folds.mean(log_losses(out_of_fold))) else "log"
@@ -171,10 +171,20 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
 
 
 def _fitted(family: Family, table: ReliabilityTable, rows: float, prior_rows: float) -> Fit:
-    """Return the map that is fitted to all rows."""
+    """Return the map that is fitted to all rows.
+
+    Raises
+    ------
+    InputError
+        If the fit is at its bound.
+    """
     share = rows / table.total
     counts, positives = (np.asarray(column, np.float64) * share for column in (table.counts, table.positives))
     fit: Fit = family.fit(Rows(table.scores.astype(np.float64), counts, positives), prior_rows)
+    if not fit.rising:
+        expected = "scores that rise with the event"
+        got = "higher scores that do not go with more outcomes (slope 0), so that no increasing map helps"
+        raise InputError("probs", expected, got, "check that the scores are of this event, and not of its opposite")
     return fit
 
 

@@ -39,7 +39,7 @@ def recalibrate(
     n_resamples: int = 1000,
     rng: Rng = 0,
 ) -> Recalibration | LabelRecalibrations:
-    r"""Fit the simplest map of the scores that helps, and show how much it helps on rows that the map never saw.
+    r"""Fit the map that suits the scores best, and show how much it helps on rows that the map never saw.
 
     Scores of one event become scores. Probabilities of several classes become probabilities of all classes; with
     ``notion="top-label"`` only the probability of the predicted class is mapped, which is also all that a sketch holds.

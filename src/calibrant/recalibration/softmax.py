@@ -107,7 +107,7 @@ def prepared(values: Floats, *, logits: bool) -> tuple[Floats, Float64s]:
 
     def work(part: slice) -> tuple[()]:
         if logits:
-            kernels.log_softmax_rows(values[part], floor, log_p[part], means[part])
+            kernels.log_softmax_rows(values[part], values[part].max(axis=1), floor, log_p[part], means[part])
             return ()
         with np.errstate(divide="ignore"):
             np.maximum(np.log(values[part]), values.dtype.type(floor), out=log_p[part])
@@ -221,7 +221,7 @@ def _moments(rows: ClassRows, b: float) -> Float64s:
 
     def work(part: slice) -> tuple[Float64s]:
         moments = np.empty((len(rows.weights[part]), 2))
-        kernels.temper_rows(rows.log_p[part], b, moments)
+        kernels.temper_rows(rows.log_p[part], rows.log_p[part].max(axis=1), b, moments)
         return (rows.weights[part] @ moments,)
 
     (sums,) = _blocks(rows.log_p.shape, work)
