@@ -181,7 +181,7 @@ def tutorial() -> dict[str, str]:
         report, _ = run(f"calibrant report february.csv {columns}")
         by_plan, _ = run(f"calibrant report february.csv {columns} --by plan")
         refused = verdict_of(*run(f"calibrant report february.csv {columns} --tolerance 0.03 --gate"))
-        fitted, _ = run(f"calibrant recalibrate january.csv {columns} --map map.json")
+        fitted, _ = run(f"calibrant recalibrate january.csv {columns} --method cox --map map.json")
         applied = [
             run(f"calibrant apply map.json {m}.csv --score risk --output {m}-new.csv")[0] for m in ("february", "march")
         ]
