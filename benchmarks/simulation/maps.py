@@ -1,6 +1,6 @@
 """Simulate maps of scores whose true gain is known: what each family gains, and whether the interval covers it.
 
-    python benchmarks/simulation/maps.py            # an hour on one processor; writes three tables of docs
+    python benchmarks/simulation/maps.py            # writes three tables of docs
     python benchmarks/simulation/maps.py --quick    # a tenth of the data sets; prints only
     python benchmarks/simulation/maps.py --page     # no simulation: writes the tables of docs/recalibrate.md
     python benchmarks/simulation/maps.py --only classes --methods auto  # a part of it

@@ -3,9 +3,9 @@
     python benchmarks/simulation/maps_of_real_events.py          # minutes; writes docs/recalibration_events.csv
     python benchmarks/simulation/maps_of_real_events.py --print  # prints only
 
-The predictions are read from ../shared/data, beside the repository; files that are missing are left out. The governors'
-forecasts are 109 races with many forecasts each. They stand twice in the table: with rows that are dealt as if they
-were independent, which they are not, and with whole races.
+The predictions are read from the folder ../shared/data next to the repository. Missing files are left out. The
+forecasts of governors are of 109 races, with many forecasts each. They stand twice in the table: with rows that are
+dealt as if they were independent, which they are not, and with whole races.
 
 The floor of an ECE is its mean under calibration.
 
