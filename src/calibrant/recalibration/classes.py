@@ -192,7 +192,9 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     fitted = procedure.starts[choice.family.name]
     if choice.family is CLASS_TEMPERATURE:
         check_temperature(fitted)
-    folds, maps = procedure.evaluated(rows)
+    # No change gains nothing, whatever the choice without a fold would be.
+    remains = choice.family is CLASS_IDENTITY
+    folds, maps = (rows, {0: fitted}) if remains else procedure.evaluated(rows)
     score = "brier" if certain else "log"
     inside = before_losses[score] - classes.losses(fitted, score)
     gain = gain_of(
@@ -201,7 +203,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=asked.resampling)
     before = report_on(data, settings).report
     after = before
-    if choice.family is not CLASS_IDENTITY:
+    if not remains:
         after = not_below_floor(report_on(_recalibrated(data, classes, folds, maps), settings).report)
     names = None if data.names is None else list(data.names)
     fitted_map = CalibrationMap(

@@ -137,7 +137,9 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
         procedure = replace(procedure, candidates=rising)
     choice = procedure.choose(parts)
     fit = _fitted(choice.family, table, cells.effective_n, asked.prior_rows)
-    folds, maps = procedure.evaluated(parts)
+    # No change gains nothing, whatever the choice without a fold would be.
+    remains = choice.family is IDENTITY
+    folds, maps = (parts, dict.fromkeys(parts.folds.tolist(), UNCHANGED)) if remains else procedure.evaluated(parts)
     out_of_fold = procedure.log_odds(folds, maps)
     score = "brier" if certain or math.isinf(folds.mean(log_losses(out_of_fold))) else "log"
     inside = procedure.gains(fit.pieces.log_odds(scores), score)[:, np.newaxis]
@@ -145,7 +147,7 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=resampling)
     before = report_on(_alone(data), settings).report
     after = before
-    if choice.family is not IDENTITY:
+    if not remains:
         after = report_on(_recalibrated(data, folds, out_of_fold), settings).report
         after = _as_after(before, after, gain, increasing=fit.kind != "bins")
     return with_evidence(
