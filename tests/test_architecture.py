@@ -548,7 +548,7 @@ def test_public_names_are_documented(name: str) -> None:
         assert doctest.DocTestParser().get_examples(own.__doc__)
         for parameter in inspect.signature(own).parameters.values():
             positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-            arrays = ("probs", "targets", "probs_a", "probs_b")
+            arrays = ("probs", "targets", "probs_a", "probs_b", "scores", "correct")
             assert positional == (parameter.name in arrays) or parameter.name == "n_bins"
 
 

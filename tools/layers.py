@@ -39,7 +39,10 @@ LAYERS = (
     },
     {"plot": "matplotlib figures"},
     {"report": "evaluate, compare"},
-    {"recalibration": "maps of scores, their choice and proof"},
+    {
+        "recalibration": "maps of scores, their choice and proof",
+        "thresholds": "certified thresholds, risk-coverage curves",
+    },
     {"torch": "torchmetrics metrics", "sklearn": "displays and scorers", "cli": "the command"},
 )
 PACKAGES = {name: height for height, layer in enumerate(LAYERS) for name in layer}

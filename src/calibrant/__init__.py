@@ -60,9 +60,23 @@ if TYPE_CHECKING:
     )
     from calibrant.recalibration import CalibrationMap, Recalibration, recalibrate
     from calibrant.report import Comparison, Report, compare, evaluate
-    from calibrant.results import ClasswiseCalibration, Estimate, ReliabilityDiagram, ScoreDecomposition
+    from calibrant.results import (
+        ClasswiseCalibration,
+        Estimate,
+        ReliabilityDiagram,
+        RiskCoverageCurve,
+        ScoreDecomposition,
+    )
     from calibrant.sketch import CalibrationSketch
     from calibrant.table import ReliabilityTable
+    from calibrant.thresholds import (
+        Threshold,
+        TwoSidedThreshold,
+        area_under_risk_coverage,
+        certify_threshold,
+        certify_two_sided,
+        risk_coverage_curve,
+    )
 
 __version__ = "0.1.0"
 
@@ -80,16 +94,22 @@ __all__ = [
     "ReliabilityDiagram",
     "ReliabilityTable",
     "Report",
+    "RiskCoverageCurve",
     "ScoreDecomposition",
     "SquaredKernelError",
+    "Threshold",
+    "TwoSidedThreshold",
     "VariationalError",
     "accuracy",
     "adaptive_calibration_error",
+    "area_under_risk_coverage",
     "auroc",
     "brier_score",
     "brier_skill_score",
     "calibration_intercept",
     "calibration_slope",
+    "certify_threshold",
+    "certify_two_sided",
     "classwise_calibration",
     "classwise_calibration_error",
     "classwise_calibration_errors",
@@ -113,6 +133,7 @@ __all__ = [
     "ranked_probability_score",
     "recalibrate",
     "reliability_diagram",
+    "risk_coverage_curve",
     "root_mean_square_calibration_error",
     "score_decomposition",
     "smooth_calibration_error",
@@ -139,15 +160,22 @@ _HOMES: Final = dict.fromkeys(__all__, "measures") | {
     "ReliabilityDiagram": "results",
     "ReliabilityTable": "table",
     "Report": "report",
+    "RiskCoverageCurve": "results",
     "ScoreDecomposition": "results",
+    "Threshold": "thresholds",
+    "TwoSidedThreshold": "thresholds",
+    "area_under_risk_coverage": "thresholds",
+    "certify_threshold": "thresholds",
+    "certify_two_sided": "thresholds",
     "compare": "report",
     "evaluate": "report",
     "multicalibration_error": "inference.multicalibration",
     "recalibrate": "recalibration",
+    "risk_coverage_curve": "thresholds",
 }
 
 #: Packages that are imported at their first use as an attribute, as in ``calibrant.inference.ks_test``.
-_PACKAGES: Final = ("compat", "frames", "inference", "recalibration", "sklearn", "torch")
+_PACKAGES: Final = ("compat", "frames", "inference", "recalibration", "sklearn", "thresholds", "torch")
 
 
 def __getattr__(name: str) -> Any:

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
-COMMANDS = ("report", "compare", "recalibrate", "apply", "merge", "floor", "completion")
+COMMANDS = ("report", "compare", "recalibrate", "threshold", "apply", "merge", "floor", "completion")
 FAST = ("--n-resamples", "0")
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
@@ -132,6 +132,17 @@ def example_files(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "monday.cal", tmp_path / "logs" / "monday.cal")
     columns = {f"p_{k}": rows[:, k] for k in range(3)} | {"target": target, "split": ["test", "train"] * 30}
     pq.write_table(pa.table(columns), tmp_path / "logs" / "a.parquet")
+    confidence = np.tile([0.99, 0.95], 200)
+    right = np.arange(400) % 50 > 0
+    pq.write_table(
+        pa.table(
+            {"p_0": 1 - confidence, "p_1": confidence, "target": right.astype(int), "customer": np.arange(400) // 2}
+        ),
+        tmp_path / "claims.parquet",
+    )
+    text = "\n".join(f"{p},{int(y)}" for p, y in zip(confidence, right, strict=True))
+    (tmp_path / "answers.csv").write_text(f"confidence,correct\n{text}\n")
+    (tmp_path / "visits.csv").write_text(f"risk,outcome\n{text}\n")
     np.savez(tmp_path / "model.npz", logits=np.log(rows), target=target)
     np.savez(tmp_path / "models.npz", small=np.log(rows), large=2 * np.log(rows), target=target)
 
@@ -148,7 +159,7 @@ def test_every_example_in_the_help_runs() -> None:
         words = shlex.split(line.partition("|")[0])
         status, out, err = run(*words[1:])
         may_fail = "--fail-if" in line or "recalibrate" in line
-        statuses = (0, 3, 4) if "--gate" in line else (0, 3) if may_fail else (0,)
+        statuses = (0, 3, 4) if "--gate" in line else (0, 4) if "threshold" in line else (0, 3) if may_fail else (0,)
         assert status in statuses, f"{line}\n{err}"
         assert out or "wrote" in err, line
 
@@ -212,8 +223,8 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("Compare a.csv", "No such command 'Compare'; did you mean 'compare'?"),
         (
             "xyz",
-            "No such command 'xyz'; choose from 'report', 'compare', 'recalibrate', 'apply', 'merge', 'floor', "
-            "'completion'",
+            "No such command 'xyz'; choose from 'report', 'compare', 'recalibrate', 'threshold', 'apply', 'merge', "
+            "'floor', 'completion'",
         ),
         (
             "--score win a.csv",
@@ -800,6 +811,11 @@ QUOTED = {
     "on a sketch, because a sketch contains no rows": "report one.cal --where 'a = 1'",
     "the disk is full": "merge one.cal -o full.cal",
     "is needed": "report plain.csv --score p --outcome won --engine spark",
+    "for a risk of": "threshold numbers.parquet",
+    "separates without an error": "threshold separable.csv",
+    "clusters with 'betting'": "threshold separable.csv --method betting",
+    "is a sketch, which does not contain the predicted class": "threshold three.cal --per-class",
+    "belong together": "threshold numbers.parquet --yes-risk 0.1",
 }
 
 
@@ -831,6 +847,7 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
     table("grouped.csv", score=SCORES, label=WON)
     table("named.csv", cat=[0.5] * 3, dog=[0.25] * 3, eel=[0.25] * 3, kind=["cat", "dog", "eel"])
     table("patterned.csv", p_cat=[0.5] * 3, p_dog=[0.25] * 3, p_eel=[0.25] * 3, target=[0, 1, 2])
+    table("separable.csv", score=[i / 200 for i in range(200)], outcome=[int(i >= 100) for i in range(200)])
     table("plain.csv", p=SCORES, won=WON, year=range(2020, 2026))
     table("confident.csv", score=[0.5 + p / 2 for p in SCORES], label=WON, pred_label=WON[::-1])
     table("right.csv", score=SCORES, correct=WON)

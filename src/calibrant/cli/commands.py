@@ -43,6 +43,7 @@ def main() -> None:
     calibrant report games.csv --score win_prob --outcome won
     calibrant compare old.npz new.npz
     calibrant recalibrate held_out.csv --map map.json
+    calibrant threshold answers.csv --score confidence --outcome correct
     calibrant merge monday.cal tuesday.cal --sketch week.cal
     calibrant floor --n 500
 
@@ -282,6 +283,71 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     from calibrant.cli import loading
 
     _run(ctx, options, loading.load, loading.recalibrate, lambda fix, _, **__: 0 if fix.proven else conditions.FAILED)
+
+
+@main.command(short_help="Certify from which score on decisions can be automated.")
+@shared.predictions
+@shared.score
+@shared.outcome
+@shared.probs
+@shared.target
+@shared.targets
+@shared.rows
+@shared.logits
+@shared.numbers
+@option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label.")
+@shared.classes
+@option(
+    "--max-risk",
+    type=float,
+    metavar="RISK",
+    help="The largest acceptable error rate of automatic decisions (default: 0.05).",
+)
+@option(
+    "--yes-risk",
+    type=float,
+    metavar="RISK",
+    help="The largest acceptable error rate of decisions 'yes', with --no-risk. Cases between are referred.",
+)
+@option("--no-risk", type=float, metavar="RISK", help="The largest acceptable error rate of decisions 'no'.")
+@option(
+    "--confidence",
+    type=float,
+    default=CommandOptions.confidence,
+    help="The probability that the error rate is as promised, and the level of intervals.",
+)
+@option(
+    "--method",
+    "certified_by",
+    metavar="METHOD",
+    type=click.Choice(("closed", "fixed-sequence", "betting")),
+    default=CommandOptions.certified_by,
+    help="How thresholds are tested: closed, fixed-sequence, or betting, which is exact for clusters.",
+)
+@option("--per-class", is_flag=True, help="Certify a threshold for each predicted class, all together.")
+@option("--cost-of-error", type=float, metavar="COST", help="The cost of a wrong automatic decision.")
+@option("--cost-of-referral", type=float, metavar="COST", help="The cost of a case that is referred to a person.")
+@shared.exact
+@shared.keep_going
+@shared.outputs
+@click.pass_context
+def threshold(ctx: click.Context, /, **params: Any) -> None:
+    """Certify from which score on decisions about the cases in FILE... can be automated.
+
+    The error rate of automatic decisions is at most --max-risk, with the given confidence.
+
+    \b
+    calibrant threshold answers.csv --score confidence --outcome correct
+    calibrant threshold claims.parquet --probs 'p_*' --cluster customer
+    calibrant threshold visits.csv --score risk --yes-risk 0.1 --no-risk 0.02
+
+    Exit status: 0; 1 unusable data; 2 wrong usage; 4 no threshold is certified.
+    """  # noqa: D301
+    options = CommandOptions(**params)
+    shared.check(ctx, shared.problems_of_threshold(ctx, options))
+    from calibrant.cli import loading
+
+    _run(ctx, options, loading.load, loading.certify, lambda found, _, **__: 0 if found.certified else conditions.OPEN)
 
 
 def _run(

@@ -58,6 +58,10 @@ _ARGUMENTS: Final = {
             "--n-bins",
             "--bands",
             "--weights-are",
+            "--method",
+            "--max-risk",
+            "--yes-risk",
+            "--no-risk",
         )
     },
 }
@@ -77,6 +81,8 @@ def message(error: Exception, files: Sequence[FileRows], ctx: click.Context, opt
             text = _of_rows(error, files[0], ctx, options)
         case FileError():
             text = _of_file(error, ctx, options)
+        case InputError():
+            text = str(error.renamed(_ARGUMENTS))
         case CalibrantError():
             text = str(error)
         case MemoryError():

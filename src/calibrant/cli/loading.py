@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from calibrant.recalibration.result import RecalibrationResult
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
+    from calibrant.thresholds.result import ThresholdResult
+
+#: The largest error rate of automatic decisions, unless another is named.
+_MAX_RISK: Final = 0.05
 
 #: The options that no longer have an effect once a sketch exists.
 _FIXED_BY_SKETCH: Final = {field.name for field in fields(Options)} - {"weights_are", "models", "on"} | {
@@ -237,6 +241,36 @@ def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptio
         logits=options.logits or predictions.logits,
         **how,
     )
+
+
+def certify(predictions: FilePredictions | FileSketch, options: CommandOptions) -> ThresholdResult:
+    """Return the certified threshold, or those of both decisions."""
+    from calibrant.thresholds import certify_threshold, certify_two_sided
+
+    names = ("confidence", "cost_of_error", "cost_of_referral", "weights_are")
+    how: dict[str, Any] = {name: getattr(options, name) for name in names}
+    how["method"] = options.certified_by
+    data: Any
+    if isinstance(predictions, FileSketch):
+        data = predictions.sketch
+        if options.certified_by == "betting" and not is_sketch_file(options.files[0]):
+            problem = "has so many rows that they became a sketch, which contains no clusters but sums of several"
+            raise FileError(predictions.paths[0], problem, "pass --exact to keep the rows, or leave --method out")
+        if options.per_class:
+            problem = "is a sketch, which does not contain the predicted class"
+            raise FileError(
+                predictions.paths[0], problem, "pass --exact and a file with rows, or leave --per-class out"
+            )
+    else:
+        data = predictions.probs
+        how |= {**_of_rows(predictions, options), "logits": options.logits or predictions.logits}
+        how["targets"] = predictions.targets
+    if options.yes_risk is not None and options.no_risk is not None:
+        for name in ("notion", "class_names", "groups"):
+            how.pop(name, None)
+        return certify_two_sided(data, yes_risk=options.yes_risk, no_risk=options.no_risk, **how)
+    max_risk = _MAX_RISK if options.max_risk is None else options.max_risk
+    return certify_threshold(data, max_risk=max_risk, per_class=options.per_class, **how)
 
 
 def apply(

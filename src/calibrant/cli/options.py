@@ -85,6 +85,14 @@ class CommandOptions(Options):
     sql_path: str | None = None
     onnx_path: str | None = None
     anyway: bool = False
+    max_risk: float | None = None
+    confidence: float = 0.95
+    yes_risk: float | None = None
+    no_risk: float | None = None
+    certified_by: str = "closed"
+    per_class: bool = False
+    cost_of_error: float | None = None
+    cost_of_referral: float | None = None
 
     @property
     def timezone_used(self) -> str | None:
@@ -312,7 +320,7 @@ draws = declared(
 outputs = declared(
     option("--quiet", is_flag=True, help="Print only errors, warnings, and why a condition or gate failed."),
     json,
-    option("--html", "html_path", metavar="PATH", help="Write the report as one HTML page."),
+    option("--html", "html_path", metavar="PATH", help="Write the result as one HTML page."),
     option("--title", metavar="TEXT", help="The title of the HTML page (default: the file name)."),
     option("--date", metavar="TEXT", help="A date or other text below the title of the HTML page."),
     option("--open", "open_page", is_flag=True, help="Open the HTML page in a browser."),
@@ -323,8 +331,8 @@ outputs = declared(
         callback=_standard_output,
         help="Write a summary in Markdown to this file, or to standard output with -.",
     ),
-    option("--png", "png_path", metavar="PATH", help="Write the reliability diagram to this PNG file."),
-    option("--svg", "svg_path", metavar="PATH", help="Write the reliability diagram to this SVG file."),
+    option("--png", "png_path", metavar="PATH", help="Write the figure to this PNG file."),
+    option("--svg", "svg_path", metavar="PATH", help="Write the figure to this SVG file."),
     option(
         "--config",
         metavar="PATH",
@@ -388,8 +396,38 @@ def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iter
         yield "--anyway writes a map that is not proven; name it with --map"
 
 
+def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options of ``threshold``."""
+    yield from _of_one_model(ctx, options, ("positive", "top-label"))
+    risks = {"--max-risk": options.max_risk, "--yes-risk": options.yes_risk, "--no-risk": options.no_risk}
+    for option, risk in risks.items():
+        if risk is not None and not 0 < risk <= 0.5:
+            example = f", such as {risk / 100:g}; {risk:g} % is {risk / 100:g}" if 1 <= risk <= 50 else ", such as 0.05"
+            yield option, f"{risk:g}; pass a share above 0 and up to 0.5{example}"
+    if not 0.5 <= options.confidence < 1:
+        yield "--confidence", f"{options.confidence:g}; pass a share from 0.5 to below 1, such as 0.95"
+    if (options.yes_risk is None) != (options.no_risk is None):
+        yield "--yes-risk and --no-risk belong together; pass both, or --max-risk for one kind of decision"
+    elif options.yes_risk is not None:
+        for option, given in (
+            ("--max-risk", options.max_risk is not None),
+            ("--by", bool(options.by)),
+            ("--per-class", options.per_class),
+            ("--probs", options.probs is not None),
+        ):
+            if given:
+                yield f"{option} does not work with --yes-risk and --no-risk; leave one of them out"
+    if options.per_class and options.by:
+        yield "--per-class and --by exclude each other; pass only one of the two options"
+    costs = options.cost_of_error, options.cost_of_referral
+    if (costs[0] is None) != (costs[1] is None):
+        yield "--cost-of-error and --cost-of-referral belong together; pass both"
+    elif costs[0] is not None and costs[1] is not None and not 0 < costs[1] < costs[0]:
+        yield "--cost-of-referral", f"{costs[1]:g}; pass a cost above 0 and below that of an error, {costs[0]:g}"
+
+
 def _of_one_model(ctx: click.Context, options: CommandOptions, notions: Sequence[str]) -> Iterator[Problem]:
-    """Yield the problems of the options that ``report`` and ``recalibrate`` share."""
+    """Yield the problems of the options that ``report``, ``recalibrate`` and ``threshold`` share."""
     yield from _of_both(ctx, options, notions)
     yield from _of_level(options.level)
     for option, number in (("--n-resamples", options.n_resamples), ("--rng", options.rng)):

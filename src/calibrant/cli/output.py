@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from calibrant.render.style import Style
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
+    from calibrant.thresholds.result import ThresholdResult
+
+    Result = Report | Comparison | RecalibrationResult | ThresholdResult
 
 _NAMED: Final = 3  # columns that a hint names
 _OF_MAPS: Final = ("--map", "--sql", "--onnx")  # the options that write a map
@@ -45,7 +48,7 @@ _DOTS: Final = 200  # of a picture, to the inch
 _METADATA: Final[dict[str, dict[str, Any]]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
 
-def write(result: Report | Comparison | RecalibrationResult, predictions: FileRead, options: CommandOptions) -> None:
+def write(result: Result, predictions: FileRead, options: CommandOptions) -> None:
     """Write a result as the options say: to the terminal, to files, as a page.
 
     Raises
@@ -97,16 +100,19 @@ def write(result: Report | Comparison | RecalibrationResult, predictions: FileRe
 
 
 def _described(
-    result: Report | Comparison | RecalibrationResult, sources: Mapping[str, Any], options: CommandOptions
+    result: Result, sources: Mapping[str, Any], options: CommandOptions
 ) -> tuple[dict[str, Any], Callable[..., str]]:
     """Return a result as plain Python, and what writes it for the terminal."""
-    from calibrant.render import comparison, methods, recalibration, terminal
+    from calibrant.render import comparison, methods, recalibration, terminal, threshold
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
+    from calibrant.thresholds.result import ThresholdResult
 
     curves = any((options.json_path, options.html_path, options.open_page))
     if isinstance(result, Comparison):
         return result.to_dict(), comparison.render
+    if isinstance(result, ThresholdResult):
+        return result.to_dict(), threshold.render
     if not isinstance(result, Report):
         return result.to_dict(curves=curves), recalibration.render
     summary = result.to_dict(curves=curves, groups=options.json_path is not None)
@@ -115,7 +121,7 @@ def _described(
     return summary, partial(terminal.render, complete=options.all_measures)
 
 
-def _is_unproven(result: Report | Comparison | RecalibrationResult) -> bool:
+def _is_unproven(result: Result) -> bool:
     from calibrant.recalibration.result import RecalibrationResult
 
     return isinstance(result, RecalibrationResult) and not result.proven
@@ -170,9 +176,7 @@ def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOp
     return failures
 
 
-def _event(
-    result: Report | Comparison | RecalibrationResult, predictions: FileRead, options: CommandOptions
-) -> str | None:
+def _event(result: Result, predictions: FileRead, options: CommandOptions) -> str | None:
     """Return the evaluated event by its column and its label, such as "churned = 1"; None if no column holds it."""
     column = predictions.sources.get("targets")
     if result.notion != "positive" or result.n_classes is not None or column is None:
@@ -237,9 +241,7 @@ def _file_names(omitted: Sequence[tuple[str, str]]) -> dict[str, str]:
     return names if len(names) == len(omitted) else dict(omitted)
 
 
-def _for_comparisons(
-    result: Report | Comparison | RecalibrationResult, predictions: FileRead, options: CommandOptions
-) -> dict[str, str]:
+def _for_comparisons(result: Result, predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     """Return what the JSON file of a report on one event holds too: its sketch, for `calibrant compare`."""
     from calibrant.files.predictions import FilePredictions, FileSketch
     from calibrant.files.sketches import event_sketch, sketch_as_text
@@ -299,7 +301,7 @@ def _markdown(summary: Mapping[str, Any], words: Mapping[str, Any], options: Com
     return markdown.render(summary, complete=options.all_measures, **words).encode()
 
 
-def _picture(result: Report | Comparison | RecalibrationResult, kind: str) -> bytes:
+def _picture(result: Result, kind: str) -> bytes:
     """Return the picture: of a report its diagram, or the worst classes; of others the diagrams of all models."""
     from calibrant import plot
     from calibrant.plot import canvas

@@ -13,7 +13,7 @@ from calibrant.plot import canvas, marks
 from calibrant.plot.canvas import PlottableReport
 from calibrant.render.style import percent
 from calibrant.results import CalibrationCurve, CurveKind
-from calibrant.results.values import MurphyCurve, NetBenefit, RocCurve
+from calibrant.results.values import MurphyCurve, NetBenefit, RiskCoverageCurve, RocCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -322,6 +322,75 @@ def roc_curve(
         axes.plot([0, 1], [0, 1], label="No discrimination", **canvas.REFERENCE)
     limits = (-canvas.MARGIN, 1 + canvas.MARGIN)
     axes.set(xlim=limits, ylim=limits, xlabel="False positive rate", ylabel="True positive rate")
+    _finish(axes, legend)
+    return axes
+
+
+def risk_coverage(
+    result: RiskCoverageCurve,
+    *,
+    max_risk: float | None = None,
+    coverage: float | None = None,
+    intervals: bool = True,
+    label: str | None = None,
+    color: Any = None,
+    line: Mapping[str, Any] | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the error rate of the cases with the highest scores, for each share of the cases (coverage).
+
+    Parameters
+    ----------
+    result : RiskCoverageCurve
+        From `calibrant.risk_coverage_curve`, or the ``curve`` of a `calibrant.Threshold`.
+    max_risk, coverage : float, optional
+        The largest acceptable error rate and the certified coverage, drawn as lines.
+    intervals : bool, default True
+        Whether to draw the pointwise confidence band.
+    label : str, optional
+        The name in the legend; by default "Error rate".
+    color, line, legend, ax
+        As in `decision_curve`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For another type of result, and for a colour or a property of a line that matplotlib does not know.
+    calibrant.errors.MissingDependencyError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import calibrant, calibrant.plot as cp
+    >>> ax = cp.risk_coverage(calibrant.risk_coverage_curve([0.9, 0.8, 0.7, 0.6], [1, 1, 0, 1]))
+    >>> ax.lines[0].get_ydata().round(3)
+    array([0.   , 0.   , 0.333, 0.25 ])
+    """
+    source = "what calibrant.risk_coverage_curve returned"
+    canvas.check_type("result", result, RiskCoverageCurve, "a RiskCoverageCurve", source)
+    options = canvas.line_options(line)
+    axes = canvas.axes_for(ax, _SIZE)
+    place, look = canvas.series_look(axes, color)
+    _draw(axes, result.coverages, result.risks, look, options, label=label or "Error rate", place=place)
+    # At small coverages the band reaches 1: the axes follow the rest of it.
+    tops = [float(result.risks.max()), float(result.highs[len(result.highs) // 4 :].max()), 2 * (max_risk or 0.0)]
+    if intervals:
+        word = canvas.named("CI", label)
+        axes.fill_between(
+            result.coverages, result.lows, result.highs, zorder=1.1, label=word, **canvas.shade(axes, look[0])
+        )
+    if max_risk is not None:
+        axes.axhline(max_risk, label=f"At most {percent(max_risk)}", **canvas.REFERENCE)
+    if coverage is not None:
+        axes.axvline(coverage, label="Certified threshold", **canvas.REFERENCE | {"linestyle": "-"})
+    top = max(1.05 * max(tops), axes.get_ylim()[1] if place else -math.inf)
+    axes.set(xlim=(0, 1), ylim=(0, min(top, 1.0)), xlabel="Coverage", ylabel="Error rate")
     _finish(axes, legend)
     return axes
 

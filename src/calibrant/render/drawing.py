@@ -632,11 +632,13 @@ def lines(
     described: Callable[[int], str],
     band: tuple[Sequence[Any], Sequence[Any]] | None = None,
     diagonal: bool = False,
+    upright: float | None = None,
     names: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return a chart of lines over the same places, by their look; the last one is described point by point.
 
-    Lines are cut at the lower end of the axis. Places with ``names`` are whole numbers from 0.
+    Lines are cut at the lower end of the axis. At ``upright`` there is a vertical line. Places with ``names`` are whole
+    numbers from 0.
     """
     left, right, top, bottom = _WIDE
     x = NamedAxis(*ends[0], left, right, tuple(names)) if names else Axis(*ends[0], left, right)
@@ -656,6 +658,7 @@ def lines(
         "height": bottom + 42,
         "zero": y.at(0.0) if y.low < 0 else None,
         "diagonal": diagonal,
+        "upright": None if upright is None else x.at(upright),
         "band": around,
         "lines": [(look, _path(places, line_values, x, y)) for look, line_values in values.items()],
         "marks": marks,

@@ -18,7 +18,7 @@ from typing import Any, Final
 from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
-from calibrant.render import comparison, drawing, recalibration, tables, verdict, words
+from calibrant.render import comparison, drawing, recalibration, tables, threshold, verdict, words
 from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.drawing import Row
 from calibrant.render.methods import METHODS, shows_methods
@@ -31,6 +31,7 @@ TITLES: Final = {
     "report": "Calibration report",
     "comparison": "Comparison of models",
     "recalibration": "Recalibration",
+    "threshold": "Certified threshold",
 }
 
 _CLASSES_DRAWN: Final = 1_000  # a page with so many has about a megabyte
@@ -96,10 +97,13 @@ def _render(
     date: str = "",
 ) -> str:
     kind = kind_of(summary)
-    if kind == "report":
-        context = _report(summary, most_classes, template == "page.html")
-    else:
-        context = _comparison(summary) if kind == "comparison" else _recalibration(summary)
+    contexts: dict[str, Callable[[], dict[str, Any]]] = {
+        "report": lambda: _report(summary, most_classes, template == "page.html"),
+        "comparison": lambda: _comparison(summary),
+        "recalibration": lambda: _recalibration(summary),
+        "threshold": lambda: _threshold(summary),
+    }
+    context = contexts[kind]()
     digest = hashlib.sha256(json.dumps(summary, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
     shared = {
         "title": _clean(title) or TITLES[kind],
@@ -118,9 +122,11 @@ def _render(
 
 
 def kind_of(summary: Summary) -> str:
-    """Return what a summary is of: a report, a comparison or a recalibration."""
+    """Return what a summary is of: a report, a comparison, a recalibration or a threshold."""
     if "pairs" in summary:
         return "comparison"
+    if "audit_rows" in summary or threshold.is_two_sided(summary):
+        return "threshold"
     return "recalibration" if "gain" in summary or recalibration.of_labels(summary) else "report"
 
 
@@ -181,6 +187,7 @@ def facts(summary: Summary, sources: Facts, used: str) -> list[tuple[str, str]]:
         ("profile", "" if profile is STANDARD else f"{profile.name}: {profile.meaning}"),
         *((f"no {name}", reason) for name, reason in profile.left_out.items() if not summary.get("listed", True)),
         ("tolerance", _tolerated(summary)),
+        ("largest error rate", _promised(summary)),
         ("files", ", ".join(sources.get("files", []))),
         ("columns", used),
         ("condition", sources.get("where")),
@@ -201,8 +208,19 @@ def _tolerated(summary: Summary) -> str:
     return f"{BY_NAME[decision['measure']].label}{minus}: up to {decision['tolerance']:g}"
 
 
+def _promised(summary: Summary) -> str:
+    """Return the largest error rates of automatic decisions, of a threshold."""
+    if kind_of(summary) != "threshold":
+        return ""
+    if not threshold.is_two_sided(summary):
+        return percent(summary["max_risk"])
+    return ", ".join(f'"{side["side"]}" {percent(side["max_risk"])}' for side in threshold.sides(summary))
+
+
 def _weight(summary: Summary) -> str:
     """Return the weight of all rows, if it differs from their number."""
+    if kind_of(summary) == "threshold":
+        return ""
     part = summary["labels"][0] if recalibration.of_labels(summary) else summary
     models = [sum(bins["counts"]) for bins in part.get("diagrams", {}).values()]
     total = models[0] if models else words.total_weight(summary)
@@ -534,5 +552,36 @@ def _recalibration(summary: Summary) -> dict[str, Any]:
                 "method": parts[0]["after"][key]["method"],
             }
             for key in parts[0]["measures"]
+        ],
+    }
+
+
+# ---------------------------------------------------------------- a threshold
+
+
+def _threshold(summary: Summary) -> dict[str, Any]:
+    """Return what the page of a threshold shows."""
+    sides = threshold.sides(summary)
+    method = {
+        "label": "threshold",
+        "meaning": "The lowest score from which on the error rate is certified.",
+        "method": threshold.METHODS[sides[0]["method"]],
+    }
+    return {
+        "body": "threshold.html",
+        "measured": "number",
+        "headline": _unbroken([threshold.headline(summary)])[0],
+        "heading": threshold.heading(summary),
+        "verdict": _unbroken(threshold.verdict(summary)),
+        "remarks": threshold.remarks(summary),
+        "panels": [(threshold.picture(side, summary), threshold.areas(side)) for side in sides],
+        "groups": threshold.by_group(summary),
+        "groups_heading": threshold.groups_heading(summary),
+        "methods": [
+            method,
+            *(
+                {"label": label, "meaning": meaning, "method": sides[0]["areas"][name]["method"]}
+                for name, (label, meaning) in threshold.AREAS.items()
+            ),
         ],
     }

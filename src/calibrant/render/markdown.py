@@ -6,11 +6,11 @@ Names come from files. `text` writes them so that they are shown and nothing in 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrant.render import comparison, drawing, html, recalibration, tables, verdict, words
+from calibrant.render import comparison, drawing, html, recalibration, tables, threshold, verdict, words
 from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.methods import METHODS, shows_methods
 from calibrant.render.style import Facts, Summary, shown
@@ -55,10 +55,13 @@ def render(
     """
     kind = html.kind_of(summary)
     blocks = [f"## {text(title) or html.TITLES[kind]}"]
-    if kind == "report":
-        blocks += _report(summary, complete)
-    else:
-        blocks += _comparison(summary) if kind == "comparison" else _recalibration(summary)
+    bodies: dict[str, Callable[[], list[str]]] = {
+        "report": lambda: _report(summary, complete),
+        "comparison": lambda: _comparison(summary),
+        "recalibration": lambda: _recalibration(summary),
+        "threshold": lambda: _threshold(summary),
+    }
+    blocks += bodies[kind]()
     if kind == "report" and shows_methods(summary):
         blocks += [f"### {METHODS}", text(summary["methods_brief"])]
         blocks.append(_folded("The full paragraph", text(summary["methods"])))
@@ -68,6 +71,7 @@ def render(
         "report": lambda: words.remarks(_shortened(summary, complete)),
         "comparison": lambda: comparison.remarks(summary),
         "recalibration": lambda: recalibration.remarks(summary),
+        "threshold": lambda: threshold.remarks(summary),
     }[kind]()
     lines = "\n".join([*facts, *(f"- {text(note)}" for note in notes)])
     blocks.append(_folded("How it was computed", lines))
@@ -122,6 +126,15 @@ def _recalibration(summary: Summary) -> list[str]:
     blocks.append(_table(recalibration.measures(summary)))
     groups = recalibration.by_group(summary)
     return blocks if groups is None else [*blocks, f"### {recalibration.GROUPS}", *_groups(groups)[1:]]
+
+
+def _threshold(summary: Summary) -> list[str]:
+    blocks = [*_verdict(threshold.verdict(summary)), text(threshold.headline(summary))]
+    for side in threshold.sides(summary):
+        heading = f"### {text(threshold.side_heading(side, summary))}"
+        blocks += [heading, _table(threshold.points(side)), _table(threshold.areas(side))]
+    groups = threshold.by_group(summary)
+    return blocks if groups is None else [*blocks, f"### {threshold.groups_heading(summary)}", _table(groups)]
 
 
 def _group_differences(summary: Summary) -> list[str]:

@@ -290,7 +290,13 @@ def remarks(summary: Summary) -> list[str]:
         return ["the predicted class of a row can change, and so can the accuracy"]
     if summary["chosen"] in ("identity", "histogram") or of_classes(summary):
         return []
-    return ["the AUROC does not change, because increasing maps keep the order of the scores"]
+    order = "the AUROC does not change, because increasing maps keep the order of the scores"
+    name = "nll" if summary["gain"]["score"] == "log" else "brier_event"
+    bound = summary["after"][name]["error_bound"]
+    if not bound:
+        return [order]
+    loss = LOSSES[summary["gain"]["score"]]
+    return [order, f"the {loss} after is computed from cells of the scores; its certified error is {bound:.1g}"]
 
 
 def parameters(summary: Summary) -> Table:

@@ -56,7 +56,7 @@ def render(
     for picture in drawing.pictures(summary):
         if picture.brief is not None:
             caption = _faint([picture.caption], style)
-            blocks.append([style.bold(picture.heading), *_columns(picture.brief, style), *caption])
+            blocks.append([style.bold(picture.heading), *columns_of(picture.brief, style), *caption])
     if summary["classwise"] is not None:
         blocks.append(_classes(summary, style))
     if summary["groups"]:
@@ -172,7 +172,7 @@ def _bar(mean_score: float, event_rate: float, size: int) -> str:
     return "".join(cells).rstrip()
 
 
-def _columns(table: Table, style: Style) -> list[str]:
+def columns_of(table: Table, style: Style) -> list[str]:
     """Return a table in columns, those of words on the left; the last ones that do not fit are left out."""
     cells = [table.headings, *table.rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(table.headings))]
@@ -202,7 +202,7 @@ def _forests(summary: Summary, style: Style) -> list[str]:
         f"{label}: {drawing.heterogeneity(summary['forests'][name], level)}"
         for name, label in zip(measures, labels, strict=True)
     ]
-    return [style.bold(title), *_columns(table, style), *_faint(notes, style)]
+    return [style.bold(title), *columns_of(table, style), *_faint(notes, style)]
 
 
 def _classes(summary: Summary, style: Style) -> list[str]:

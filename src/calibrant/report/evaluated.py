@@ -74,6 +74,8 @@ class Evaluated:
         The certified error of the mean of the classes' errors.
     class_rows : ClassRows or None
         The rows of the classes, of predictions.
+    predictions : Predictions or None
+        The predictions; None for a table and a sketch.
     labels : ClusterLabels or None
         The clusters of all rows, of predictions; None for none.
     clusters : ClusterSums or None
@@ -101,6 +103,7 @@ class Evaluated:
     histograms: ClassHistograms | None = None
     class_bound: float = 0.0
     class_rows: ClassRows | None = None
+    predictions: Predictions | None = None
     labels: ClusterLabels | None = None
     clusters: ClusterSums | None = None
     class_tables: Sequence[ReliabilityTable] = ()
@@ -226,6 +229,20 @@ def of_table(table: ReliabilityTable, notion: Notion | None) -> Evaluated:
     Raises
     ------
     InputError
+        As `check_table`.
+    """
+    table, notion = check_table(table, notion)
+    means = PredictionMeans.of_table(table, right=notion == "top-label")
+    choices = Choices(data="table", weights=_weights_of(table))
+    return Evaluated(notion=notion, means=means, tables=[table], choices=choices)
+
+
+def check_table(table: ReliabilityTable, notion: Notion | None) -> tuple[ReliabilityTable, Notion]:
+    """Return a table in units, and its event.
+
+    Raises
+    ------
+    InputError
         For a notion of several events, and for an empty table.
     """
     if notion is not None:
@@ -235,10 +252,7 @@ def of_table(table: ReliabilityTable, notion: Notion | None) -> Evaluated:
         raise InputError("notion", "'positive' or 'top-label' for a table", repr(notion), remedy)
     if len(table) == 0:
         raise InputError("probs", "a table with at least one row", "an empty table", "check where the rows were lost")
-    table = table_in_units(table)
-    means = PredictionMeans.of_table(table, right=notion == "top-label")
-    choices = Choices(data="table", weights=_weights_of(table))
-    return Evaluated(notion=notion or "positive", means=means, tables=[table], choices=choices)
+    return table_in_units(table), notion or "positive"
 
 
 def _weights_of(table: ReliabilityTable) -> Literal["integer", "fractional"] | None:
@@ -337,6 +351,7 @@ def _of_rows(
         names=predictions.class_names,
         histograms=histograms,
         class_rows=None if uppers is None else ClassRows(predictions, uppers),
+        predictions=predictions,
         labels=labels,
         flag=_few_decide(weights),
         counted=_counted(n, weights),

@@ -487,6 +487,29 @@ class RocCurve:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class RiskCoverageCurve:
+    """The risk, the error rate of the rows that are acted on, against the coverage, their share of all rows.
+
+    Attributes
+    ----------
+    thresholds : (K,) float64
+        Scores. Acted on are the rows at or above each; for decisions "no" those at or below it.
+    coverages : (K,) float64
+        The share of the rows that are acted on, in (0, 1], increasing.
+    risks : (K,) float64
+        Their error rate, in [0, 1].
+    lows, highs : (K,) float64
+        The ends of the pointwise confidence interval of the risk.
+    """
+
+    thresholds: Float64s
+    coverages: Float64s
+    risks: Float64s
+    lows: Float64s
+    highs: Float64s
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Forest:
     """One measure of every group, and how much it differs between groups.
 

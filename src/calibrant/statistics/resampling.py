@@ -28,6 +28,8 @@ class Stream(IntEnum):
     CLASSES = 3  # outcomes of the classes' bins
     BOOTSTRAP = 4  # predictions, with replacement
     DEALS = 5  # the folds that maps of scores are chosen and proven with
+    CUTS = 6  # errors at cuts, for critical values
+    AUDITS = 7  # errors in slices, for the rows that keep a promise checkable
 
 
 #: Simulated data sets drawn together, so many that all cells of a block are about a megabyte.

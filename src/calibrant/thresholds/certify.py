@@ -1,0 +1,627 @@
+"""`certify_threshold` and `certify_two_sided`: from predictions, a table or a sketch to certified thresholds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import partial
+from typing import Any, Final, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import InputError, check_choice
+from calibrant.inputs.notions import PER_CLASS
+from calibrant.inputs.predictions import Notion, Predictions
+from calibrant.inputs.weights import WeightsAre
+from calibrant.measures.means.means import counted_rows
+from calibrant.render.style import percent
+from calibrant.report import evaluated
+from calibrant.results import Estimate
+from calibrant.results.values import RiskCoverageCurve
+from calibrant.runtime.arrays import Float64s
+from calibrant.statistics.design import MINORITY
+from calibrant.statistics.intervals import NORMAL, Variance, clopper_pearson
+from calibrant.statistics.resampling import alpha_of
+from calibrant.table import ReliabilityTable
+from calibrant.thresholds.areas import areas, curve_of
+from calibrant.thresholds.betting import RATIO as BETTING_RATIO
+from calibrant.thresholds.betting import betting
+from calibrant.thresholds.planning import audit_rows, planned_rows
+from calibrant.thresholds.ranked import Judged, Ranked, Sample
+from calibrant.thresholds.result import Costs, Method, Share, Threshold, TwoSidedThreshold
+from calibrant.thresholds.rules import START, closed, cuts_of, first_rows, fixed_sequence, least_rows
+
+_CLEARLY: Final = 0.9  # of the bound: a lower error rate can be certified with some more rows
+_MORE: Final = 0.01  # of the rows: a larger coverage by less is not worth a sentence
+_PLANNED: Final = 60  # cuts that are planned for
+_FEWEST: Final = 20  # rows of the first of them
+_DIGITS: Final = 2  # decimals of a rounded threshold, at least
+_UNLIKELY: Final = 1e-6
+_HALF: Final = 0.5  # the score from which on "yes" is decided if no case is referred
+_FEW_CLUSTERS: Final = 40
+
+
+class Asked(NamedTuple):
+    """What was asked for."""
+
+    method: Method
+    confidence: float
+    costs: tuple[float, float] | None
+
+
+def certify_threshold(
+    probs: Any,
+    targets: Any = None,
+    *,
+    max_risk: float = 0.05,
+    confidence: float = 0.95,
+    method: Method = "closed",
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+    class_names: Sequence[str] | None = None,
+    groups: Any = None,
+    per_class: bool = False,
+    clusters: Any = None,
+    weights_are: WeightsAre | None = None,
+    cost_of_error: float | None = None,
+    cost_of_referral: float | None = None,
+) -> Threshold:
+    r"""Return the lowest score from which on decisions can be automated with a certified error rate.
+
+    The risk at a threshold t is the error rate of the rows with a score of at least t: of wrong predicted classes, or
+    for one event of rows without it. The promise: over repeated samples, the risk at the returned threshold is above
+    ``max_risk`` with a probability of at most 1 - ``confidence``.
+
+    Cuts are chosen by the number of rows: the first has so many that no error has the probability alpha / 10, with
+    alpha = 1 - ``confidence``, each further one has 2 % more (with "betting" 10 %), and ties stay together. Rows in
+    clusters are divided by their design effect. With n_k rows and w_k errors above cut k, p_k is the probability of at
+    most w_k errors among n_k rows with the risk ``max_risk``.
+
+    - ``closed``: accepts cut m if :math:`p_m \le a_m` or :math:`\min_{k \ge m} p_k \le c_m`. The critical values are
+      those of rows that are wrong with probability ``max_risk``, from 4,000 simulated data sets with a fixed seed: the
+      second condition has the probability alpha / 2, both together alpha. Exact if the risk does not fall as the
+      threshold falls; for other risks it was simulated.
+    - ``fixed-sequence``: tests every score at alpha, from the first with so many rows that 2 errors would do, until a
+      test fails. It assumes nothing about the risk.
+    - ``betting``: for clusters. It is exact, and needs more rows.
+
+    The threshold is the last accepted cut before the first one that is not.
+
+    Parameters
+    ----------
+    probs, targets, notion, weights, ignore_index, logits, class_names, weights_are
+        As in `calibrant.evaluate`: arrays, a `ReliabilityTable` or a `CalibrationSketch` of one evaluated event.
+        Weights that are not whole numbers make the promise approximate.
+    max_risk : float, default 0.05
+        The largest acceptable error rate of automatic decisions, in (0, 0.5].
+    confidence : float, default 0.95
+        The probability that the promise is kept, in [0.5, 1).
+    method : {"closed", "fixed-sequence", "betting"}, default "closed"
+        How thresholds are tested.
+    groups : array, (N,), optional
+        As in `calibrant.evaluate`. Each group gets a threshold of its own, with one promise for all groups together:
+        each starts with alpha / G, and a group in which every decision is certified passes its part on (Holm).
+    per_class : bool, default False
+        Whether each predicted class gets a threshold of its own, in the same way.
+    clusters : array, (N,), or False, optional
+        As in `calibrant.evaluate`. With "betting" the promise is exact. Otherwise rows and errors are divided by the
+        design effect of the errors above each cut, and the promise is approximate.
+    cost_of_error, cost_of_referral : float, optional
+        The cost of a wrong automatic decision, and of a row that is referred to a person. The result then has the mean
+        cost of a row and the net benefit.
+
+    Returns
+    -------
+    Threshold
+        The threshold, what it automates, and what more rows would allow. ``value`` is None, with a ``reason``, if no
+        threshold is certified.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `calibrant.evaluate`; for a risk outside (0, 0.5]; for fewer rows than the first cut needs; for classes or
+        labels that are evaluated one by one; for equal scores; for outcomes that a threshold on the score separates;
+        for "betting" without clusters, or with those of a sketch.
+
+    Notes
+    -----
+    From a sketch the counts above an edge of its grid are exact: the threshold is the next number above that edge, so
+    that ``score >= value`` has the same rows. Scores of single precision that equal an edge are below it. A threshold
+    is a rank of the scores: an increasing map of the scores of one event maps it too, so scores may be recalibrated on
+    the same rows first. Maps of the probabilities of several classes may change the ranks of rows, and need other rows.
+    Cost: 0.2 to 0.4 s for the
+    critical values.
+
+    References
+    ----------
+    Marcus, Peritz, Gabriel (1976), doi 10.1093/biomet/63.3.655. Geifman, El-Yaniv (2017), arXiv 1705.08500.
+    Angelopoulos, Bates, Candes, Jordan, Lei (2021), arXiv 2110.01052. Waudby-Smith, Ramdas (2024), arXiv 2010.09686.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import calibrant
+    >>> rng = np.random.default_rng(0)
+    >>> confidence = rng.beta(4, 1, 4_000)
+    >>> t = calibrant.certify_threshold(confidence, rng.random(4_000) < confidence, max_risk=0.1)
+    >>> round(t.value, 3), round(t.coverage, 3), round(t.risk, 3), round(t.risk_high, 3)
+    (0.82, 0.564, 0.089, 0.1)
+    >>> calibrant.certify_threshold(confidence[:200], rng.random(200) < confidence[:200], max_risk=0.1).reason
+    'no threshold is certified to have an error rate of at most 10 % with 95 % confidence'
+    """
+    check_choice("method", method, get_args(Method))
+    max_risk, confidence = _risk("max_risk", max_risk), _confidence(confidence)
+    asked = Asked(method, confidence, _costs(cost_of_error, cost_of_referral))
+    given = {
+        "notion": notion,
+        "weights": weights,
+        "ignore_index": ignore_index,
+        "logits": logits,
+        "class_names": class_names,
+        "clusters": clusters,
+        "weights_are": weights_are,
+    }
+    judged, data_of_groups = _judged(probs, targets, groups=groups, **given)
+    if per_class:
+        if groups is not None:
+            raise InputError("per_class", "False with groups", "True", "pass only one of the two")
+        _, data_of_groups = _judged(probs, targets, groups=_predicted(judged), **given)
+    ranked = judged.ranked()
+    _check(ranked, asked, max_risk, "max_risk")
+    alpha = alpha_of(confidence)
+    found = _threshold(judged, ranked, _certified(ranked, asked, max_risk, alpha), asked, max_risk)
+    found = replace(found, curve_maker=partial(_curves, ranked, found, judged.table.n), per_class=per_class)
+    if not data_of_groups:
+        return found
+    by_group = _jointly({name: Judged.of(data) for name, data in data_of_groups.items()}, asked, max_risk)
+    common = {name: _share(judged_, found) for name, judged_ in by_group[1].items()}
+    return replace(found, by_group=by_group[0], common=common)
+
+
+def certify_two_sided(
+    probs: Any,
+    targets: Any = None,
+    *,
+    yes_risk: float = 0.05,
+    no_risk: float = 0.05,
+    confidence: float = 0.95,
+    method: Method = "closed",
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+    clusters: Any = None,
+    weights_are: WeightsAre | None = None,
+    cost_of_error: float | None = None,
+    cost_of_referral: float | None = None,
+) -> TwoSidedThreshold:
+    """Return two certified thresholds of one event: act at a score and above, dismiss at a score and below.
+
+    The rows between are referred. At most ``yes_risk`` of the decisions "yes" are without the event, and at most
+    ``no_risk`` of the decisions "no" have it. Both promises hold together with ``confidence``: each side is certified
+    as by `certify_threshold`, with (1 + ``confidence``) / 2. If the certified ranges overlap, the pair of thresholds is
+    taken that refers the fewest rows.
+
+    For one error rate of both decisions, pass probabilities of two classes to `certify_threshold`.
+
+    Parameters
+    ----------
+    probs, targets, weights, ignore_index, logits, clusters, weights_are, method, cost_of_error, cost_of_referral
+        As in `certify_threshold`, for one event.
+    yes_risk, no_risk : float, default 0.05
+        The largest acceptable error rates of either decision, in (0, 0.5].
+    confidence : float, default 0.95
+        The probability that both promises are kept, in [0.5, 1).
+
+    Returns
+    -------
+    TwoSidedThreshold
+        The thresholds ``yes`` and ``no``; the ``value`` of either is None if it is not certified.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `certify_threshold`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import calibrant
+    >>> rng = np.random.default_rng(0)
+    >>> risk = rng.random(4_000)
+    >>> two = calibrant.certify_two_sided(risk, rng.random(4_000) < risk, yes_risk=0.1, no_risk=0.1)
+    >>> round(two.no.value, 2), round(two.yes.value, 2), round(two.coverage, 2)
+    (0.14, 0.86, 0.28)
+    """
+    check_choice("method", method, get_args(Method))
+    risks = {"yes": _risk("yes_risk", yes_risk), "no": _risk("no_risk", no_risk)}
+    confidence = _confidence(confidence)
+    asked = Asked(method, 1 - alpha_of(confidence) / 2, _costs(cost_of_error, cost_of_referral))
+    judged, _ = _judged(
+        probs,
+        targets,
+        notion=None,
+        weights=weights,
+        ignore_index=ignore_index,
+        logits=logits,
+        clusters=clusters,
+        weights_are=weights_are,
+    )
+    if judged.notion != "positive":
+        got = "a sketch of predicted classes" if judged.more is None or judged.more.predictions is None else "classes"
+        remedy = "pass one column, such as probs[:, 1] (--score); for predicted classes, use certify_threshold"
+        raise InputError("probs", "the probability of one event for decisions of two sides", got, remedy)
+    ranked = {"yes": judged.ranked(), "no": judged.ranked(downward=True)}
+    places = {}
+    for side, rows in ranked.items():
+        _check(rows, asked, risks[side], f"{side}_risk")
+        places[side] = _certified(rows, asked, risks[side], alpha_of(asked.confidence))
+    places["yes"], places["no"] = _apart(places["yes"], places["no"], len(ranked["yes"]))
+    found = {}
+    for side, rows in ranked.items():
+        one = _threshold(judged, rows, places[side], asked._replace(costs=None), risks[side])
+        found[side] = replace(one, curve_maker=partial(_curves, rows, one, judged.table.n))
+    costs = None if asked.costs is None else _two_sided_costs(ranked["yes"], found, asked, confidence)
+    return TwoSidedThreshold(yes=found["yes"], no=found["no"], confidence=confidence, costs=costs)
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _risk(name: str, risk: object) -> float:
+    if isinstance(risk, (int, float, np.number)) and not isinstance(risk, bool) and 0 < risk <= 0.5:
+        return float(risk)
+    in_percent = isinstance(risk, (int, float, np.number)) and 1 <= risk <= 50
+    remedy = f"pass a share such as {risk / 100:g}, not percent" if in_percent else "pass a share such as 0.05"  # type: ignore[operator]
+    raise InputError(name, "a number above 0 and up to 0.5", repr(risk), remedy)
+
+
+def _confidence(confidence: object) -> float:
+    if isinstance(confidence, (float, np.floating)) and 0.5 <= confidence < 1:
+        return float(confidence)
+    remedy = "pass a share such as 0.95" + (", not percent" if isinstance(confidence, (int, float)) else "")
+    raise InputError("confidence", "a number from 0.5 to below 1", repr(confidence), remedy)
+
+
+def _costs(error: float | None, referral: float | None) -> tuple[float, float] | None:
+    if error is None and referral is None:
+        return None
+    for name, cost in (("cost_of_error", error), ("cost_of_referral", referral)):
+        if cost is None:
+            raise InputError(name, "a cost, because the other cost is given", "None", "pass both costs, or neither")
+        if not isinstance(cost, (int, float, np.number)) or isinstance(cost, bool) or not 0 < cost < math.inf:
+            raise InputError(name, "a number above 0", repr(cost), "pass both costs in the same unit")
+    assert error is not None and referral is not None  # noqa: PT018 - checked above
+    if referral >= error:
+        remedy = "decide every row automatically: a referral costs as much as an error"
+        raise InputError("cost_of_referral", f"less than the cost of an error, {error:g}", f"{referral:g}", remedy)
+    return float(error), float(referral)
+
+
+def _judged(probs: Any, targets: Any, **how: Any) -> tuple[Judged, Mapping[str, evaluated.Evaluated]]:
+    """Return the evaluated event, and what is evaluated of groups."""
+    if isinstance(probs, ReliabilityTable) and targets is None and all(not value for value in how.values()):
+        return Judged(*evaluated.check_table(probs, None)), {}
+    data, groups = evaluated.of_arguments(probs, targets, **how)
+    if data.notion in PER_CLASS:
+        remedy = "leave notion out for the predicted class, or pass the probability of one class or label"
+        raise InputError("notion", "'positive' or 'top-label'", repr(data.notion), remedy)
+    return Judged.of(data), groups
+
+
+def _predicted(judged: Judged) -> NDArray[Any]:
+    """Return the predicted class of each row, by name."""
+    predictions: Predictions | None = None if judged.more is None else judged.more.predictions
+    if predictions is None or predictions.layout != "multiclass":
+        got = "a table or a sketch" if predictions is None else "one event"
+        raise InputError("per_class", "probabilities of several classes, of rows", got, "leave per_class out")
+    classes = np.concatenate([block.argmax(axis=1) for _, block in predictions.rows.blocks(0, predictions.n)])
+    names = predictions.class_names
+    return classes if names is None else np.array(names)[classes]
+
+
+def _check(ranked: Ranked, asked: Asked, max_risk: float, name: str) -> None:
+    """Reject rows from which no threshold can be certified.
+
+    Raises
+    ------
+    InputError
+        As `certify_threshold`.
+    """
+    if asked.method == "betting" and (ranked.parts is None or not ranked.parts.whole):
+        if ranked.parts is None:
+            expected, got = "clusters with 'betting'", "independent rows"
+            remedy = "pass clusters (--cluster), or leave method out, which is exact for independent rows"
+        else:
+            expected, got = "rows with 'betting'", "a sketch"
+            remedy = "pass the rows, because a sketch contains no clusters but sums of several; or leave method out"
+        raise InputError("method", expected, got, remedy)
+    if len(ranked) == 1:
+        remedy = "pass scores that differ: of equal scores a threshold takes all rows or none"
+        raise InputError("probs", "at least two different scores", f"{ranked.scores[0]:g} in every row", remedy)
+    errors, right = float(ranked.wrong.sum()), float((ranked.weights - ranked.wrong).sum())
+    if min(errors, right) >= MINORITY:
+        wrong, pure = ranked.wrong > 0, ranked.wrong == ranked.weights
+        first, last = int(np.argmax(wrong)), len(wrong) - 1 - int(np.argmax(~pure[::-1]))
+        if first > last:
+            remedy = "pass the true outcomes, not predictions; scores that separate them need no certified threshold"
+            got = f"outcomes that the score {float(ranked.scores[last]):.6g} separates without an error"
+            raise InputError("targets", "true outcomes", got, remedy)
+    needed, rows = _first(asked, max_risk, alpha_of(asked.confidence)), float(ranked.independent[-1])
+    if rows < needed:
+        expected = f"at least {needed:,} rows for a risk of {max_risk:g} with confidence {asked.confidence:g}"
+        remedy = "pass more rows, or accept a larger risk or a lower confidence"
+        raise InputError(name, expected, f"{int(rows):,}", remedy)
+
+
+def _first(asked: Asked, max_risk: float, alpha: float) -> int:
+    """Return the rows that are needed for a first test."""
+    if asked.method == "fixed-sequence":
+        return least_rows(max_risk, alpha, wrong=START)
+    return first_rows(max_risk, alpha)
+
+
+# ---------------------------------------------------------------- thresholds
+
+
+def _certified(ranked: Ranked, asked: Asked, max_risk: float, alpha: float) -> NDArray[np.intp]:
+    """Return the certified places, from the top down."""
+    if asked.method == "fixed-sequence":
+        return np.arange(*fixed_sequence(ranked.sample(max_risk), max_risk, alpha))
+    first = first_rows(max_risk, alpha)
+    if asked.method == "betting" and ranked.parts is not None:
+        cuts = cuts_of(ranked.independent, first, BETTING_RATIO)
+        return cuts[: betting(ranked.parts, cuts, max_risk, alpha)]
+    rows, wrong = ranked.sample(max_risk)
+    cuts = cuts_of(rows, first)
+    return cuts[: closed(Sample(rows[cuts], wrong[cuts]), max_risk, alpha)]
+
+
+def _apart(yes: NDArray[np.intp], no: NDArray[np.intp], n_places: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return certified places of both sides that do not overlap, with the fewest places between."""
+    if not len(yes) or not len(no) or yes[-1] + no[-1] + 2 <= n_places:
+        return yes, no
+    # A place k from the top and a place j from the bottom leave n - (k + 1) - (j + 1) places between.
+    room = n_places - 2 - yes
+    fits = np.searchsorted(no, room, side="right")
+    between = np.where(fits > 0, room - no[np.maximum(fits - 1, 0)], room + 1)
+    best = len(yes) - 1 - int(np.argmin(between[::-1]))
+    return yes[: best + 1], no[: fits[best]]
+
+
+def _threshold(
+    judged: Judged, ranked: Ranked, places: NDArray[np.intp], asked: Asked, max_risk: float, reason: str = ""
+) -> Threshold:
+    """Return the threshold at the last of the certified places, and what it does to the rows."""
+    alpha = alpha_of(asked.confidence)
+    clustered = ranked.parts is not None and asked.method != "betting"
+    audited = audit_rows(max_risk, alpha)
+    place = int(places[-1]) if len(places) else None
+    base = Threshold(
+        value=None if place is None else float(ranked.thresholds[place]),
+        rounded=None if place is None else _rounded(ranked, place),
+        side="no" if ranked.downward else "yes",
+        max_risk=max_risk,
+        confidence=asked.confidence,
+        method=asked.method,
+        notion=judged.notion,
+        n_classes=None if judged.more is None else judged.more.n_classes,
+        n=judged.table.n,
+        audit_rows=audited,
+        approximate=clustered or ranked.squares is not None,
+        flag=_flag(judged, ranked),
+        clusters=judged.clusters,
+        costs=None if asked.costs is None else _one_sided_costs(ranked, place, asked),
+        reason=reason,
+    )
+    if reason:
+        return base
+    sample = ranked.sample(max_risk)
+    plan = _plan(ranked, sample, place, max_risk, alpha)
+    if plan is not None:
+        rows_needed, wider, observed = plan
+        base = replace(base, rows_needed=rows_needed, coverage_needed=wider, risk_needed=observed)
+    if place is None:
+        needed, worth = _first(asked, max_risk, alpha), float(sample.rows[-1])
+        promise = f"at most {percent(max_risk)} with {percent(asked.confidence)} confidence"
+        why = f"no threshold is certified to have an error rate of {promise}"
+        if asked.method != "betting" and worth < needed:
+            why += f": in clusters, the rows are worth {int(worth):,} independent rows, fewer than {needed:,}"
+        return replace(base, reason=why)
+    weight, errors = float(ranked.upto.rows[place]), float(ranked.upto.wrong[place])
+    coverage, low, high = _coverage(ranked, place, alpha)
+    risk = errors / weight
+    rows, wrong = (float(x[place]) for x in ranked.sample(risk))
+    return replace(
+        base,
+        n_automatic=weight,
+        n_errors=errors,
+        coverage=coverage,
+        coverage_low=low,
+        coverage_high=high,
+        risk=risk,
+        risk_high=float(clopper_pearson(wrong, rows, alpha)[1]),
+        audit_fraction=min(1.0, audited / (coverage * judged.table.n)),
+    )
+
+
+def _rounded(ranked: Ranked, place: int) -> float:
+    """Return the shortest decimal number that divides the rows as the threshold does."""
+    value = float(ranked.thresholds[place])
+    if place == len(ranked) - 1 or ranked.cells:
+        return value
+    beyond = float(ranked.thresholds[place + 1])
+    rounding = ROUND_CEILING if ranked.downward else ROUND_FLOOR
+    for digits in range(_DIGITS, 17):
+        short = float(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), rounding))
+        if beyond < short <= value or value <= short < beyond:
+            return short
+    return value
+
+
+def _coverage(ranked: Ranked, place: int, alpha: float) -> tuple[float, float, float]:
+    """Return the share of rows down to a place with its interval (Clopper and Pearson)."""
+    share = 1.0 if place == len(ranked) - 1 else float(ranked.upto.rows[place]) / ranked.total
+    acted = (np.arange(len(ranked)) <= place).astype(np.float64)
+    _, variance = ranked.mean(acted, acted)
+    n = float(ranked.independent[-1]) / max(variance.deff, 1.0)
+    low, high = clopper_pearson(share * n, n, alpha / 2)
+    return share, float(low), float(high)
+
+
+def _plan(
+    ranked: Ranked, sample: Sample, place: int | None, max_risk: float, alpha: float
+) -> tuple[int, float, float] | None:
+    """Return the rows that would certify a threshold, or a lower one, with its coverage and its observed risk.
+
+    The error rate (w + 1) / (n + 2) of a cut is taken as the true one.
+    """
+    first = _FEWEST if place is None else first_rows(max_risk, alpha)
+    cuts = cuts_of(sample.rows, first)
+    weights, total = ranked.upto.rows, ranked.total
+    rates = (sample.wrong[cuts] + 1) / (sample.rows[cuts] + 2)
+    least = 0.0 if place is None else weights[place] + _MORE * total
+    able = np.flatnonzero((rates < _CLEARLY * max_risk) & (weights[cuts] > least))
+    if not len(able):
+        return None
+    chosen = able[-1:] if place is not None else able[np.linspace(0, len(able) - 1, _PLANNED).astype(np.intp)]
+    found = []
+    for cut in sorted(set(chosen.tolist())):
+        rows = planned_rows(max_risk, alpha, float(rates[cut]))
+        needed = math.inf if rows is None else rows * total / float(sample.rows[cuts[cut]])
+        if needed > total and math.isfinite(needed):
+            at = int(cuts[cut])
+            found.append((math.ceil(needed), float(weights[at] / total), float(ranked.upto.wrong[at] / weights[at])))
+    return min(found) if found else None
+
+
+def _flag(judged: Judged, ranked: Ranked) -> str:
+    """Return cautions about the rows."""
+    flags = []
+    if judged.more is not None:
+        flags.append(judged.more.flag)
+        if judged.more.counted is not None:
+            flags.append(counted_rows(*judged.more.counted))
+    if ranked.squares is not None:
+        flags.append("the weights are not whole numbers, so the promise is approximate")
+    if ranked.parts is not None and ranked.parts.whole and ranked.parts.number < _FEW_CLUSTERS:
+        flags.append(f"only {ranked.parts.number} clusters, so the promise of design effects may not hold")
+    if not ranked.wrong.any() and not ranked.downward:
+        with np.errstate(divide="ignore"):
+            chance = float(np.sum(ranked.weights * np.log(ranked.scores)))
+        if chance < math.log(_UNLIKELY):
+            expected = float(np.sum(ranked.weights * (1 - ranked.scores)))
+            flags.append(
+                f"no row is wrong, although the scores expect {expected:,.0f} errors: check that the targets are the "
+                "true outcomes, and not predictions"
+            )
+    return "; ".join(filter(None, flags))
+
+
+def _curves(ranked: Ranked, found: Threshold, n: int) -> tuple[RiskCoverageCurve, Mapping[str, Estimate]]:
+    marked = None
+    if found.value is not None:
+        marked = int(np.flatnonzero(ranked.thresholds == found.value)[0])
+    return curve_of(ranked, found.confidence, marked), areas(ranked, found.confidence, n)
+
+
+# ---------------------------------------------------------------- groups
+
+
+def _jointly(
+    groups: Mapping[str, Judged], asked: Asked, max_risk: float
+) -> tuple[dict[str, Threshold], dict[str, Judged]]:
+    """Return the thresholds of groups, with one promise for all of them together.
+
+    Each of G groups starts with alpha / G. A group whose every place is certified keeps its promise with that, and the
+    others go on with its part (Holm 1979; Bretz et al. 2009, doi 10.1002/sim.3495).
+    """
+    ranked = {name: judged.ranked() for name, judged in groups.items()}
+    whole, found = alpha_of(asked.confidence), {}
+    reasons = {name: _too_few(rows, asked, max_risk, whole / len(groups)) for name, rows in ranked.items()}
+    open_ = [name for name in groups if not reasons[name]]
+    places: dict[str, NDArray[np.intp]] = {name: np.empty(0, np.intp) for name in groups}
+    while open_:
+        alpha = whole / len(open_)
+        for name in open_:
+            places[name] = _certified(ranked[name], asked, max_risk, alpha)
+        done = [name for name in open_ if len(places[name]) and places[name][-1] == len(ranked[name]) - 1]
+        open_ = [name for name in open_ if name not in done]
+        if not done:
+            break
+    for name, judged in groups.items():
+        found[name] = _threshold(
+            judged, ranked[name], places[name], asked._replace(costs=None), max_risk, reasons[name]
+        )
+    return found, dict(groups)
+
+
+def _too_few(ranked: Ranked, asked: Asked, max_risk: float, alpha: float) -> str:
+    """Return why a group cannot be tested, or nothing."""
+    needed = _first(asked, max_risk, alpha)
+    rows = float(ranked.independent[-1])
+    if asked.method == "betting" and (ranked.parts is None or not ranked.parts.whole):
+        return "no clusters"
+    return f"fewer than {needed:,} rows" if rows < needed else ""
+
+
+def _share(judged: Judged, found: Threshold) -> Share:
+    """Return what a threshold does to other rows."""
+    ranked = judged.ranked()
+    if found.value is None:
+        return Share(coverage=0.0, risk=math.nan, risk_low=math.nan, risk_high=math.nan)
+    place = int(np.searchsorted(-ranked.thresholds, -found.value, side="right")) - 1
+    if place < 0:
+        return Share(coverage=0.0, risk=math.nan, risk_low=math.nan, risk_high=math.nan)
+    weight, errors = float(ranked.upto.rows[place]), float(ranked.upto.wrong[place])
+    rows, wrong = (float(x[place]) for x in ranked.sample(errors / weight))
+    low, high = clopper_pearson(wrong, rows, alpha_of(found.confidence) / 2)
+    return Share(coverage=weight / ranked.total, risk=errors / weight, risk_low=float(low), risk_high=float(high))
+
+
+# ---------------------------------------------------------------- costs
+
+
+def _one_sided_costs(ranked: Ranked, place: int | None, asked: Asked) -> Costs:
+    acted = np.arange(len(ranked)) <= (-1 if place is None else place)
+    error, referral = asked.costs or (0.0, 0.0)
+    right, wrong = np.where(acted, 0.0, referral), np.where(acted, error, referral)
+    all_automatic = error * float(ranked.wrong.sum()) / ranked.total
+    return _costs_of(ranked, right, wrong, asked, asked.confidence, all_automatic)
+
+
+def _two_sided_costs(ranked: Ranked, found: Mapping[str, Threshold], asked: Asked, confidence: float) -> Costs:
+    """Return the costs of both decisions; ranked are the rows from the top down."""
+    error, referral = asked.costs or (0.0, 0.0)
+    yes, no = (found[side].accepts(ranked.scores) for side in ("yes", "no"))
+    right = np.where(yes, 0.0, np.where(no, error, referral))
+    wrong = np.where(no, 0.0, np.where(yes, error, referral))
+    at_half = np.where(ranked.scores >= _HALF, ranked.wrong, ranked.weights - ranked.wrong)
+    return _costs_of(ranked, right, wrong, asked, confidence, error * float(at_half.sum()) / ranked.total)
+
+
+def _costs_of(
+    ranked: Ranked, right: Float64s, wrong: Float64s, asked: Asked, confidence: float, all_automatic: float
+) -> Costs:
+    error, referral = asked.costs or (0.0, 0.0)
+    mean, variance = ranked.mean(right, wrong)
+    n = round(ranked.total)
+    return Costs(
+        error=error,
+        referral=referral,
+        cost=_estimate(mean, variance, confidence, n),
+        net_benefit=_estimate(
+            1 - mean / referral, variance._replace(value=variance.value / referral**2), confidence, n
+        ),
+        all_automatic=all_automatic,
+        planned=1 - referral / error,
+    )
+
+
+def _estimate(value: float, variance: Variance, level: float, n: int) -> Estimate:
+    half = variance.half_width(level)
+    return Estimate(value, value - half, value + half, level=level, method=NORMAL, n=n)

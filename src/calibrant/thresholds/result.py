@@ -1,0 +1,372 @@
+"""`Threshold`: from which score on decisions may be automated, as a value."""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import numpy as np
+
+from calibrant.inputs.predictions import Notion
+from calibrant.render import threshold as text
+from calibrant.results import Estimate
+from calibrant.results.values import RiskCoverageCurve, plain, plain_estimate
+from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+#: The version of the dictionary of a threshold.
+SCHEMA_VERSION: Final = 1
+
+#: How thresholds are certified.
+Method = Literal["closed", "fixed-sequence", "betting"]
+
+#: What is decided at a threshold: the predicted class or the event as it is predicted, or the event's absence.
+Side = Literal["yes", "no"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """The mean cost of a row, with errors and referrals of the given costs.
+
+    Attributes
+    ----------
+    error, referral : float
+        The cost of an error of an automatic decision, and of a row that is referred.
+    cost : Estimate
+        The mean cost of a row with this threshold.
+    net_benefit : Estimate
+        The cost of referring every row less this cost, in referrals: (TP - FP o) / N with o = error / referral - 1.
+    all_automatic : float
+        The mean cost of a row if every row is decided automatically.
+    planned : float
+        1 - referral / error, the threshold with the least cost for calibrated scores.
+    """
+
+    error: float
+    referral: float
+    cost: Estimate
+    net_benefit: Estimate
+    all_automatic: float
+    planned: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """What a threshold does to the rows of a group.
+
+    Attributes
+    ----------
+    coverage : float
+        The share of the rows that are decided automatically.
+    risk, risk_low, risk_high : float
+        Their error rate with its confidence interval; NaN without such rows.
+    """
+
+    coverage: float
+    risk: float
+    risk_low: float
+    risk_high: float
+
+
+class ThresholdResult(ABC):
+    """What `certify_threshold` and `certify_two_sided` return."""
+
+    n: int
+    notion: Notion
+    n_classes: int | None
+    confidence: float
+
+    @property
+    @abstractmethod
+    def certified(self) -> bool:
+        """Whether there is a threshold."""
+
+    @abstractmethod
+    def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON; numbers that are not finite are None."""
+
+    @abstractmethod
+    def plot(self, **options: Any) -> Axes:
+        """Draw the risk-coverage curve with matplotlib, and return the axes."""
+
+    def __str__(self) -> str:
+        return text.render(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.verdict()[0]} Print the threshold to see everything.>"
+
+    def _repr_html_(self) -> str:
+        from calibrant.render import html
+
+        return html.cell(self.to_dict(), self.__str__)
+
+    def verdict(self) -> list[str]:
+        """Return sentences: what can be automated, with which risk, and what would allow more."""
+        return text.verdict(self.to_dict(curves=False))
+
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
+        """Write the threshold as one page of HTML, as `calibrant.Report.to_html` does, and return its path."""
+        from calibrant.render import html
+
+        return html.write_page(html.page(self.to_dict(), title=title, date=date), path)
+
+    def to_markdown(self, *, title: str = "") -> str:
+        """Return the threshold as Markdown for GitHub."""
+        from calibrant.render import markdown
+
+        return markdown.render(self.to_dict(), title=title)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Threshold(ThresholdResult):
+    """The result of `certify_threshold`: the lowest certified score, and what happens at and above it.
+
+    Attributes
+    ----------
+    value : float or None
+        Decide automatically at this score and above; None if no threshold is certified.
+    rounded : float or None
+        The shortest decimal number that divides these rows as ``value`` does; ``value`` itself for cells of a grid.
+    side : {"yes", "no"}
+        "no" for decisions at ``value`` and below.
+    max_risk, confidence : float
+        The promise: the risk is above ``max_risk`` with a probability of at most 1 - ``confidence``.
+    method : str
+        The method that certified it.
+    n, n_automatic, n_errors : int, float, float
+        The number of rows, and the weight of the automatic ones and of the errors among them.
+    coverage, coverage_low, coverage_high : float
+        The share of rows that are decided automatically, with its two-sided interval at ``confidence``; 0 for none.
+    risk, risk_high : float
+        The error rate of automatic decisions in these rows, and its one-sided upper end at ``confidence``; NaN for
+        none.
+    reason : str
+        Why there is no threshold; empty with one.
+    rows_needed : int or None
+        The rows, in all and with such scores, that would probably (80 %) certify a threshold; with a threshold, one
+        with the larger coverage ``coverage_needed``. None where more rows would not help.
+    coverage_needed, risk_needed : float or None
+        The coverage that ``rows_needed`` is about, and the error rate that was observed there.
+    audit_rows : int
+        The automatic decisions to label in each later period, at random, to find a risk of twice ``max_risk`` within ten
+        periods with 80 % power.
+    audit_fraction : float or None
+        The same as a share of the automatic decisions, for periods of n rows; 1 if more rows are needed. None without a
+        threshold.
+    approximate : bool
+        Whether the promise is approximate: with design effects of clusters, or weights that are not whole numbers.
+    flag : str
+        A caution.
+    clusters : mapping or None
+        The number of clusters and the share of the largest; None without clusters.
+    costs : Costs or None
+        The costs, if they are given.
+    by_group : mapping of str to Threshold
+        The threshold of each group, or of each predicted class, all certified together.
+    common : mapping of str to Share
+        What ``value`` does to the rows of each group.
+    """
+
+    value: float | None
+    rounded: float | None = None
+    side: Side = "yes"
+    max_risk: float
+    confidence: float
+    method: Method
+    notion: Notion
+    n_classes: int | None = None
+    n: int
+    n_automatic: float = 0.0
+    n_errors: float = 0.0
+    coverage: float = 0.0
+    coverage_low: float = 0.0
+    coverage_high: float = 0.0
+    risk: float = math.nan
+    risk_high: float = math.nan
+    reason: str = ""
+    rows_needed: int | None = None
+    coverage_needed: float | None = None
+    risk_needed: float | None = None
+    audit_rows: int = 0
+    audit_fraction: float | None = None
+    approximate: bool = False
+    flag: str = ""
+    clusters: Mapping[str, Any] | None = None
+    costs: Costs | None = None
+    by_group: Mapping[str, Threshold] = field(default_factory=dict)
+    common: Mapping[str, Share] = field(default_factory=dict)
+    per_class: bool = False
+    curve_maker: Callable[[], tuple[RiskCoverageCurve, Mapping[str, Estimate]]] | None = field(default=None, repr=False)
+
+    __repr__ = ThresholdResult.__repr__
+
+    @property
+    def certified(self) -> bool:
+        """Whether there is a threshold: for all rows, or for a group."""
+        return self.value is not None or any(part.certified for part in self.by_group.values())
+
+    def accepts(self, scores: Any) -> NDArray[np.bool_]:
+        """Return which rows are decided automatically, by their scores (confidences) in an array of any library."""
+        values = np.asarray(scores)
+        if self.value is None:
+            return np.zeros(values.shape, np.bool_)
+        return np.asarray(values <= self.value if self.side == "no" else values >= self.value)
+
+    @cached_property
+    def _curves(self) -> tuple[RiskCoverageCurve, Mapping[str, Estimate]] | None:
+        return None if self.curve_maker is None else self.curve_maker()
+
+    @property
+    def curve(self) -> RiskCoverageCurve | None:
+        """The risk-coverage curve of the rows with its pointwise band; None for a group."""
+        return None if self._curves is None else self._curves[0]
+
+    @property
+    def areas(self) -> Mapping[str, Estimate]:
+        """AURC, AUGRC and excess AURC by their names, with intervals; empty for a group."""
+        return {} if self._curves is None else self._curves[1]
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the risk-coverage curve with the threshold with matplotlib, and return the axes.
+
+        Parameters
+        ----------
+        **options
+            Those of `calibrant.plot.risk_coverage`.
+        """
+        return _drawn(self, **options)
+
+    def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
+        missing: dict[str, str] = {}
+        left_out = {"costs", "by_group", "common", "curve_maker"}
+        numbers = {
+            name: plain(getattr(self, name), name, missing)
+            for name in self.__dataclass_fields__
+            if name not in left_out
+        }
+        level = self.confidence
+        numbers["level"] = level
+        numbers["costs"] = None if self.costs is None else _plain_costs(self.costs, missing)
+        numbers["by_group"] = [
+            {
+                "name": name,
+                **part.to_dict(curves=False),
+                "common": {end: plain(x, end, missing) for end, x in vars(self.common[name]).items()}
+                if name in self.common
+                else None,
+            }
+            for name, part in self.by_group.items()
+        ]
+        shown = curves and self.curve is not None
+        numbers["curve"] = {name: x.tolist() for name, x in vars(self.curve).items()} if shown else None
+        numbers["areas"] = (
+            {name: plain_estimate(area, f"areas.{name}", missing, tested=False) for name, area in self.areas.items()}
+            if shown
+            else {}
+        )
+        return {"schema_version": SCHEMA_VERSION, **numbers, "not_finite": missing}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TwoSidedThreshold(ThresholdResult):
+    """The result of `certify_two_sided`: automatic decisions "yes" and "no", and the rows between, which are referred.
+
+    Attributes
+    ----------
+    yes, no : Threshold
+        The thresholds of the decisions "yes", at a score and above, and "no", at a score and below. Both promises hold
+        together with ``confidence``; each alone holds with (1 + ``confidence``) / 2.
+    confidence : float
+        The probability that both promises hold.
+    """
+
+    yes: Threshold
+    no: Threshold
+    confidence: float
+    costs: Costs | None = None
+
+    __repr__ = ThresholdResult.__repr__
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        """The number of rows."""
+        return self.yes.n
+
+    @property
+    def notion(self) -> Notion:  # type: ignore[override]
+        """The evaluated event."""
+        return self.yes.notion
+
+    @property
+    def n_classes(self) -> int | None:  # type: ignore[override]
+        """The number of classes; None for one event."""
+        return self.yes.n_classes
+
+    @property
+    def certified(self) -> bool:
+        """Whether there is a threshold on at least one side."""
+        return self.yes.certified or self.no.certified
+
+    @property
+    def coverage(self) -> float:
+        """The share of rows that are decided automatically."""
+        return self.yes.coverage + self.no.coverage
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the risk-coverage curves of both decisions with matplotlib, and return the axes of the first.
+
+        Parameters
+        ----------
+        **options
+            Those of `calibrant.plot.risk_coverage`, but ``ax``.
+        """
+        from calibrant.plot.canvas import panels_for
+
+        panels, _ = panels_for(None, 2, 2, (5.4, 4.2), shared=False)
+        for panel, side in zip(panels, (self.yes, self.no), strict=True):
+            _drawn(side, ax=panel, **options)
+            panel.set_title(f'Decisions "{side.side}"')
+        first: Axes = panels[0]
+        return first
+
+    def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
+        missing: dict[str, str] = {}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "n": self.n,
+            "notion": self.notion,
+            "n_classes": self.n_classes,
+            "clusters": None if self.yes.clusters is None else dict(self.yes.clusters),
+            "confidence": self.confidence,
+            "level": self.confidence,
+            "coverage": self.coverage,
+            "costs": None if self.costs is None else _plain_costs(self.costs, missing),
+            "yes": self.yes.to_dict(curves=curves),
+            "no": self.no.to_dict(curves=curves),
+            "not_finite": missing,
+        }
+
+
+def _plain_costs(costs: Costs, missing: dict[str, str]) -> dict[str, Any]:
+    return {
+        name: plain_estimate(part, f"costs.{name}", missing, tested=False)
+        if isinstance(part, Estimate)
+        else plain(part, f"costs.{name}", missing)
+        for name, part in vars(costs).items()
+    }
+
+
+def _drawn(side: Threshold, **options: Any) -> Axes:
+    from calibrant.plot import risk_coverage
+
+    marks = {"max_risk": side.max_risk, "coverage": None if side.value is None else side.coverage}
+    return risk_coverage(cast("RiskCoverageCurve", side.curve), **{**marks, **options})

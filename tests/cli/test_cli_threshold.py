@@ -1,0 +1,170 @@
+"""``calibrant threshold``: what it prints and writes, its exit status, sketches, clusters, groups, wrong use."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import calibrant
+from calibrant.cli import main
+
+COLUMNS = ("--score", "confidence", "--outcome", "correct")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    n = 2_000
+    frame = pd.DataFrame({"question": np.arange(n) // 4, "confidence": rng.beta(6, 1, n).round(4)})
+    frame["correct"] = (rng.random(n) < frame["confidence"]).astype(int)
+    frame["model"] = np.where(np.arange(n) % 2, "a", "b")
+    frame["hard"] = (rng.random(n) < 0.5).astype(int)
+    frame["times"] = rng.integers(1, 3, n)
+    frame.to_csv("answers.csv", index=False)
+    risk = rng.beta(0.5, 1.5, n).round(4)
+    pd.DataFrame({"risk": risk, "readmitted": (rng.random(n) < risk).astype(int)}).to_csv("visits.csv", index=False)
+
+
+def run(*args: object) -> tuple[int, str, str]:
+    """Run the command in this process, returning status, standard output and standard error."""
+    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def certify(*options: object) -> tuple[int, str, str]:
+    return run("threshold", "answers.csv", *COLUMNS, "--max-risk", "0.1", *options)
+
+
+def summary(*args: object) -> dict[str, Any]:
+    _, out, err = run("threshold", *args, "--json", "-")
+    assert out, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_it_prints_one_sentence_first_and_writes_every_form() -> None:
+    outputs = ("--html", "t.html", "--json", "t.json", "--markdown", "t.md", "--png", "t.png", "--svg", "t.svg")
+    status, out, err = certify(*outputs, "--by", "model", "--cost-of-error", "10", "--cost-of-referral", "1")
+    assert status == 0, err
+    frame = pd.read_csv("answers.csv")
+    t = calibrant.certify_threshold(frame["confidence"], frame["correct"], max_risk=0.1)
+    text = " ".join(out.split())
+    assert f"Automate the {100 * t.coverage:.3g} % of cases with score at least {t.rounded:.15g}: their error" in text
+    assert f"error rate is at most 10 %, with 95 % confidence; observed {100 * t.risk:.3g} %." in text
+    assert 'An error is a case in which "correct = 1" is false.' in text
+    assert "2 of 2 groups have a threshold of their own" in text
+    assert "Net benefit" in text
+    numbers = json.loads(Path("t.json").read_text())
+    assert (numbers["value"], numbers["coverage"], numbers["max_risk"]) == (t.value, t.coverage, 0.1)
+    assert [part["name"] for part in numbers["by_group"]] == ["a", "b"]
+    assert numbers["source"]["event"] == "correct = 1"
+    assert f"{100 * t.coverage:.3g} % of cases can be automated" in Path("t.html").read_text()
+    assert Path("t.md").read_text().startswith("## answers.csv")
+    assert Path("t.png").stat().st_size > 10_000
+    assert "<svg" in Path("t.svg").read_text()
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_no_threshold_is_a_result_with_status_4() -> None:
+    for outputs in ((), ("--quiet",), ("--html", "t.html")):
+        status, out, err = run("threshold", "answers.csv", "--score", "confidence", "--outcome", "hard", *outputs)
+        assert (status, "Traceback" in err) == (4, False)
+        if not outputs:
+            assert "No threshold is certified to have an error rate of at most 5 %" in " ".join(out.split())
+            assert "More rows would not help" in " ".join(out.split())
+    assert "No threshold is certified" in Path("t.html").read_text()
+    assert run("threshold", "answers.csv", "--score", "confidence", "--outcome", "hard", "--by", "model")[0] == 4
+
+
+def test_two_sides_act_refer_and_dismiss() -> None:
+    given = ("visits.csv", "--score", "risk", "--outcome", "readmitted", "--yes-risk", "0.3", "--no-risk", "0.05")
+    status, out, _ = run("threshold", *given)
+    text = " ".join(out.split())
+    numbers = summary(*given)
+    yes, no = numbers["yes"], numbers["no"]
+    assert status == 0
+    assert f'Decide "no" for the {100 * no["coverage"]:.3g} % of cases with score at most {no["rounded"]:.15g}' in text
+    assert f"Refer the other {100 * (1 - yes['coverage'] - no['coverage']):.3g} % of cases." in text
+    assert "Each promise holds with 97.5 % confidence, so that both hold together with 95 % confidence." in text
+    assert run("threshold", *given, "--html", "two.html", "--png", "two.png", "--quiet")[0] == 0
+    assert "decisions" in Path("two.html").read_text()
+    one = " ".join(run("threshold", *given[:-4], "--yes-risk", "0.001", "--no-risk", "0.1")[1:][0].split())
+    assert one == ""  # fewer rows than a risk of 0.001 needs
+    half = " ".join(run("threshold", *given[:-4], "--yes-risk", "0.01", "--no-risk", "0.1")[1].split())
+    assert 'No decision "yes" is certified to be wrong in at most 1 % of cases.' in half
+    assert "The promise holds with 97.5 % confidence." in half
+
+
+def test_a_sketch_is_certified_and_its_threshold_is_that_of_the_table() -> None:
+    assert run("report", "answers.csv", *COLUMNS, "--sketch", "answers.cal", "--cluster", "question", "--quiet")[0] == 0
+    of_sketch = summary("answers.cal", "--max-risk", "0.1")
+    frame = pd.read_csv("answers.csv")
+    acted = frame["confidence"] >= of_sketch["value"]
+    assert of_sketch["n_automatic"] == acted.sum()
+    assert of_sketch["clusters"]["clusters"] == "more than 256"
+    status, _, err = run("threshold", "answers.cal", "--max-risk", "0.1", "--method", "betting")
+    assert (status, "a sketch contains no clusters but sums of several" in " ".join(err.split())) == (1, True)
+
+
+def test_clusters_weights_and_filters_reach_the_function() -> None:
+    frame = pd.read_csv("answers.csv")
+    for options, how in (
+        (("--cluster", "question"), {"clusters": frame["question"]}),
+        (("--cluster", "question", "--method", "betting"), {"clusters": frame["question"], "method": "betting"}),
+        (("--method", "fixed-sequence", "--confidence", "0.9"), {"method": "fixed-sequence", "confidence": 0.9}),
+        (("--weight", "times"), {"weights": frame["times"]}),
+    ):
+        expected = calibrant.certify_threshold(frame["confidence"], frame["correct"], max_risk=0.2, **how)
+        found = summary("answers.csv", *COLUMNS, "--max-risk", "0.2", *options)
+        assert (found["value"], found["coverage_low"]) == (expected.value, expected.coverage_low)
+    part = frame[frame["model"] == "a"]
+    expected = calibrant.certify_threshold(part["confidence"], part["correct"], max_risk=0.2)
+    found = summary("answers.csv", *COLUMNS, "--max-risk", "0.2", "--where", "model = 'a'")
+    assert (found["value"], found["n"]) == (expected.value, 1_000)
+
+
+def test_classes_are_certified_by_their_confidence() -> None:
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([0.3] * 3, 2_000)
+    labels = ["xyz"[rng.choice(3, p=row)] for row in probs]
+    pd.DataFrame(probs, columns=["p_x", "p_y", "p_z"]).assign(label=labels).to_csv("classes.csv", index=False)
+    given = ("threshold", "classes.csv", "--probs", "p_*", "--target", "label", "--per-class", "--max-risk")
+    status, out, _ = run(*given, "0.1")
+    assert status == 0
+    assert "of cases with confidence at least 0." in " ".join(out.split())
+    status, out, _ = run(*given, "0.3")
+    assert "Automate every case: the error rate is at most 30 %" in " ".join(out.split())
+    assert "3 of 3 predicted classes have a threshold of their own" in " ".join(out.split())
+    assert re.findall(r"^  ([xyz]) ", out, re.MULTILINE) == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--max-risk", "5"), "--max-risk: 5; pass a share above 0 and up to 0.5, such as 0.05; 5 % is 0.05"),
+        (("--max-risk", "0.7"), "--max-risk: 0.7; pass a share above 0 and up to 0.5, such as 0.05"),
+        (("--confidence", "95"), "--confidence: 95; pass a share from 0.5 to below 1, such as 0.95"),
+        (("--yes-risk", "0.1"), "--yes-risk and --no-risk belong together"),
+        (("--yes-risk", "0.1", "--no-risk", "0.1", "--max-risk", "0.1"), "--max-risk does not work with --yes-risk"),
+        (("--yes-risk", "0.1", "--no-risk", "0.1", "--by", "model"), "--by does not work with --yes-risk"),
+        (("--per-class", "--by", "model"), "--per-class and --by exclude each other"),
+        (("--cost-of-error", "3"), "--cost-of-error and --cost-of-referral belong together"),
+        (("--cost-of-error", "3", "--cost-of-referral", "4"), "pass a cost above 0 and below that of an error, 3"),
+        (("--notion", "classwise"), "--notion: 'classwise'; choose from 'positive', 'top-label'"),
+        (("--method", "holm"), "--method"),
+        (("--html", "t.txt"), "name a file that ends in .html"),
+    ],
+)
+def test_wrong_use_is_said_before_a_file_is_opened(options: tuple[str, ...], said: str) -> None:
+    status, out, err = run("threshold", "none.csv", *options)
+    assert (status, out) == (2, "")
+    assert said in " ".join(err.split())

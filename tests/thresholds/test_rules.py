@@ -1,0 +1,214 @@
+"""How cuts are tested: critical values, fixed sequences and bets against naive forms, and their promises simulated."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from calibrant.table import ReliabilityTable
+from calibrant.thresholds import rules
+from calibrant.thresholds.betting import betting
+from calibrant.thresholds.planning import POWER, PERIODS, audit_rows, log_growth, planned_rows
+from calibrant.thresholds.ranked import ClusterParts, Ranked, Sample
+from tests.golden import record_thresholds as recorded
+
+RECORDED = recorded.load()
+
+
+@pytest.mark.parametrize("risk", [0.01, 0.05, 0.5])
+def test_probabilities_are_binomial(risk: float) -> None:
+    rows = np.array([1, 2, 59, 600, 90_000])
+    for wrong in (0, 1, 2, 17):
+        held = rows >= wrong
+        found = rules.probability(np.full(held.sum(), wrong), rows[held], risk)
+        assert found == pytest.approx(binom.cdf(wrong, rows[held], risk), rel=1e-11, abs=1e-300)
+    assert rules.probability(np.array([3.0]), np.array([3.0]), risk) == 1
+
+
+@pytest.mark.parametrize("risk", [0.01, 0.05, 0.2, 0.5])
+@pytest.mark.parametrize("alpha", [0.05, 0.005])
+@pytest.mark.parametrize("wrong", [0, 1, 2, 5])
+def test_the_least_rows_are_least(risk: float, alpha: float, wrong: int) -> None:
+    rows = rules.least_rows(risk, alpha, wrong=wrong)
+    assert binom.cdf(wrong, rows, risk) <= alpha < binom.cdf(wrong, rows - 1, risk)
+
+
+def test_the_first_cut_has_room_for_errors() -> None:
+    assert [rules.first_rows(risk, 0.05) for risk in (0.1, 0.05, 0.02, 0.01)] == [51, 104, 263, 528]
+
+
+def test_cuts_have_two_percent_more_rows_each_and_end_with_the_last() -> None:
+    rows = np.cumsum(np.random.default_rng(0).integers(1, 4, 3_000)).astype(float)
+    cuts = rules.cuts_of(rows, 100)
+    assert rows[cuts[0]] >= 100 > rows[cuts[0] - 1]
+    assert cuts[-1] == len(rows) - 1
+    for before, cut in itertools.pairwise(cuts[:-1]):
+        assert rows[cut] >= 1.02 * rows[before] > rows[cut - 1]
+    assert len(rules.cuts_of(rows[:10], 100)) == 0
+
+
+def naive_critical_values(rows: list[int], risk: float, alpha: float) -> list[tuple[float, float]]:
+    """Return the critical values by their definition, a value of one simulated data set after the other."""
+    p_values = rules._simulated(np.array(rows), risk)
+    n_sets = p_values.shape[1]
+    found = []
+    for cut in range(len(rows)):
+        ahead = [min(p_values[cut:, b]) for b in range(n_sets)]
+        small = math.floor(alpha / 2 * (n_sets + 1) * (1 + 1e-12))
+        look_ahead = max((x for x in ahead if x < sorted(ahead)[small - 1]), default=-1)
+        hits = [x <= look_ahead for x in ahead]
+        room = math.floor(alpha * (n_sets + 1) * (1 + 1e-12)) - 1 - sum(hits)
+        rest = sorted(p for p, hit in zip(p_values[cut], hits, strict=True) if not hit)
+        found.append((max((x for x in rest if x < rest[room]), default=-1), look_ahead))
+    return found
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1])
+def test_critical_values_follow_their_definition(alpha: float) -> None:
+    rows = (104, 120, 200, 201, 350)
+    single, look_ahead = rules.critical_values(rows, 0.05, alpha)
+    assert list(zip(single, look_ahead, strict=True)) == naive_critical_values(list(rows), 0.05, alpha)
+
+
+def test_simulated_p_values_are_those_of_errors_that_add_up() -> None:
+    rows = np.array([104, 150, 151, 900])
+    p_values = rules._simulated(rows, 0.05)
+    for cut, n in enumerate(rows):
+        levels = np.unique(p_values[cut])
+        errors = np.searchsorted(binom.cdf(np.arange(n + 1), n, 0.05), levels * (1 - 1e-9))
+        assert levels == pytest.approx(binom.cdf(errors, n, 0.05), rel=1e-11)
+        mean = np.mean(errors[np.searchsorted(levels, p_values[cut])])
+        assert mean == pytest.approx(0.05 * n, abs=5 * math.sqrt(0.05 * n / 4_000) + 0.05)
+
+
+def test_closed_testing_has_its_level() -> None:
+    """Rows whose risk is just above the bound: the share of accepted first cuts is at most alpha."""
+    rows = np.array([104, 107, 110, 150, 220, 300, 500, 800])
+    rng = np.random.default_rng(8)
+    wrong = np.cumsum(rng.binomial(np.diff(rows, prepend=0), 0.0501, (6_000, len(rows))), axis=1)
+    accepted = [rules.closed(Sample(rows.astype(float), each.astype(float)), 0.05, 0.05) > 0 for each in wrong]
+    share = np.mean(accepted)
+    assert 0.02 < share <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 6_000)
+
+
+def test_closed_testing_stops_before_the_first_cut_that_is_not_accepted() -> None:
+    rows, wrong = np.array([200.0, 400.0, 800.0, 900.0]), np.array([0.0, 2.0, 80.0, 80.0])
+    assert rules.closed(Sample(rows, wrong), 0.05, 0.05) == 2
+    assert rules.closed(Sample(rows[:0], wrong[:0]), 0.05, 0.05) == 0
+    assert rules.closed(Sample(rows, 0 * wrong), 0.05, 0.05) == 4
+    # An early cut with errors that later cuts make up for does not end the walk.
+    assert rules.closed(Sample(np.array([104.0, 5_000.0]), np.array([5.0, 100.0])), 0.05, 0.05) == 2
+
+
+@pytest.mark.parametrize("start", recorded.STARTS)
+@pytest.mark.parametrize("name", RECORDED["cases"])
+def test_the_fixed_sequence_is_that_of_kunko(name: str, start: int) -> None:
+    case = recorded.cases()[name]
+    assert recorded.checksum(case) == RECORDED["cases"][name]["sha256"]
+    ranked = Ranked.of(ReliabilityTable.from_scores(case.probs, case.targets))
+    for max_risk in recorded.MAX_RISKS:
+        first, end = rules.fixed_sequence(ranked.sample(max_risk), max_risk, 0.05, start)
+        theirs = RECORDED["cases"][name]["kunko"][str(max_risk)][str(start)]
+        if end <= first:
+            assert theirs is None
+        else:
+            last = end - 1
+            ours = [ranked.thresholds[last], ranked.upto.rows[last], ranked.upto.wrong[last]]
+            assert ours == theirs
+
+
+def test_a_long_fixed_sequence_tests_every_place() -> None:
+    rows = np.arange(1.0, 5_001.0)
+    wrong = np.where(rows > 4_500, 0.2 * rows, 0.01 * rows)
+    assert rules.fixed_sequence(Sample(rows, wrong), 0.05, 0.05)[1] == 4_500
+
+
+# ---------------------------------------------------------------- betting
+
+
+def clustered(seed: int, risk: float, *, n_clusters: int = 300, size: int = 5, places: int = 20) -> ClusterParts:
+    """Return clusters whose rows are alike, with a constant risk."""
+    rng = np.random.default_rng(seed)
+    wrong = np.repeat(rng.random(n_clusters) < risk, size)
+    where = rng.integers(0, places, n_clusters * size)
+    return ClusterParts.of(
+        np.repeat(np.arange(n_clusters), size), where, np.ones(n_clusters * size), wrong.astype(float), whole=True
+    )
+
+
+def naive_betting(parts: ClusterParts, cuts: np.ndarray, risk: float, alpha: float) -> int:
+    """Return the accepted cuts, with loops over cuts and clusters."""
+    sizes = [parts.weights[parts.clusters == g].sum() for g in range(parts.number)]
+    wealths = []
+    for cut in cuts:
+        above = parts.places <= cut
+        n = [parts.weights[above & (parts.clusters == g)].sum() for g in range(parts.number)]
+        w = [parts.wrong[above & (parts.clusters == g)].sum() for g in range(parts.number)]
+        x = [(w[g] - risk * n[g] + risk * max(sizes)) / max(sizes) for g in range(parts.number)]
+        variance = risk * (1 - risk) * np.mean([(each / max(sizes)) ** 2 for each in n])
+        best = math.sqrt(2 * math.log(1 / alpha) / (parts.number * variance))
+        bets = [min(share * best, 0.999 / (1 - risk)) for share in (0.5, 1, 2)]
+        wealths.append([np.mean([np.prod([1 + b * (risk - each) for each in x[: g + 1]]) for b in bets])
+                        for g in range(parts.number)])  # fmt: skip
+    accepted = [max(np.mean(wealths[cut:], axis=0)) >= 1 / alpha for cut in range(len(cuts))]
+    return len(cuts) if all(accepted) else accepted.index(False)
+
+
+@pytest.mark.parametrize("risk", [0.0, 0.01, 0.03])
+def test_betting_follows_its_definition(risk: float) -> None:
+    parts = clustered(3, risk, n_clusters=90, places=6)
+    cuts = np.arange(6)
+    for max_risk in (0.05, 0.1):
+        assert betting(parts, cuts, max_risk, 0.05) == naive_betting(parts, cuts, max_risk, 0.05)
+
+
+def test_betting_finds_a_small_risk_and_keeps_its_promise() -> None:
+    cuts = np.arange(5, 20)
+    found = [betting(clustered(seed, 0.005, n_clusters=600), cuts, 0.05, 0.05) for seed in range(20)]
+    assert np.mean(found) > 12
+    broken = np.mean([betting(clustered(seed, 0.0501), cuts, 0.05, 0.05) > 0 for seed in range(1_000)])
+    assert broken <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 1_000)
+
+
+# ---------------------------------------------------------------- planning
+
+
+@pytest.mark.parametrize(("max_risk", "share"), [(0.1, 0.25), (0.05, 0.25), (0.05, 0.5), (0.02, 0.5), (0.05, 0.75)])
+def test_planned_rows_suffice_from_there_on(max_risk: float, share: float) -> None:
+    rows = planned_rows(max_risk, 0.05, share * max_risk)
+    assert rows is not None
+    every = np.arange(1, 2 * rows)
+    errors = binom.ppf(0.05, every, max_risk)
+    errors = np.where(binom.cdf(errors, every, max_risk) <= 0.05, errors, errors - 1)
+    power = np.where(errors >= 0, binom.cdf(errors, every, share * max_risk), 0.0)
+    assert (power[rows - 1 :] >= POWER).all()
+    assert power[rows - 2] < POWER
+
+
+def test_planned_rows_of_the_contract() -> None:
+    assert [planned_rows(risk, 0.05, risk / 4) for risk in (0.1, 0.05, 0.02, 0.01)] == [76, 153, 386, 773]
+    assert planned_rows(0.05, 0.05, 0.05) is None
+    assert planned_rows(0.05, 0.05, 0.04999999) is None
+
+
+def test_the_audited_rows_find_twice_the_risk() -> None:
+    rows, rng = audit_rows(0.05, 0.05), np.random.default_rng(9)
+
+    def alarms(risk: float, runs: int, periods: int) -> float:
+        errors = rng.binomial(rows, risk, (runs, periods))
+        e_values = np.zeros((runs, periods))
+        for run in range(runs):
+            mixture = np.zeros(5)
+            for t in range(periods):
+                growth = np.exp(log_growth(rows, errors[run, t], 0.05))
+                mixture = (mixture + 1 / ((t + 1) * (t + 2))) * growth
+                e_values[run, t] = mixture.mean() + 1 / (t + 2)
+        return float(np.mean(e_values.max(axis=1) >= 20))
+
+    assert 0.76 < alarms(0.1, 1_500, PERIODS) < 0.86
+    assert alarms(0.05, 300, 200) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 300)
+    assert audit_rows(0.01, 0.05) > audit_rows(0.05, 0.05) > audit_rows(0.1, 0.05)
