@@ -35,8 +35,10 @@ NEEDS = {
     "CalibrationError": {"task": "multiclass", "num_classes": 3},
     "CalibrationReport": {"level": None},
     "ClasswiseCalibrationError": {"num_classes": 3, "reduction": "none"},
+    "CovAtxRisk": {"risk_threshold": 0.9},
     "MulticlassAdaptiveCalibrationError": {"num_classes": 3},
     "MulticlassCalibrationError": {"num_classes": 3},
+    "RiskAtxCov": {"cov_threshold": 0.5},
 }
 TRIED = {name: needs for name in METRICS if (needs := NEEDS.get(name, {})) is not None}
 

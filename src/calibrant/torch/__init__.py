@@ -38,8 +38,11 @@ if TYPE_CHECKING:
     from calibrant.torch.proper import BrierScore, NegativeLogLikelihood
     from calibrant.torch.recalibration import RecalibrationLayer
     from calibrant.torch.report import CalibrationReport
+    from calibrant.torch.risk_coverage import AUGRC, AURC, CovAt5Risk, CovAtxRisk, RiskAt80Cov, RiskAtxCov
 
 __all__ = [
+    "AUGRC",
+    "AURC",
     "AUROC",
     "AdaptiveCalibrationError",
     "BinaryAdaptiveCalibrationError",
@@ -50,6 +53,8 @@ __all__ = [
     "CalibrationReport",
     "CalibrationSlope",
     "ClasswiseCalibrationError",
+    "CovAt5Risk",
+    "CovAtxRisk",
     "IntegratedCalibrationIndex",
     "KuiperCalibrationError",
     "LipschitzCalibrationError",
@@ -59,6 +64,8 @@ __all__ = [
     "NegativeLogLikelihood",
     "ObservedExpectedRatio",
     "RecalibrationLayer",
+    "RiskAt80Cov",
+    "RiskAtxCov",
     "SmoothCalibrationError",
     "TruthfulCalibrationError",
 ]
@@ -90,5 +97,13 @@ __getattr__, __dir__ = names_of(
         "calibrant.torch.proper": ("BrierScore", "NegativeLogLikelihood"),
         "calibrant.torch.recalibration": ("RecalibrationLayer",),
         "calibrant.torch.report": ("CalibrationReport",),
+        "calibrant.torch.risk_coverage": (
+            "AUGRC",
+            "AURC",
+            "CovAt5Risk",
+            "CovAtxRisk",
+            "RiskAt80Cov",
+            "RiskAtxCov",
+        ),
     },
 )
