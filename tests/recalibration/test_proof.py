@@ -15,9 +15,12 @@ from scipy.stats import norm, t
 import calibrant
 from calibrant.errors import InputError
 from calibrant.recalibration import Recalibration
+from calibrant.recalibration.events import brier_losses, certified_loss, log_losses
 from calibrant.recalibration.families import COX, Rows
+from calibrant.recalibration.pieces import Pieces
+from calibrant.report.evaluated import of_arguments
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Independent
+from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.folds import FOLDS, Parts, deal_buckets
 
 
@@ -400,3 +403,38 @@ def test_scores_that_remain_gain_nothing() -> None:
             kept += 1
             assert (fix.gain.value, fix.gain.low, fix.gain.high, fix.gain.p_value) == (0, 0, 0, 1)
     assert kept > 0
+
+
+@pytest.mark.parametrize("kind", ["log", "brier"])
+@pytest.mark.parametrize("map_", [Pieces.of_line(0.4, 1.7), Pieces.of_beta(0.2, 0.5, 2.0)])
+def test_the_loss_of_cells_is_within_its_certified_error(map_: Pieces, kind: str) -> None:
+    p, y = sample(6_000, 4)
+    losses = {"log": log_losses, "brier": brier_losses}[kind]
+    of_rows = float(np.mean(losses(map_.log_odds(p))[y, np.arange(len(p))]))
+    for cells, clusters in (
+        (Cells.from_table(calibrant.ReliabilityTable.from_scores(p, y, grid="standard")), None),
+        (Cells.from_table(calibrant.ReliabilityTable.from_scores(p, y)), np.arange(6_000) // 20),
+    ):
+        design: Any = Independent(cells)
+        if clusters is not None:
+            data, _ = of_arguments(p, y, clusters=clusters)
+            assert data.clusters is not None
+            design = Clustered.of(cells, data.clusters.event)
+        parts = Parts.of(design)
+        bound = certified_loss(design.cells, parts, dict.fromkeys(parts.folds.tolist(), map_), kind)
+        of_cells = parts.mean(losses(map_.log_odds(design.cells.scores))[:, np.newaxis])
+        assert 0 < abs(of_cells - of_rows) <= bound < 0.02
+    few = Cells.from_table(calibrant.ReliabilityTable.from_scores(p[:900], y[:900]))
+    assert certified_loss(few, Parts.of(Independent(few)), {0: map_}, kind) == 0
+
+
+def test_a_sketch_says_how_exact_the_loss_after_is() -> None:
+    p, y = sample(3_000, 5, slope=0.6)
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(p, y)
+    fix = fix_of(sketch, method="cox")
+    assert 0 < fix.after["nll"].error_bound < 0.001
+    assert math.isnan(fix.after["ece"].error_bound)
+    assert "its certified error is 0.000" in " ".join(str(fix).split())
+    assert fix_of(p, y, method="cox").after["nll"].error_bound == 0
+    assert "certified error" not in str(fix_of(p, y, method="cox"))

@@ -28,6 +28,7 @@ from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.cluster_sums import CoarseSums
 from calibrant.statistics.design import Clustered, Independent, rarer_rows
 from calibrant.statistics.folds import Parts
 from calibrant.statistics.resampling import Stream, alpha_of, generator
@@ -149,7 +150,8 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     after = before
     if not remains:
         after = report_on(_recalibrated(data, folds, out_of_fold), settings).report
-        after = _as_after(before, after, gain, increasing=fit.kind != "bins")
+        bound = certified_loss(design.cells, folds, maps, score) if fit.kind != "bins" else math.nan
+        after = _as_after(before, after, gain, bound, increasing=fit.kind != "bins")
     return with_evidence(
         Recalibration(
             map=CalibrationMap(
@@ -247,17 +249,46 @@ def _recalibrated(data: Evaluated, folds: Parts, log_odds: Float64s) -> Evaluate
     return replace(_alone(clustered), choices=data.choices, counted=None, flag=data.flag)
 
 
-def _as_after(before: Report, after: Report, gain: Gain, *, increasing: bool) -> Report:
+def certified_loss(cells: Cells, folds: Parts, maps: Mapping[int, Pieces], score: str) -> float:
+    """Return how far the mean loss by increasing maps may be from that of the single scores in the cells.
+
+    In a cell (low, high] the losses of a row without and with the event are between those of both ends. It is 0 if each
+    cell has one score.
+    """
+    low, high = _ends(cells)
+    losses = brier_losses if score == "brier" else log_losses
+    total = 0.0
+    for place, fold in enumerate(folds.folds.tolist()):
+        spread = np.abs(losses(maps[fold].log_odds(high)) - losses(maps[fold].log_odds(low)))
+        total += float(np.sum(folds.masses[:, place] * spread))
+    return total / folds.total
+
+
+def _ends(cells: Cells) -> tuple[Float64s, Float64s]:
+    """Return the smallest and the largest score that each cell can hold, (K,)."""
+    if isinstance(cells, CoarseSums):
+        low, high = _ends(cells.fine)
+        return low[cells.first], high[np.append(cells.first[1:], len(low)) - 1]
+    sums = cells.table.cell_sums
+    if sums is None:
+        return cells.scores, cells.scores
+    return np.where(sums.several, sums.low, cells.scores), np.where(sums.several, sums.high, cells.scores)
+
+
+def _as_after(before: Report, after: Report, gain: Gain, bound: float, *, increasing: bool) -> Report:
     """Return the report on recalibrated rows, with what is known better.
 
-    The loss that proves is the loss before less the gain. An increasing map keeps the AUROC, which rounding would move.
+    The loss that proves is the loss before less the gain, with the certified error ``bound``; where it is above 0 no
+    bound is known of the others. An increasing map keeps the AUROC, which rounding would move.
     """
     estimates = dict(not_below_floor(after).estimates)
+    if bound != 0:
+        estimates = {name: replace(part, error_bound=math.nan) for name, part in estimates.items()}
     if increasing:
         estimates["auroc"] = before["auroc"]
     loss = "nll" if gain.score == "log" else "brier_event"
     shift = before[loss].value - gain.value - estimates[loss].value
-    estimates[loss] = _moved(estimates[loss], shift)
+    estimates[loss] = replace(_moved(estimates[loss], shift), error_bound=bound)
     return replace(after, estimates=estimates)
 
 
