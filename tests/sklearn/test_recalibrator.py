@@ -389,6 +389,7 @@ def test_the_tags_describe_the_input():
         (GaussianNB(), np.zeros(600), {}, "y: expected labels of at least two classes, .* got 1 class; fit on rows"),
         (GaussianNB(), None, {"sample_weight": np.zeros(600)}, "sample_weight: expected a weight above zero"),
         (GaussianNB(), None, {"sample_weight": [1, 2]}, r"sample_weight: expected 600 numbers, .* got shape \(2,\)"),
+        (GaussianNB(), None, {"sample_weight": ["1"] * 600}, "sample_weight: expected real numbers, got strings"),
         (GaussianNB(), np.arange(600) < 4, {}, "y: expected at least 5 rows"),
         (
             GaussianNB(),

@@ -1,4 +1,4 @@
-"""For scikit-learn: a display of the reliability diagram with its uncertainty, scorers, and recalibration."""
+"""For scikit-learn: a display of the reliability diagram with its uncertainty, scorers, recalibration, thresholds."""
 
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,16 @@ if TYPE_CHECKING:
     from calibrant.sklearn.display import ReliabilityDisplay
     from calibrant.sklearn.recalibration import RecalibratedClassifier, Recalibrator
     from calibrant.sklearn.scorer import Scorer, make_scorer
+    from calibrant.sklearn.threshold import ThresholdedClassifier
 
-__all__ = ["RecalibratedClassifier", "Recalibrator", "ReliabilityDisplay", "Scorer", "make_scorer"]
+__all__ = [
+    "RecalibratedClassifier",
+    "Recalibrator",
+    "ReliabilityDisplay",
+    "Scorer",
+    "ThresholdedClassifier",
+    "make_scorer",
+]
 
 __getattr__, __dir__ = names_of(
     __name__,
@@ -25,5 +33,6 @@ __getattr__, __dir__ = names_of(
         "calibrant.sklearn.display": ("ReliabilityDisplay",),
         "calibrant.sklearn.recalibration": ("RecalibratedClassifier", "Recalibrator"),
         "calibrant.sklearn.scorer": ("Scorer", "make_scorer"),
+        "calibrant.sklearn.threshold": ("ThresholdedClassifier",),
     },
 )

@@ -39,8 +39,8 @@ class Rows(NamedTuple):
     class_names: tuple[str, ...] | None = None
 
 
-def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) -> Rows:
-    """Compute a classifier's probabilities, and match labels to its classes."""
+def probabilities_of(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the classes of a classifier, and its probabilities (N, C)."""
     if not hasattr(estimator, "predict_proba"):
         remedy = (
             "use a classifier with predict_proba, or wrap the classifier in sklearn.calibration.CalibratedClassifierCV"
@@ -60,6 +60,12 @@ def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) ->
     if probs.ndim != 2 or probs.shape[1] != len(classes):
         remedy = "pass an estimator with one column for each of its classes_"
         raise InputError("probs", f"a column for each of {len(classes)} classes", f"shape {probs.shape}", remedy)
+    return classes, probs
+
+
+def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) -> Rows:
+    """Compute a classifier's probabilities, and match labels to its classes."""
+    classes, probs = probabilities_of(estimator, X)
     remedy = (
         "the estimator was fitted without this label; fit it on rows of every class, for example with stratified folds"
     )
@@ -195,8 +201,12 @@ def _labels(y: Any, n: int) -> NDArray[Any]:
 
 def _words(classes: NDArray[Any]) -> str:
     """Return the first six labels as Python writes them."""
-    labels = classes.tolist()
-    return ", ".join([repr(label) for label in labels[:6]] + ["..."] * (len(labels) > 6))
+    return listed([repr(label) for label in classes.tolist()])
+
+
+def listed(names: list[str]) -> str:
+    """Return the first six names."""
+    return ", ".join(names[:6] + ["..."] * (len(names) > 6))
 
 
 # ---------------------------------------------------------------- keyword arguments

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    MetaEstimatorMixin,
-    OneToOneFeatureMixin,
-    TransformerMixin,
-    clone,
-)
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import StratifiedGroupKFold, check_cv, cross_val_predict
-from sklearn.utils import column_or_1d, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
-from calibrant.clusters import as_clusters
 from calibrant.errors import InputError
 from calibrant.errors.wording import NO_OPTIONS, in_terms
-from calibrant.inputs.arrays import as_array, as_numbers, as_values, is_bfloat16, widened
+from calibrant.inputs.arrays import as_array, as_numbers, is_bfloat16, widened
 from calibrant.inputs.notions import explain
 from calibrant.inputs.predictions import as_predictions, rounding, sum_tolerance
 from calibrant.recalibration import CalibrationMap, Recalibration, recalibrate
-from calibrant.sklearn.arguments import OF_ESTIMATOR, Rows, of_arrays, of_estimator
+from calibrant.sklearn.arguments import OF_ESTIMATOR, Rows, of_arrays
+from calibrant.sklearn.wrapped import WrappedClassifier
 from calibrant.statistics.resampling import Rng
 
 #: The names of the arguments of `Recalibrator`, for errors, and the terms of remedies.
@@ -208,7 +193,7 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         return tags
 
 
-class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class RecalibratedClassifier(WrappedClassifier):
     r"""A classifier whose probabilities are recalibrated.
 
     A fitted ``estimator`` remains unchanged. Pass rows to `fit` that it was not trained on: ``fit`` predicts these rows
@@ -327,33 +312,15 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             For an estimator without ``predict_proba``, for fewer than two classes, for fewer than 5 rows of either
             outcome, for predictions that do not rise with the outcomes, and as `calibrant.recalibrate`.
         """
-        if not hasattr(self.estimator, "predict_proba"):
-            remedy = "use a classifier with predict_proba"
-            raise InputError(
-                "estimator", "a classifier with predict_proba", f"a {type(self.estimator).__name__}", remedy
-            )
-        X, y = indexable(X, y)
-        check_classification_targets(y)
-        labels = column_or_1d(y, warn=True)
+        X, labels = self._checked(X, y)
         with in_terms(*OF_ESTIMATOR):
-            if _is_fitted(self.estimator):
-                estimator = self.estimator
-                classes = as_array("estimator.classes_", estimator.classes_)
-                rows = of_estimator(estimator, X, labels, None, None)
+            only = "so that only the map uses the weights"
+            params = self._params_of_estimator(labels, sample_weight, fit_params, only)
+            rows = self._rows(X, labels, clusters, params, None)
+            if params is None:
+                estimator, classes = self.estimator, as_array("estimator.classes_", self.estimator.classes_)
             else:
-                classes = _classes_with_weight(labels, sample_weight)
-                params = self._params_of_estimator(sample_weight, fit_params)
-                probs = cross_val_predict(
-                    self.estimator,
-                    X,
-                    labels,
-                    cv=self._splits(X, labels, clusters),
-                    method="predict_proba",
-                    n_jobs=self.n_jobs,
-                    params=params,
-                )
-                estimator = clone(self.estimator).fit(X, labels, **params)
-                rows = of_arrays(labels, probs, classes, None, None)
+                estimator, classes = clone(self.estimator).fit(X, labels, **params), np.unique(labels)
             fix = _recalibration(rows, self.get_params(deep=False), sample_weight, clusters)
         self.estimator_, self.classes_ = estimator, classes
         self.recalibration_, self.map_ = fix, fix.map
@@ -405,54 +372,6 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """
         places = np.argmax(self.predict_proba(X), axis=1)
         return np.asarray(self.classes_[places])
-
-    @property
-    def n_features_in_(self) -> int:
-        """The number of features that the fitted classifier has seen."""
-        return int(self.estimator_.n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """The names of the features that the fitted classifier has seen."""
-        return np.asarray(self.estimator_.feature_names_in_)
-
-    def get_metadata_routing(self) -> Any:
-        """Return the requests of this classifier and of the estimator for scikit-learn's metadata routing."""
-        to_fit = MethodMapping().add(caller="fit", callee="fit")
-        router = MetadataRouter(owner=self).add_self_request(self)
-        return router.add(estimator=self.estimator, method_mapping=to_fit)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if hasattr(self.estimator, "__sklearn_tags__"):
-            of_estimator = self.estimator.__sklearn_tags__()
-            tags.input_tags = deepcopy(of_estimator.input_tags)
-            if of_estimator.classifier_tags is not None:
-                tags.classifier_tags.multi_class = of_estimator.classifier_tags.multi_class
-        return tags
-
-    def _splits(self, X: Any, labels: NDArray[Any], clusters: Any) -> list[Any]:
-        """Return the folds; whole clusters are dealt if they are given."""
-        if clusters is None or clusters is False:
-            return list(check_cv(self.cv, labels, classifier=True).split(X, labels))
-        groups, _ = as_clusters(clusters, len(labels)).numbered()
-        cv = 5 if self.cv is None else self.cv
-        folds = StratifiedGroupKFold(cv) if isinstance(cv, (int, np.integer)) else check_cv(cv, labels, classifier=True)
-        return list(folds.split(X, labels, groups))
-
-    def _params_of_estimator(self, sample_weight: Any, fit_params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keyword arguments of ``estimator.fit``."""
-        if get_config().get("enable_metadata_routing", False):
-            return dict(process_routing(self, "fit", sample_weight=sample_weight, **fit_params).estimator.fit)
-        if sample_weight is None:
-            return dict(fit_params)
-        if has_fit_parameter(self.estimator, "sample_weight"):
-            return {**fit_params, "sample_weight": sample_weight}
-        if not any(name.endswith("sample_weight") for name in fit_params):
-            name = type(self.estimator).__name__
-            message = f"{name} does not take sample_weight, so that only the map uses the weights"
-            warnings.warn(message, UserWarning, stacklevel=3)
-        return dict(fit_params)
 
 
 # ---------------------------------------------------------------- what both share
@@ -521,32 +440,3 @@ def _labels_of_columns(y: Any, width: int) -> NDArray[Any]:
     columns = f"{n} columns" if width > 1 else "the event and the non-event"
     remedy = f"pass rows of every class, or the labels 0 to {n - 1}"
     raise InputError("targets", f"{n} distinct labels, for {columns}", f"{len(distinct)}", remedy)
-
-
-def _classes_with_weight(labels: NDArray[Any], weights: Any) -> NDArray[Any]:
-    """Return the sorted labels; reject weights without which a single class is left."""
-    kept = labels
-    if weights is not None:
-        numbers = as_values("weights", weights)
-        if numbers.shape != labels.shape:
-            expected = f"{len(labels)} numbers, one for each row"
-            raise InputError("weights", expected, f"shape {numbers.shape}", "pass a weight for each row")
-        kept = labels[numbers > 0]
-        if not len(kept):
-            raise InputError("weights", "a weight above zero", "only weights of zero", "pass other weights")
-    n_classes = len(np.unique(kept))
-    if n_classes < 2:
-        remedy = "fit on rows of every class"
-        raise InputError("targets", "labels of at least two classes, with weight above 0", f"{n_classes} class", remedy)
-    return np.unique(labels)
-
-
-def _is_fitted(estimator: Any) -> bool:
-    """Return whether a classifier is fitted; what cannot be fitted is ready to predict."""
-    if not hasattr(estimator, "fit"):
-        return True
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError:
-        return False
-    return True
