@@ -391,6 +391,10 @@ def test_every_key_of_the_json_is_explained() -> None:
 
     for report in reports:
         collect(json.loads(report.to_json()))
+    scores, outcomes = np.tile([0.99, 0.95], 100), np.arange(200) % 50 > 0
+    costs: dict[str, Any] = {"cost_of_error": 3, "cost_of_referral": 1}
+    collect(calibrant.certify_threshold(scores, outcomes, groups=np.arange(200) // 100, **costs).to_dict())
+    collect(calibrant.certify_two_sided(scores, outcomes, **costs).to_dict())
     assert {"per_class", "infinite_rows", "table", "worst_class"} <= keys
     assert {key for key in keys if f"`{key}`" not in page} == set()
 

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from calibrant.table import ReliabilityTable
 from calibrant.thresholds import rules
 from calibrant.thresholds.betting import betting
-from calibrant.thresholds.planning import POWER, PERIODS, audit_rows, log_growth, planned_rows
+from calibrant.thresholds.planning import PERIODS, POWER, audit_rows, log_growth, planned_rows
 from calibrant.thresholds.ranked import ClusterParts, Ranked, Sample
 from tests.golden import record_thresholds as recorded
 
@@ -83,6 +83,14 @@ def test_simulated_p_values_are_those_of_errors_that_add_up() -> None:
         assert levels == pytest.approx(binom.cdf(errors, n, 0.05), rel=1e-11)
         mean = np.mean(errors[np.searchsorted(levels, p_values[cut])])
         assert mean == pytest.approx(0.05 * n, abs=5 * math.sqrt(0.05 * n / 4_000) + 0.05)
+
+
+@pytest.mark.parametrize(("least", "most", "rows"), [(0, 9, 60), (1, 4, 5), (3, 40, 300), (98_500, 101_500, 2_000_000)])
+@pytest.mark.parametrize("risk", [0.05, 0.4])
+def test_cumulated_probabilities_are_binomial(least: int, most: int, rows: int, risk: float) -> None:
+    shift = round((risk - 0.05) * rows) if rows > 300 else 0
+    found = rules._cumulated(least + shift, most + shift, rows, risk)
+    assert found == pytest.approx(binom.cdf(np.arange(least, most + 1) + shift, rows, risk), rel=1e-10)
 
 
 def test_closed_testing_has_its_level() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import beta, binomtest
+from scipy.stats import beta, binomtest, norm
 
 import calibrant
 from calibrant.errors import InputError
@@ -155,14 +155,18 @@ def test_other_weights_make_the_promise_approximate() -> None:
 # ---------------------------------------------------------------- clusters
 
 
-def in_clusters(n_clusters: int, size: int, risk: float, rho: float, seed: int) -> tuple[Any, Any, Any]:
-    """Return rows whose errors share a normal variable within clusters."""
-    from scipy.stats import norm
-
+def in_clusters(
+    n_clusters: int, size: int, risk: float, rho: float, seed: int, *, scores: bool = False
+) -> tuple[Any, Any, Any]:
+    """Return rows whose errors, and maybe scores, share a normal variable within clusters."""
     rng = np.random.default_rng(seed)
-    shared = np.sqrt(rho) * rng.normal(size=(n_clusters, 1)) + np.sqrt(1 - rho) * rng.normal(size=(n_clusters, size))
-    p = rng.beta(4, 1, (n_clusters, size))
-    right = norm.cdf(shared) >= risk
+
+    def shared() -> Any:
+        common = rng.normal(size=(n_clusters, 1))
+        return norm.cdf(np.sqrt(rho) * common + np.sqrt(1 - rho) * rng.normal(size=(n_clusters, size)))
+
+    right = shared() >= risk
+    p = beta.ppf(shared(), 4, 1) if scores else rng.beta(4, 1, (n_clusters, size))
     return p.reshape(-1), right.reshape(-1).astype(int), np.repeat(np.arange(n_clusters), size)
 
 
@@ -209,13 +213,12 @@ def test_a_sketch_with_clusters_is_near_the_rows() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scores", [False, True])
 @pytest.mark.parametrize(("n_clusters", "size", "rho"), [(600, 5, 0.8), (100, 20, 0.3)])
 @pytest.mark.parametrize("method", ["closed", "betting"])
-def test_promises_are_kept_in_clusters(method: str, n_clusters: int, size: int, rho: float) -> None:
-    broken = [
-        certified(p, y, max_risk=0.05, clusters=clusters, method=method).certified
-        for p, y, clusters in (in_clusters(n_clusters, size, 0.051, rho, seed) for seed in range(300))
-    ]
+def test_promises_are_kept_in_clusters(method: str, n_clusters: int, size: int, rho: float, scores: bool) -> None:
+    samples = (in_clusters(n_clusters, size, 0.051, rho, seed, scores=scores) for seed in range(300))
+    broken = [certified(p, y, max_risk=0.05, clusters=clusters, method=method).certified for p, y, clusters in samples]
     assert np.mean(broken) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 300)
 
 

@@ -466,9 +466,11 @@ def _rounded(ranked: Ranked, place: int) -> float:
 def _coverage(ranked: Ranked, place: int, alpha: float) -> tuple[float, float, float]:
     """Return the share of rows down to a place with its interval (Clopper and Pearson)."""
     share = 1.0 if place == len(ranked) - 1 else float(ranked.upto.rows[place]) / ranked.total
-    acted = (np.arange(len(ranked)) <= place).astype(np.float64)
-    _, variance = ranked.mean(acted, acted)
-    n = float(ranked.independent[-1]) / max(variance.deff, 1.0)
+    n = float(ranked.independent[-1])
+    if ranked.parts is not None:
+        acted = (np.arange(len(ranked)) <= place).astype(np.float64)
+        _, variance = ranked.mean(acted, acted)
+        n /= max(variance.deff, 1.0)
     low, high = clopper_pearson(share * n, n, alpha / 2)
     return share, float(low), float(high)
 

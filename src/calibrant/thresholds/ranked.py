@@ -151,7 +151,7 @@ class Ranked:
     @property
     def total(self) -> float:
         """The weight of all rows."""
-        return float(self.weights.sum())
+        return float(self.upto.rows[-1])
 
     def renamed(self, scores: Float64s) -> Ranked:
         """Return the same with other scores in the same order."""

@@ -157,8 +157,8 @@ class Threshold(ThresholdResult):
     coverage_needed, risk_needed : float or None
         The coverage that ``rows_needed`` is about, and the error rate that was observed there.
     audit_rows : int
-        The automatic decisions to label in each later period, at random, to find a risk of twice ``max_risk`` within ten
-        periods with 80 % power.
+        The automatic decisions to label in each later period, at random, to find a risk of twice ``max_risk`` within
+        ten periods with 80 % power.
     audit_fraction : float or None
         The same as a share of the automatic decisions, for periods of n rows; 1 if more rows are needed. None without a
         threshold.

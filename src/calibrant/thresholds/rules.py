@@ -115,9 +115,20 @@ def _simulated(rows: NDArray[np.int64], max_risk: float) -> Float64s:
     for cut, (number, more) in enumerate(zip(rows.tolist(), np.diff(rows, prepend=0).tolist(), strict=True)):
         wrong += rng.binomial(more, max_risk, _REPLICATES)
         least, most = int(wrong.min()), int(wrong.max())
-        values = probability(np.arange(least, most + 1, dtype=np.float64), np.float64(number), max_risk)
-        p_values[cut] = values[wrong - least]
+        p_values[cut] = _cumulated(least, most, number, max_risk)[wrong - least]
     return p_values
+
+
+def _cumulated(least: int, most: int, rows: int, risk: float) -> Float64s:
+    """Return the probabilities of at most ``least``, ..., ``most`` wrong rows, to 1e-10.
+
+    The probability of k + 1 wrong rows is that of k times (rows - k) risk / (k + 1) (1 - risk).
+    """
+    first = probability(np.arange(max(least - 1, 0), least + 1), rows, risk)
+    single = first[-1] - first[0] if least else first[-1]
+    k = np.arange(least, most, dtype=np.float64)
+    factors = (rows - k) / (k + 1) * (risk / (1 - risk))
+    return np.asarray(first[-1] + np.cumsum(np.concatenate([[0.0], single * np.cumprod(factors)])))
 
 
 def _leading(accepted: NDArray[np.bool_]) -> int:
