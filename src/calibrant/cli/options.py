@@ -399,31 +399,33 @@ def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iter
 def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``threshold``."""
     yield from _of_one_model(ctx, options, ("positive", "top-label"))
+    yield from _of_risks(options)
+    if not 0.5 <= options.confidence < 1:
+        yield "--confidence", f"{options.confidence:g}; pass a share from 0.5 to below 1, such as 0.95"
+    if options.per_class and options.by:
+        yield "--per-class and --by exclude each other; pass only one of the two options"
+    error, referral = options.cost_of_error, options.cost_of_referral
+    if (error is None) != (referral is None):
+        yield "--cost-of-error and --cost-of-referral belong together; pass both"
+    elif error is not None and referral is not None and not 0 < referral < error:
+        yield "--cost-of-referral", f"{referral:g}; pass a cost above 0 and below that of an error, {error:g}"
+
+
+def _of_risks(options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the largest error rates, and of what does not work with two of them."""
     risks = {"--max-risk": options.max_risk, "--yes-risk": options.yes_risk, "--no-risk": options.no_risk}
     for option, risk in risks.items():
         if risk is not None and not 0 < risk <= 0.5:
             example = f", such as {risk / 100:g}; {risk:g} % is {risk / 100:g}" if 1 <= risk <= 50 else ", such as 0.05"
             yield option, f"{risk:g}; pass a share above 0 and up to 0.5{example}"
-    if not 0.5 <= options.confidence < 1:
-        yield "--confidence", f"{options.confidence:g}; pass a share from 0.5 to below 1, such as 0.95"
     if (options.yes_risk is None) != (options.no_risk is None):
         yield "--yes-risk and --no-risk belong together; pass both, or --max-risk for one kind of decision"
     elif options.yes_risk is not None:
-        for option, given in (
-            ("--max-risk", options.max_risk is not None),
-            ("--by", bool(options.by)),
-            ("--per-class", options.per_class),
-            ("--probs", options.probs is not None),
-        ):
-            if given:
+        others = {"max_risk": None, "by": (), "per_class": False, "probs": None}
+        for name, default in others.items():
+            if getattr(options, name) != default:
+                option = f"--{name.replace('_', '-')}"
                 yield f"{option} does not work with --yes-risk and --no-risk; leave one of them out"
-    if options.per_class and options.by:
-        yield "--per-class and --by exclude each other; pass only one of the two options"
-    costs = options.cost_of_error, options.cost_of_referral
-    if (costs[0] is None) != (costs[1] is None):
-        yield "--cost-of-error and --cost-of-referral belong together; pass both"
-    elif costs[0] is not None and costs[1] is not None and not 0 < costs[1] < costs[0]:
-        yield "--cost-of-referral", f"{costs[1]:g}; pass a cost above 0 and below that of an error, {costs[0]:g}"
 
 
 def _of_one_model(ctx: click.Context, options: CommandOptions, notions: Sequence[str]) -> Iterator[Problem]:

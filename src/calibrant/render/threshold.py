@@ -294,18 +294,18 @@ def areas(side: Summary) -> Table:
     parts = {AREAS[name][0]: part for name, part in side["areas"].items()}
     columns = [
         Column("area", list(parts), {"area": list(side["areas"])}),
-        Column("estimate", [number(part["value"]) for part in parts.values()], {"value": _each(parts, "value")}),
+        Column(
+            "estimate",
+            [number(part["value"]) for part in parts.values()],
+            {"value": _each(list(parts.values()), "value")},
+        ),
         Column(
             f"{percent(side['confidence'])} CI",
             [tables.ends_text(part["low"], part["high"]) for part in parts.values()],
-            {end: _each(parts, end) for end in ("low", "high")},
+            {end: _each(list(parts.values()), end) for end in ("low", "high")},
         ),
     ]
     return Table.of(_named("areas", side), columns)
-
-
-def _each(parts: Any, key: str) -> list[Any]:
-    return [part[key] for part in parts.values()]
 
 
 def by_group(summary: Summary) -> Table | None:
@@ -313,44 +313,38 @@ def by_group(summary: Summary) -> Table | None:
     groups = [] if is_two_sided(summary) else summary["by_group"]
     if not groups:
         return None
-    names = [part["name"] for part in groups]
-    common = [part["common"] for part in groups]
-
-    def shares(parts: Sequence[Facts], key: str) -> list[str]:
-        return ["" if part[key] is None else _share(part[key]) for part in parts]
-
+    names, common = _each(groups, "name"), _each(groups, "common")
     columns = [
-        Column("class" if summary["per_class"] else "group", [short(name) for name in names], {"name": names}),
-        Column("n", [f"{part['n']:,}" for part in groups], {"n": [part["n"] for part in groups]}),
+        Column("class" if summary["per_class"] else "group", list(map(short, names)), {"name": names}),
+        Column("n", [f"{part['n']:,}" for part in groups], {"n": _each(groups, "n")}),
         Column(
             f"{_noun(summary)} at least",
             ["none" if part["value"] is None else f"{part['rounded']:.15g}" for part in groups],
-            {"threshold": [part["value"] for part in groups]},
+            {"threshold": _each(groups, "value")},
         ),
-        *(
-            Column(name, shares(groups, key), {key: [part[key] for part in groups]})
-            for name, key in (("coverage", "coverage"), ("error rate", "risk"))
-        ),
+        _shares("coverage", groups, "coverage"),
+        _shares("error rate", groups, "risk"),
     ]
-    bound = Column("upper bound", shares(groups, "risk_high"), {"risk_high": _of(groups, "risk_high")})
+    bound = _shares("upper bound", groups, "risk_high")
     if summary["value"] is None:
         return Table.of("groups", [*columns, bound])
-    ends = [
-        "" if part["risk"] is None else f"{_share(part['risk_low'])} to {_share(part['risk_high'])}" for part in common
-    ]
-    columns += [
-        Column("at common threshold", shares(common, "risk"), {"common_risk": _of(common, "risk")}),
-        bound,
-        Column(
-            f"{percent(summary['confidence'])} CI at common threshold",
-            ends,
-            {f"common_{end}": _of(common, end) for end in ("risk_low", "risk_high")},
-        ),
-    ]
-    return Table.of("groups", columns)
+    level = percent(summary["confidence"])
+    ends = [[_share_text(part[end]) for part in common] for end in ("risk_low", "risk_high")]
+    exact = {f"common_{end}": _each(common, end) for end in ("risk_low", "risk_high")}
+    interval = Column(f"{level} CI at common threshold", list(map(" to ".join, zip(*ends, strict=True))), exact)
+    return Table.of("groups", [*columns, _shares("at common threshold", common, "risk", "common_"), bound, interval])
 
 
-def _of(parts: Sequence[Facts], key: str) -> list[Any]:
+def _shares(heading: str, parts: Sequence[Facts], key: str, prefix: str = "") -> Column:
+    """Return a column of shares."""
+    return Column(heading, [_share_text(part[key]) for part in parts], {f"{prefix}{key}": _each(parts, key)})
+
+
+def _share_text(share: float | None) -> str:
+    return "-" if share is None else _share(share)
+
+
+def _each(parts: Sequence[Facts], key: str) -> list[Any]:
     return [part[key] for part in parts]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self
@@ -501,13 +501,19 @@ def _with_abstain(classes: NDArray[Any], abstain: Any) -> NDArray[Any]:
         wanted, default = ("text", "'abstain'") if text else ("a number", "-1")
         raise InputError("abstain", f"{wanted}, like the classes", repr(abstain), f"pass abstain={default}")
     if label in labels:
-        free: Any = "undecided" if text else 0
-        while free in labels:
-            free = free + "_" if text else free - 1
         got = repr(label) if abstain is not None else f"None, which stands for {label!r}"
-        raise InputError("abstain", "a label that is not a class", got, f"pass another label, such as abstain={free!r}")
+        remedy = f"pass another label, such as abstain={_free_label(labels, text=text)!r}"
+        raise InputError("abstain", "a label that is not a class", got, remedy)
     if text:
         return np.concatenate([classes, np.array([label], "U" if kind == "U" else classes.dtype)])
     own = np.asarray(label)
     least = np.min_scalar_type(label) if own.dtype.kind in "iu" else own.dtype  # -1 fits in the type of signed classes
     return np.append(classes, own).astype(np.result_type(classes.dtype, least))
+
+
+def _free_label(labels: Sequence[Any], *, text: bool) -> Any:
+    """Return a label that is not a class."""
+    free: Any = "undecided" if text else 0
+    while free in labels:
+        free = free + "_" if text else free - 1
+    return free

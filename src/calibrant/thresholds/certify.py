@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import partial
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,17 @@ from calibrant.report import evaluated
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.design import MINORITY
 from calibrant.statistics.intervals import NORMAL, Variance, clopper_pearson
 from calibrant.statistics.resampling import alpha_of
 from calibrant.table import ReliabilityTable
 from calibrant.thresholds.areas import areas, curve_of
+from calibrant.thresholds.asked import Asked, as_confidence, as_costs, as_risk, check_rows, rows_of_first
 from calibrant.thresholds.betting import RATIO as BETTING_RATIO
 from calibrant.thresholds.betting import betting
 from calibrant.thresholds.planning import audit_rows, planned_rows
 from calibrant.thresholds.ranked import Judged, Ranked, Sample
 from calibrant.thresholds.result import Costs, Method, Share, Threshold, TwoSidedThreshold
-from calibrant.thresholds.rules import START, closed, cuts_of, first_rows, fixed_sequence, least_rows
+from calibrant.thresholds.rules import closed, cuts_of, first_rows, fixed_sequence
 
 _CLEARLY: Final = 0.9  # of the bound: a lower error rate can be certified with some more rows
 _MORE: Final = 0.01  # of the rows: a larger coverage by less is not worth a sentence
@@ -42,14 +42,6 @@ _DIGITS: Final = 2  # decimals of a rounded threshold, at least
 _UNLIKELY: Final = 1e-6
 _HALF: Final = 0.5  # the score from which on "yes" is decided if no case is referred
 _FEW_CLUSTERS: Final = 40
-
-
-class Asked(NamedTuple):
-    """What was asked for."""
-
-    method: Method
-    confidence: float
-    costs: tuple[float, float] | None
 
 
 def certify_threshold(
@@ -155,8 +147,8 @@ def certify_threshold(
     'no threshold is certified to have an error rate of at most 10 % with 95 % confidence'
     """
     check_choice("method", method, get_args(Method))
-    max_risk, confidence = _risk("max_risk", max_risk), _confidence(confidence)
-    asked = Asked(method, confidence, _costs(cost_of_error, cost_of_referral))
+    max_risk, confidence = as_risk("max_risk", max_risk), as_confidence(confidence)
+    asked = Asked(method, confidence, as_costs(cost_of_error, cost_of_referral))
     given = {
         "notion": notion,
         "weights": weights,
@@ -172,7 +164,7 @@ def certify_threshold(
             raise InputError("per_class", "False with groups", "True", "pass only one of the two")
         _, data_of_groups = _judged(probs, targets, groups=_predicted(judged), **given)
     ranked = judged.ranked()
-    _check(ranked, asked, max_risk, "max_risk")
+    check_rows(ranked, asked, max_risk, "max_risk")
     alpha = alpha_of(confidence)
     found = _threshold(judged, ranked, _certified(ranked, asked, max_risk, alpha), asked, max_risk)
     found = replace(found, curve_maker=partial(_curves, ranked, found, judged.table.n), per_class=per_class)
@@ -238,9 +230,9 @@ def certify_two_sided(
     (0.14, 0.86, 0.28)
     """
     check_choice("method", method, get_args(Method))
-    risks = {"yes": _risk("yes_risk", yes_risk), "no": _risk("no_risk", no_risk)}
-    confidence = _confidence(confidence)
-    asked = Asked(method, 1 - alpha_of(confidence) / 2, _costs(cost_of_error, cost_of_referral))
+    risks = {"yes": as_risk("yes_risk", yes_risk), "no": as_risk("no_risk", no_risk)}
+    confidence = as_confidence(confidence)
+    asked = Asked(method, 1 - alpha_of(confidence) / 2, as_costs(cost_of_error, cost_of_referral))
     judged, _ = _judged(
         probs,
         targets,
@@ -258,7 +250,7 @@ def certify_two_sided(
     ranked = {"yes": judged.ranked(), "no": judged.ranked(downward=True)}
     places = {}
     for side, rows in ranked.items():
-        _check(rows, asked, risks[side], f"{side}_risk")
+        check_rows(rows, asked, risks[side], f"{side}_risk")
         places[side] = _certified(rows, asked, risks[side], alpha_of(asked.confidence))
     places["yes"], places["no"] = _apart(places["yes"], places["no"], len(ranked["yes"]))
     found = {}
@@ -270,36 +262,6 @@ def certify_two_sided(
 
 
 # ---------------------------------------------------------------- arguments
-
-
-def _risk(name: str, risk: object) -> float:
-    if isinstance(risk, (int, float, np.number)) and not isinstance(risk, bool) and 0 < risk <= 0.5:
-        return float(risk)
-    in_percent = isinstance(risk, (int, float, np.number)) and 1 <= risk <= 50
-    remedy = f"pass a share such as {risk / 100:g}, not percent" if in_percent else "pass a share such as 0.05"  # type: ignore[operator]
-    raise InputError(name, "a number above 0 and up to 0.5", repr(risk), remedy)
-
-
-def _confidence(confidence: object) -> float:
-    if isinstance(confidence, (float, np.floating)) and 0.5 <= confidence < 1:
-        return float(confidence)
-    remedy = "pass a share such as 0.95" + (", not percent" if isinstance(confidence, (int, float)) else "")
-    raise InputError("confidence", "a number from 0.5 to below 1", repr(confidence), remedy)
-
-
-def _costs(error: float | None, referral: float | None) -> tuple[float, float] | None:
-    if error is None and referral is None:
-        return None
-    for name, cost in (("cost_of_error", error), ("cost_of_referral", referral)):
-        if cost is None:
-            raise InputError(name, "a cost, because the other cost is given", "None", "pass both costs, or neither")
-        if not isinstance(cost, (int, float, np.number)) or isinstance(cost, bool) or not 0 < cost < math.inf:
-            raise InputError(name, "a number above 0", repr(cost), "pass both costs in the same unit")
-    assert error is not None and referral is not None  # noqa: PT018 - checked above
-    if referral >= error:
-        remedy = "decide every row automatically: a referral costs as much as an error"
-        raise InputError("cost_of_referral", f"less than the cost of an error, {error:g}", f"{referral:g}", remedy)
-    return float(error), float(referral)
 
 
 def _judged(probs: Any, targets: Any, **how: Any) -> tuple[Judged, Mapping[str, evaluated.Evaluated]]:
@@ -322,47 +284,6 @@ def _predicted(judged: Judged) -> NDArray[Any]:
     classes = np.concatenate([block.argmax(axis=1) for _, block in predictions.rows.blocks(0, predictions.n)])
     names = predictions.class_names
     return classes if names is None else np.array(names)[classes]
-
-
-def _check(ranked: Ranked, asked: Asked, max_risk: float, name: str) -> None:
-    """Reject rows from which no threshold can be certified.
-
-    Raises
-    ------
-    InputError
-        As `certify_threshold`.
-    """
-    if asked.method == "betting" and (ranked.parts is None or not ranked.parts.whole):
-        if ranked.parts is None:
-            expected, got = "clusters with 'betting'", "independent rows"
-            remedy = "pass clusters (--cluster), or leave method out, which is exact for independent rows"
-        else:
-            expected, got = "rows with 'betting'", "a sketch"
-            remedy = "pass the rows, because a sketch contains no clusters but sums of several; or leave method out"
-        raise InputError("method", expected, got, remedy)
-    if len(ranked) == 1:
-        remedy = "pass scores that differ: of equal scores a threshold takes all rows or none"
-        raise InputError("probs", "at least two different scores", f"{ranked.scores[0]:g} in every row", remedy)
-    errors, right = float(ranked.wrong.sum()), float((ranked.weights - ranked.wrong).sum())
-    if min(errors, right) >= MINORITY:
-        wrong, pure = ranked.wrong > 0, ranked.wrong == ranked.weights
-        first, last = int(np.argmax(wrong)), len(wrong) - 1 - int(np.argmax(~pure[::-1]))
-        if first > last:
-            remedy = "pass the true outcomes, not predictions; scores that separate them need no certified threshold"
-            got = f"outcomes that the score {float(ranked.scores[last]):.6g} separates without an error"
-            raise InputError("targets", "true outcomes", got, remedy)
-    needed, rows = _first(asked, max_risk, alpha_of(asked.confidence)), float(ranked.independent[-1])
-    if rows < needed:
-        expected = f"at least {needed:,} rows for a risk of {max_risk:g} with confidence {asked.confidence:g}"
-        remedy = "pass more rows, or accept a larger risk or a lower confidence"
-        raise InputError(name, expected, f"{int(rows):,}", remedy)
-
-
-def _first(asked: Asked, max_risk: float, alpha: float) -> int:
-    """Return the rows that are needed for a first test."""
-    if asked.method == "fixed-sequence":
-        return least_rows(max_risk, alpha, wrong=START)
-    return first_rows(max_risk, alpha)
 
 
 # ---------------------------------------------------------------- thresholds
@@ -426,7 +347,7 @@ def _threshold(
         rows_needed, wider, observed = plan
         base = replace(base, rows_needed=rows_needed, coverage_needed=wider, risk_needed=observed)
     if place is None:
-        needed, worth = _first(asked, max_risk, alpha), float(sample.rows[-1])
+        needed, worth = rows_of_first(asked, max_risk, alpha), float(sample.rows[-1])
         promise = f"at most {percent(max_risk)} with {percent(asked.confidence)} confidence"
         why = f"no threshold is certified to have an error rate of {promise}"
         if asked.method != "betting" and worth < needed:
@@ -564,7 +485,7 @@ def _jointly(
 
 def _too_few(ranked: Ranked, asked: Asked, max_risk: float, alpha: float) -> str:
     """Return why a group cannot be tested, or nothing."""
-    needed = _first(asked, max_risk, alpha)
+    needed = rows_of_first(asked, max_risk, alpha)
     rows = float(ranked.independent[-1])
     if asked.method == "betting" and (ranked.parts is None or not ranked.parts.whole):
         return "no clusters"

@@ -1,0 +1,108 @@
+"""What is asked of a threshold, and what is refused: bad numbers, and rows from which nothing can be certified."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.statistics.design import MINORITY
+from calibrant.statistics.resampling import alpha_of
+from calibrant.thresholds.ranked import Ranked
+from calibrant.thresholds.result import Method
+from calibrant.thresholds.rules import START, first_rows, least_rows
+
+
+class Asked(NamedTuple):
+    """What was asked for."""
+
+    method: Method
+    confidence: float
+    costs: tuple[float, float] | None
+
+
+def as_risk(name: str, risk: object) -> float:
+    """Return a risk in (0, 0.5]."""
+    if isinstance(risk, (int, float, np.number)) and not isinstance(risk, bool) and 0 < risk <= 0.5:
+        return float(risk)
+    in_percent = isinstance(risk, (int, float, np.number)) and 1 <= risk <= 50
+    remedy = f"pass a share such as {risk / 100:g}, not percent" if in_percent else "pass a share such as 0.05"  # type: ignore[operator]
+    raise InputError(name, "a number above 0 and up to 0.5", repr(risk), remedy)
+
+
+def as_confidence(confidence: object) -> float:
+    """Return a confidence in [0.5, 1)."""
+    if isinstance(confidence, (float, np.floating)) and 0.5 <= confidence < 1:
+        return float(confidence)
+    remedy = "pass a share such as 0.95" + (", not percent" if isinstance(confidence, (int, float)) else "")
+    raise InputError("confidence", "a number from 0.5 to below 1", repr(confidence), remedy)
+
+
+def as_costs(error: float | None, referral: float | None) -> tuple[float, float] | None:
+    """Return the costs of an error and of a referral; None without costs."""
+    if error is None and referral is None:
+        return None
+    for name, cost in (("cost_of_error", error), ("cost_of_referral", referral)):
+        if cost is None:
+            raise InputError(name, "a cost, because the other cost is given", "None", "pass both costs, or neither")
+        if not isinstance(cost, (int, float, np.number)) or isinstance(cost, bool) or not 0 < cost < math.inf:
+            raise InputError(name, "a number above 0", repr(cost), "pass both costs in the same unit")
+    assert error is not None and referral is not None  # noqa: PT018 - checked above
+    if referral >= error:
+        remedy = "decide every row automatically: a referral costs as much as an error"
+        raise InputError("cost_of_referral", f"less than the cost of an error, {error:g}", f"{referral:g}", remedy)
+    return float(error), float(referral)
+
+
+def check_rows(ranked: Ranked, asked: Asked, max_risk: float, name: str) -> None:
+    """Reject rows from which no threshold can be certified; ``name`` is the argument of the risk.
+
+    Raises
+    ------
+    InputError
+        As `certify_threshold`.
+    """
+    _check_method(ranked, asked)
+    if len(ranked) == 1:
+        remedy = "pass scores that differ: of equal scores a threshold takes all rows or none"
+        raise InputError("probs", "at least two different scores", f"{ranked.scores[0]:g} in every row", remedy)
+    _check_outcomes(ranked)
+    needed, rows = rows_of_first(asked, max_risk, alpha_of(asked.confidence)), float(ranked.independent[-1])
+    if rows < needed:
+        expected = f"at least {needed:,} rows for a risk of {max_risk:g} with confidence {asked.confidence:g}"
+        remedy = "pass more rows, or accept a larger risk or a lower confidence"
+        raise InputError(name, expected, f"{int(rows):,}", remedy)
+
+
+def _check_method(ranked: Ranked, asked: Asked) -> None:
+    if asked.method != "betting" or (ranked.parts is not None and ranked.parts.whole):
+        return
+    if ranked.parts is None:
+        expected, got = "clusters with 'betting'", "independent rows"
+        remedy = "pass clusters (--cluster), or leave method out, which is exact for independent rows"
+    else:
+        expected, got = "rows with 'betting'", "a sketch"
+        remedy = "pass the rows, because a sketch contains no clusters but sums of several; or leave method out"
+    raise InputError("method", expected, got, remedy)
+
+
+def _check_outcomes(ranked: Ranked) -> None:
+    """Reject outcomes that are a function of the score."""
+    errors, right = ranked.upto.wrong[-1], ranked.total - ranked.upto.wrong[-1]
+    if min(errors, right) < MINORITY:
+        return
+    first = int(np.argmax(ranked.wrong > 0))
+    last = len(ranked) - 1 - int(np.argmax((ranked.wrong < ranked.weights)[::-1]))
+    if first > last:
+        remedy = "pass the true outcomes, not predictions; scores that separate them need no certified threshold"
+        got = f"outcomes that the score {float(ranked.scores[last]):.6g} separates without an error"
+        raise InputError("targets", "true outcomes", got, remedy)
+
+
+def rows_of_first(asked: Asked, max_risk: float, alpha: float) -> int:
+    """Return the rows that are needed for a first test."""
+    if asked.method == "fixed-sequence":
+        return least_rows(max_risk, alpha, wrong=START)
+    return first_rows(max_risk, alpha)
