@@ -16,12 +16,13 @@ TEXTS = {
     "compare": "options-compare.md",
     "recalibrate": "options-recalibrate.md",
     "apply": "options-apply.md",
+    "threshold": "options-threshold.md",
     "merge": "options-merge.md",
     "floor": "options-floor.md",
 }
 
 #: The commands whose tables name the options that they have in common with `report`, without their help.
-SHORT = ("compare", "recalibrate")
+SHORT = ("compare", "recalibrate", "threshold")
 
 
 def tables() -> dict[str, str]:

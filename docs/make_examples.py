@@ -18,6 +18,7 @@ from typing import Any
 
 import make_clinical
 import make_command_line
+import make_threshold
 import numpy as np
 import shown
 from click.testing import CliRunner
@@ -44,9 +45,10 @@ Leeds,4,0.1,0
 """
 
 
-def run(line: str) -> tuple[str, int]:
-    """Run a command line in 80 columns; return the line with its output, and the exit status."""
-    result = CliRunner().invoke(command, shlex.split(line)[1:], prog_name="calibrant", env={"COLUMNS": "80"})
+def run(line: str, columns: int = 80) -> tuple[str, int]:
+    """Run a command line in so many columns; return the line with its output, and the exit status."""
+    arguments = shlex.split(line)[1:]
+    result = CliRunner().invoke(command, arguments, prog_name="calibrant", env={"COLUMNS": str(columns)})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return f"$ {line}\n{result.output}", result.exit_code
@@ -215,6 +217,13 @@ def clinical() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         make_clinical.write_patients(Path())
         return {"clinical.txt": run(make_clinical.COMMAND)[0]}
+
+
+def threshold() -> dict[str, str]:
+    """Return the screens and the tables of the page about thresholds."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        screens = make_threshold.screens(run)
+    return screens | make_threshold.planned() | make_threshold.simulated()
 
 
 def workflow() -> dict[str, str]:
@@ -400,6 +409,7 @@ API_PAGES = (
     "results",
     "sketches",
     "recalibration",
+    "thresholds",
     "inference",
     "measures",
     "frames",
@@ -425,6 +435,7 @@ MAKERS = (
     powers,
     tutorial,
     clinical,
+    threshold,
     workflow,
 )
 
