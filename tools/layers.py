@@ -42,6 +42,7 @@ LAYERS = (
     {
         "recalibration": "maps of scores, their choice and proof",
         "thresholds": "certified thresholds, risk-coverage curves",
+        "monitoring": "e-processes of deployed models, their state",
     },
     {"torch": "torchmetrics metrics", "sklearn": "displays and scorers", "cli": "the command"},
 )

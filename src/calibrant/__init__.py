@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         truthful_calibration_error,
         variational_calibration_error,
     )
+    from calibrant.monitoring import Drift, Monitor
     from calibrant.recalibration import CalibrationMap, Recalibration, recalibrate
     from calibrant.report import Comparison, Report, compare, evaluate
     from calibrant.results import (
@@ -86,7 +87,9 @@ __all__ = [
     "CalibrationSketch",
     "ClasswiseCalibration",
     "Comparison",
+    "Drift",
     "Estimate",
+    "Monitor",
     "MulticalibrationError",
     "MurphyCurve",
     "NetBenefit",
@@ -154,7 +157,9 @@ _HOMES: Final = dict.fromkeys(__all__, "measures") | {
     "CalibrationSketch": "sketch",
     "ClasswiseCalibration": "results",
     "Comparison": "report",
+    "Drift": "monitoring",
     "Estimate": "results",
+    "Monitor": "monitoring",
     "MulticalibrationError": "inference.multicalibration",
     "Recalibration": "recalibration",
     "ReliabilityDiagram": "results",
@@ -175,7 +180,7 @@ _HOMES: Final = dict.fromkeys(__all__, "measures") | {
 }
 
 #: Packages that are imported at their first use as an attribute, as in ``calibrant.inference.ks_test``.
-_PACKAGES: Final = ("compat", "frames", "inference", "recalibration", "sklearn", "thresholds", "torch")
+_PACKAGES: Final = ("compat", "frames", "inference", "monitoring", "recalibration", "sklearn", "thresholds", "torch")
 
 
 def __getattr__(name: str) -> Any:

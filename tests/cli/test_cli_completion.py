@@ -54,7 +54,7 @@ def offered(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "values"),
     [
-        ("''", ["report", "compare", "recalibrate", "threshold", "apply", "merge", "floor", "completion"]),
+        ("''", ["report", "compare", "recalibrate", "threshold", "monitor", "apply", "merge", "floor", "completion"]),
         ("r", ["report", "recalibrate"]),
         ("completion ''", list(SHELLS)),
         ("report --sc", ["--score"]),
@@ -176,7 +176,10 @@ def in_bash(program: Path, *words: str) -> tuple[list[str], str]:
 @pytest.mark.parametrize(
     ("words", "values"),
     [
-        (["calibrant", ""], ["report", "compare", "recalibrate", "threshold", "apply", "merge", "floor", "completion"]),
+        (
+            ["calibrant", ""],
+            ["report", "compare", "recalibrate", "threshold", "monitor", "apply", "merge", "floor", "completion"],
+        ),
         (["calibrant", "report", "ga"], ["compopt -o default"]),
         (["calibrant", "report", "games.csv", "--score", "pr"], ["prob1", "prob2"]),
         (["calibrant", "report", "games.csv", "--score", "m"], ["'my p'"]),

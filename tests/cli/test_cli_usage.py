@@ -29,7 +29,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
-COMMANDS = ("report", "compare", "recalibrate", "threshold", "apply", "merge", "floor", "completion")
+COMMANDS = ("report", "compare", "recalibrate", "threshold", "monitor", "apply", "merge", "floor", "completion")
 FAST = ("--n-resamples", "0")
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
@@ -99,7 +99,11 @@ def example_files(tmp_path: Path) -> None:
     right = (np.random.default_rng(1).random(60) < score).astype(int)
     one = {"score": score, "old": score**2, "new": score**0.5, "outcome": won}
     pq.write_table(pa.table(one), tmp_path / "predictions.parquet")
-    table("games.csv", win_prob=score, old=score**2, new=score**0.5, won=won, season=rng.integers(2020, 2022, 60))
+    day = [f"2026-11-{1 + i % 28:02d}" for i in range(60)]
+    season = rng.integers(2020, 2022, 60)
+    table("games.csv", win_prob=score, old=score**2, new=score**0.5, won=won, season=season, day=day)
+    for week in ("week30.csv", "week31.csv"):
+        table(week, score=score, outcome=right)
     pq.write_table(
         pa.table({"confidence": score, "correct": right, "question_id": np.arange(60) // 3}), "answers.parquet"
     )
@@ -159,7 +163,17 @@ def test_every_example_in_the_help_runs() -> None:
         words = shlex.split(line.partition("|")[0])
         status, out, err = run(*words[1:])
         may_fail = "--fail-if" in line or "recalibrate" in line
-        statuses = (0, 3, 4) if "--gate" in line else (0, 4) if "threshold" in line else (0, 3) if may_fail else (0,)
+        statuses = (
+            (0, 3, 4)
+            if "--gate" in line
+            else (0, 4)
+            if "threshold" in line
+            else (0, 3)
+            if "monitor" in line
+            else (0, 3)
+            if may_fail
+            else (0,)
+        )
         assert status in statuses, f"{line}\n{err}"
         assert out or "wrote" in err, line
 
@@ -223,8 +237,8 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("Compare a.csv", "No such command 'Compare'; did you mean 'compare'?"),
         (
             "xyz",
-            "No such command 'xyz'; choose from 'report', 'compare', 'recalibrate', 'threshold', 'apply', 'merge', "
-            "'floor', 'completion'",
+            "No such command 'xyz'; choose from 'report', 'compare', 'recalibrate', 'threshold', 'monitor', 'apply', "
+            "'merge', 'floor', 'completion'",
         ),
         (
             "--score win a.csv",

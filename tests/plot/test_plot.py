@@ -963,6 +963,62 @@ def test_the_roc_curve_is_drawn_over_its_diagonal() -> None:
     assert words(ax) == ["ROC curve", "again", "No discrimination"]
 
 
+# ---------------------------------------------------------------- evidence over time
+
+
+@cache
+def of_slices(slices: int = 12, alpha: float = 0.05, power: float = 1.5) -> calibrant.Monitor:
+    """Return a monitor of a model that drifts after six slices."""
+    rng = np.random.default_rng(0)
+    watch = calibrant.Monitor(alpha=alpha)
+    for t in range(slices):
+        scores = rng.random(500)
+        watch.update(scores, rng.random(500) < (scores if t < 6 else scores**power), label=f"$week_{t + 1}")
+    return watch
+
+
+def test_evidence_is_drawn_on_a_logarithmic_scale_with_the_alarm() -> None:
+    history = of_slices().to_dict()
+    ax = plot.evidence(of_slices())
+    line, alarm = ax.lines
+    np.testing.assert_array_equal(line.get_xdata(), np.arange(1, 13))
+    np.testing.assert_allclose(line.get_ydata(), np.exp([part["log_evidence"] for part in history["slices"]]))
+    np.testing.assert_allclose(alarm.get_ydata(), 20)
+    assert words(ax) == ["Evidence", "Alarm at 20"]
+    assert ax.get_yscale() == "log"
+    assert ax.get_ylim()[0] < min(line.get_ydata()) < max(line.get_ydata()) < ax.get_ylim()[1]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == [rf"\$week_{k}" for k in (1, 3, 5, 8, 10, 12)]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Slice", "Evidence against calibration")
+    same = plot.evidence(history)
+    np.testing.assert_array_equal(same.lines[0].get_ydata(), line.get_ydata())
+    np.testing.assert_array_equal(of_slices().plot(label="new").lines[0].get_ydata(), line.get_ydata())
+
+
+def test_two_histories_share_an_alarm_and_the_longer_one_names_the_slices() -> None:
+    ax = plot.evidence(of_slices(), label="drifts")
+    plot.evidence(of_slices(5), label="short", color="black", line={"linestyle": ":"}, ax=ax)
+    assert len(ax.lines) == 3
+    assert (ax.lines[2].get_color(), ax.lines[2].get_linestyle()) == ("black", ":")
+    plot.evidence(of_slices(20, 0.01), label="long", ax=ax)
+    assert words(ax) == ["drifts", "short", "long", "Alarm at 20", "Alarm at 100"]
+    assert ax.get_xlim() == (0.5, 20.5)
+    assert ax.get_xticklabels()[-1].get_text() == r"\$week_20"
+    values = np.concatenate([line.get_ydata() for line in ax.lines])
+    assert ax.get_ylim()[0] < values.min() < values.max() < ax.get_ylim()[1]
+
+
+def test_evidence_beyond_floats_and_of_no_slices_is_drawn() -> None:
+    watch = calibrant.Monitor()
+    empty = plot.evidence(watch)
+    assert len(empty.lines[0].get_ydata()) == 0
+    for _ in range(2):
+        watch.update(np.full(3_000, 0.5), np.ones(3_000))
+    ax = plot.evidence(watch)
+    assert ax.lines[0].get_ydata()[-1] == pytest.approx(1e90)
+    for drawn in (empty, ax, plot.evidence(watch, ax=plt.figure(figsize=(1, 1)).add_subplot())):
+        drawn.figure.canvas.draw()
+
+
 # ---------------------------------------------------------------- where it is drawn
 
 #: Every function on a result of its own.
@@ -978,6 +1034,7 @@ DRAWN = {
     "decision": lambda **o: plot.decision_curve(of_wards().panels["decision_curve"], **o),
     "murphy": lambda **o: plot.murphy_curve(of_forecasts().panels["murphy_curve"], **o),
     "roc": lambda **o: plot.roc_curve(of_forecasts().panels["roc_curve"], **o),
+    "evidence": lambda **o: plot.evidence(of_slices(), **o),
 }
 PANELS = {
     "classwise": lambda **o: plot.classwise(of_classes(), **o),
@@ -1182,6 +1239,18 @@ ERRORS = {
     "no ROC curve": (
         lambda: plot.roc_curve(of_forecasts()),
         r"result: expected a RocCurve, got Report; pass report\.panels\['roc_curve'\] of evaluate",
+    ),
+    "no monitor": (
+        lambda: plot.evidence(report_of("binary")),
+        r"result: expected a Monitor or its dictionary, got Report; pass a calibrant\.Monitor",
+    ),
+    "no dictionary of a monitor": (
+        lambda: plot.evidence({"slices": []}),
+        "result: expected a Monitor or its dictionary, got dict",
+    ),
+    "the class of monitors": (
+        lambda: plot.evidence(calibrant.Monitor),
+        "result: expected a Monitor or its dictionary, got type",
     ),
     "groups' order": (
         lambda: plot.groups(of_groups(), order="name"),

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from calibrant.statistics.e_processes import error_growth
 from calibrant.table import ReliabilityTable
 from calibrant.thresholds import rules
 from calibrant.thresholds.betting import betting
-from calibrant.thresholds.planning import PERIODS, POWER, audit_rows, log_growth, planned_rows
+from calibrant.thresholds.planning import PERIODS, POWER, audit_rows, planned_rows
 from calibrant.thresholds.ranked import ClusterParts, Ranked, Sample
 from tests.golden import record_thresholds as recorded
 
@@ -212,7 +213,7 @@ def test_the_audited_rows_find_twice_the_risk() -> None:
         for run in range(runs):
             mixture = np.zeros(5)
             for t in range(periods):
-                growth = np.exp(log_growth(rows, errors[run, t], 0.05))
+                growth = np.exp(error_growth(rows, errors[run, t], 0.05))
                 mixture = (mixture + 1 / ((t + 1) * (t + 2))) * growth
                 e_values[run, t] = mixture.mean() + 1 / (t + 2)
         return float(np.mean(e_values.max(axis=1) >= 20))

@@ -44,6 +44,7 @@ def main() -> None:
     calibrant compare old.npz new.npz
     calibrant recalibrate held_out.csv --map map.json
     calibrant threshold answers.csv --score confidence --outcome correct
+    calibrant monitor state.json week30.csv
     calibrant merge monday.cal tuesday.cal --sketch week.cal
     calibrant floor --n 500
 
@@ -53,14 +54,7 @@ def main() -> None:
 
 @main.command(short_help="Report how well the predictions of a model are calibrated.")
 @shared.predictions
-@shared.score
-@shared.outcome
-@shared.probs
-@shared.target
-@shared.targets
-@shared.rows
-@shared.logits
-@shared.numbers
+@shared.one_model
 @option("--notion", metavar="NOTION", help="The type of calibration: positive, top-label, classwise or multilabel.")
 @shared.n_bins
 @option(
@@ -239,14 +233,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 
 @main.command(short_help="Fit a map of the scores, and show how much it helps.")
 @shared.predictions
-@shared.score
-@shared.outcome
-@shared.probs
-@shared.target
-@shared.targets
-@shared.rows
-@shared.logits
-@shared.numbers
+@shared.one_model
 @option(
     "--notion", metavar="NOTION", help="The type of calibration: positive or top-label for one event, or multilabel."
 )
@@ -287,14 +274,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 
 @main.command(short_help="Certify from which score on decisions can be automated.")
 @shared.predictions
-@shared.score
-@shared.outcome
-@shared.probs
-@shared.target
-@shared.targets
-@shared.rows
-@shared.logits
-@shared.numbers
+@shared.one_model
 @option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label.")
 @shared.classes
 @option(
@@ -348,6 +328,73 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     from calibrant.cli import loading
 
     _run(ctx, options, loading.load, loading.certify, lambda found, _, **__: 0 if found.certified else conditions.OPEN)
+
+
+@main.command(short_help="Watch the calibration of a deployed model, slice by slice.")
+@click.argument("state_path", metavar="STATE", type=Wanted("Name the file of the state, such as state.json."))
+@click.argument("files", metavar="[FILE...]", nargs=-1)
+@shared.one_model
+@option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label.")
+@shared.classes
+@option(
+    "--label", metavar="TEXT", help="The name of the slice, such as 2026-W31 (default: the name of the first file)."
+)
+@option("--time", metavar="COLUMN", help="Make a slice of each period of this column of dates or times.")
+@option(
+    "--every",
+    metavar="PERIOD",
+    type=click.Choice(("day", "week", "month")),
+    default=CommandOptions.every,
+    help="The periods of --time: day, week or month.",
+)
+@option(
+    "--alpha",
+    type=float,
+    metavar="P",
+    help="The probability of an alarm without a drift, over all slices (default: 0.05).",
+)
+@option("--tolerance", type=float, metavar="ERROR", help="An error without practical importance, such as 0.02.")
+@option("--tolerance-odds", type=float, metavar="FACTOR", help="The same as a factor of the odds, such as 1.1.")
+@option("--max-weight", type=float, metavar="WEIGHT", help="A bound on the weights, if they are not whole numbers.")
+@option(
+    "--threshold",
+    "threshold_path",
+    metavar="PATH",
+    help="Watch the promise of this threshold too, the JSON of calibrant threshold.",
+)
+@option(
+    "--since-onset",
+    "since_onset_path",
+    metavar="PATH",
+    help="At an alarm, write a sketch of the rows since its onset to this .cal file.",
+)
+@option("--prometheus", "prometheus_path", metavar="PATH", help="Write metrics of Prometheus to this .prom file.")
+@shared.exact
+@shared.keep_going
+@shared.outputs
+@click.pass_context
+def monitor(ctx: click.Context, /, **params: Any) -> None:
+    """Add the rows in FILE... as a slice to STATE, and tell whether the model is still calibrated.
+
+    The first call creates STATE. Without a file, the command shows STATE. A model that stays calibrated raises an alarm
+    with a probability of at most --alpha, however often it is looked at.
+
+    \b
+    calibrant monitor state.json week31.csv
+    calibrant monitor state.json monday.cal --label 2026-11-23
+    calibrant monitor nba.json games.csv --score win_prob --outcome won --time day
+    calibrant monitor state.json tuesday.cal --since-onset window.cal
+
+    Exit status: 0; 1 unusable data; 2 wrong usage; 3 an alarm.
+    """  # noqa: D301
+    options = CommandOptions(**params)
+    shared.check(ctx, shared.problems_of_monitor(ctx, options))
+    from calibrant.cli import watching
+
+    with _failing(ctx, options) as rows:
+        alarmed = watching.run(ctx, options, rows)
+    if alarmed:
+        sys.exit(conditions.FAILED)
 
 
 def _run(

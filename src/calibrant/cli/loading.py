@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from calibrant.cli import console, output
-from calibrant.cli.options import ENGINES, CommandOptions, one_model
+from calibrant.cli.options import ENGINES, CommandOptions, single_file
 from calibrant.errors import FileError
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.columns import Options
@@ -103,7 +103,7 @@ def load_models(
         return _load_columns(options, step, rows)
     models = [*baseline, *(options.files if len(options.files) > 1 or baseline else paths)]
     if len(models) < 2:
-        raise click.UsageError(one_model(options), ctx)
+        raise click.UsageError(single_file(options), ctx)
     names = model_names(models)
     of_rows = [model for model in models if not is_sketch_file(expand([model])[0])]
     if len(of_rows) < len(models):

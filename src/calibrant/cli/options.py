@@ -93,6 +93,16 @@ class CommandOptions(Options):
     per_class: bool = False
     cost_of_error: float | None = None
     cost_of_referral: float | None = None
+    state_path: str = ""
+    label: str | None = None
+    time: str | None = None
+    every: str = "week"
+    alpha: float | None = None
+    tolerance_odds: float | None = None
+    max_weight: float | None = None
+    threshold_path: str | None = None
+    since_onset_path: str | None = None
+    prometheus_path: str | None = None
 
     @property
     def timezone_used(self) -> str | None:
@@ -103,8 +113,11 @@ class CommandOptions(Options):
     @property
     def outputs(self) -> dict[str, str]:
         """The paths to write to, by option."""
-        kinds = ("json", "html", "markdown", "png", "svg", "sketch", "map", "sql", "onnx")
-        paths = {f"--{kind}": getattr(self, f"{kind}_path") for kind in kinds}
+        kinds = (
+            *("json", "html", "markdown", "png", "svg", "sketch", "map", "sql", "onnx"),
+            *("since_onset", "prometheus"),
+        )
+        paths = {f"--{kind.replace('_', '-')}": getattr(self, f"{kind}_path") for kind in kinds}
         return {option: path for option, path in paths.items() if path is not None}
 
 
@@ -308,6 +321,8 @@ outcome = option(
 )
 target = option("--target", metavar="COLUMN", help="The column of the true classes, as indices from 0 or as names.")
 logits = option("--logits", is_flag=True, help="Read the numbers as logits, not as probabilities.")
+#: What the rows of one model are read from.
+one_model = declared(score, outcome, probs, target, targets, rows, logits, numbers)
 draws = declared(
     option(
         "--n-resamples",
@@ -352,6 +367,8 @@ _ENDINGS: Final = {
     "--map": (".json",),
     "--sql": (".sql",),
     "--onnx": (".onnx",),
+    "--since-onset": (".cal",),
+    "--prometheus": (".prom",),
 }
 
 #: A wrong use of the options: a sentence, or an option and what is wrong with its value.
@@ -409,6 +426,28 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
         yield "--cost-of-error and --cost-of-referral belong together; pass both"
     elif error is not None and referral is not None and not 0 < referral < error:
         yield "--cost-of-referral", f"{referral:g}; pass a cost above 0 and below that of an error, {error:g}"
+
+
+def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options of ``monitor``."""
+    yield from _of_one_model(ctx, options, ("positive", "top-label"))
+    if not options.state_path.lower().endswith(".json"):
+        yield "STATE", f"{quoted(options.state_path)}; name the file of the state first, such as state.json"
+    else:
+        yield from _of_folder("STATE", options.state_path)
+    if options.alpha is not None and not 0 < options.alpha <= 0.5:
+        yield "--alpha", f"{options.alpha:g}; pass a probability above 0 and up to 0.5, such as 0.05"
+    if options.tolerance is not None and options.tolerance_odds is not None:
+        yield "--tolerance and --tolerance-odds exclude each other; pass only one of the two options"
+    yield from _of_tolerance(options.tolerance)
+    if options.tolerance_odds is not None and not options.tolerance_odds > 1:
+        yield "--tolerance-odds", f"{options.tolerance_odds:g}; pass a factor above 1, such as 1.1"
+    if options.time is not None:
+        for option, given in (("--label", options.label is not None), ("--by", bool(options.by))):
+            if given:
+                yield f"{option} does not work with --time; leave one of them out, or monitor one file for each slice"
+    if options.label is not None and not options.files:
+        yield "--label names a slice; name its file too"
 
 
 def _of_risks(options: CommandOptions) -> Iterator[Problem]:
@@ -479,7 +518,7 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
     if options.scores is not None and len(set(options.models)) < max(len(options.models), 2):
         yield "--scores", f"{quoted(options.scores)}; name two models or more, each once, such as old,new"
     if options.scores is None and not options.baseline and len(options.files) == 1 and not has_magic(options.files[0]):
-        yield one_model(options)
+        yield single_file(options)
     for_files = {
         "--score": options.score,
         "--probs": options.probs,
@@ -498,7 +537,7 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
     yield from _of_tolerance(options.tolerance)
 
 
-def one_model(options: CommandOptions) -> str:
+def single_file(options: CommandOptions) -> str:
     """Return the problem of a comparison of a single file."""
     columns = options.score if options.score and "," in options.score else "old,new"
     remedy = f"name a second file, or the columns of the models, such as --scores {shlex.quote(columns)}"

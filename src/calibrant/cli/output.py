@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from calibrant.thresholds.result import ThresholdResult
 
     Result = Report | Comparison | RecalibrationResult | ThresholdResult
+    from calibrant.monitoring import Monitor
 
 _NAMED: Final = 3  # columns that a hint names
 _OF_MAPS: Final = ("--map", "--sql", "--onnx")  # the options that write a map
@@ -95,6 +96,36 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     if not options.quiet:
         warn(predictions)
         suggest_clusters(predictions, options)
+    if failures:
+        raise failures[0]
+
+
+def write_monitor(watch: Monitor, predictions: FileRead | None, options: CommandOptions) -> None:
+    """Write a monitor as the options say: to the terminal, to files, as a page."""
+    from calibrant.render import html, markdown
+    from calibrant.render import monitor as text
+
+    summary = watch.to_dict()
+    name = options.title or Path(options.state_path).name
+    contents: dict[str, Callable[[], bytes]] = {
+        "--json": lambda: _json(summary),
+        "--html": lambda: html.page(summary, title=name, date=options.date).encode(),
+        "--markdown": lambda: markdown.render(summary, title=name).encode(),
+        "--png": lambda: _picture(watch, "png"),
+        "--svg": lambda: _picture(watch, "svg"),
+        "--since-onset": lambda: watch.since_onset().to_bytes(),
+        "--prometheus": lambda: watch.to_prometheus(Path(options.state_path).stem).encode(),
+    }
+    if not watch.alarm and options.since_onset_path is not None:
+        console.say(f"{options.since_onset_path} is not written, because there is no alarm")
+        del contents["--since-onset"]
+    failures = _write_files(contents, options)
+    if options.markdown_path == "-":
+        console.put_utf8(contents["--markdown"]())
+    elif options.json_path == "-" or not options.quiet:
+        show(summary, options.json_path, lambda: text.render(summary, title=options.state_path, style=style()))
+    if predictions is not None and not options.quiet:
+        warn(predictions)
     if failures:
         raise failures[0]
 
@@ -301,7 +332,7 @@ def _markdown(summary: Mapping[str, Any], words: Mapping[str, Any], options: Com
     return markdown.render(summary, complete=options.all_measures, **words).encode()
 
 
-def _picture(result: Result, kind: str) -> bytes:
+def _picture(result: Result | Monitor, kind: str) -> bytes:
     """Return the picture: of a report its diagram, or the worst classes; of others the diagrams of all models."""
     from calibrant import plot
     from calibrant.plot import canvas

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
-    from calibrant.plot.curves import calibration_curve, decision_curve, murphy_curve, risk_coverage, roc_curve
+    from calibrant.plot.curves import (
+        calibration_curve,
+        decision_curve,
+        evidence,
+        murphy_curve,
+        risk_coverage,
+        roc_curve,
+    )
     from calibrant.plot.diagrams import classwise, compare, reliability_diagram, score_histogram
     from calibrant.plot.forest import differences, groups
 
@@ -20,6 +27,7 @@ __all__ = [
     "compare",
     "decision_curve",
     "differences",
+    "evidence",
     "groups",
     "murphy_curve",
     "reliability_diagram",
@@ -31,7 +39,14 @@ __all__ = [
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.plot.curves": ("calibration_curve", "decision_curve", "murphy_curve", "risk_coverage", "roc_curve"),
+        "calibrant.plot.curves": (
+            "calibration_curve",
+            "decision_curve",
+            "evidence",
+            "murphy_curve",
+            "risk_coverage",
+            "roc_curve",
+        ),
         "calibrant.plot.diagrams": ("classwise", "compare", "reliability_diagram", "score_histogram"),
         "calibrant.plot.forest": ("differences", "groups"),
     },

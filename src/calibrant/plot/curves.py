@@ -1,4 +1,4 @@
-"""Curves over the score: calibration curves with their bands, decision curve, Murphy curve and ROC curve."""
+"""Curves: calibration curves with their bands, decision curve, Murphy curve, ROC curve, and evidence over time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
 from calibrant.plot.canvas import PlottableReport
 from calibrant.render.style import percent
+from calibrant.render.tables import steps
 from calibrant.results import CalibrationCurve, CurveKind
 from calibrant.results.values import MurphyCurve, NetBenefit, RiskCoverageCurve, RocCurve
 
@@ -27,6 +28,12 @@ _SQUARE: Final = (4.8, 5.1)
 _ALL: Final = "calibrant-all"
 _BELOW: Final = 0.15  # how far the axes reach below 0, of their height above it
 _FEW: Final = 30  # curves with at most so many points have a marker at each
+
+_ALARM: Final = "calibrant-alarm"
+#: The largest logarithm of evidence that is drawn: the ticks of matplotlib reach three times as far.
+_MOST: Final = 90 * math.log(10)
+_NAMED: Final = 6  # slices with their names
+_NAME: Final = 12  # characters of a name
 
 
 def calibration_curve(
@@ -393,6 +400,83 @@ def risk_coverage(
     axes.set(xlim=(0, 1), ylim=(0, min(top, 1.0)), xlabel="Coverage", ylabel="Error rate")
     _finish(axes, legend)
     return axes
+
+
+def evidence(
+    result: Any,
+    *,
+    label: str | None = None,
+    color: Any = None,
+    line: Mapping[str, Any] | None = None,
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the evidence against calibration after each slice on a logarithmic scale, with the alarm.
+
+    With groups it is the evidence of all rows together. The alarm uses the mean of this evidence and of the mean
+    evidence of the groups. Larger evidence than 1e90 is drawn as 1e90.
+
+    Parameters
+    ----------
+    result : Monitor or dict
+        A `calibrant.Monitor`, or its dictionary.
+    label : str, optional
+        The name in the legend; by default "Evidence".
+    color, line, legend, ax
+        As in `decision_curve`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For another type of result, and for a colour or a property of a line that matplotlib does not know.
+    calibrant.errors.MissingDependencyError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import calibrant, calibrant.plot as cp
+    >>> rng, watch = np.random.default_rng(0), calibrant.Monitor()
+    >>> for day in range(3):
+    ...     scores = rng.random(200)
+    ...     watch.update(scores, rng.random(200) < scores**2)
+    >>> ax = cp.evidence(watch)
+    >>> bool(ax.lines[0].get_ydata()[-1] > 20)
+    True
+    """
+    history, options = _history(result), canvas.line_options(line)
+    axes = canvas.axes_for(ax, _SIZE)
+    place, look = canvas.series_look(axes, color)
+    values = [math.exp(min(part["log_evidence"], _MOST)) for part in history["slices"]]
+    _draw(axes, np.arange(1, len(values) + 1), values, look, options, label=label or "Evidence", place=place)
+    alarm = 1 / history["alpha"]
+    if alarm not in [np.ravel(other.get_ydata())[0] for other in axes.lines if other.get_gid() == _ALARM]:
+        axes.axhline(alarm, label=f"Alarm at {alarm:,.4g}", gid=_ALARM, **canvas.REFERENCE)
+    ends = [*values, alarm, *(axes.get_ylim() if place else ())]
+    last = max(len(values), axes.get_xlim()[1] - 0.5 if place else 1)
+    axes.set(xlim=(0.5, last + 0.5), ylim=(min(ends) / 1.5, max(ends) * 1.5))
+    # The scale follows the limits, because matplotlib would scale the axes anew for very large values.
+    axes.set(yscale="log", xlabel="Slice", ylabel="Evidence against calibration")
+    if len(values) == last:  # the longest history names the slices
+        named = steps(len(values), _NAMED)
+        names = [canvas.literal(str(history["slices"][i]["label"]), _NAME) for i in named]
+        axes.set_xticks([i + 1 for i in named], labels=names)
+    _finish(axes, legend)
+    return axes
+
+
+def _history(result: Any) -> Mapping[str, Any]:
+    """Return the dictionary of a monitor."""
+    known = getattr(result, "to_dict", None)
+    numbers = known() if callable(known) and not isinstance(result, type) else result
+    if not isinstance(numbers, Mapping) or "monitor" not in numbers:
+        raise InputError("result", "a Monitor or its dictionary", type(result).__name__, "pass a calibrant.Monitor")
+    return numbers
 
 
 def _draw(

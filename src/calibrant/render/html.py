@@ -18,7 +18,7 @@ from typing import Any, Final
 from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
-from calibrant.render import comparison, drawing, recalibration, tables, threshold, verdict, words
+from calibrant.render import comparison, drawing, monitor, recalibration, tables, threshold, verdict, words
 from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.drawing import Row
 from calibrant.render.methods import METHODS, shows_methods
@@ -32,6 +32,7 @@ TITLES: Final = {
     "comparison": "Comparison of models",
     "recalibration": "Recalibration",
     "threshold": "Certified threshold",
+    "monitor": "Calibration monitor",
 }
 
 _CLASSES_DRAWN: Final = 1_000  # a page with so many has about a megabyte
@@ -102,6 +103,7 @@ def _render(
         "comparison": lambda: _comparison(summary),
         "recalibration": lambda: _recalibration(summary),
         "threshold": lambda: _threshold(summary),
+        "monitor": lambda: _monitor(summary),
     }
     context = contexts[kind]()
     digest = hashlib.sha256(json.dumps(summary, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
@@ -122,7 +124,9 @@ def _render(
 
 
 def kind_of(summary: Summary) -> str:
-    """Return what a summary is of: a report, a comparison, a recalibration or a threshold."""
+    """Return what a summary is of: a report, a comparison, a recalibration, a threshold or a monitor."""
+    if "monitor" in summary:
+        return "monitor"
     if "pairs" in summary:
         return "comparison"
     if "audit_rows" in summary or threshold.is_two_sided(summary):
@@ -176,7 +180,7 @@ def facts(summary: Summary, sources: Facts, used: str) -> list[tuple[str, str]]:
     profile = PROFILES.get(summary.get("profile", ""), STANDARD)
     samples = summary.get("n_resamples")
     rows = [
-        ("predictions", f"{summary['n']:,}"),
+        ("predictions", words.amount(summary["n"])),
         ("total weight", _weight(summary)),
         ("event", event_of(summary)),
         ("labels" if summary["notion"] == "multilabel" else "classes", f"{n_classes:,}" if n_classes else ""),
@@ -188,6 +192,7 @@ def facts(summary: Summary, sources: Facts, used: str) -> list[tuple[str, str]]:
         *((f"no {name}", reason) for name, reason in profile.left_out.items() if not summary.get("listed", True)),
         ("tolerance", _tolerated(summary)),
         ("largest error rate", _promised(summary)),
+        ("alarm", f"from E = {monitor.bound_text(summary)} on" if kind_of(summary) == "monitor" else ""),
         ("files", ", ".join(sources.get("files", []))),
         ("columns", used),
         ("condition", sources.get("where")),
@@ -200,7 +205,9 @@ def facts(summary: Summary, sources: Facts, used: str) -> list[tuple[str, str]]:
 
 
 def _tolerated(summary: Summary) -> str:
-    """Return the tolerance of the decision, if there is one."""
+    """Return the tolerance of the decision or of the monitor, if there is one."""
+    if kind_of(summary) == "monitor":
+        return monitor.tolerance_text(summary)
     decision = summary["pairs"][0]["decision"] if "pairs" in summary else summary.get("decision")
     if decision is None:
         return ""
@@ -209,17 +216,19 @@ def _tolerated(summary: Summary) -> str:
 
 
 def _promised(summary: Summary) -> str:
-    """Return the largest error rates of automatic decisions, of a threshold."""
-    if kind_of(summary) != "threshold":
+    """Return the largest error rates of automatic decisions, of a threshold or of a monitor that watches one."""
+    kind = kind_of(summary)
+    if kind not in ("threshold", "monitor"):
         return ""
-    if not threshold.is_two_sided(summary):
-        return percent(summary["max_risk"])
-    return ", ".join(f'"{side["side"]}" {percent(side["max_risk"])}' for side in threshold.sides(summary))
+    sides = summary["promises"] if kind == "monitor" else threshold.sides(summary)
+    if len(sides) == 1:
+        return percent(sides[0]["max_risk"])
+    return ", ".join(f'"{side["side"]}" {percent(side["max_risk"])}' for side in sides)
 
 
 def _weight(summary: Summary) -> str:
     """Return the weight of all rows, if it differs from their number."""
-    if kind_of(summary) == "threshold":
+    if kind_of(summary) in ("threshold", "monitor"):
         return ""
     part = summary["labels"][0] if recalibration.of_labels(summary) else summary
     models = [sum(bins["counts"]) for bins in part.get("diagrams", {}).values()]
@@ -584,4 +593,25 @@ def _threshold(summary: Summary) -> dict[str, Any]:
                 for name, (label, meaning) in threshold.AREAS.items()
             ),
         ],
+    }
+
+
+# ---------------------------------------------------------------- a monitor
+
+
+def _monitor(summary: Summary) -> dict[str, Any]:
+    """Return what the page of a monitor shows."""
+    return {
+        "body": "monitor.html",
+        "measured": "number",
+        "headline": _unbroken([monitor.headline(summary)])[0],
+        "heading": monitor.heading(summary),
+        "verdict": _unbroken(monitor.verdict(summary)),
+        "remarks": monitor.remarks(summary),
+        "panels": monitor.pictures(summary),
+        "slices": monitor.slices(summary) if summary["slices"] else None,
+        "slices_heading": monitor.slices_heading(summary),
+        "groups": monitor.groups(summary),
+        "groups_heading": monitor.groups_heading(summary),
+        "methods": monitor.METHODS,
     }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrant.render import comparison, drawing, html, recalibration, tables, threshold, verdict, words
+from calibrant.render import comparison, drawing, html, monitor, recalibration, tables, threshold, verdict, words
 from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.methods import METHODS, shows_methods
 from calibrant.render.style import Facts, Summary, shown
@@ -60,6 +60,7 @@ def render(
         "comparison": lambda: _comparison(summary),
         "recalibration": lambda: _recalibration(summary),
         "threshold": lambda: _threshold(summary),
+        "monitor": lambda: _monitor(summary),
     }
     blocks += bodies[kind]()
     if kind == "report" and shows_methods(summary):
@@ -72,6 +73,7 @@ def render(
         "comparison": lambda: comparison.remarks(summary),
         "recalibration": lambda: recalibration.remarks(summary),
         "threshold": lambda: threshold.remarks(summary),
+        "monitor": lambda: monitor.remarks(summary),
     }[kind]()
     lines = "\n".join([*facts, *(f"- {text(note)}" for note in notes)])
     blocks.append(_folded("How it was computed", lines))
@@ -135,6 +137,14 @@ def _threshold(summary: Summary) -> list[str]:
         blocks += [heading, _table(threshold.points(side)), _table(threshold.areas(side))]
     groups = threshold.by_group(summary)
     return blocks if groups is None else [*blocks, f"### {threshold.groups_heading(summary)}", _table(groups)]
+
+
+def _monitor(summary: Summary) -> list[str]:
+    blocks = [*_verdict(monitor.verdict(summary)), text(monitor.headline(summary))]
+    if summary["slices"]:
+        blocks += [f"### {monitor.slices_heading(summary)}", _table(monitor.slices(summary))]
+    groups = monitor.groups(summary)
+    return blocks if groups is None else [*blocks, f"### {monitor.groups_heading(summary)}", _table(groups)]
 
 
 def _group_differences(summary: Summary) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from calibrant.runtime.arrays import Float64s
+from calibrant.statistics.e_processes import ERROR_TILTS, error_growth
 from calibrant.statistics.resampling import Stream, generator
 from calibrant.thresholds.rules import probability
 
@@ -20,9 +20,6 @@ PERIODS: Final = 10
 
 _MOST_ROWS: Final = 10**9
 _REPLICATES: Final = 2_000
-
-#: The tilts of the log-odds of an error that are watched for.
-_TILTS: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 @lru_cache(maxsize=1024)
@@ -64,17 +61,6 @@ def _at_most(errors: int, rows: int, risk: float) -> float:
     return float(probability(errors, rows, risk))
 
 
-def log_growth(rows: Any, errors: Any, max_risk: float) -> Float64s:
-    """Return by how much the logarithm of an e-process grows with these rows, (..., 5): one of each tilt.
-
-    A row adds s w - log(1 + eps (exp(s) - 1)) for the tilt s, w = 1 for an error; the mean of the exponential is at
-    most 1 if the risk is at most eps.
-    """
-    tilts = np.array(_TILTS)
-    expected = np.log1p(max_risk * np.expm1(tilts))
-    return np.asarray(np.multiply.outer(errors, tilts) - np.multiply.outer(rows, expected))
-
-
 @lru_cache(maxsize=64)
 def audit_rows(max_risk: float, alpha: float) -> int:
     """Return the labelled rows in each period that show a risk of twice ``max_risk`` within ten periods, power 80 %.
@@ -87,8 +73,8 @@ def audit_rows(max_risk: float, alpha: float) -> int:
     def suffices(rows: int) -> bool:
         rng = generator(np.random.SeedSequence(0), Stream.AUDITS)
         errors = rng.binomial(rows, risk, (_REPLICATES, PERIODS))
-        growth = np.exp(log_growth(rows, errors, max_risk))
-        mixture, most = np.zeros((_REPLICATES, len(_TILTS))), np.zeros(_REPLICATES)
+        growth = np.exp(error_growth(rows, errors, max_risk))
+        mixture, most = np.zeros((_REPLICATES, len(ERROR_TILTS))), np.zeros(_REPLICATES)
         for t in range(1, PERIODS + 1):
             mixture = (mixture + 1 / (t * (t + 1))) * growth[:, t - 1]
             most = np.maximum(most, mixture.mean(axis=1) + 1 / (t + 1))

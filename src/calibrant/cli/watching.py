@@ -1,0 +1,134 @@
+"""The command ``monitor``: slices of files are added to a state, which two commands never change at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from calibrant.cli import console, loading, output
+from calibrant.cli.options import CommandOptions
+from calibrant.errors import FileError
+from calibrant.files.predictions import FilePredictions, FileSketch
+from calibrant.files.sql import sql_name
+from calibrant.monitoring import Monitor, state
+
+if TYPE_CHECKING:
+    import click
+
+    from calibrant.files.predictions import FileRows
+
+#: The groups of a period, as SQL of a column.
+_PERIODS: Final = {"day": "strftime({}, '%Y-%m-%d')", "week": "week({})", "month": "month({})"}
+
+#: The settings that only a new state takes.
+_SETTINGS: Final = ("alpha", "tolerance", "tolerance_odds", "max_weight")
+
+
+def run(ctx: click.Context, options: CommandOptions, rows: list[FileRows]) -> bool:
+    """Add the files to the state and show it; return whether there is an alarm."""
+    predictions = None
+    if options.files:
+        used = options
+        if options.time is not None:
+            used = replace(options, by=(_PERIODS[options.every].format(sql_name(options.time)),))
+        with output.progress(quiet=options.quiet) as step:
+            predictions = loading.load(ctx, used, step, rows)
+    if predictions is None:
+        watch = _existing(options)
+    else:
+        with state.locked(options.state_path):
+            watch = _updated(predictions, options)
+            state.write(options.state_path, watch.to_state())
+    output.write_monitor(watch, predictions, options)
+    return watch.alarm or watch.promise_broken
+
+
+def _existing(options: CommandOptions) -> Monitor:
+    content = state.read(options.state_path)
+    if content is None:
+        remedy = "name a file with the first slice, such as week31.csv"
+        raise FileError(options.state_path, "does not exist", remedy)
+    return Monitor.of_state(content, options.state_path)
+
+
+def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Monitor:
+    """Return the monitor of the state with the new slices."""
+    content = state.read(options.state_path)
+    given = {name: getattr(options, name) for name in _SETTINGS if getattr(options, name) is not None}
+    watch = Monitor(**given) if content is None else Monitor.of_state(content, options.state_path)
+    for name, value in given.items():
+        if watch.settings[name] != value:
+            option = f"--{name.replace('_', '-')}"
+            problem = (
+                f"was begun with {option} {watch.settings[name]:g}" if watch.settings[name] else "has no such setting"
+            )
+            raise FileError(
+                options.state_path, f"{problem}, not {value:g}", f"leave {option} out, or begin a new state"
+            )
+    if options.threshold_path is not None:
+        watch.watch_threshold(_threshold(options.threshold_path))
+    known, seen = set(watch.labels), []
+    for label, arguments in _slices(predictions, options):
+        if options.time is not None and label in known:
+            seen.append(label)
+        else:
+            watch.update(**arguments, label=label)
+    if seen and not options.quiet:
+        console.say(f"{len(seen)} periods are in the state already, up to {seen[-1]}; they are left out")
+    return watch
+
+
+def _threshold(path: str) -> Any:
+    try:
+        return json.loads(Path(path).read_bytes())
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or "is not JSON"
+        raise FileError(path, problem, "name the JSON that calibrant threshold --json wrote") from None
+
+
+def _slices(
+    predictions: FilePredictions | FileSketch, options: CommandOptions
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the label and the arguments of each slice, in order."""
+    if isinstance(predictions, FileSketch):
+        yield from _of_sketch(predictions, options)
+        return
+    arguments = {
+        "probs": predictions.probs,
+        "targets": predictions.targets,
+        "weights": predictions.weights,
+        "clusters": predictions.clusters,
+        "groups": predictions.groups,
+    }
+    shared = {
+        "notion": options.notion,
+        "ignore_index": options.ignore_index,
+        "logits": options.logits or predictions.logits,
+        "class_names": predictions.class_names,
+        "weights_are": options.weights_are,
+    }
+    if options.time is None:
+        yield _label(options), arguments | shared
+        return
+    periods = np.asarray(predictions.groups).astype(str)
+    for label in np.unique(periods).tolist():
+        held = np.flatnonzero(periods == label)
+        parts = {name: None if value is None else np.asarray(value)[held] for name, value in arguments.items()}
+        yield label, parts | shared | {"groups": None}
+
+
+def _of_sketch(predictions: FileSketch, options: CommandOptions) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if options.time is None:
+        yield _label(options), {"probs": predictions.sketch}
+        return
+    for label, part in sorted(predictions.sketch.groups.items()):
+        yield label, {"probs": part}
+
+
+def _label(options: CommandOptions) -> str:
+    return Path(options.files[0]).stem if options.label is None else options.label

@@ -1,0 +1,592 @@
+"""`Monitor`: whether a deployed model is still calibrated, slice by slice, with alarms that are rarely false."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from calibrant.errors import FileError, InputError
+from calibrant.inputs.notions import PER_CLASS, read
+from calibrant.inputs.predictions import Notion
+from calibrant.inputs.weights import WeightsAre
+from calibrant.monitoring import restored, state, window
+from calibrant.monitoring.evidence import (
+    TILTS,
+    WEIGHTS,
+    Frame,
+    Tolerance,
+    growth_of_buckets,
+    growth_of_cells,
+    growth_of_clusters,
+)
+from calibrant.monitoring.promise import Promise
+from calibrant.monitoring.slices import SUMS, Drift, Group, Slice, drift_of, sequences
+from calibrant.render import monitor as text
+from calibrant.report import evaluated
+from calibrant.report.evaluated import Evaluated
+from calibrant.results.values import plain
+from calibrant.runtime.arrays import Float64s
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.e_processes import Mixture, adjusted, log_mean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from calibrant.sketch import CalibrationSketch
+
+#: The version of the dictionary of a monitor.
+SCHEMA_VERSION: Final = 1
+
+
+class Monitor:
+    r"""Watches the calibration of a deployed model, one slice of rows after the other.
+
+    The hypothesis is that each outcome occurs with the probability of its score, given all that came before, or with a
+    probability within a tolerance. The evidence E against it is an e-process: it reaches 1 / ``alpha`` with a
+    probability of at most ``alpha``, however long and however often one looks. So a model that stays calibrated raises
+    an alarm with a probability of at most ``alpha`` over its whole life.
+
+    .. math:: \log e_t = \sum_c \lambda_c k_c - n_c \log(1 + P_c (e^{\lambda_c} - 1)), \qquad
+              A_j \leftarrow \Bigl(A_j + \frac1{t (t + 1)}\Bigr) e_{t,j}, \qquad
+              E_t = \sum_j w_j A_j + \frac1{t + 1}
+
+    A tilt j adds lambda to the log-odds of the outcomes in cell c, with n rows, k events and the mean score P: in the
+    whole level, in the slope, or in one of five ranges of the scores.
+
+    Parameters
+    ----------
+    alpha : float, default 0.05
+        The probability of a false alarm, over all slices together, in (0, 0.5].
+    tolerance : float, optional
+        An error of the probabilities without practical importance, such as 0.02: no evidence is gathered within it.
+    tolerance_odds : float, optional
+        The same as a factor of the odds, such as 1.1; for rare events. Only one of both.
+    max_weight : float, optional
+        A bound on the weight of every row, known before the outcomes, for weights that are not whole numbers.
+    threshold : Threshold or dict, optional
+        A certified threshold, whose promise is watched too, with its own alarm of probability ``alpha``.
+
+    Attributes
+    ----------
+    alarm : bool
+        Whether the evidence has reached 1 / ``alpha``.
+    evidence : float
+        The largest E so far.
+    p_value : float
+        min(1, 1 / E), valid at any time.
+
+    Notes
+    -----
+    Monitor rows without intervention, or a random sample without it: where people act on a score, the outcome is no
+    longer what the score predicted. Feed rows only when their outcome would be known either way. Late rows are a slice
+    of their own. The same cluster in several slices, such as a patient, breaks the hypothesis: judge it once.
+
+    After an alarm something is changed, and a new monitor begins. Cost of an update: some 10 ms for a sketch. The state
+    has about 600 bytes a slice, and counts of the rows in the cells of the grid.
+
+    References
+    ----------
+    Shin, Ramdas, Rinaldo (2024), arXiv 2203.03532. Henzi, Puke, Dimitriadis, Ziegel (2023), arXiv 2203.00426. Vovk,
+    Wang (2021), doi 10.1214/20-AOS2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import calibrant
+    >>> rng = np.random.default_rng(0)
+    >>> watch = calibrant.Monitor()
+    >>> for week in range(12):
+    ...     scores = rng.random(500)
+    ...     drifted = scores if week < 6 else scores**1.5
+    ...     watch.update(scores, rng.random(500) < drifted, label=f"week {week + 1}")
+    >>> watch.alarm, watch.drift.since, watch.drift.repair
+    (True, 'week 7', 'offset')
+    """
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.05,
+        tolerance: float | None = None,
+        tolerance_odds: float | None = None,
+        max_weight: float | None = None,
+        threshold: Any = None,
+    ) -> None:
+        self.alpha = _number("alpha", alpha, 0.0, 0.5, "a share such as 0.05")
+        if tolerance is not None and tolerance_odds is not None:
+            raise InputError("tolerance_odds", "one tolerance", "both tolerances", "leave one of them out")
+        points = 0.0 if tolerance is None else _number("tolerance", tolerance, 0.0, 0.5, "an error such as 0.02")
+        odds = 1.0
+        if tolerance_odds is not None:
+            odds = _number("tolerance_odds", tolerance_odds, 1.0, 100.0, "a factor of the odds such as 1.1")
+        self._tolerance = Tolerance(points, odds)
+        self.max_weight = None
+        if max_weight is not None:
+            self.max_weight = _number("max_weight", max_weight, 0.0, 1e300, "the largest possible weight of a row")
+        self._settings: tuple[Notion, int | None] | None = None
+        self._rows, self._scores = np.zeros(window.CELLS), np.zeros(window.CELLS)
+        self._slices: tuple[Slice, ...] = ()
+        self._mixture = Mixture.start(len(TILTS))
+        self._most = 0.0
+        self._groups: dict[str, Group] | None = None
+        self._blocks: list[window.Block] = []
+        self._promises = [] if threshold is None else Promise.of(threshold)
+
+    # ------------------------------------------------------------ updates
+
+    def update(
+        self,
+        probs: Any,
+        targets: Any = None,
+        *,
+        label: str | None = None,
+        notion: Notion | None = None,
+        weights: Any = None,
+        ignore_index: int | None = None,
+        logits: bool = False,
+        class_names: Sequence[str] | None = None,
+        groups: Any = None,
+        clusters: Any = None,
+        weights_are: WeightsAre | None = None,
+    ) -> None:
+        """Add one slice of rows; a slice without evaluated rows is an error.
+
+        Parameters
+        ----------
+        probs, targets, notion, weights, ignore_index, logits, class_names, groups, weights_are
+            As in `calibrant.evaluate`: arrays, a `ReliabilityTable` or a `CalibrationSketch` of one evaluated event.
+            The groups of the first slice are those that are watched.
+        label : str, optional
+            The name of the slice, such as "2026-W31"; by default its number. A label is used once.
+        clusters : array, (N,), or False, optional
+            Rows of one cluster, within this slice, may depend on each other in any way.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            As `calibrant.evaluate`; for a label that was used, another notion, number of classes or grid, classes or
+            labels that are evaluated one by one, a group that the first slice lacks, and weights that are not whole
+            numbers without ``max_weight``. The monitor stays as it was.
+        """
+        name = str(len(self._slices) + 1) if label is None else str(label)
+        if any(each.label == name for each in self._slices):
+            remedy = "give late rows a label of their own, such as " + repr(f"{name}, late")
+            raise InputError("label", "a label that was not used", repr(name), remedy)
+        data, data_of_groups = evaluated.of_arguments(
+            probs,
+            targets,
+            notion=notion,
+            weights=weights,
+            ignore_index=ignore_index,
+            logits=logits,
+            class_names=class_names,
+            groups=groups,
+            clusters=clusters,
+            weights_are=weights_are,
+        )
+        self._check(data, data_of_groups)
+        table = data.tables[0]
+        on_grid = table if table.grid is not None else table.on_grid("standard")
+        rows, scores = self._rows.copy(), self._scores.copy()
+        cells = np.asarray(on_grid.cells, np.intp)
+        rows[cells] += on_grid.counts
+        scores[cells] += np.asarray(on_grid.score_sums)
+        held = rows > 0
+        frame = Frame.of(rows[held], np.clip(scores[held] / rows[held], 0.0, 1.0))
+        grown = self._slice(name, data, frame)
+        promises = [promise.updated(table) for promise in self._promises]
+        found = self._grown_groups(data_of_groups, frame)
+        # From here on nothing can fail.
+        self._settings = (data.notion, data.n_classes)
+        self._rows, self._scores = rows, scores
+        self._mixture = self._mixture.grown(grown.growth)
+        self._groups, self._promises = found, promises
+        self._slices = (*self._slices, replace(grown, log_evidence=self.log_e))
+        self._blocks = window.appended(self._blocks, window.Block.of(len(self._slices) - 1, on_grid))
+        self._most = max(self._most, self.log_e)
+
+    def _check(self, data: Evaluated, groups: Mapping[str, Evaluated]) -> None:
+        if data.notion in PER_CLASS:
+            remedy = "watch the predicted class, or one class or label with a monitor of its own"
+            raise InputError("notion", "'positive' or 'top-label'", repr(data.notion), remedy)
+        if self._settings is not None and self._settings != (data.notion, data.n_classes):
+            expected, got = (_event(*settings) for settings in (self._settings, (data.notion, data.n_classes)))
+            raise InputError("probs", f"{expected}, as in the first slice", got, "begin a new monitor for this event")
+        if data.tables[0].grid not in (None, "standard"):
+            remedy = "make the sketch with grid='standard'"
+            raise InputError("probs", "the standard grid", f"the {data.tables[0].grid} grid", remedy)
+        if not data.tables[0].whole and self.max_weight is None:
+            remedy = "pass max_weight (--max-weight), a bound on every weight that is known before the outcomes"
+            raise InputError("weights", "whole numbers, or max_weight", "other weights", remedy)
+        if self._groups is not None:
+            unknown = [name for name in groups if name not in self._groups]
+            if unknown:
+                known = ", ".join(self._groups) or "no groups"
+                remedy = "begin a new monitor, because groups are declared in advance"
+                raise InputError("groups", f"the groups of the first slice ({known})", repr(unknown[0]), remedy)
+
+    def _slice(self, label: str, data: Evaluated, frame: Frame) -> Slice:
+        """Return the sums of one slice."""
+        cells = Cells.from_table(data.tables[0])
+        slopes, gaps = frame.spread * frame.slopes(cells.scores), cells.gap_sums
+        square = float(cells.squared_residuals.sum())
+        if data.clusters is not None:
+            buckets = data.clusters.event
+            square = float(np.sum(buckets.gap**2))
+        return Slice(
+            label=label,
+            n=cells.total,
+            gap=float(gaps.sum()),
+            square=square,
+            information=float(cells.null_variances.sum()),
+            tilted=float(slopes @ gaps),
+            tilted_information=float(slopes**2 @ cells.null_variances),
+            growth=self._growth(data, frame),
+        )
+
+    def _growth(self, data: Evaluated, frame: Frame) -> Float64s:
+        if data.clusters is None:
+            unit = 1.0 if data.tables[0].whole or self.max_weight is None else self.max_weight
+            return growth_of_cells(Cells.from_table(data.tables[0]), frame, self._tolerance, unit)
+        if data.predictions is None or data.labels is None:
+            return growth_of_buckets(data.clusters.event, frame, self._tolerance)
+        events = read(data.predictions, data.notion, scoring=False).events
+        hashes = data.labels.take(np.flatnonzero(data.predictions.evaluated)).hashes
+        _, numbers = np.unique(hashes, return_inverse=True)
+        return growth_of_clusters(events, numbers, frame, self._tolerance)
+
+    def _grown_groups(self, data: Mapping[str, Evaluated], frame: Frame) -> dict[str, Group]:
+        """Return the groups with one more slice; a group without rows stays as it is."""
+        groups = {name: Group(mixture=Mixture.start(len(TILTS))) for name in data}
+        if self._groups is not None:
+            groups = dict(self._groups)
+        for name, one in data.items():
+            group, cells = groups[name], Cells.from_table(one.tables[0])
+            groups[name] = replace(
+                group,
+                mixture=group.mixture.grown(self._growth(one, frame)),
+                n=group.n + cells.total,
+                gap=group.gap + float(cells.gap_sums.sum()),
+            )
+        found = adjusted({name: group.mixture.log_e(WEIGHTS) for name, group in groups.items()}) if groups else {}
+        return {name: replace(group, most=max(group.most, found[name])) for name, group in groups.items()}
+
+    def watch_threshold(self, threshold: Any) -> None:
+        """Watch the promise of a certified threshold from the next slice on; one that is watched goes on.
+
+        Parameters
+        ----------
+        threshold : Threshold, TwoSidedThreshold or dict
+            What `calibrant.certify_threshold` returned, or its dictionary.
+        """
+        known = {(promise.value, promise.side, promise.max_risk) for promise in self._promises}
+        new = [each for each in Promise.of(threshold) if (each.value, each.side, each.max_risk) not in known]
+        self._promises = [*self._promises, *new]
+
+    @property
+    def settings(self) -> dict[str, float | None]:
+        """The arguments that the monitor was made with."""
+        return {
+            "alpha": self.alpha,
+            "tolerance": self._tolerance.points or None,
+            "tolerance_odds": self._tolerance.odds if self._tolerance.odds > 1 else None,
+            "max_weight": self.max_weight,
+        }
+
+    # ------------------------------------------------------------ evidence
+
+    @property
+    def log_e(self) -> float:
+        """The logarithm of the evidence after the last slice: of all rows, with groups half of it from their mean."""
+        whole = self._mixture.log_e(WEIGHTS)
+        if not self._groups:
+            return whole
+        return log_mean([whole, log_mean([group.mixture.log_e(WEIGHTS) for group in self._groups.values()])])
+
+    @property
+    def evidence(self) -> float:
+        """The largest evidence so far; infinite where it is not a float."""
+        return math.exp(self._most) if self._most < 700 else math.inf
+
+    @property
+    def p_value(self) -> float:
+        """The p-value of the hypothesis, valid at any time."""
+        return min(1.0, math.exp(-self._most))
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the model is no longer calibrated: a false alarm has a probability of at most ``alpha``."""
+        return self._most >= -math.log(self.alpha)
+
+    @property
+    def promise_broken(self) -> bool:
+        """Whether the promise of the threshold is no longer kept; False without a threshold."""
+        return any(promise.most >= -math.log(self.alpha) for promise in self._promises)
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the slices, in order."""
+        return [each.label for each in self._slices]
+
+    @property
+    def drift(self) -> Drift | None:
+        """What has drifted; None without an alarm."""
+        return drift_of(self._slices, 1 - self.alpha) if self.alarm else None
+
+    @property
+    def called_out(self) -> list[str]:
+        """The groups that are no longer calibrated, by closed testing: family-wise and at any time."""
+        bound = -math.log(self.alpha)
+        return [name for name, group in (self._groups or {}).items() if group.most >= bound]
+
+    def since_onset(self) -> CalibrationSketch:
+        """Return a sketch of the rows since the onset of the drift, to recalibrate on.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            Without an alarm.
+
+        Notes
+        -----
+        Each row has the mean score of its cell of the grid. Old slices are kept in blocks, so the sketch may begin
+        some slices after the onset.
+        """
+        drift = self.drift
+        if drift is None or self._settings is None:
+            raise InputError("since_onset", "an alarm", "no alarm", "wait for an alarm: there is no onset without one")
+        scores = window.mean_scores(self._rows, self._scores)
+        return window.since(self._blocks, drift.first, self._settings[0], scores)[0]
+
+    # ------------------------------------------------------------ views
+
+    def __repr__(self) -> str:
+        return f"<Monitor: {text.verdict(self.to_dict())[0]} Print the monitor to see everything.>"
+
+    def __str__(self) -> str:
+        return text.render(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        from calibrant.render import html
+
+        return html.cell(self.to_dict(), self.__str__)
+
+    def verdict(self) -> list[str]:
+        """Return sentences: whether there is an alarm, since when, how large, of which kind, and what to do."""
+        return text.verdict(self.to_dict())
+
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
+        """Write the history as one page of HTML, and return its path."""
+        from calibrant.render import html
+
+        return html.write_page(html.page(self.to_dict(), title=title, date=date), path)
+
+    def to_markdown(self, *, title: str = "") -> str:
+        """Return the history as Markdown for GitHub."""
+        from calibrant.render import markdown
+
+        return markdown.render(self.to_dict(), title=title)
+
+    def to_prometheus(self, model: str = "") -> str:
+        """Return the evidence as metrics in the text format of Prometheus, for its textfile collector.
+
+        Parameters
+        ----------
+        model : str, optional
+            The value of the label ``model``, which tells several monitors apart.
+        """
+        return text.prometheus(self.to_dict(), model)
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the evidence over the slices with matplotlib, and return the axes.
+
+        Parameters
+        ----------
+        **options
+            Those of `calibrant.plot.evidence`.
+        """
+        from calibrant.plot import evidence
+
+        return evidence(self.to_dict(), **options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON; numbers that are not finite are None."""
+        missing: dict[str, str] = {}
+        notion, n_classes = self._settings or ("positive", None)
+        mixture, logs = Mixture.start(len(TILTS)), []
+        for each in self._slices:
+            mixture = mixture.grown(each.growth)
+            logs.append(mixture.log_e(WEIGHTS))
+        ends = sequences(self._slices, self.alpha)
+        n, gap = sum(each.n for each in self._slices), sum(each.gap for each in self._slices)
+        drift = self.drift
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "monitor": True,
+            "n": n,
+            "notion": notion,
+            "n_classes": n_classes,
+            "clusters": None,
+            "level": 1 - self.alpha,
+            "alpha": self.alpha,
+            "tolerance": self.settings["tolerance"],
+            "tolerance_odds": self.settings["tolerance_odds"],
+            "alarm": self.alarm,
+            "evidence": plain(self.evidence, "evidence", missing),
+            "log_evidence": self._most,
+            "p_value": self.p_value,
+            "mean_difference": plain(gap / n if n else math.nan, "mean_difference", missing),
+            "slices": [
+                {
+                    "label": each.label,
+                    "n": each.n,
+                    "difference": each.gap / each.n,
+                    "log_evidence": each.log_evidence,
+                    "log_evidence_of_rows": log,
+                    "low": low,
+                    "high": high,
+                }
+                for each, log, (low, high) in zip(self._slices, logs, ends, strict=True)
+            ],
+            "drift": None if drift is None else plain(vars(drift), "drift", missing),
+            "groups": [
+                {
+                    "name": name,
+                    "n": group.n,
+                    "difference": plain(group.gap / group.n if group.n else math.nan, f"groups.{name}", missing),
+                    "log_evidence": plain(group.most, f"groups.{name}.log_evidence", missing),
+                    "called_out": name in self.called_out,
+                }
+                for name, group in (self._groups or {}).items()
+            ],
+            "promises": [
+                {
+                    "value": promise.value,
+                    "side": promise.side,
+                    "max_risk": promise.max_risk,
+                    "n_automatic": promise.rows,
+                    "n_errors": promise.errors,
+                    "risk": plain(promise.risk, "promises.risk", missing),
+                    "log_evidence": promise.most,
+                    "broken": promise.most >= -math.log(self.alpha),
+                }
+                for promise in self._promises
+            ],
+            "not_finite": missing,
+        }
+
+    # ------------------------------------------------------------ the state
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the state as JSON, and write it to a file if one is named: whole or not at all.
+
+        A monitor that is read from it goes on bit for bit.
+        """
+        content = self.to_state()
+        if path is not None:
+            state.write(path, content)
+        return state.encode(content).decode()
+
+    @classmethod
+    def from_json(cls, source: str | os.PathLike[str]) -> Monitor:
+        """Return the monitor of a state: the path of its file, or the text that `to_json` returned.
+
+        Raises
+        ------
+        calibrant.errors.FileError
+            For a file that is missing, damaged, truncated, or of another program.
+        """
+        if isinstance(source, str) and source.lstrip().startswith("{"):
+            return cls.of_state(state.decode(source.encode(), "state"), "state")
+        content = state.read(source)
+        if content is None:
+            raise FileError(str(source), "does not exist", "name a state that calibrant monitor wrote")
+        return cls.of_state(content, str(source))
+
+    @classmethod
+    def of_state(cls, content: Mapping[str, Any], source: str) -> Monitor:
+        """Return the monitor of a decoded state; ``source`` is its file, for errors.
+
+        Raises
+        ------
+        FileError
+            For a state whose checksum is right, and whose content is not that of a monitor.
+        """
+        try:
+            watch = cls(**restored.settings_of(content))
+            vars(watch).update(restored.attributes_of(content))
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError, InputError) as error:
+            problem = f"is not the state of a monitor ({type(error).__name__})"
+            raise FileError(source, problem, "name a state that calibrant monitor wrote") from None
+        return watch
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the state as a dictionary of strict JSON, which `to_json` writes."""
+        notion, n_classes = self._settings or (None, None)
+        return {
+            "settings": {
+                "alpha": self.alpha,
+                "tolerance": self._tolerance.points,
+                "tolerance_odds": self._tolerance.odds,
+                "max_weight": self.max_weight,
+                "notion": notion,
+                "n_classes": n_classes,
+                "most": self._most,
+            },
+            "frame": {"rows": state.pack(self._rows), "scores": state.pack(self._scores)},
+            "groups": None
+            if self._groups is None
+            else {
+                name: {
+                    "n": group.n,
+                    "gap": group.gap,
+                    "most": group.most if math.isfinite(group.most) else None,
+                    "logs": state.pack(group.mixture.logs),
+                    "slices": group.mixture.slices,
+                }
+                for name, group in self._groups.items()
+            },
+            "promises": [
+                {
+                    "value": promise.value,
+                    "side": promise.side,
+                    "max_risk": promise.max_risk,
+                    "rows": promise.rows,
+                    "errors": promise.errors,
+                    "most": promise.most,
+                    "logs": state.pack(promise.mixture.logs),
+                    "slices": promise.mixture.slices,
+                }
+                for promise in self._promises
+            ],
+            "blocks": [{"first": block.first, "slices": block.slices, **block.packed} for block in self._blocks],
+            "slices": [
+                {
+                    "label": each.label,
+                    **{name: getattr(each, name) for name in (*SUMS, "log_evidence")},
+                    "growth": each.packed,
+                }
+                for each in self._slices
+            ],
+        }
+
+
+def _number(name: str, value: object, low: float, high: float, example: str) -> float:
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if number and low < float(value) <= high:  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type]
+    raise InputError(name, f"a number above {low:g} and up to {high:g}", repr(value), f"pass {example}")
+
+
+def _event(notion: Notion, n_classes: int | None) -> str:
+    if n_classes is None:
+        return "scores of one event"
+    return f"{'the predicted class' if notion == 'top-label' else 'one event'} of {n_classes} classes"

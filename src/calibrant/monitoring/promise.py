@@ -1,0 +1,97 @@
+"""Is the promise of a threshold still kept? An e-process of the errors among the rows at and above it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.e_processes import ERROR_TILTS, ERROR_WEIGHTS, Mixture, error_growth
+from calibrant.table import ReliabilityTable
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Promise:
+    """A threshold that is watched: what was promised, and the rows and errors at and above it so far.
+
+    Attributes
+    ----------
+    value, side, max_risk : float, str, float
+        The threshold, "yes" for rows at and above it or "no" for those at and below, and the largest error rate.
+    rows, errors : float
+        The rows that were decided automatically, and the errors among them, over all slices.
+    mixture : Mixture
+        The mixture of tilts and starts.
+    most : float
+        The largest logarithm of the e-process so far.
+    """
+
+    value: float
+    side: str
+    max_risk: float
+    rows: float = 0.0
+    errors: float = 0.0
+    mixture: Mixture = Mixture.start(len(ERROR_TILTS))
+    most: float = 0.0
+
+    def updated(self, table: ReliabilityTable) -> Promise:
+        """Return the same with one more slice.
+
+        Raises
+        ------
+        InputError
+            If the threshold is within a cell of the grid, so that nobody knows which of its rows are above it.
+        """
+        rows, errors = self._counted(table)
+        if rows == 0:
+            return self
+        mixture = self.mixture.grown(error_growth(rows, errors, self.max_risk))
+        return replace(
+            self,
+            rows=self.rows + rows,
+            errors=self.errors + errors,
+            mixture=mixture,
+            most=max(self.most, mixture.log_e(ERROR_WEIGHTS)),
+        )
+
+    def _counted(self, table: ReliabilityTable) -> tuple[float, float]:
+        """Return the weight of the rows that are decided automatically, and of the errors among them."""
+        scores, sums, below = table.scores.astype(np.float64), table.cell_sums, self.side == "no"
+        if sums is not None:
+            edges = np.nextafter(sums.low, 1.0)  # scores in a cell are from here on
+            if bool((sums.several & (edges < self.value) & (self.value < sums.high)).any()):
+                expected = "a threshold at an edge of the grid, for sketches"
+                remedy = "certify the threshold from a sketch, or pass the rows of each slice"
+                raise InputError("threshold", expected, f"{self.value:.17g}", remedy)
+            scores = np.where(sums.several, sums.high if below else edges, scores)
+        acted = scores <= self.value if below else scores >= self.value
+        wrong = table.positives if below else table.counts - table.positives
+        return float(table.counts[acted].sum()), float(wrong[acted].sum())
+
+    @property
+    def risk(self) -> float:
+        """The observed error rate so far; NaN without rows."""
+        return self.errors / self.rows if self.rows else math.nan
+
+    @classmethod
+    def of(cls, threshold: Any) -> list[Promise]:
+        """Return the promises of a certified threshold, or of its dictionary: one, or one for each side."""
+        numbers = threshold if isinstance(threshold, dict) else threshold.to_dict(curves=False)
+        parts = [numbers[side] for side in ("yes", "no") if side in numbers] or [numbers]
+        try:
+            found = [
+                cls(value=float(part["value"]), side=str(part["side"]), max_risk=float(part["max_risk"]))
+                for part in parts
+                if part["value"] is not None
+            ]
+        except (KeyError, TypeError, ValueError):
+            found = []
+        good = [0 <= each.value <= 1 and 0 < each.max_risk <= 0.5 and each.side in ("yes", "no") for each in found]
+        if not found or not all(good):
+            expected, got = "a certified threshold with a value", "something else"
+            raise InputError("threshold", expected, got, "pass what certify_threshold returned, or its JSON")
+        return found

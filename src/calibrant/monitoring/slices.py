@@ -1,0 +1,187 @@
+"""What a monitor keeps of each slice, what it says of a drift, and of the mean difference at any time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from calibrant.monitoring.evidence import FAMILIES, TILTS, start_shares
+from calibrant.monitoring.state import pack
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.e_processes import Mixture
+from calibrant.statistics.intervals import PRIOR_ROWS
+from calibrant.statistics.resampling import alpha_of
+
+#: What suffices to repair a drift of a family: "refit" where no family has most of the evidence.
+REPAIRS: Final = {"level": "offset", "slope": "slope", "range": "refit"}
+
+#: The sums of a slice.
+SUMS: Final = ("n", "gap", "square", "information", "tilted", "tilted_information")
+
+_MOST: Final = 0.8  # of the evidence, so that a family is named
+_RANGE: Final = 0.9  # of the shares of starts
+_LEAST: Final = 1e-300
+_CHOICES: Final = 6  # the interval of the size allows for so many choices of the onset: simulated
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Slice:
+    """The sums of a slice of rows with scores p and outcomes y.
+
+    Attributes
+    ----------
+    label : str
+        Its name.
+    n, gap, square, information : float
+        The weight of the rows, and the sums of p - y, of (p - y)^2 and of p (1 - p). Of rows in clusters ``square`` is
+        the sum of squares of the sums of p - y over clusters.
+    tilted, tilted_information : float
+        The sums of f (p - y) and of f^2 p (1 - p), with f the log-odds less their mean, as the slope tilts use them.
+    growth : (50,)
+        By how much the logarithm of the likelihood ratio of each tilt grew.
+    log_evidence : float
+        The logarithm of the evidence after it, with that of groups.
+    """
+
+    label: str
+    n: float
+    gap: float
+    square: float
+    information: float
+    tilted: float
+    tilted_information: float
+    growth: Float64s
+    log_evidence: float = 0.0
+
+    @cached_property
+    def packed(self) -> str:
+        """The growth as text."""
+        return pack(self.growth)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Group:
+    """What is known of one group: its evidence, its sums, and whether it was ever called out.
+
+    Attributes
+    ----------
+    mixture : Mixture
+        The mixture of tilts and starts.
+    n, gap : float
+        The weight of its rows, and the sum of p - y.
+    most : float
+        The largest logarithm of the e-value after closed testing so far.
+    """
+
+    mixture: Mixture
+    n: float = 0.0
+    gap: float = 0.0
+    most: float = -math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """What an alarm says: since when, how large, of which kind, and what suffices.
+
+    Attributes
+    ----------
+    since, earliest, latest : str
+        The most likely first slice of the drift, and the range of starts with 90 % of the evidence.
+    first : int
+        The number of the slice ``since``, from 0.
+    difference, low, high : float
+        The mean predicted probability less the observed frequency since then, with an interval that allows for the
+        choice of ``since``.
+    family : {"level", "slope", "range", "several"}
+        Which errors have most of the evidence: of the whole level, of the slope, of one range of scores.
+    shares : mapping of str to float
+        The share of each family in the evidence.
+    repair : {"offset", "slope", "refit"}
+        What suffices.
+    offset, slope : float
+        One step of recalibration, s(offset + slope log-odds): estimates to start from.
+    """
+
+    since: str
+    earliest: str
+    latest: str
+    first: int
+    difference: float
+    low: float
+    high: float
+    family: str
+    shares: dict[str, float]
+    repair: str
+    offset: float
+    slope: float
+
+
+def drift_of(slices: Sequence[Slice], level: float) -> Drift:
+    """Return when a drift began, and what it is, from the slices up to an alarm."""
+    starts, tilts = start_shares(np.stack([each.growth for each in slices]))
+    first, upto = int(np.argmax(starts)), np.cumsum(starts)
+    tail = (1 - _RANGE) / 2
+    earliest, latest = (min(int(np.searchsorted(upto, share)), len(slices) - 1) for share in (tail, 1 - tail))
+    shares = {family: float(sum(tilts[i] for i, t in enumerate(TILTS) if t.family == family)) for family in FAMILIES}
+    leading = max(shares, key=shares.__getitem__)
+    family = leading if shares[leading] >= _MOST else "several"
+    since = slices[first:]
+    difference, low, high = _size(since, level)
+    tilted, information = sum(each.tilted for each in since), sum(each.tilted_information for each in since)
+    gap, spread = sum(each.gap for each in since), sum(each.information for each in since)
+    return Drift(
+        since=slices[first].label,
+        earliest=slices[min(earliest, first)].label,
+        latest=slices[max(latest, first)].label,
+        first=first,
+        difference=difference,
+        low=low,
+        high=high,
+        family=family,
+        shares=shares,
+        repair=REPAIRS.get(family, "refit"),
+        offset=-gap / spread if spread > 0 else 0.0,
+        slope=1 - tilted / information if information > 0 else 1.0,
+    )
+
+
+def _size(slices: Sequence[Slice], level: float) -> tuple[float, float, float]:
+    """Return the mean difference of slices that outcomes chose, with its interval."""
+    from scipy.special import ndtri
+
+    n, gap, variance = (float(x[-1]) for x in _cumulated(slices))
+    z = float(ndtri(1 - alpha_of(level) / (2 * _CHOICES)))
+    half = z * math.sqrt(variance) / n
+    return gap / n, gap / n - half, gap / n + half
+
+
+def _cumulated(slices: Sequence[Slice]) -> tuple[Float64s, Float64s, Float64s]:
+    """Return the weight, the sum of p - y and its variance up to each slice.
+
+    The variance is the one seen, steadied by what calibration implies.
+    """
+    sums = np.array([[each.n, each.gap, each.square, each.information] for each in slices])
+    n, gap, square, information = np.cumsum(sums, axis=0).T
+    seen = (n * square + PRIOR_ROWS * information) / (n + PRIOR_ROWS)
+    return n, gap, np.maximum(seen - gap**2 / n, 0.0)
+
+
+def sequences(slices: Sequence[Slice], alpha: float) -> list[tuple[float, float]]:
+    """Return the ends of the confidence sequence of the mean difference up to each slice.
+
+    It covers the mean of p - q, q the true probabilities, at all slices together with a probability of about
+    1 - ``alpha``: S / N with the half width sqrt((v + r) log((v + r) / (r alpha^2))) / N, v the variance and r that of
+    the first slice (Robbins 1970; Waudby-Smith et al. 2024).
+    """
+    if not slices:
+        return []
+    n, gap, variance = _cumulated(slices)
+    prior = max(slices[0].information, _LEAST)
+    half = np.sqrt((variance + prior) * np.log((variance + prior) / (prior * alpha**2))) / n
+    ends = np.clip(gap / n - half, -1.0, 1.0), np.clip(gap / n + half, -1.0, 1.0)
+    return list(zip(*(x.tolist() for x in ends), strict=True))

@@ -1,0 +1,205 @@
+"""``calibrant monitor``: slices, periods, settings, outputs, exit status, two commands at once, wrong use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import calibrant
+from calibrant.cli import main
+
+COLUMNS = ("--score", "p", "--outcome", "y")
+
+
+def week(number: int, change: int = 6, n: int = 500) -> pd.DataFrame:
+    """Return the rows of one week, which are calibrated before a change."""
+    rng = np.random.default_rng(number)
+    p = rng.random(n).round(3)
+    y = (rng.random(n) < (p if number < change else p**1.7)).astype(int)
+    day = pd.Timestamp("2026-01-05") + pd.to_timedelta(7 * number + np.arange(n) % 7, unit="D")
+    return pd.DataFrame({"p": p, "y": y, "day": day, "ward": np.where(np.arange(n) % 2, "a", "b")})
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in range(10):
+        week(number).to_csv(f"week{number}.csv", index=False)
+    pd.concat(map(week, range(10))).to_csv("all.csv", index=False)
+
+
+def run(*args: object) -> tuple[int, str, str]:
+    """Run the command in this process, returning status, standard output and standard error."""
+    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def watch(*args: object) -> tuple[int, str, str]:
+    return run("monitor", "state.json", *args)
+
+
+def numbers(*args: object) -> dict[str, Any]:
+    _, out, err = watch(*args, "--json", "-")
+    assert out, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_week_after_week_until_an_alarm() -> None:
+    statuses = []
+    for number in range(10):
+        status, _, err = watch(f"week{number}.csv", *COLUMNS, "--quiet", "--since-onset", "window.cal")
+        statuses.append(status)
+        assert Path("window.cal").exists() == (status == 3), err
+    first = statuses.index(3)
+    assert statuses == [0] * first + [3] * (10 - first)
+    assert 6 <= first <= 9
+    same = calibrant.Monitor()
+    for number in range(10):
+        frame = week(number)
+        same.update(frame["p"], frame["y"], label=f"week{number}")
+    assert calibrant.Monitor.from_json("state.json").to_dict() == same.to_dict()
+    status, out, _ = watch()
+    assert status == 3
+    assert "week6" in out or "week7" in out
+    sketch = calibrant.CalibrationSketch.load("window.cal")
+    assert sketch.n % 500 == 0
+    assert run("recalibrate", "window.cal", "--map", "map.json", "--quiet")[0] == 0
+
+
+def test_a_label_is_used_once_and_the_state_stays() -> None:
+    watch("week0.csv", *COLUMNS, "--label", "2026-W02")
+    before = Path("state.json").read_bytes()
+    status, out, err = watch("week1.csv", *COLUMNS, "--label", "2026-W02")
+    assert (status, out) == (1, "")
+    assert "give late rows a label of their own, such as '2026-W02, late'" in " ".join(err.split())
+    assert Path("state.json").read_bytes() == before
+    assert watch("week1.csv", *COLUMNS, "--label", "2026-W02, late", "--quiet")[0] == 0
+
+
+def test_periods_of_a_column_become_slices_and_known_ones_are_left_out() -> None:
+    status, _, err = watch("all.csv", *COLUMNS, "--time", "day", "--quiet")
+    assert status == 3, err
+    found = calibrant.Monitor.from_json("state.json")
+    assert found.labels == [f"2026-W{number:02d}" for number in range(2, 12)]
+    pd.concat(map(week, range(11))).to_csv("all.csv", index=False)
+    _, _, err = watch("all.csv", *COLUMNS, "--time", "day")
+    assert "10 periods are in the state already, up to 2026-W11; they are left out" in " ".join(err.split())
+    assert calibrant.Monitor.from_json("state.json").labels[-1] == "2026-W12"
+    assert run("monitor", "days.json", "all.csv", *COLUMNS, "--time", "day", "--every", "day", "--quiet")[0] in (0, 3)
+    assert calibrant.Monitor.from_json("days.json").labels[0] == "2026-01-05"
+    run("monitor", "months.json", "all.csv", *COLUMNS, "--time", "day", "--every", "month", "--quiet")
+    assert calibrant.Monitor.from_json("months.json").labels[:2] == ["2026-01", "2026-02"]
+
+
+def test_sketches_groups_and_clusters_feed_it() -> None:
+    run("report", "week0.csv", *COLUMNS, "--sketch", "week0.cal", "--quiet")
+    watch("week0.cal", "--quiet")
+    frame = week(0)
+    same = calibrant.Monitor()
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(frame["p"].to_numpy(), frame["y"].to_numpy())
+    same.update(sketch, label="week0")
+    assert calibrant.Monitor.from_json("state.json").log_e == pytest.approx(same.log_e, rel=1e-9)
+    found = run("monitor", "g.json", "week7.csv", *COLUMNS, "--by", "ward", "--cluster", "day", "--json", "-")[1]
+    assert [group["name"] for group in json.loads(found)["groups"]] == ["a", "b"]
+
+
+def test_settings_belong_to_the_state() -> None:
+    settings = ("--alpha", "0.1", "--tolerance-odds", "1.2")
+    assert numbers("week0.csv", *COLUMNS, *settings)["tolerance_odds"] == 1.2
+    assert watch("week1.csv", *COLUMNS, *settings, "--quiet")[0] == 0
+    status, _, err = watch("week2.csv", *COLUMNS, "--alpha", "0.05")
+    assert (status, "was begun with --alpha 0.1, not 0.05" in err) == (1, True)
+    status, _, err = watch("week2.csv", *COLUMNS, "--tolerance", "0.05")
+    assert (status, "has no such setting, not 0.05" in err) == (1, True)
+
+
+def test_the_promise_of_a_threshold_is_watched() -> None:
+    run("threshold", "week0.csv", *COLUMNS, "--max-risk", "0.4", "--json", "threshold.json")
+    for number in range(3):
+        found = numbers(f"week{number}.csv", *COLUMNS, "--threshold", "threshold.json")
+    (promise,) = found["promises"]
+    value = json.loads(Path("threshold.json").read_text())["value"]
+    assert promise["value"] == value
+    assert promise["n_automatic"] == sum((week(number)["p"] >= value).sum() for number in range(3))
+    Path("other.json").write_text("{}")
+    for name, said in (("other.json", "expected a certified threshold"), ("none.json", "No such file")):
+        status, _, err = watch("week5.csv", *COLUMNS, "--threshold", name)
+        assert (status, said in " ".join(err.split())) == (1, True)
+
+
+def test_every_output_is_written() -> None:
+    watch("week0.csv", *COLUMNS, "--quiet")
+    outputs = ("--html", "h.html", "--json", "h.json", "--markdown", "h.md", "--png", "h.png", "--svg", "h.svg")
+    status, _, err = watch("week1.csv", *COLUMNS, *outputs, "--prometheus", "h.prom", "--quiet")
+    assert (status, err) == (0, "")
+    assert json.loads(Path("h.json").read_text())["slices"][1]["label"] == "week1"
+    assert "calibrant_monitor_evidence" in Path("h.prom").read_text()
+    assert "week1" in Path("h.html").read_text()
+    assert "week1" in Path("h.md").read_text()
+    assert Path("h.png").stat().st_size > 5_000
+    assert "<svg" in Path("h.svg").read_text()
+
+
+@pytest.mark.slow
+def test_two_commands_at_once_lose_no_slice() -> None:
+    command = [sys.executable, "-m", "calibrant.cli", "monitor", "state.json"]
+    running = [
+        subprocess.Popen([*command, f"week{number}.csv", *COLUMNS, "--quiet"], stderr=subprocess.PIPE, text=True)
+        for number in range(6)
+    ]
+    for each in running:
+        _, err = each.communicate(timeout=120)
+        assert each.returncode in (0, 3), err
+    assert sorted(calibrant.Monitor.from_json("state.json").labels) == [f"week{number}" for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("state.txt", "week0.csv"), "STATE: 'state.txt'; name the file of the state first, such as state.json"),
+        (("none/state.json", "week0.csv"), "the folder 'none' does not exist"),
+        (("state.json", "week0.csv", "--alpha", "0.6"), "--alpha: 0.6; pass a probability above 0 and up to 0.5"),
+        (
+            ("state.json", "week0.csv", "--tolerance", "0.1", "--tolerance-odds", "1.1"),
+            "--tolerance and --tolerance-odds",
+        ),
+        (("state.json", "week0.csv", "--tolerance-odds", "1"), "--tolerance-odds: 1; pass a factor above 1"),
+        (("state.json", "week0.csv", "--time", "day", "--by", "ward"), "--by does not work with --time"),
+        (("state.json", "week0.csv", "--time", "day", "--label", "x"), "--label does not work with --time"),
+        (("state.json", "--label", "x"), "--label names a slice; name its file too"),
+        (("state.json", "week0.csv", "--since-onset", "window.csv"), "name a file that ends in .cal"),
+        (("state.json", "week0.csv", "--prometheus", "x.txt"), "name a file that ends in .prom"),
+    ],
+)
+def test_wrong_use_is_said(args: tuple[str, ...], said: str) -> None:
+    status, out, err = run("monitor", *args)
+    assert (status, out) == (2, "")
+    assert said in " ".join(err.split())
+
+
+def test_a_state_that_is_missing_or_damaged_is_refused_and_left() -> None:
+    status, _, err = watch()
+    assert (status, "state.json: does not exist; name a file with the first slice" in " ".join(err.split())) == (
+        1,
+        True,
+    )
+    watch("week0.csv", *COLUMNS, "--quiet")
+    whole = Path("state.json").read_bytes()
+    for damaged in (whole[:-20], whole.replace(b"week0", b"week9"), b"{}", b""):
+        Path("state.json").write_bytes(damaged)
+        for args in ((), ("week1.csv", *COLUMNS)):
+            status, out, err = watch(*args)
+            assert (status, out) == (1, ""), damaged
+            assert err.startswith("calibrant: state.json: ")
+        assert Path("state.json").read_bytes() == damaged

@@ -1,0 +1,473 @@
+"""Monitors: e-processes against naive forms, their laws, what alarms say, groups, clusters, promises, states."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+
+import calibrant
+from calibrant.errors import FileError, InputError
+from calibrant.monitoring import evidence, state, window
+from calibrant.monitoring.evidence import TILTS, WEIGHTS, Frame, Tolerance, growth_of_cells
+from calibrant.monitoring.slices import drift_of, sequences
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.e_processes import Mixture, adjusted
+from calibrant.table import ReliabilityTable
+
+
+def rows(n: int, seed: Any, shift: float = 0.0, slope: float = 1.0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    p = rng.random(n)
+    return p, (rng.random(n) < expit(shift + slope * logit(p))).astype(np.int64)
+
+
+def watched(slices: int, n: int, change: int, seed: int = 0, **drift: float) -> calibrant.Monitor:
+    watch = calibrant.Monitor()
+    for t in range(slices):
+        watch.update(*rows(n, [seed, t], **(drift if t >= change else {})), label=f"w{t}")
+    return watch
+
+
+# ---------------------------------------------------------------- the e-process
+
+
+def test_the_tilts_are_those_of_the_contract() -> None:
+    assert len(TILTS) == 50
+    assert WEIGHTS.sum() == pytest.approx(1)
+    for family, number in (("level", 10), ("slope", 10), ("range", 30)):
+        members = [tilt for tilt in TILTS if tilt.family == family]
+        assert len(members) == number
+        assert sum(tilt.weight for tilt in members) == pytest.approx(1 / 3)
+    assert {tilt.bin for tilt in TILTS if tilt.family == "range"} == {0, 1, 2, 3, 4}
+
+
+def naive_growth(p: Any, y: Any, frame: Frame, tolerance: Tolerance) -> list[float]:
+    """Return the growth of each tilt, row by row."""
+    found = []
+    for tilt in TILTS:
+        total = 0.0
+        for score, outcome in zip(p, y, strict=True):
+            z = -math.inf if score == 0 else math.inf if score == 1 else math.log(score / (1 - score))
+            shape = {
+                "level": 1.0,
+                "slope": min(max((z - frame.middle) / frame.spread, -3), 3),
+                "range": float(sum(z > edge for edge in frame.edges) == tilt.bin),
+            }[tilt.family]
+            moved = tilt.size * shape
+            b = score
+            if moved:
+                up = moved > 0
+                b = min(1, score + tolerance.points) if up else max(0, score - tolerance.points)
+                if tolerance.odds > 1:
+                    b = expit(z + (1 if up else -1) * math.log(tolerance.odds))
+            total += moved * outcome - math.log1p(b * math.expm1(moved))
+        found.append(total)
+    return found
+
+
+@pytest.mark.parametrize("tolerance", [Tolerance(), Tolerance(points=0.02), Tolerance(odds=1.3)])
+def test_growth_is_the_sum_over_rows(tolerance: Tolerance) -> None:
+    p, y = rows(300, 1)
+    p[:4], y[:4] = [0, 1, 0, 1], [0, 1, 1, 0]
+    frame = Frame(0.2, 1.4, (-1.0, -0.2, 0.3, 1.1))
+    cells = Cells.from_table(ReliabilityTable.from_scores(p, y))
+    found = growth_of_cells(cells, frame, tolerance)
+    assert found == pytest.approx(naive_growth(p, y, frame, tolerance), rel=1e-9, abs=1e-9)
+    assert growth_of_cells(cells, frame, tolerance, unit=4.0) == pytest.approx(found / 4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6), st.integers(5, 2_000), st.sampled_from([Tolerance(), Tolerance(0.03), Tolerance(odds=1.2)])
+)
+def test_cells_never_have_more_evidence_than_their_rows(seed: int, n: int, tolerance: Tolerance) -> None:
+    rng = np.random.default_rng(seed)
+    p = rng.beta(*rng.choice([0.3, 1, 3, 8], 2), n)
+    y = (rng.random(n) < p).astype(int)
+    exact, grid = (ReliabilityTable.from_scores(p, y, grid=grid) for grid in (None, "standard"))
+    frame = Frame.of(np.ones(n), p)
+    of_rows, of_cells = (evidence.growth_of_cells(Cells(table), frame, tolerance) for table in (exact, grid))
+    for tilt, one, other in zip(TILTS, of_cells, of_rows, strict=True):
+        if tilt.family == "level":  # the others move the rows of a cell by slightly different amounts
+            assert one <= other + 1e-9
+
+
+def test_the_mixture_follows_its_definition() -> None:
+    rng = np.random.default_rng(0)
+    mixture, a = Mixture.start(3), np.zeros(3)
+    weights = np.array([0.5, 0.3, 0.2])
+    for t in range(1, 30):
+        growth = rng.normal(0, 0.5, 3)
+        mixture = mixture.grown(growth)
+        a = (a + 1 / (t * (t + 1))) * np.exp(growth)
+        assert mixture.log_e(weights) == pytest.approx(math.log(weights @ a + 1 / (t + 1)))
+
+
+def test_frames_are_weighted_by_information() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.5, 2, 5_000)
+    frame, v, z = Frame.of(np.ones(5_000), p), p * (1 - p), logit(p)
+    assert frame.middle == pytest.approx(np.average(z, weights=v))
+    assert frame.spread == pytest.approx(math.sqrt(np.average((z - frame.middle) ** 2, weights=v)))
+    bins = np.searchsorted(frame.edges, z)
+    assert np.bincount(bins, v) / v.sum() == pytest.approx(np.full(5, 0.2), abs=0.002)
+    assert Frame.of(np.array([3.0, 2.0]), np.array([0.0, 1.0])) == Frame(0.0, 1.0, (0.0,) * 4)
+    assert Frame.of(np.array([3.0]), np.array([0.3])).spread == 1
+
+
+# ---------------------------------------------------------------- monitors
+
+
+def test_a_calibrated_model_raises_no_alarm_and_a_drift_is_found() -> None:
+    good = watched(40, 300, 99)
+    assert not good.alarm
+    assert good.drift is None
+    assert good.p_value == min(1, 1 / good.evidence)
+    bad = watched(30, 300, 15, shift=0.6)
+    assert bad.alarm
+    assert bad.p_value <= 0.05
+    assert bad.drift is not None
+    assert bad.labels.index(bad.drift.since) == pytest.approx(15, abs=2)
+    assert bad.labels.index(bad.drift.earliest) <= 15 <= bad.labels.index(bad.drift.latest)
+    assert (bad.drift.family, bad.drift.repair) == ("level", "offset")
+    assert bad.drift.offset == pytest.approx(0.6, abs=0.15)
+    p = np.linspace(0.0005, 0.9995, 1_000)
+    assert bad.drift.low < np.mean(p - expit(logit(p) + 0.6)) < bad.drift.high
+
+
+def test_the_kind_of_a_drift_is_told() -> None:
+    slope = watched(24, 2_000, 8, slope=0.7).drift
+    assert slope is not None
+    assert (slope.family, slope.repair) == ("slope", "slope")
+    assert slope.slope == pytest.approx(0.7, abs=0.1)
+    watch = calibrant.Monitor()
+    for t in range(20):
+        p, _ = rows(2_000, [5, t])
+        moved = np.where(p > 0.75, -0.8, 0.0) if t > 6 else 0.0
+        watch.update(p, np.random.default_rng([6, t]).random(2_000) < expit(logit(p) + moved), label=f"{t}")
+    assert watch.drift is not None
+    assert watch.drift.repair == "refit"
+
+
+def test_evidence_of_rows_does_not_depend_on_their_order_nor_on_clusters_of_one() -> None:
+    one, other, alone = calibrant.Monitor(), calibrant.Monitor(), calibrant.Monitor()
+    for t in range(4):
+        p, y = rows(500, t, shift=0.3)
+        order = np.random.default_rng(t).permutation(500)
+        one.update(p, y)
+        other.update(p[order], y[order])
+        alone.update(p, y, clusters=np.arange(500))
+    assert one.to_dict() == other.to_dict() == alone.to_dict()
+
+
+def test_sketches_have_nearly_the_evidence_of_rows_and_add_up() -> None:
+    of_rows, of_sketches, of_parts = calibrant.Monitor(), calibrant.Monitor(), calibrant.Monitor()
+    for t in range(6):
+        p, y = rows(1_000, t, shift=0.25)
+        sketch, parts = calibrant.CalibrationSketch(), [calibrant.CalibrationSketch() for _ in range(2)]
+        sketch.update(p, y)
+        for part, held in zip(parts, (slice(0, 300), slice(300, None)), strict=True):
+            part.update(p[held], y[held])
+        of_rows.update(p, y)
+        of_sketches.update(sketch)
+        of_parts.update(parts[1] + parts[0])
+    assert of_sketches.log_e == pytest.approx(of_rows.log_e, abs=0.01)
+    assert of_parts.log_e == pytest.approx(of_sketches.log_e, rel=1e-9)
+
+
+def test_weights_of_two_are_rows_twice_and_others_need_a_bound() -> None:
+    p, y = rows(400, 1, shift=0.5)
+    weights = np.random.default_rng(0).integers(1, 3, 400)
+    one, other = calibrant.Monitor(), calibrant.Monitor()
+    one.update(p, y, weights=weights, weights_are="frequency")
+    other.update(np.repeat(p, weights), np.repeat(y, weights))
+    assert one.log_e == pytest.approx(other.log_e)
+    with pytest.raises(InputError, match="weights: expected whole numbers, or max_weight"):
+        one.update(p, y, weights=weights / 3)
+    bounded, plain = calibrant.Monitor(max_weight=1.0), calibrant.Monitor()
+    bounded.update(p, y, weights=np.where(np.arange(400) % 2, 1.0, 0.25))
+    plain.update(p, y)
+    assert bounded.log_e < plain.log_e
+
+
+def in_clusters(seed: Any, n_clusters: int = 20, size: int = 10) -> tuple[Any, Any, Any]:
+    """Return calibrated rows whose outcomes share a normal variable in their cluster."""
+    from scipy.stats import norm
+
+    rng = np.random.default_rng(seed)
+    common = np.sqrt(0.3) * rng.normal(size=(n_clusters, 1)) + np.sqrt(0.7) * rng.normal(size=(n_clusters, size))
+    p = rng.random((n_clusters, size))
+    return p.reshape(-1), (norm.cdf(common) < p).reshape(-1).astype(int), np.repeat(np.arange(n_clusters), size)
+
+
+def test_clusters_add_the_mean_over_their_rows() -> None:
+    p, y, clusters = in_clusters(0)
+    frame = Frame.of(np.ones(len(p)), p)
+    single = [
+        growth_of_cells(Cells(ReliabilityTable.from_scores(p[[i]], y[[i]])), frame, Tolerance()) for i in range(len(p))
+    ]
+    expected = sum(
+        np.log(np.mean(np.exp([single[i] for i in np.flatnonzero(clusters == g)]), axis=0)) for g in range(20)
+    )
+    watch = calibrant.Monitor()
+    watch.update(p, y, clusters=clusters)
+    table = ReliabilityTable.from_scores(p, y).on_grid("standard")
+    own = Frame.of(table.counts.astype(float), table.scores)
+    assert own.middle == pytest.approx(frame.middle, abs=0.01)
+    assert watch._slices[0].growth == pytest.approx(expected, abs=0.02)
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(p, y, clusters=clusters)
+    of_sketch = calibrant.Monitor()
+    of_sketch.update(sketch)
+    assert of_sketch.log_e == pytest.approx(watch.log_e, abs=0.05)
+    assert of_sketch.log_e < calibrant_of_rows(p, y) + 0.5
+
+
+def calibrant_of_rows(p: Any, y: Any) -> float:
+    watch = calibrant.Monitor()
+    watch.update(p, y)
+    return watch.log_e
+
+
+def test_sketches_of_engines_and_of_training_loops_feed_it() -> None:
+    duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
+    p, y = rows(3_000, 1, shift=0.2)
+    frame = duckdb.from_arrow(pa.table({"p": p, "y": y, "g": np.arange(3_000) % 2}))
+    of_rows, of_frame, of_groups = calibrant.Monitor(), calibrant.Monitor(), calibrant.Monitor()
+    of_rows.update(p, y)
+    of_frame.update(calibrant.frames.sketch(frame, score="p", outcome="y"))
+    of_groups.update(calibrant.frames.sketch(frame, score="p", outcome="y", by="g"))
+    assert of_frame.log_e == pytest.approx(of_rows.log_e, abs=0.01)
+    assert [group["name"] for group in of_groups.to_dict()["groups"]] == ["0", "1"]
+    torch = pytest.importorskip("torch")
+    metric = calibrant.torch.CalibrationReport(state="sketch")
+    metric.update(torch.from_numpy(p), torch.from_numpy(y))
+    of_torch = calibrant.Monitor()
+    of_torch.update(metric.sketch())
+    assert of_torch.log_e == pytest.approx(of_frame.log_e, rel=1e-6)
+
+
+# ---------------------------------------------------------------- groups
+
+
+def test_closed_testing_is_that_of_all_subsets() -> None:
+    rng = np.random.default_rng(0)
+    logs = dict(zip("abcdef", rng.normal(1, 2, 6).tolist(), strict=True))
+    found = adjusted(logs)
+    for name in logs:
+        others = [each for each in logs if each != name]
+        subsets = itertools.chain.from_iterable(itertools.combinations(others, k) for k in range(6))
+        least = min(np.mean([math.exp(logs[each]) for each in (name, *subset)]) for subset in subsets)
+        assert found[name] == pytest.approx(math.log(least))
+
+
+def test_groups_are_declared_by_the_first_slice_and_called_out() -> None:
+    watch = calibrant.Monitor()
+    for t in range(25):
+        p, y = rows(600, t)
+        group = np.arange(600) % 3
+        held = group == 1
+        y[held] = (np.random.default_rng([1, t]).random(held.sum()) < expit(logit(p[held]) + 0.8)).astype(int)
+        watch.update(p, y, groups=group)
+    assert watch.alarm
+    assert watch.called_out == ["1"]
+    watch.update(*rows(100, 0), groups=np.zeros(100, int))  # the others have no rows in this slice
+    with pytest.raises(InputError, match="groups: expected the groups of the first slice"):
+        watch.update(*rows(100, 0), groups=np.full(100, 7))
+
+
+# ---------------------------------------------------------------- the mean difference
+
+
+def test_the_confidence_sequence_follows_its_formula() -> None:
+    watch = watched(5, 200, 99)
+    parts = watch._slices
+    ends = sequences(parts, 0.05)
+    n, s = sum(each.n for each in parts), sum(each.gap for each in parts)
+    q, v = sum(each.square for each in parts), sum(each.information for each in parts)
+    variance, prior = (n * q + 5 * v) / (n + 5) - s**2 / n, parts[0].information
+    half = math.sqrt((variance + prior) * math.log((variance + prior) / (prior * 0.05**2))) / n
+    assert ends[-1] == pytest.approx((s / n - half, s / n + half))
+
+
+@pytest.mark.slow
+def test_alarms_are_rare_and_sequences_cover() -> None:
+    alarms, misses = 0, 0
+    for run in range(120):
+        watch = watched(120, 60, 999, seed=1_000 + run)
+        alarms += watch.alarm
+        misses += any(not low <= 0 <= high for low, high in sequences(watch._slices, 0.05))
+    for errors in (alarms, misses):
+        assert errors / 120 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 120)
+
+
+# ---------------------------------------------------------------- the window
+
+
+def test_the_rows_since_the_onset_are_written() -> None:
+    watch = watched(30, 300, 12, shift=0.7)
+    sketch = watch.since_onset()
+    assert watch.drift is not None
+    assert 300 <= sketch.n <= 300 * (30 - watch.drift.first)
+    assert sketch.n >= 300 * (30 - watch.drift.first) / 2
+    fix = calibrant.recalibrate(sketch, method="shift", n_resamples=0)
+    assert fix.map.parameters["intercept"] == pytest.approx(0.7, abs=0.15)
+    with pytest.raises(InputError, match="since_onset: expected an alarm"):
+        calibrant.Monitor().since_onset()
+
+
+def test_blocks_of_slices_lose_no_row() -> None:
+    blocks: list[window.Block] = []
+    total = np.zeros(2)
+    for t in range(100):
+        table = ReliabilityTable.from_scores(*rows(50, t), grid="standard")
+        block = window.Block.of(t, table)
+        total += block.counts.sum(axis=1)
+        blocks = window.appended(blocks, block)
+        assert [each.first for each in blocks] == np.cumsum([0, *[each.slices for each in blocks[:-1]]]).tolist()
+    assert sum(each.counts.sum(axis=1) for each in blocks) == pytest.approx(total)
+    assert len(blocks) < 30
+    assert blocks[-1].slices == 1
+
+
+# ---------------------------------------------------------------- promises
+
+
+def test_the_promise_of_a_threshold_is_watched() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.beta(4, 1, 4_000)
+    threshold = calibrant.certify_threshold(p, rng.random(4_000) < p, max_risk=0.1)
+    kept, broken = calibrant.Monitor(threshold=threshold), calibrant.Monitor(threshold=threshold.to_dict())
+    for t in range(8):
+        p = np.random.default_rng(t).beta(4, 1, 600)
+        u = np.random.default_rng([9, t]).random(600)
+        kept.update(p, u < p)
+        broken.update(p, u < expit(logit(p) - 1))
+    assert not kept.promise_broken
+    assert broken.promise_broken
+    (promise,) = kept.to_dict()["promises"]
+    assert promise["risk"] == promise["n_errors"] / promise["n_automatic"]
+    sketch = calibrant.CalibrationSketch()
+    p = np.random.default_rng(0).beta(4, 1, 60_000)
+    sketch.update(p, np.random.default_rng(1).random(60_000) < p)
+    with pytest.raises(InputError, match="threshold: expected a threshold at an edge of the grid"):
+        kept.update(sketch)
+    of_sketch = calibrant.Monitor(threshold=calibrant.certify_threshold(sketch, max_risk=0.1))
+    of_sketch.update(sketch)
+    assert not of_sketch.promise_broken
+    for wrong in ({}, {"value": 2, "max_risk": 0.1, "side": "yes"}, {"value": None}):
+        with pytest.raises(InputError, match="threshold: expected a certified threshold"):
+            calibrant.Monitor(threshold=wrong)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"alpha": 0}, "alpha: expected a number above 0 and up to 0.5, got 0"),
+        ({"alpha": 0.6}, "alpha"),
+        ({"alpha": "5 %"}, "alpha"),
+        ({"tolerance": 0.02, "tolerance_odds": 1.1}, "tolerance_odds: expected one tolerance, got both"),
+        ({"tolerance": 0.7}, "tolerance"),
+        ({"tolerance_odds": 1.0}, "tolerance_odds"),
+        ({"max_weight": -1}, "max_weight"),
+    ],
+)
+def test_bad_settings_are_named(how: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        calibrant.Monitor(**how)
+
+
+def test_bad_slices_change_nothing() -> None:
+    watch = calibrant.Monitor()
+    watch.update(*rows(100, 0), label="w1")
+    before = watch.to_json()
+    probs = np.full((50, 3), 1 / 3)
+    fine = calibrant.CalibrationSketch(grid="fine")
+    fine.update(*rows(50, 1))
+    for data, said in (
+        ((*rows(100, 1), "w1"), "label: expected a label that was not used, got 'w1'"),
+        (
+            (probs, np.arange(50) % 3, "w2"),
+            "probs: expected scores of one event, as in the first slice, got the predicted",
+        ),
+        ((fine, None, "w2"), "probs: expected the standard grid"),
+        (([0.5, 1.5], [0, 1], "w2"), "probs"),
+    ):
+        with pytest.raises(InputError, match=re.escape(said)):
+            watch.update(*data[:2], label=data[2])
+        assert watch.to_json() == before
+    with pytest.raises(InputError, match="notion"):
+        calibrant.Monitor().update(probs, np.arange(50) % 3, notion="classwise")
+
+
+# ---------------------------------------------------------------- the state
+
+
+def test_a_state_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    threshold = {"value": 0.8, "side": "yes", "max_risk": 0.2}
+    one = calibrant.Monitor(tolerance_odds=1.05, threshold=threshold)
+    for t in range(12):
+        p, y = rows(300, t, shift=0.5 if t > 6 else 0)
+        one.update(p, y, label=f"{t}", groups=np.arange(300) % 2)
+        one.to_json(path)
+        other = calibrant.Monitor.from_json(path)
+        assert other.to_json() == one.to_json() == path.read_text()
+        assert other.to_dict() == one.to_dict()
+        one = other
+    assert calibrant.Monitor.from_json(one.to_json()).to_dict() == one.to_dict()
+
+
+def test_states_with_other_content_are_refused(tmp_path: Path) -> None:
+    watch = watched(3, 100, 99)
+    good = watch.to_state()
+    for place, value in (
+        (("settings", "alpha"), 2),
+        (("settings", "notion"), "classwise"),
+        (("frame", "rows"), "eA=="),
+        (("slices", 0, "n"), "many"),
+        (("slices", 0, "growth"), state.pack(np.zeros(3))),
+        (("slices", 1, "label"), "w0"),
+        (("blocks", 0, "cells"), state.pack(np.array([3, 2]))),
+        (("blocks",), []),
+        (("slices",), None),
+    ):
+        content = json.loads(json.dumps(good))
+        inner = content
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = value
+        path = tmp_path / "state.json"
+        state.write(path, content)
+        with pytest.raises(FileError, match="is not the state of a monitor"):
+            calibrant.Monitor.from_json(path)
+    with pytest.raises(FileError, match="does not exist"):
+        calibrant.Monitor.from_json(tmp_path / "none.json")
+
+
+@pytest.mark.slow
+def test_ten_years_of_weeks_take_less_than_a_megabyte() -> None:
+    watch = calibrant.Monitor()
+    for t in range(520):
+        watch.update(*rows(400, t), label=f"week {t}")
+    assert len(watch.to_json()) < 1_000_000
+
+
+def test_a_drift_of_one_slice_is_that_slice() -> None:
+    watch = calibrant.Monitor()
+    watch.update(*rows(4_000, 0, shift=1.5), label="only")
+    drift = drift_of(watch._slices, 0.95)
+    assert (drift.since, drift.earliest, drift.latest, drift.first) == ("only", "only", "only", 0)
