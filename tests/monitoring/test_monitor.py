@@ -198,6 +198,18 @@ def test_weights_of_two_are_rows_twice_and_others_need_a_bound() -> None:
     bounded.update(p, y, weights=np.where(np.arange(400) % 2, 1.0, 0.25))
     plain.update(p, y)
     assert bounded.log_e < plain.log_e
+    for factor in (1e-9, 1e-3, 3.0):  # the unit plays no part, but for the edges of ranges
+        scaled = calibrant.Monitor(max_weight=factor)
+        scaled.update(p, y, weights=factor * np.where(np.arange(400) % 2, 1.0, 0.25))
+        assert scaled.log_e == pytest.approx(bounded.log_e, rel=0.01)
+        table = ReliabilityTable.from_predictions(p, y, weights=np.where(np.arange(400) % 2, 1.0, 0.25))
+        of_table = calibrant.Monitor(max_weight=1.0)
+        of_table.update(table)
+        assert of_table.log_e == pytest.approx(bounded.log_e)
+    with pytest.raises(InputError, match=r"weights: expected at most max_weight = 1, got 1\.5"):
+        calibrant.Monitor(max_weight=1).update(p, y, weights=np.where(np.arange(400) % 2, 1.5, 0.25))
+    with pytest.raises(InputError, match="weights: expected weights of a known kind"):
+        calibrant.Monitor().update(p, y, weights=np.arange(400) % 40 + 10.0)
 
 
 def in_clusters(seed: Any, n_clusters: int = 20, size: int = 10) -> tuple[Any, Any, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from calibrant.errors import FileError, InputError
+from calibrant.inputs.arrays import as_values
 from calibrant.inputs.notions import PER_CLASS, read
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
@@ -34,6 +35,7 @@ from calibrant.results.values import plain
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.e_processes import Mixture, adjusted, log_mean
+from calibrant.table import ReliabilityTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -193,6 +195,7 @@ class Monitor:
             weights_are=weights_are,
         )
         self._check(data, data_of_groups)
+        unit = self._unit(data, probs, weights)
         table = data.tables[0]
         on_grid = table if table.grid is not None else table.on_grid("standard")
         rows, scores = self._rows.copy(), self._scores.copy()
@@ -201,9 +204,9 @@ class Monitor:
         scores[cells] += np.asarray(on_grid.score_sums)
         held = rows > 0
         frame = Frame.of(rows[held], np.clip(scores[held] / rows[held], 0.0, 1.0))
-        grown = self._slice(name, data, frame)
+        grown = self._slice(name, data, frame, unit)
         promises = [promise.updated(table) for promise in self._promises]
-        found = self._grown_groups(data_of_groups, frame)
+        found = self._grown_groups(data_of_groups, frame, unit)
         # From here on nothing can fail.
         self._settings = (data.notion, data.n_classes)
         self._rows, self._scores = rows, scores
@@ -223,9 +226,9 @@ class Monitor:
         if data.tables[0].grid not in (None, "standard"):
             remedy = "make the sketch with grid='standard'"
             raise InputError("probs", "the standard grid", f"the {data.tables[0].grid} grid", remedy)
-        if not data.tables[0].whole and self.max_weight is None:
-            remedy = "pass max_weight (--max-weight), a bound on every weight that is known before the outcomes"
-            raise InputError("weights", "whole numbers, or max_weight", "other weights", remedy)
+        if data.counted is not None:
+            remedy = "pass weights_are='frequency' (--weights-are frequency) if they count equal rows, else 'sampling'"
+            raise InputError("weights", "weights of a known kind", "large whole numbers that differ", remedy)
         if self._groups is not None:
             unknown = [name for name in groups if name not in self._groups]
             if unknown:
@@ -233,7 +236,33 @@ class Monitor:
                 remedy = "begin a new monitor, because groups are declared in advance"
                 raise InputError("groups", f"the groups of the first slice ({known})", repr(unknown[0]), remedy)
 
-    def _slice(self, label: str, data: Evaluated, frame: Frame) -> Slice:
+    def _unit(self, data: Evaluated, probs: Any, weights: Any) -> float:
+        """Return the bound on the weight of a row, in the unit of the table; 1 if a unit of weight is a row.
+
+        Raises
+        ------
+        InputError
+            For weights that are not whole numbers without a bound, or above it.
+        """
+        table = data.tables[0]
+        if table.whole:
+            return 1.0
+        if self.max_weight is None:
+            remedy = "pass max_weight (--max-weight), a bound on every weight that is known before the outcomes"
+            raise InputError("weights", "whole numbers, or max_weight", "other weights", remedy)
+        if data.predictions is not None:
+            given = np.asarray(as_values("weights", weights), np.float64).reshape(-1)
+            held = data.predictions.evaluated.reshape(-1)
+            total, most = float(given[held].sum()), float(given[held].max())
+        else:
+            own = probs if isinstance(probs, ReliabilityTable) else probs.table
+            total, most = own.total, float(np.max(own.own_weights.sum(axis=0) / own.counts))
+        if most > self.max_weight * (1 + 1e-12):
+            remedy = "begin a new monitor with a larger bound, which must be known before the outcomes"
+            raise InputError("weights", f"at most max_weight = {self.max_weight:g}", f"{most:g}", remedy)
+        return self.max_weight * table.total / total
+
+    def _slice(self, label: str, data: Evaluated, frame: Frame, unit: float) -> Slice:
         """Return the sums of one slice."""
         cells = Cells.from_table(data.tables[0])
         slopes, gaps = frame.spread * frame.slopes(cells.scores), cells.gap_sums
@@ -249,12 +278,11 @@ class Monitor:
             information=float(cells.null_variances.sum()),
             tilted=float(slopes @ gaps),
             tilted_information=float(slopes**2 @ cells.null_variances),
-            growth=self._growth(data, frame),
+            growth=self._growth(data, frame, unit),
         )
 
-    def _growth(self, data: Evaluated, frame: Frame) -> Float64s:
+    def _growth(self, data: Evaluated, frame: Frame, unit: float) -> Float64s:
         if data.clusters is None:
-            unit = 1.0 if data.tables[0].whole or self.max_weight is None else self.max_weight
             return growth_of_cells(Cells.from_table(data.tables[0]), frame, self._tolerance, unit)
         if data.predictions is None or data.labels is None:
             return growth_of_buckets(data.clusters.event, frame, self._tolerance)
@@ -263,7 +291,7 @@ class Monitor:
         _, numbers = np.unique(hashes, return_inverse=True)
         return growth_of_clusters(events, numbers, frame, self._tolerance)
 
-    def _grown_groups(self, data: Mapping[str, Evaluated], frame: Frame) -> dict[str, Group]:
+    def _grown_groups(self, data: Mapping[str, Evaluated], frame: Frame, unit: float) -> dict[str, Group]:
         """Return the groups with one more slice; a group without rows stays as it is."""
         groups = {name: Group(mixture=Mixture.start(len(TILTS))) for name in data}
         if self._groups is not None:
@@ -272,7 +300,7 @@ class Monitor:
             group, cells = groups[name], Cells.from_table(one.tables[0])
             groups[name] = replace(
                 group,
-                mixture=group.mixture.grown(self._growth(one, frame)),
+                mixture=group.mixture.grown(self._growth(one, frame, unit)),
                 n=group.n + cells.total,
                 gap=group.gap + float(cells.gap_sums.sum()),
             )
