@@ -17,12 +17,13 @@ TEXTS = {
     "recalibrate": "options-recalibrate.md",
     "apply": "options-apply.md",
     "threshold": "options-threshold.md",
+    "monitor": "options-monitor.md",
     "merge": "options-merge.md",
     "floor": "options-floor.md",
 }
 
 #: The commands whose tables name the options that they have in common with `report`, without their help.
-SHORT = ("compare", "recalibrate", "threshold")
+SHORT = ("compare", "recalibrate", "threshold", "monitor")
 
 
 def tables() -> dict[str, str]:

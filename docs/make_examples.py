@@ -18,6 +18,7 @@ from typing import Any
 
 import make_clinical
 import make_command_line
+import make_monitor
 import make_threshold
 import numpy as np
 import shown
@@ -226,6 +227,14 @@ def threshold() -> dict[str, str]:
     return screens | make_threshold.planned() | make_threshold.simulated()
 
 
+def monitor() -> dict[str, str]:
+    """Return the screens, the script and the tables of the page about monitoring."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        screens = make_monitor.screens(run) | make_monitor.games(run)
+    script = (ROOT / "examples" / "monitor_cron.sh").read_text(encoding="utf-8")
+    return screens | {"monitor_cron.sh": script} | make_monitor.simulated()
+
+
 def workflow() -> dict[str, str]:
     """Return the workflow of the page about pipelines."""
     return {"calibration.yml": (ROOT / "examples" / "calibration.yml").read_text(encoding="utf-8")}
@@ -410,6 +419,7 @@ API_PAGES = (
     "sketches",
     "recalibration",
     "thresholds",
+    "monitoring",
     "inference",
     "measures",
     "frames",
@@ -436,6 +446,7 @@ MAKERS = (
     tutorial,
     clinical,
     threshold,
+    monitor,
     workflow,
 )
 

@@ -23,6 +23,7 @@ NAMES = (
     "lightgbm_eval",
     "lightning_module",
     "mlflow_artifacts",
+    "mlflow_monitor",
     "pytorch_loop",
     "weather_and_sports",
     "xgboost_eval",

@@ -20,7 +20,7 @@ _PART = re.compile(
     r'^<!-- shown: (?P<name>\S+?)(?:, from "(?P<start>.+?)")?(?:, to "(?P<stop>.+?)")? -->$.*?^<!-- end -->$',
     re.MULTILINE | re.DOTALL,
 )
-_LANGUAGES = {".csv": "text", ".json": "json", ".py": "python", ".txt": "text", ".yml": "yaml"}
+_LANGUAGES = {".csv": "text", ".json": "json", ".py": "python", ".sh": "sh", ".txt": "text", ".yml": "yaml"}
 
 
 def names(page: str) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import make_command_line
 import make_examples
+import make_monitor
 import numpy as np
 import pytest
 import shown
@@ -370,6 +371,20 @@ def test_the_example_of_the_json_is_what_the_code_says() -> None:
     assert make_examples.REPORT_JSON.read_text(encoding="utf-8") == make_examples.report_json()
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="cron runs on Linux")
+def test_the_script_for_cron(tmp_path: Path) -> None:
+    make_monitor.write_documents(tmp_path)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for week, status in ((31, 0), (32, 0), (33, 0), (34, 3), (34, 1)):
+        command = ["sh", ROOT / "examples" / "monitor_cron.sh", "documents", f"2026-W{week}.csv"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+        assert ("Alarm: the model is no longer calibrated" in done.stdout) == (status == 3)
+        assert status or done.stdout + done.stderr == ""  # cron mails any output
+    assert {f"documents.{ending}" for ending in ("json", "html", "prom", "cal")} <= {p.name for p in tmp_path.iterdir()}
+
+
 def test_every_key_of_the_json_is_explained() -> None:
     page = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("json.md", "which-metric.md"))
     classes = [[0.7, 0.2, 0.1], [0.0, 1.0, 0.0], [0.3, 0.3, 0.4]]
@@ -388,6 +403,9 @@ def test_every_key_of_the_json_is_explained() -> None:
                 if "." not in key:  # the paths under not_finite are no keys
                     keys.add(key)
                 collect(entry)
+        elif isinstance(value, list):
+            for entry in value:
+                collect(entry)
 
     for report in reports:
         collect(json.loads(report.to_json()))
@@ -395,6 +413,10 @@ def test_every_key_of_the_json_is_explained() -> None:
     costs: dict[str, Any] = {"cost_of_error": 3, "cost_of_referral": 1}
     collect(calibrant.certify_threshold(scores, outcomes, groups=np.arange(200) // 100, **costs).to_dict())
     collect(calibrant.certify_two_sided(scores, outcomes, **costs).to_dict())
+    watch = calibrant.Monitor(threshold={"value": 0.9, "side": "yes", "max_risk": 0.05})
+    watch.update(scores, outcomes[::-1] & (np.arange(200) % 3 > 0), groups=np.arange(200) // 100)
+    assert watch.alarm
+    collect(watch.to_dict())
     assert {"per_class", "infinite_rows", "table", "worst_class"} <= keys
     assert {key for key in keys if f"`{key}`" not in page} == set()
 

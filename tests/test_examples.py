@@ -37,7 +37,7 @@ pytestmark = [
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
 
 #: Examples that train no model: they print the same characters everywhere.
-EXACT = {"language_model_confidences", "mlflow_artifacts", "weather_and_sports"}
+EXACT = {"language_model_confidences", "mlflow_artifacts", "mlflow_monitor", "weather_and_sports"}
 
 
 @pytest.fixture(autouse=True)
@@ -152,7 +152,7 @@ def test_what_is_shown_is_made_and_listed() -> None:
     assert sorted(make_printed.NAMES) == SHOWN
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| \[(\S+)\]", listed, re.MULTILINE)) == {
-        path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb", ".parquet", ".yml")
+        path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb", ".parquet", ".yml", ".sh")
     }
 
 
@@ -430,3 +430,21 @@ def test_a_clinical_risk_model() -> None:
         scores = rng.random(150)
         drawn.append(naive_ece(scores, rng.random(150) < scores))
     assert found["floor"].mean == pytest.approx(np.mean(drawn), abs=4 * np.std(drawn) / 20)
+
+
+def test_mlflow_follows_a_deployed_model(tmp_path: Path) -> None:
+    for package in ("mlflow", "sqlalchemy", "alembic"):
+        pytest.importorskip(package, reason=f"{package} is of the extra 'examples'")
+    import mlflow
+
+    watch = run("mlflow_monitor", tmp_path)
+    client = mlflow.MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    (experiment,) = client.search_experiments(filter_string="name = 'deployed'")
+    (found,) = client.search_runs([experiment.experiment_id])
+    assert [metric.step for metric in client.get_metric_history(found.info.run_id, "alarm")] == list(range(1, 9))
+    assert found.data.metrics["alarm"] == watch.alarm == 1
+    assert found.data.metrics["p_value"] == watch.p_value
+    path = client.download_artifacts(found.info.run_id, "calibration/state.json", str(tmp_path))
+    assert calibrant.Monitor.from_json(path).to_dict() == watch.to_dict()
+    assert watch.drift is not None
+    assert watch.drift.since == "week 6"  # what the docstring says

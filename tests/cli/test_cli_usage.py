@@ -830,6 +830,19 @@ QUOTED = {
     "clusters with 'betting'": "threshold separable.csv --method betting",
     "is a sketch, which does not contain the predicted class": "threshold three.cal --per-class",
     "belong together": "threshold numbers.parquet --yes-risk 0.1",
+    "name the file of the state first": "monitor week31.csv",
+    "name a file with the first slice": "monitor none.json",
+    "a label that was not used": "monitor state.json plain.csv --score p --outcome won",
+    "as in the first slice": "monitor state.json a.npz",
+    "the groups of the first slice": "monitor state.json other_teams.csv --by team",
+    "or begin a new state": "monitor state.json teams.csv --alpha 0.05",
+    "whole numbers, or max_weight": "monitor new.json weighted.csv --weight weight",
+    "a certified threshold with a value": "monitor new.json teams.csv --threshold other.json",
+    "a threshold at an edge of the grid": "monitor new.json narrow.cal --threshold within.json",
+    "does not work with --time": "monitor new.json teams.csv --time team --label x",
+    "is not the state of a monitor": "monitor other.json",
+    "was written by a newer calibrant": "monitor later.json",
+    "restore the file from a copy": "monitor edited.json",
 }
 
 
@@ -890,6 +903,19 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
     sketch._part.totals.n += 1
     Path("forged.cal").write_bytes(sketch.to_bytes())
     Path("cut.cal").write_bytes(Path("one.cal").read_bytes()[:-1])
+    table("weighted.csv", score=SCORES, outcome=WON, weight=[0.5, 1, 1, 1, 1, 2])
+    table("teams.csv", score=SCORES, outcome=WON, team=list("aabbab"))
+    table("other_teams.csv", score=SCORES, outcome=WON, team=list("aabbac"))
+    watch = calibrant.Monitor(alpha=0.1)
+    watch.update(SCORES, WON, label="plain", groups=list("aabbaa"))
+    state = watch.to_json("state.json")
+    write("edited.json", state.replace('"plain"', '"other"'))
+    write("later.json", state.replace('"version": 1', '"version": 9'))
+    write("other.json", "{}")
+    write("within.json", '{"value": 0.31234, "side": "yes", "max_risk": 0.05}')
+    narrow = calibrant.CalibrationSketch()
+    narrow.update(np.linspace(0.3, 0.32, 2_000), np.arange(2_000) % 2)
+    Path("narrow.cal").write_bytes(narrow.to_bytes())
     monkeypatch.setattr(os, "fsync", full_disk)
     for module in ("pyspark", "pyspark.sql"):  # another test may have imported both
         monkeypatch.setitem(sys.modules, module, None)

@@ -431,9 +431,9 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
 def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``monitor``."""
     yield from _of_one_model(ctx, options, ("positive", "top-label"))
-    if not options.state_path.lower().endswith(".json"):
+    if not _is_faulty(ctx, "state_path") and not options.state_path.lower().endswith(".json"):
         yield "STATE", f"{quoted(options.state_path)}; name the file of the state first, such as state.json"
-    else:
+    elif options.state_path:
         yield from _of_folder("STATE", options.state_path)
     if options.alpha is not None and not 0 < options.alpha <= 0.5:
         yield "--alpha", f"{options.alpha:g}; pass a probability above 0 and up to 0.5, such as 0.05"

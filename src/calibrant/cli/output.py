@@ -116,8 +116,11 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
         "--since-onset": lambda: watch.since_onset().to_bytes(),
         "--prometheus": lambda: watch.to_prometheus(Path(options.state_path).stem).encode(),
     }
+    if predictions is not None and (event := _event_of(summary, predictions, options)) is not None:
+        summary["source"] = {"event": event}
     if not watch.alarm and options.since_onset_path is not None:
-        console.say(f"{options.since_onset_path} is not written, because there is no alarm")
+        if not options.quiet:
+            console.say(f"{options.since_onset_path} is not written, because there is no alarm")
         del contents["--since-onset"]
     failures = _write_files(contents, options)
     if options.markdown_path == "-":
@@ -209,8 +212,12 @@ def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOp
 
 def _event(result: Result, predictions: FileRead, options: CommandOptions) -> str | None:
     """Return the evaluated event by its column and its label, such as "churned = 1"; None if no column holds it."""
+    return _event_of({"notion": result.notion, "n_classes": result.n_classes}, predictions, options)
+
+
+def _event_of(summary: Mapping[str, Any], predictions: FileRead, options: CommandOptions) -> str | None:
     column = predictions.sources.get("targets")
-    if result.notion != "positive" or result.n_classes is not None or column is None:
+    if summary["notion"] != "positive" or summary["n_classes"] is not None or column is None:
         return None
     labels = options.labels or ()
     if not labels and re.search("[=<>(]", column):  # a condition in SQL

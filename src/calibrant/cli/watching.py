@@ -45,7 +45,7 @@ def run(ctx: click.Context, options: CommandOptions, rows: list[FileRows]) -> bo
             watch = _updated(predictions, options)
             state.write(options.state_path, watch.to_state())
     output.write_monitor(watch, predictions, options)
-    return watch.alarm or watch.promise_broken
+    return watch.alarm or watch.promise_broken or bool(watch.called_out)
 
 
 def _existing(options: CommandOptions) -> Monitor:
@@ -63,13 +63,11 @@ def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions)
     watch = Monitor(**given) if content is None else Monitor.of_state(content, options.state_path)
     for name, value in given.items():
         if watch.settings[name] != value:
-            option = f"--{name.replace('_', '-')}"
+            option, had = f"--{name.replace('_', '-')}", watch.settings[name]
             problem = (
-                f"was begun with {option} {watch.settings[name]:g}" if watch.settings[name] else "has no such setting"
+                f"was begun without {option}" if had is None else f"was begun with {option} {had:g}, not {value:g}"
             )
-            raise FileError(
-                options.state_path, f"{problem}, not {value:g}", f"leave {option} out, or begin a new state"
-            )
+            raise FileError(options.state_path, problem, f"leave {option} out, or begin a new state")
     if options.threshold_path is not None:
         watch.watch_threshold(_threshold(options.threshold_path))
     known, seen = set(watch.labels), []

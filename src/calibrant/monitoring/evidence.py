@@ -98,7 +98,8 @@ class Frame:
         middle = float(v @ z / v.sum())
         spread = math.sqrt(float(v @ (z - middle) ** 2 / v.sum()))
         places = np.searchsorted(np.cumsum(v) / v.sum(), np.arange(1, BINS) / BINS)
-        edges = tuple(z[np.minimum(places, len(z) - 1)].tolist())
+        below, above = (np.minimum(x, len(z) - 1) for x in (places, places + 1))
+        edges = tuple(((z[below] + z[above]) / 2).tolist())  # between two cells, where no rounding decides
         return cls(middle, spread if spread > 1e-9 else 1.0, edges)
 
     def slopes(self, scores: Float64s) -> Float64s:

@@ -533,7 +533,7 @@ class Monitor:
             For a file that is missing, damaged, truncated, or of another program.
         """
         if isinstance(source, str) and source.lstrip().startswith("{"):
-            return cls.of_state(state.decode(source.encode(), "state"), "state")
+            return cls.of_state(state.decode(source.encode("utf-8", "surrogatepass"), "state"), "state")
         content = state.read(source)
         if content is None:
             raise FileError(str(source), "does not exist", "name a state that calibrant monitor wrote")

@@ -1,0 +1,233 @@
+"""The data and the screens of docs/monitor.md, and its tables of simulations: docs/make_examples.py shows them."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: The simulations, which benchmarks/simulation/monitor.py writes.
+SIMULATED = ROOT / "docs" / "monitor.csv"
+
+#: Real forecasts, which are not in the repository: without this folder, their screen does not change.
+GAMES = ROOT.parent / "shared" / "data"
+
+#: Each channel with its share of the documents, and by how much its documents become harder in week 33, in log-odds.
+CHANNELS = {"email": (0.4, 0.3), "portal": (0.3, 0.3), "scan": (0.3, 1.0)}
+
+WEEKS = (31, 32, 33, 34)
+COLUMNS = "--score confidence --outcome correct"
+
+
+def write_documents(folder: Path) -> None:
+    """Write labelled documents: those of July, of each of four weeks, and of the four weeks together.
+
+    The confidences are calibrated until week 33, when new forms arrive that the model knows less well.
+    """
+    rng = np.random.default_rng(1)
+    head = "day,channel,confidence,correct"
+    july = documents(rng, 3_000, date(2026, 7, 20), new=False)
+    weeks = {
+        f"2026-W{week}": documents(rng, 600, date.fromisocalendar(2026, week, 1), new=week >= 33) for week in WEEKS
+    }
+    together = [line for lines in weeks.values() for line in lines]
+    for name, lines in {"july": july, **weeks, "documents": together}.items():
+        (folder / f"{name}.csv").write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+
+
+def documents(rng: np.random.Generator, n: int, monday: date, *, new: bool) -> list[str]:
+    """Return so many documents of five days as lines of CSV."""
+    lines = []
+    names, shares = list(CHANNELS), [share for share, _ in CHANNELS.values()]
+    for _ in range(n):
+        channel = names[rng.choice(len(names), p=shares)]
+        log_odds = rng.normal(2.4, 1.6)
+        day = monday + timedelta(days=int(rng.integers(5)))
+        correct = rng.random() < expit(log_odds - new * CHANNELS[channel][1])
+        lines.append(f"{day},{channel},{expit(log_odds):.4f},{int(correct)}")
+    return lines
+
+
+def expit(log_odds: float) -> float:
+    """Return the probability with these log-odds."""
+    return 1 / (1 + math.exp(-log_odds))
+
+
+def screens(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
+    """Return the screens of the page, from a function that runs a command line in the current folder."""
+    write_documents(Path())
+    head = Path("2026-W31.csv").read_text(encoding="utf-8").splitlines()[:3]
+    run(f"calibrant threshold july.csv {COLUMNS} --json threshold.json --quiet")
+    first, *_, (last, status) = (run(f"calibrant monitor documents.json 2026-W{week}.csv {COLUMNS}") for week in WEEKS)
+    window, _ = run("calibrant monitor documents.json --since-onset window.cal --quiet")
+    recalibrated, _ = run("calibrant recalibrate window.cal --map map.json")
+    for week in WEEKS:
+        by_channel, _ = run(f"calibrant monitor channels.json 2026-W{week}.csv {COLUMNS} --by channel")
+        promised, _ = run(f"calibrant monitor promise.json 2026-W{week}.csv {COLUMNS} --threshold threshold.json")
+    periods = f"calibrant monitor periods.json documents.csv {COLUMNS} --time day --every week"
+    run(f"{periods} --where \"day < '2026-08-17'\"")
+    again, _ = run(periods)
+    return {
+        "monitor-head.txt": "$ head -3 2026-W31.csv\n" + "".join(f"{line}\n" for line in head),
+        "monitor-first.txt": verdict(first[0]),
+        "monitor-alarm.txt": f"{last}$ echo $?\n{status}\n",
+        "monitor-window.txt": window + verdict(recalibrated).replace("\n\n", "\n"),
+        "monitor-channels.txt": part(by_channel, "Groups"),
+        "monitor-promise.txt": sentence(promised, "the promise of the threshold"),
+        "monitor-periods.txt": "\n".join(again.splitlines()[:4]) + "\n...\n",
+    }
+
+
+def games(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
+    """Return the screens of real forecasts by month; none where their folder is missing."""
+    if not GAMES.is_dir():
+        return {}
+    screens = {}
+    for sport, outcome in {"nba": "prob1_outcome", "mlb": "'prob1_outcome = 1'"}.items():
+        name = f"{sport}_games.csv"
+        Path(name).write_bytes((GAMES / name).read_bytes())
+        text, _ = run(
+            f"calibrant monitor {sport}.json {name} --score prob1 --outcome {outcome} --time date --every month"
+        )
+        screens[sport] = verdict(text)
+    return {"monitor-games.txt": "\n".join(screens.values())}
+
+
+def verdict(text: str) -> str:
+    """Return the beginning of an output, to the end of its verdict."""
+    return "\n\n".join(text.split("\n\n")[:2]) + "\n"
+
+
+def part(text: str, heading: str) -> str:
+    """Return the command line of an output and the table below a heading."""
+    return f"{text.splitlines()[0]}\n...\n{text[text.index(heading) :].partition(chr(10) * 2)[0]}\n"
+
+
+def sentence(text: str, words: str) -> str:
+    """Return the command line of an output and the sentence of its verdict with some words."""
+    found = next(each for each in re.split(r"\n(?=  \S)", verdict(text)) if words in " ".join(each.split()))
+    return f"{text.splitlines()[0]}\n...\n{found.rstrip()}\n...\n"
+
+
+# ---------------------------------------------------------------- simulations
+
+#: What the settings of the simulations are called on the page.
+SETTINGS = {
+    "uniform": "uniform scores",
+    "Beta(1, 20)": "rare events, scores Beta(1, 20)",
+    "Beta(8, 1)": "high scores, Beta(8, 1)",
+    "tenths": "uniform scores, rounded to tenths",
+    "20 clusters": "clusters of 10, correlation 0.3",
+    "10 groups": "ten groups",
+    "tolerance 0.02": "errors of 0.02, `tolerance=0.02`",
+    "odds 1.1": "odds 1.1 times as large, `tolerance_odds=1.1`",
+    "calibrated": "calibrated: share with an alarm",
+    "top": "too high in the top fifth",
+}
+METHODS = {"calibrant, rows": "calibrant, clusters not declared"}
+
+#: The rows of the table of what an alarm says: the statistic, and its name on the page.
+SAID = {
+    "median delay": "slices from the drift to the alarm, median",
+    "median error of the onset": "error of the onset in slices, median",
+    "range of starts covers the onset": "90 % range covers the onset",
+    "interval of the size covers": "95 % CI covers the size",
+    "repair: offset": "says that a new offset suffices",
+    "repair: slope": "says that a new slope suffices",
+    "repair: refit": "says to fit the map again",
+}
+
+Row = dict[str, str]
+
+
+def simulated() -> dict[str, str]:
+    """Return the tables of the simulations in Markdown; none before the simulations are done."""
+    if not SIMULATED.exists():
+        return {}
+    with SIMULATED.open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+
+    def of(kind: str) -> list[Row]:
+        return [row for row in rows if row["kind"] == kind]
+
+    return {
+        "monitor-alarms.md": alarms(of("false alarms")),
+        "monitor-delays.md": crossed([row for row in of("delays") if row["statistic"] == "median delay"], "n"),
+        "monitor-said.md": said(of("drift")),
+        "monitor-promises.md": promised_table(of("promise")),
+        "monitor-peers.md": crossed([row for row in of("peers") if "first" not in row["statistic"]], "method"),
+    }
+
+
+def alarms(rows: list[Row]) -> str:
+    """Return the share of calibrated models with an alarm, by setting and rows in a slice."""
+    sizes = sorted({int(row["n"]) for row in rows})
+    lines = [heads(["calibrated models", *(f"{n:,} rows" for n in sizes)])]
+    cells = {(row["setting"], row["method"], row["statistic"], int(row["n"])): row for row in rows}
+    for setting, method, statistic in dict.fromkeys(key[:3] for key in cells):
+        name = SETTINGS.get(setting, setting)
+        if method in METHODS:
+            name = f"{name}; clusters not declared"
+        if statistic.startswith("group"):
+            name = f"{name}: a group is flagged"
+        lines.append(line([name, *(number(cells.get((setting, method, statistic, n))) for n in sizes)]))
+    return "\n".join(lines) + "\n"
+
+
+def crossed(rows: list[Row], key: str) -> str:
+    """Return a table with a line for each value of a key, and a column for each setting."""
+    settings = list(dict.fromkeys(row["setting"] for row in rows))
+    cells = {(row[key], row["setting"]): row for row in rows if row["statistic"] != "alarm"}
+    first = "rows in a slice" if key == "n" else "method"
+    lines = [heads([first, *(SETTINGS.get(setting, setting) for setting in settings)])]
+    for value in dict.fromkeys(row[key] for row in rows):
+        name = f"{int(value):,}" if key == "n" else value
+        lines.append(line([name, *(number(cells.get((value, setting))) for setting in settings)]))
+    return "\n".join(lines) + "\n"
+
+
+def said(rows: list[Row]) -> str:
+    """Return what an alarm says about a drift, with a column for each drift and number of rows."""
+    columns = list(dict.fromkeys((row["setting"], row["n"]) for row in rows))
+    lines = [heads(["", *(f"{setting}, {int(n):,} rows" for setting, n in columns)])]
+    cells = {(row["statistic"], row["setting"], row["n"]): row for row in rows}
+    lines += [line([name, *(number(cells.get((key, *column))) for column in columns)]) for key, name in SAID.items()]
+    return "\n".join(lines) + "\n"
+
+
+def promised_table(rows: list[Row]) -> str:
+    """Return how often the promise of a threshold raises an alarm, and after how many slices."""
+    lines = [heads(["error rate at and above the threshold", "statistic", "value"])]
+    lines += [
+        line([row["setting"].removeprefix("risk "), row["statistic"], number(row)])
+        for row in rows
+        if row["statistic"] != "alarm"
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def number(row: Row | None) -> str:
+    """Return a share with three decimals, or a median; a dash where nothing was simulated."""
+    if row is None:
+        return "–"
+    value = float(row["value"])
+    if not row["statistic"].startswith("median"):
+        return f"{value:.3f}"
+    return f"{value:g}" if math.isfinite(value) else "more than 200"
+
+
+def heads(names: list[str]) -> str:
+    """Return the two lines that begin a table."""
+    return f"{line(names)}\n{'|---' * len(names)}|"
+
+
+def line(cells: list[str]) -> str:
+    """Return a line of a table."""
+    return f"| {' | '.join(cells)} |"
