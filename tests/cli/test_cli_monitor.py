@@ -118,6 +118,15 @@ def test_periods_of_a_column_become_slices_and_known_ones_are_left_out() -> None
     assert calibrant.Monitor.from_json("months.json").labels[:2] == ["2026-01", "2026-02"]
 
 
+def test_a_period_without_labels_waits() -> None:
+    frame = pd.concat(map(week, range(3)))
+    frame.loc[frame["day"] >= "2026-01-19", "y"] = -1
+    frame.to_csv("open.csv", index=False)
+    given = ("open.csv", *COLUMNS, "--time", "day", "--ignore-index", "-1", "--quiet")
+    assert watch(*given)[0] == 0
+    assert calibrant.Monitor.from_json("state.json").labels == ["2026-W02", "2026-W03"]
+
+
 def test_sketches_groups_and_clusters_feed_it() -> None:
     run("report", "week0.csv", *COLUMNS, "--sketch", "week0.cal", "--quiet")
     watch("week0.cal", "--quiet")
@@ -150,7 +159,12 @@ def test_the_promise_of_a_threshold_is_watched() -> None:
     assert promise["value"] == value
     assert promise["n_automatic"] == sum((week(number)["p"] >= value).sum() for number in range(3))
     Path("other.json").write_text("{}")
-    for name, said in (("other.json", "expected a certified threshold"), ("none.json", "No such file")):
+    Path("list.json").write_text("[1]")
+    for name, said in (
+        ("other.json", "expected a certified threshold"),
+        ("none.json", "No such file"),
+        ("list.json", "is not the JSON of a threshold"),
+    ):
         status, _, err = watch("week5.csv", *COLUMNS, "--threshold", name)
         assert (status, said in " ".join(err.split())) == (1, True)
 
@@ -194,7 +208,9 @@ def test_two_commands_at_once_lose_no_slice() -> None:
         (("state.json", "week0.csv", "--tolerance-odds", "1"), "--tolerance-odds: 1; pass a factor above 1"),
         (("state.json", "week0.csv", "--time", "day", "--by", "ward"), "--by does not work with --time"),
         (("state.json", "week0.csv", "--time", "day", "--label", "x"), "--label does not work with --time"),
-        (("state.json", "--label", "x"), "--label names a slice; name its file too"),
+        (("state.json", "--threshold", "t.json"), "--threshold is for a slice; name its file too"),
+        (("state.json", "--alpha", "0.1"), "--alpha is for a slice; name its file too"),
+        (("state.json", "--label", "x"), "--label is for a slice; name its file too"),
         (("state.json", "week0.csv", "--since-onset", "window.csv"), "name a file that ends in .cal"),
         (("state.json", "week0.csv", "--prometheus", "x.txt"), "name a file that ends in .prom"),
     ],

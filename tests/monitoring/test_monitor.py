@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -380,6 +381,52 @@ def test_the_promise_of_a_threshold_is_watched() -> None:
     for wrong in ({}, {"value": 2, "max_risk": 0.1, "side": "yes"}, {"value": None}):
         with pytest.raises(InputError, match="threshold: expected a certified threshold"):
             calibrant.Monitor(threshold=wrong)
+
+
+def test_a_promise_is_watched_for_its_own_event_and_for_independent_rows() -> None:
+    p, y = rows(500, 0)
+    other = {"value": 0.9, "side": "yes", "max_risk": 0.05, "notion": "top-label", "n_classes": 3}
+    with pytest.raises(
+        InputError, match="threshold: expected a threshold for scores of one event, got one for the pred"
+    ):
+        calibrant.Monitor(threshold=other).update(p, y)
+    known = {"value": 0.9, "side": "yes", "max_risk": 0.05}
+    with pytest.raises(InputError, match="clusters: expected independent rows with a threshold"):
+        calibrant.Monitor(threshold=known).update(p, y, clusters=np.arange(500) // 5)
+    with pytest.raises(InputError, match="threshold"):
+        calibrant.Monitor(threshold={**known, "value": True})
+
+
+def test_weights_with_a_bound_weaken_the_evidence_against_a_promise() -> None:
+    rng = np.random.default_rng(0)
+    broken = 0
+    for _ in range(40):
+        watch = calibrant.Monitor(max_weight=20, threshold={"value": 0.5, "side": "yes", "max_risk": 0.05})
+        for _slice in range(10):
+            watch.update(rng.uniform(0.6, 1, 100), rng.random(100) >= 0.05, weights=rng.uniform(1, 19.5, 100))
+        broken += watch.promise_broken
+    assert broken <= 0.05 * 40 + 3 * math.sqrt(0.05 * 0.95 * 40)
+
+
+def test_several_threads_may_update_a_monitor() -> None:
+    watch = calibrant.Monitor()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda t: watch.update(*rows(200, t), label=f"{t}"), range(40)))
+    assert sorted(watch.labels, key=int) == [f"{t}" for t in range(40)]
+    assert watch._rows.sum() == 40 * 200
+    assert calibrant.Monitor.from_json(watch.to_json()).to_dict() == watch.to_dict()
+
+
+def test_sketches_of_groups_with_weights_and_automatic_labels() -> None:
+    p, y = rows(400, 1)
+    sketches = {}
+    for name, part in (("a", slice(0, 200)), ("b", slice(200, 400))):
+        sketches[name] = calibrant.CalibrationSketch()
+        sketches[name].update(p[part], y[part], weights=np.linspace(0.5, 2.5, 200))
+    watch = calibrant.Monitor(max_weight=3)
+    watch.update(sketches, label="2")
+    watch.update(sketches)
+    assert watch.labels == ["2", "3"]
 
 
 # ---------------------------------------------------------------- bad input

@@ -75,6 +75,20 @@ def test_critical_values_follow_their_definition(alpha: float) -> None:
     assert list(zip(single, look_ahead, strict=True)) == naive_critical_values(list(rows), 0.05, alpha)
 
 
+def test_very_small_levels_test_each_cut_alone() -> None:
+    """With fewer data sets than 2 / alpha nothing can be simulated; looking ahead would accept anything."""
+    rng = np.random.default_rng(3)
+    rows = np.array([200, 300, 500, 1_000, 3_000])
+    for alpha in (0.0004, 1e-6):
+        single, look_ahead = rules.critical_values(tuple(rows.tolist()), 0.05, alpha)
+        assert (single <= alpha).all()
+        assert (look_ahead < 0).all()
+        for _ in range(50):
+            wrong = np.cumsum(rng.binomial(np.diff(rows, prepend=0), 0.06)).astype(float)
+            assert rules.closed(Sample(rows.astype(float), wrong), 0.05, alpha) == 0
+        assert rules.closed(Sample(rows.astype(float), 0.0 * rows), 0.05, alpha) == (5 if alpha == 0.0004 else 0)
+
+
 def test_simulated_p_values_are_those_of_errors_that_add_up() -> None:
     rows = np.array([104, 150, 151, 900])
     p_values = rules._simulated(rows, 0.05)

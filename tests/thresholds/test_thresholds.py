@@ -301,6 +301,34 @@ def test_small_groups_say_why_they_have_no_threshold() -> None:
     assert t.by_group["many"].value is not None
 
 
+def test_many_groups_with_a_larger_risk_are_not_certified() -> None:
+    rng = np.random.default_rng(0)
+    n = 130 * 300
+    t = certified(rng.random(n), (rng.random(n) < 0.85).astype(int), groups=np.arange(n) % 130)
+    assert not any(part.certified for part in t.by_group.values())
+
+
+def test_a_group_of_one_cluster_says_so() -> None:
+    p, y = sample(3_000)
+    t = certified(p, y, groups=np.where(np.arange(3_000) < 5, "tiny", "rest"), clusters=np.arange(3_000) // 5)
+    assert t.by_group["tiny"].reason == "fewer than 2 clusters"
+    assert t.by_group["rest"].value is not None
+
+
+def test_scores_are_accepted_in_double_precision() -> None:
+    p, y = sample(200_000, 3)
+    p = p.astype(np.float16).astype(np.float32)
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(p, y)
+    t = certified(sketch, max_risk=0.12)
+    assert 0 < t.coverage < 1
+    for dtype in (np.float16, np.float32, np.float64):
+        assert t.accepts(p.astype(dtype)).sum() == pytest.approx(t.n_automatic, abs=300)
+        assert np.array_equal(t.accepts(p.astype(dtype)), t.accepts(p.astype(np.float64)))
+    with pytest.raises(InputError):
+        t.accepts(["high"])
+
+
 def test_predicted_classes_have_thresholds_of_their_own() -> None:
     rng = np.random.default_rng(0)
     logits = rng.normal(0, 2, (6_000, 3))

@@ -446,8 +446,10 @@ def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator
         for option, given in (("--label", options.label is not None), ("--by", bool(options.by))):
             if given:
                 yield f"{option} does not work with --time; leave one of them out, or monitor one file for each slice"
-    if options.label is not None and not options.files:
-        yield "--label names a slice; name its file too"
+    if not options.files:
+        for name in ("label", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path"):
+            if getattr(options, name) is not None:
+                yield f"--{name.removesuffix('_path').replace('_', '-')} is for a slice; name its file too"
 
 
 def _of_risks(options: CommandOptions) -> Iterator[Problem]:

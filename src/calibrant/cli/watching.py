@@ -83,9 +83,12 @@ def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions)
 
 def _threshold(path: str) -> Any:
     try:
-        return json.loads(Path(path).read_bytes())
+        found = json.loads(Path(path).read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError(found)
+        return found
     except (OSError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or "is not JSON"
+        problem = getattr(error, "strerror", None) or "is not the JSON of a threshold"
         raise FileError(path, problem, "name the JSON that calibrant threshold --json wrote") from None
 
 
@@ -117,6 +120,8 @@ def _slices(
     for label in np.unique(periods).tolist():
         held = np.flatnonzero(periods == label)
         parts = {name: None if value is None else np.asarray(value)[held] for name, value in arguments.items()}
+        if options.ignore_index is not None and bool(np.all(parts["targets"] == options.ignore_index)):
+            continue  # no label of this period is known yet
         yield label, parts | shared | {"groups": None}
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -33,6 +34,7 @@ from calibrant.report import evaluated
 from calibrant.report.evaluated import Evaluated
 from calibrant.results.values import plain
 from calibrant.runtime.arrays import Float64s
+from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.e_processes import Mixture, adjusted, log_mean
 from calibrant.table import ReliabilityTable
@@ -40,7 +42,8 @@ from calibrant.table import ReliabilityTable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from calibrant.sketch import CalibrationSketch
+#: Held while a monitor is updated, so that several threads may update it.
+_UPDATES: Final = RLock()
 
 #: The version of the dictionary of a monitor.
 SCHEMA_VERSION: Final = 1
@@ -178,24 +181,35 @@ class Monitor:
             labels that are evaluated one by one, a group that the first slice lacks, and weights that are not whole
             numbers without ``max_weight``. The monitor stays as it was.
         """
-        name = str(len(self._slices) + 1) if label is None else str(label)
-        if any(each.label == name for each in self._slices):
+        with _UPDATES:
+            self._update(
+                probs,
+                label,
+                {
+                    "targets": targets,
+                    "notion": notion,
+                    "weights": weights,
+                    "ignore_index": ignore_index,
+                    "logits": logits,
+                    "class_names": class_names,
+                    "groups": groups,
+                    "clusters": clusters,
+                    "weights_are": "sampling" if self._bounds(weights) and weights_are is None else weights_are,
+                },
+            )
+
+    def _bounds(self, weights: Any) -> bool:
+        """Whether the weights are those of a sample, with a bound."""
+        return weights is not None and self.max_weight is not None
+
+    def _update(self, probs: Any, label: str | None, how: dict[str, Any]) -> None:
+        name = self._next_label() if label is None else str(label)
+        if name in self.labels:
             remedy = "give late rows a label of their own, such as " + repr(f"{name}, late")
             raise InputError("label", "a label that was not used", repr(name), remedy)
-        data, data_of_groups = evaluated.of_arguments(
-            probs,
-            targets,
-            notion=notion,
-            weights=weights,
-            ignore_index=ignore_index,
-            logits=logits,
-            class_names=class_names,
-            groups=groups,
-            clusters=clusters,
-            weights_are=weights_are,
-        )
+        data, data_of_groups = evaluated.of_arguments(probs, **how)
         self._check(data, data_of_groups)
-        unit = self._unit(data, probs, weights)
+        unit = self._unit(data, probs, how["weights"])
         table = data.tables[0]
         on_grid = table if table.grid is not None else table.on_grid("standard")
         rows, scores = self._rows.copy(), self._scores.copy()
@@ -205,7 +219,7 @@ class Monitor:
         held = rows > 0
         frame = Frame.of(rows[held], np.clip(scores[held] / rows[held], 0.0, 1.0))
         grown = self._slice(name, data, frame, unit)
-        promises = [promise.updated(table) for promise in self._promises]
+        promises = [promise.updated(table, unit) for promise in self._promises]
         found = self._grown_groups(data_of_groups, frame, unit)
         # From here on nothing can fail.
         self._settings = (data.notion, data.n_classes)
@@ -216,7 +230,26 @@ class Monitor:
         self._blocks = window.appended(self._blocks, window.Block.of(len(self._slices) - 1, on_grid))
         self._most = max(self._most, self.log_e)
 
+    def _next_label(self) -> str:
+        """Return the number of the slice, or the next that was not used."""
+        number, known = len(self._slices) + 1, set(self.labels)
+        while str(number) in known:
+            number += 1
+        return str(number)
+
+    def _check_promises(self, data: Evaluated) -> None:
+        for promise in self._promises:
+            of, own = _event(promise.notion, promise.n_classes), _event(data.notion, data.n_classes)
+            if promise.notion is not None and of != own:
+                remedy = "certify a threshold for this event, or begin a new monitor"
+                raise InputError("threshold", f"a threshold for {own}", f"one for {of}", remedy)
+        if self._promises and data.clusters is not None:
+            expected = "independent rows with a threshold"
+            remedy = "watch the threshold with a monitor of its own, of one row for each cluster"
+            raise InputError("clusters", expected, "clusters", remedy)
+
     def _check(self, data: Evaluated, groups: Mapping[str, Evaluated]) -> None:
+        self._check_promises(data)
         if data.notion in PER_CLASS:
             remedy = "watch the predicted class, or one class or label with a monitor of its own"
             raise InputError("notion", "'positive' or 'top-label'", repr(data.notion), remedy)
@@ -255,7 +288,8 @@ class Monitor:
             held = data.predictions.evaluated.reshape(-1)
             total, most = float(given[held].sum()), float(given[held].max())
         else:
-            own = probs if isinstance(probs, ReliabilityTable) else probs.table
+            whole = CalibrationSketch.of_groups(probs) if isinstance(probs, Mapping) else probs
+            own = whole if isinstance(whole, ReliabilityTable) else whole.table
             total, most = own.total, float(np.max(own.own_weights.sum(axis=0) / own.counts))
         if most > self.max_weight * (1 + 1e-12):
             remedy = "begin a new monitor with a larger bound, which must be known before the outcomes"
@@ -587,6 +621,8 @@ class Monitor:
                     "value": promise.value,
                     "side": promise.side,
                     "max_risk": promise.max_risk,
+                    "notion": promise.notion,
+                    "n_classes": promise.n_classes,
                     "rows": promise.rows,
                     "errors": promise.errors,
                     "most": promise.most,
@@ -614,7 +650,7 @@ def _number(name: str, value: object, low: float, high: float, example: str) -> 
     raise InputError(name, f"a number above {low:g} and up to {high:g}", repr(value), f"pass {example}")
 
 
-def _event(notion: Notion, n_classes: int | None) -> str:
+def _event(notion: str | None, n_classes: int | None) -> str:
     if n_classes is None:
         return "scores of one event"
     return f"{'the predicted class' if notion == 'top-label' else 'one event'} of {n_classes} classes"

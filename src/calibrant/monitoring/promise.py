@@ -22,6 +22,8 @@ class Promise:
     ----------
     value, side, max_risk : float, str, float
         The threshold, "yes" for rows at and above it or "no" for those at and below, and the largest error rate.
+    notion, n_classes : str and int, or None
+        The event of the threshold; None if it is not known.
     rows, errors : float
         The rows that were decided automatically, and the errors among them, over all slices.
     mixture : Mixture
@@ -33,13 +35,15 @@ class Promise:
     value: float
     side: str
     max_risk: float
+    notion: str | None = None
+    n_classes: int | None = None
     rows: float = 0.0
     errors: float = 0.0
     mixture: Mixture = Mixture.start(len(ERROR_TILTS))
     most: float = 0.0
 
-    def updated(self, table: ReliabilityTable) -> Promise:
-        """Return the same with one more slice.
+    def updated(self, table: ReliabilityTable, unit: float) -> Promise:
+        """Return the same with one more slice; ``unit`` is a bound on the weight of a row.
 
         Raises
         ------
@@ -49,7 +53,7 @@ class Promise:
         rows, errors = self._counted(table)
         if rows == 0:
             return self
-        mixture = self.mixture.grown(error_growth(rows, errors, self.max_risk))
+        mixture = self.mixture.grown(error_growth(rows, errors, self.max_risk) / unit)
         return replace(
             self,
             rows=self.rows + rows,
@@ -80,18 +84,32 @@ class Promise:
     @classmethod
     def of(cls, threshold: Any) -> list[Promise]:
         """Return the promises of a certified threshold, or of its dictionary: one, or one for each side."""
-        numbers = threshold if isinstance(threshold, dict) else threshold.to_dict(curves=False)
-        parts = [numbers[side] for side in ("yes", "no") if side in numbers] or [numbers]
         try:
-            found = [
-                cls(value=float(part["value"]), side=str(part["side"]), max_risk=float(part["max_risk"]))
-                for part in parts
-                if part["value"] is not None
-            ]
-        except (KeyError, TypeError, ValueError):
+            numbers = threshold if isinstance(threshold, dict) else threshold.to_dict(curves=False)
+            parts = [numbers[side] for side in ("yes", "no") if side in numbers] or [numbers]
+            found = [cls._of_part(part) for part in parts if part["value"] is not None]
+        except (AttributeError, KeyError, TypeError, ValueError):
             found = []
-        good = [0 <= each.value <= 1 and 0 < each.max_risk <= 0.5 and each.side in ("yes", "no") for each in found]
-        if not found or not all(good):
+        if not found:
             expected, got = "a certified threshold with a value", "something else"
             raise InputError("threshold", expected, got, "pass what certify_threshold returned, or its JSON")
         return found
+
+    @classmethod
+    def _of_part(cls, part: dict[str, Any]) -> Promise:
+        numbers = [part["value"], part["max_risk"]]
+        good = all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in numbers)
+        if (
+            not good
+            or not 0 <= part["value"] <= 1
+            or not 0 < part["max_risk"] <= 0.5
+            or part["side"] not in ("yes", "no")
+        ):
+            raise ValueError
+        return cls(
+            value=float(part["value"]),
+            side=part["side"],
+            max_risk=float(part["max_risk"]),
+            notion=part.get("notion"),
+            n_classes=part.get("n_classes"),
+        )

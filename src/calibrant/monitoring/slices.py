@@ -134,6 +134,7 @@ def drift_of(slices: Sequence[Slice], level: float) -> Drift:
     difference, low, high = _size(since, level)
     tilted, information = sum(each.tilted for each in since), sum(each.tilted_information for each in since)
     gap, spread = sum(each.gap for each in since), sum(each.information for each in since)
+    family = family if spread > 0 else "several"  # scores of 0 and 1 alone: no line in log-odds repairs them
     return Drift(
         since=slices[first].label,
         earliest=slices[min(earliest, first)].label,

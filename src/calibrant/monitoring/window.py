@@ -20,6 +20,8 @@ from calibrant.table import grid as grids
 #: So many blocks of one size are kept; then the oldest two become one of twice the size.
 _ALIKE: Final = 4
 
+_MOST_ROWS: Final = 5_000_000  # that become rows of a sketch; more are counted by their weight
+
 #: The cells of the standard grid.
 CELLS: Final = len(grids.edges("standard")) + 1
 
@@ -87,12 +89,12 @@ def since(blocks: Sequence[Block], first: int, notion: Notion, scores: Float64s)
         values = np.tile(scores[block.cells], 2)
         outcomes = np.repeat([0, 1], len(block.cells))
         weights = block.counts.reshape(-1)
-        if np.array_equal(weights, np.floor(weights)):
+        if float(weights.sum()) <= _MOST_ROWS and np.array_equal(weights, np.floor(weights)):
             times = weights.astype(np.int64)
             sketch.update(np.repeat(values, times), np.repeat(outcomes, times))
         else:
             held = weights > 0
-            sketch.update(values[held], outcomes[held], weights=weights[held])
+            sketch.update(values[held], outcomes[held], weights=weights[held], weights_are="frequency")
     return sketch, kept[0].first
 
 

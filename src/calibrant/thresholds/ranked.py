@@ -282,18 +282,18 @@ class Judged(NamedTuple):
             return {"clusters": self.table.n, "largest_cluster": 1 / self.table.n}
         return None if self.more.clusters is None else details_of(self.more.clusters.event)
 
-    def ranked(self, *, downward: bool = False) -> Ranked:
+    def ranked(self, *, downward: bool = False, alone: bool = False) -> Ranked:
         """Return the rows by their scores, with their clusters.
 
         Raises
         ------
         InputError
-            If all rows are in one cluster.
+            If all rows are in one cluster, and not ``alone``.
         """
         ranked, data = Ranked.of(self.table, downward=downward), self.more
         if data is None or data.clusters is None:
             return ranked
-        if data.one_cluster:
+        if data.one_cluster and not alone:
             remedy = "pass rows of more clusters, because one cluster does not show how clusters vary"
             raise InputError("clusters", "at least 2 clusters", "1", remedy)
         if data.predictions is None or data.labels is None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
 
+from calibrant.inputs.arrays import as_array, as_numbers
 from calibrant.inputs.predictions import Notion
 from calibrant.render import threshold as text
 from calibrant.results import Estimate
@@ -215,8 +216,16 @@ class Threshold(ThresholdResult):
         return self.value is not None or any(part.certified for part in self.by_group.values())
 
     def accepts(self, scores: Any) -> NDArray[np.bool_]:
-        """Return which rows are decided automatically, by their scores (confidences) in an array of any library."""
-        values = np.asarray(scores)
+        """Return which rows are decided automatically, by their scores (confidences), (N,), of any library.
+
+        They are compared in double precision.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For values that are not numbers.
+        """
+        values = np.asarray(as_numbers("scores", as_array("scores", scores)), np.float64)
         if self.value is None:
             return np.zeros(values.shape, np.bool_)
         return np.asarray(values <= self.value if self.side == "no" else values >= self.value)

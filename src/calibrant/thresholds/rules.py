@@ -92,9 +92,11 @@ def critical_values(rows: tuple[int, ...], max_risk: float, alpha: float) -> tup
     A test by simulation: with B data sets, a value is small if fewer than alpha (B + 1) of B + 1 are as small. The
     values are those of whole numbers of errors, so that numbers between them are not small.
     """
+    half, whole = (math.floor(share * (_REPLICATES + 1) * (1 + 1e-12)) for share in (alpha / 2, alpha))
+    if half == 0:  # too few data sets for so small a share: each cut is tested alone, without look-ahead
+        return np.full(len(rows), alpha), np.full(len(rows), -1.0)
     p_values = _simulated(np.array(rows), max_risk)
     ahead = np.minimum.accumulate(p_values[::-1], axis=0)[::-1]
-    half, whole = (math.floor(share * (_REPLICATES + 1) * (1 + 1e-12)) for share in (alpha / 2, alpha))
     look_ahead = _below(ahead, np.partition(ahead, half - 1, axis=1)[:, half - 1])
     hit = ahead <= look_ahead[:, np.newaxis]
     rest = np.sort(np.where(hit, np.inf, p_values), axis=1)
