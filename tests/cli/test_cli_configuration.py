@@ -233,8 +233,8 @@ def test_a_removed_working_directory_has_no_file(tmp_path: Path) -> None:
         ("[compare]\nexact = true", "compare.exact: expected the name of an option, got 'exact'; "),
         ("[reprot]\nlevel = 0.9", "[reprot]: expected the name of a command, got another name; did you mean 'report'?"),
         (
-            "[floor]\nlevel = 0.9",
-            "[floor]: expected the name of a command, got another name; choose from 'report', 'compare'",
+            "[zzz]\nlevel = 0.9",
+            "[zzz]: expected the name of a command, got another name; choose from 'report', 'compare'",
         ),
         ("[merge]\nkeep-going = true", "[merge]: expected the name of a command, got another name; "),
         (
