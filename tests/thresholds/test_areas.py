@@ -106,6 +106,23 @@ def test_a_weight_of_two_is_a_row_twice() -> None:
         assert (one.value, one.low, one.high) == pytest.approx((rows.value, rows.low, rows.high), rel=1e-12)
 
 
+@pytest.mark.parametrize("downward", [False, True])
+def test_means_of_weighted_rows_have_the_variance_of_their_rows(downward: bool) -> None:
+    """Right and wrong rows have squared weights of their own."""
+    scores, correct = sample(400, 8)
+    weights = np.random.default_rng(0).random(400) * np.where(correct == 1, 1.0, 5.0) + 0.25
+    ranked = Ranked.of(ReliabilityTable.from_scores(scores, correct, weights=weights), downward=downward)
+    right, wrong = np.linspace(0, 1, len(ranked)), np.linspace(3, 1, len(ranked))
+    places = np.searchsorted(ranked.scores if downward else ranked.scores[::-1], scores)
+    places = places if downward else len(ranked) - 1 - places
+    values = np.where((correct == 1) != downward, right[places], wrong[places])
+    mean = np.average(values, weights=weights)
+    n = weights.sum() ** 2 / np.sum(weights**2)
+    variance = np.sum((weights * (values - mean)) ** 2) / weights.sum() ** 2 * n / (n - 1)
+    found, error = ranked.mean(right, wrong)
+    assert (found, error.value) == pytest.approx((mean, variance), rel=1e-12)
+
+
 def test_a_sketch_has_the_areas_of_its_cells() -> None:
     scores, correct = sample(20_000)
     sketch = calibrant.CalibrationSketch()

@@ -130,10 +130,9 @@ class Ranked:
         if table.grid is not None and table.cells is not None:
             low, high = grids.ends_of(table.cells, table.grid)
             thresholds = high if downward else np.where(low < high, np.nextafter(low, 1.0), high)
-        squares = None
+        squares = None  # of right and of wrong rows
         if not table.whole:
             squares = table.own_weights if downward else table.own_weights[::-1]
-            squares = squares[::-1]
         order = slice(None) if downward else slice(None, None, -1)
         return cls(
             thresholds=thresholds[order],
