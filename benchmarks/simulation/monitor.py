@@ -289,7 +289,7 @@ def _independent(null: Null, runs: int) -> Iterator[tuple[str, str, Any]]:
             if parts:
                 mean = np.logaddexp.reduce(parts, axis=0) - math.log(null.groups)
                 log = np.logaddexp(whole, mean) - math.log(2)
-                for k in np.flatnonzero(np.max(parts, axis=0) >= BOUND):  # no other group can be called out
+                for k in np.flatnonzero(np.max(parts, axis=0) >= BOUND):  # no other group can be flagged
                     call[k] |= max(adjusted({str(g): float(part[k]) for g, part in enumerate(parts)}).values()) >= BOUND
             alarm |= log >= BOUND
             if stream == 0 and t < COMPARED:
@@ -299,7 +299,7 @@ def _independent(null: Null, runs: int) -> Iterator[tuple[str, str, Any]]:
         called += call.tolist()
     yield "calibrant", ALARM, alarms
     if null.groups:
-        yield "calibrant", f"group called out within {SLICES} slices", called
+        yield "calibrant", f"group flagged within {SLICES} slices", called
 
 
 def _public(null: Null, runs: int) -> Iterator[tuple[str, str, Any]]:
@@ -703,7 +703,7 @@ def exceptions(rows: list[dict[str, Any]]) -> Iterator[str]:
     for row in rows:
         kind, statistic, value = row["kind"], row["statistic"], float(row["value"])
         runs, where = int(row["runs"]), f"{row['kind']}, {row['setting']}, {row['n']} rows, {row['method']}"
-        if row["method"] == "calibrant" and (statistic == ALARM or statistic.startswith("group called out")):
+        if row["method"] == "calibrant" and (statistic == ALARM or statistic.startswith("group flagged")):
             if value > ALPHA + 3 * (ALPHA * (1 - ALPHA) / runs) ** 0.5:
                 yield f"false alarms: {where}, {statistic}: {value:.4f} of {runs}"
         elif kind == "delays" and statistic == DELAY:

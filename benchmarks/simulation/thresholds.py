@@ -58,7 +58,7 @@ GRID = 2_000_000
 COMPARED = 3  # data sets of a setting in which kunko-judge-audit itself is run
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-#: Returns a threshold from scores and from which rows are right.
+#: Returns a threshold from the scores and the right rows.
 Method = Callable[[Array, Array], float | None]
 
 #: The probability that acting at a score is wrong.
@@ -74,7 +74,7 @@ RISKS: dict[str, Callable[[Array], Array]] = {
 
 
 class Design(NamedTuple):
-    """Clusters of rows: how many of which size, the latent correlation, and whether scores have it too."""
+    """Clusters of rows: number, size, latent correlation, and whether scores have it too."""
 
     clusters: int
     size: int
@@ -212,7 +212,7 @@ def ranked(p: Array, right: Array) -> tuple[Array, np.ndarray[Any, Any], np.ndar
 
 
 def observed(p: Array, right: Array) -> float | None:
-    """Return the lowest score down to which the observed risk is small enough."""
+    """Return the lowest threshold with a small enough observed risk."""
     scores, rows, wrong = ranked(p, right)
     kept = np.flatnonzero(wrong <= MAX_RISK * rows)
     return float(scores[kept[-1]]) if len(kept) else None

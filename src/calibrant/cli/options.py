@@ -447,9 +447,14 @@ def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator
             if given:
                 yield f"{option} does not work with --time; leave one of them out, or monitor one file for each slice"
     if not options.files:
-        for name in ("label", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path"):
-            if getattr(options, name) is not None:
-                yield f"--{name.removesuffix('_path').replace('_', '-')} is for a slice; name its file too"
+        yield from _of_slices(options)
+
+
+def _of_slices(options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of options that need the file of a slice, where none is named."""
+    for name in ("label", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path"):
+        if getattr(options, name) is not None:
+            yield f"--{name.removesuffix('_path').replace('_', '-')} is for a slice; name its file too"
 
 
 def _of_risks(options: CommandOptions) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,9 +41,7 @@ def attributes_of(content: Mapping[str, Any]) -> dict[str, Any]:
     _require(notion in (None, "positive", "top-label") and (n_classes is None or n_classes >= 1))
     rows, scores = (_array(frame[name], np.float64, (window.CELLS,)) for name in ("rows", "scores"))
     _require(bool((rows >= 0).all() and (scores >= 0).all()))
-    slices = tuple(_slice(part) for part in content["slices"])
-    labels = {each.label for each in slices}
-    _require(all(each.n > 0 for each in slices) and len(labels) == len(slices))
+    slices = _slices(content["slices"])
     mixture = Mixture.start(len(TILTS))
     for each in slices:
         mixture = mixture.grown(each.growth)
@@ -60,6 +58,13 @@ def attributes_of(content: Mapping[str, Any]) -> dict[str, Any]:
         "_blocks": blocks,
         "_promises": [_promise(part) for part in content["promises"]],
     }
+
+
+def _slices(parts: Sequence[Mapping[str, Any]]) -> tuple[Slice, ...]:
+    slices = tuple(_slice(part) for part in parts)
+    labels = {each.label for each in slices}
+    _require(all(each.n > 0 for each in slices) and len(labels) == len(slices))
+    return slices
 
 
 def _slice(part: Mapping[str, Any]) -> Slice:

@@ -66,7 +66,7 @@ class Slice:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Group:
-    """What is known of one group: its evidence, its sums, and whether it was ever called out.
+    """What is known of one group: its evidence, its sums, and whether it was ever flagged.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ def log_mean(logs: Sequence[float]) -> float:
 def adjusted(log_es: Mapping[str, float]) -> dict[str, float]:
     """Return the logarithm of the adjusted e-value of each group: the least mean over sets with the group.
 
-    Closed testing by means. Those of at least 1 / alpha are called out, with a family-wise error of at most alpha.
+    Closed testing by means. Those of at least 1 / alpha are flagged, with a family-wise error of at most alpha.
     """
     names = sorted(log_es, key=log_es.__getitem__)
     logs = np.array([log_es[name] for name in names])

@@ -1,8 +1,9 @@
 """Which thresholds are certified: tests of nested hypotheses, from the highest scores down.
 
 The hypothesis of a cut is that the risk, the error rate of the rows down to it, is above ``max_risk``. Cuts are chosen
-by the number of rows, never by outcomes. A rule returns how many cuts, from the top, are certified: with a probability
-of at most ``alpha``, the risk at the last of them is above ``max_risk``.
+by the number of rows; outcomes play a part only through the design effect of clusters. A rule returns how many cuts,
+from the top, are certified: with a probability of at most ``alpha``, the risk at the last of them is above
+``max_risk``.
 """
 
 from __future__ import annotations
