@@ -17,7 +17,7 @@ from calibrant import CalibrationSketch
 from calibrant.cli.commands import main
 from calibrant.errors import InputError
 from calibrant.files import reading
-from calibrant.files.predictions import model_names
+from calibrant.files.matching import model_names
 from calibrant.statistics.groups import holm
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")

@@ -918,7 +918,7 @@ def pair(*parts):
         table = ReliabilityTable.from_scores(p, y)
         buckets = BucketSums.of(as_clusters(labels, len(p)), p, y.astype(np.uint8), row_scores=scores)
         alone.append((Cells.from_table(table), buckets))
-    both = zip("AB", pairs.paired_rows(*alone), strict=True)
+    both = zip("AB", pairs.paired_rows(alone), strict=True)
     return pairs.ClusterPair(*(cluster_model(name, rows) for name, rows in both))
 
 

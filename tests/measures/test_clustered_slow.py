@@ -242,7 +242,7 @@ def compared():
         for dependence in DEPENDENCE:
             q, y, labels = drawn(rng, 60, dependence)
             parts = [clustered(expit(scale * logit(q)), y, labels) for scale in (TOO_EXTREME, 1.2)]
-            aligned = zip("AB", pairs.paired_rows(*parts), strict=True)
+            aligned = zip("AB", pairs.paired_rows(parts), strict=True)
             both = pairs.ClusterPair(*(cluster_model(name, rows) for name, rows in aligned))
             found = {
                 "square": differences.square_difference(both, LEVEL),

@@ -150,7 +150,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     _run(ctx, options, loading.load, loading.evaluate, conditions.report_status)
 
 
-@main.command(short_help="Compare the calibration of several models.")
+@main.command(short_help="Compare several models, and rank them.")
 @shared.predictions
 @option(
     "--scores",
@@ -185,6 +185,18 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @shared.rows
 @option("--logits", is_flag=True, help="Read the numbers of all models as logits, not as probabilities.")
 @shared.numbers
+@option(
+    "--own-outcomes/--same-outcomes",
+    default=None,
+    help="Whether each model has its own outcomes, such as whether its answer is correct, or all models have the same "
+    "(default: the same in several files; in one file, as found).",
+)
+@option(
+    "--sort-by",
+    metavar="MEASURE",
+    default=CommandOptions.sort_by,
+    help="The measure that the leaderboard ranks the models by, such as nll, accuracy, auroc or debiased_square.",
+)
 @option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label.")
 @shared.n_bins
 @shared.classes
@@ -212,10 +224,14 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 )
 @click.pass_context
 def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
-    """Compare the calibration of models on the same rows: each in a FILE, or columns of FILE....
+    """Compare models on the same rows: each in a FILE, columns of FILE..., or rows of one FILE with --by MODEL.
+
+    With --by, one file has the rows of all models, and --on names the question that a row answers.
 
     \b
     calibrant compare old.npz new.npz
+    calibrant compare answers.parquet --by model --score confidence --outcome correct --on question_id
+    calibrant compare a.jsonl b.jsonl c.jsonl --on id --own-outcomes
     calibrant compare old.csv new.csv --score win_prob --outcome won --on game_id
     calibrant compare today.parquet --baseline last.json
     calibrant compare games.csv --scores old,new --outcome won

@@ -15,17 +15,10 @@ from calibrant.cli.options import ENGINES, CommandOptions, single_file
 from calibrant.errors import FileError
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.columns import Options
+from calibrant.files.logs import is_log, models_of
+from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand
-from calibrant.files.predictions import (
-    BadRows,
-    FileModels,
-    FilePredictions,
-    FileRows,
-    FileSketch,
-    FileSketches,
-    matched,
-    model_names,
-)
+from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, FileSketches
 from calibrant.files.reading import read_models, read_predictions
 from calibrant.files.sketches import is_sketch_file, read_sketches
 from calibrant.inputs import notions
@@ -101,6 +94,8 @@ def load_models(
     output.check_targets([*paths, options.targets_file], options)
     if options.models:
         return _load_columns(options, step, rows)
+    if options.is_long and len(paths) == 1 and not is_sketch_file(paths[0]):
+        return _load_long(ctx, options, step, rows)
     models = [*baseline, *(options.files if len(options.files) > 1 or baseline else paths)]
     if len(models) < 2:
         raise click.UsageError(single_file(options), ctx)
@@ -112,9 +107,48 @@ def load_models(
         option = "--paired" if options.paired else "--independent"
         msg = f"{option} is only for .cal files, because rows are always compared in pairs; leave the option out"
         raise click.UsageError(msg, ctx)
-    read = matched({name: _load_model(options, model, step, rows) for name, model in zip(names, models, strict=True)})
+    logs = all(is_log(path) for path in paths)
+    options = replace(options, on_questions=logs)
+    loaded = [_load_model(options, model, step, rows) for model in models]
+    if logs and len(paths) == len(models):
+        names = models_of(paths) or names
+    each = dict(zip(names, loaded, strict=True))
+    own = options.own_outcomes
+    if own is None:  # the answers of several models to the questions of one log are their own
+        own = None if logs and all(read.probs.ndim == 1 for read in each.values()) else False
+    read = matched(each, own=own, keyed=bool(options.on))
     rows[:] = [read]
     return read
+
+
+def _load_long(
+    ctx: click.Context, options: CommandOptions, step: Progress, rows: list[FileRows]
+) -> FileModels | FileSketches:
+    """Read a file with the rows of all models: paired by keys, or without keys the sketch of each model."""
+    options = replace(options, by_values=True)
+    if options.on:
+        if options.paired is not None:
+            option = "--paired" if options.paired else "--independent"
+            msg = f"{option} does not work with --on, which pairs the rows; leave one of them out"
+            raise click.UsageError(msg, ctx)
+        every = _load_model(options, options.files[0], step, rows)
+        read = matched(by_model(every), own=options.own_outcomes, long=True)
+        rows[:] = [read]
+        return read
+    judging = Judging(options.notion, False, weights_are=options.weights_are)
+    loaded = cast("FileSketch", _read(options.files, options, judging, step, rows, keep=False))
+    check_models(loaded.paths[0], loaded.sources["groups"], len(loaded.sketch.groups))
+    how = "by cluster" if options.clusters else "not paired, because --on names no question"
+    sources = {name: source for name, source in loaded.sources.items() if name != "groups"}
+    sources |= {"models": loaded.sources["groups"], "rows": how}
+    return FileSketches(
+        sketches=loaded.sketch.groups,
+        sources=sources,
+        paths=loaded.paths,
+        rows=loaded.rows,
+        doubts=loaded.doubts,
+        repeated=loaded.repeated,
+    )
 
 
 def _load_columns(options: CommandOptions, step: Progress, rows: list[FileRows]) -> FileModels:
@@ -176,16 +210,24 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
     """Return the comparison of the models."""
     from calibrant.report.compare_models import compare as compare_models
 
-    how: dict[str, Any] = {name: getattr(options, name) for name in ("n_bins", "level", "tolerance", "weights_are")}
+    names = ("n_bins", "level", "tolerance", "weights_are", "sort_by")
+    how: dict[str, Any] = {name: getattr(options, name) for name in names}
     if isinstance(predictions, FileSketches):
-        comparison = compare_models(predictions.sketches, paired=options.paired, **how)
-        if options.by and not comparison.groups:
+        paired, own = options.paired, bool(options.own_outcomes)
+        if options.is_long and paired is None and options.clusters:
+            paired = True  # the clusters of one file are the same for all models
+        comparison = compare_models(predictions.sketches, paired=paired, own_outcomes=own, **how)
+        if options.by and not options.is_long and not comparison.groups:
             problem = f"has no group in common with {', '.join(predictions.paths[1:])}"
             raise FileError(predictions.paths[0], problem, "make the sketch again with the same --by")
         return comparison
+    models: dict[str, Any] = {name: predictions.arrays[argument] for name, argument in predictions.models.items()}
+    targets = None if predictions.targets_of else predictions.targets
+    for name, argument in predictions.targets_of.items():
+        models[name] = models[name], predictions.arrays[argument]
     return compare_models(
-        {name: predictions.arrays[argument] for name, argument in predictions.models.items()},
-        predictions.targets,
+        models,
+        targets,
         **_of_rows(predictions, options),
         logits={name: options.logits or is_logits for name, is_logits in predictions.logits.items()},
         **how,

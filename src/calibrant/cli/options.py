@@ -77,6 +77,8 @@ class CommandOptions(Options):
     conditions: tuple[Condition, ...] = ()
     baseline: str | None = None
     paired: bool | None = None
+    own_outcomes: bool | None = None
+    sort_by: str = "brier"
     tolerance: float | None = None
     tolerance_of: str = "ece"
     gate: bool = False
@@ -103,6 +105,12 @@ class CommandOptions(Options):
     threshold_path: str | None = None
     since_onset_path: str | None = None
     prometheus_path: str | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether ``--by`` of ``compare`` names the model of each row, because one file has the rows of all models."""
+        one_file = len(self.files) == 1 and not has_magic(self.files[0])
+        return one_file and bool(self.by) and self.scores is None and self.baseline is None
 
     @property
     def timezone_used(self) -> str | None:
@@ -524,8 +532,11 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
     yield from _of_both(ctx, options, ("positive", "top-label"))
     if options.scores is not None and len(set(options.models)) < max(len(options.models), 2):
         yield "--scores", f"{quoted(options.scores)}; name two models or more, each once, such as old,new"
-    if options.scores is None and not options.baseline and len(options.files) == 1 and not has_magic(options.files[0]):
+    one_file = len(options.files) == 1 and not has_magic(options.files[0])
+    if options.scores is None and not options.baseline and one_file and not options.by:
         yield single_file(options)
+    if options.own_outcomes is not None and options.scores is not None:
+        yield "--scores is for models with the same outcomes, so --own-outcomes does not work with it; leave it out"
     for_files = {
         "--score": options.score,
         "--probs": options.probs,
@@ -547,7 +558,8 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
 def single_file(options: CommandOptions) -> str:
     """Return the problem of a comparison of a single file."""
     columns = options.score if options.score and "," in options.score else "old,new"
-    remedy = f"name a second file, or the columns of the models, such as --scores {shlex.quote(columns)}"
+    remedy = f"name a second file, or the columns of the models, such as --scores {shlex.quote(columns)}, "
+    remedy += "or the column that names the model of each row, such as --by model"
     return f"{options.files[0]} is the only file; {remedy}"
 
 

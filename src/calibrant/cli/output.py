@@ -233,6 +233,8 @@ def _sources(predictions: FileRead, options: CommandOptions, event: str | None) 
         sources["timezone"] = options.timezone_used
     if predictions.protocol:
         sources["protocol"] = predictions.protocol
+    if left_out := getattr(predictions, "left_out", {}):
+        sources["left_out"] = dict(left_out)
     if options.config is not None:
         sources["config"] = asdict(options.config)
     return sources

@@ -213,6 +213,12 @@ class BucketSums:
         sums, scalars = one.cell_sums + two.cell_sums, one.scalars + two.scalars
         return replace(one, cell_sums=sums, scalars=scalars, counted=None, heaviest=None)
 
+    def of_answers(self) -> BucketSums:
+        """Return the sums if the outcome of an event is whether an answer is right."""
+        scalars = self.scalars.copy()
+        scalars[:, SCALARS.index("right")] = self.y.sum(axis=1)
+        return replace(self, scalars=scalars)
+
     @property
     def n_buckets(self) -> int:
         """The number of buckets, B."""

@@ -41,6 +41,7 @@ class Options:
     by: tuple[str, ...] = ()
     by_values: bool = False
     on: tuple[str, ...] = ()
+    on_questions: bool = False  #: whether logs that name the question of each row have it as the key
     clusters: tuple[str, ...] = ()
     percent: bool = False
     decimal_comma: bool = False

@@ -152,6 +152,8 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     _check_kinds(paths, logs)
     if not any("filter" in sql for sql in (options.where or "", *options.by)):
         _check_filters(logs)
+    if options.on_questions and not options.on and name_questions(paths):
+        options = replace(options, on=(QUESTION, *(("epoch",) if "epoch" in first.columns else ())))
     if options.score is None and options.probs is None and not options.models:
         with_choices = filter(lambda log: log.width, logs.values())
         options = _with_scores(first_path, next(with_choices, first), options)
@@ -233,6 +235,12 @@ def name_questions(paths: Sequence[str]) -> bool:
     """Whether files are logs that name the question of every row."""
     logs = [_logs.get(path) for path in paths]
     return all(log is not None and QUESTION in log.columns and QUESTION not in log.missing for log in logs)
+
+
+def models_of(paths: Sequence[str]) -> list[str] | None:
+    """Return the models that logs name, which have been read; None unless each file is a log of another model."""
+    names = [_logs[path].protocol.model for path in paths if path in _logs]
+    return names if len(set(names)) == len(paths) and all(names) else None
 
 
 def protocol(paths: Sequence[str], selection: Selection) -> str:

@@ -14,7 +14,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Layout
 from calibrant.measures.binned.binned import Binning, Norm
 from calibrant.measures.context import Inference, Null, OwnLaw
-from calibrant.measures.differences.pair import ComparedModel, ModelPair, influence_difference
+from calibrant.measures.differences.pair import ComparedModel, Mean, ModelPair, influence_difference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.results import Description, Estimate, Floor, Scale
 from calibrant.runtime.arrays import Float64s
@@ -68,11 +68,14 @@ class Difference:
         is of models on the same rows, on rows of the same clusters, or of models with known sums but without rows.
     decides : bool
         Whether the test of this measure decides the comparison.
+    mean : str, optional
+        The mean over predictions that the measure is, as `PredictionMeans` has it.
     """
 
     value: Callable[[ComparedModel], float]
     estimate: Callable[[ModelPair[ComparedModel], float], Estimate]
     decides: bool = False
+    mean: Mean | None = None
 
 
 def _within(range_: Range, value: float, low: float, high: float) -> Range:

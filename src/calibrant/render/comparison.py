@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from calibrant.render import tables
+from calibrant.render import leaderboard, tables
 from calibrant.render.style import (
     Facts,
     Pair,
@@ -44,10 +44,11 @@ def headline(summary: Summary) -> str:
 def render(summary: Summary, *, title: str = "", used: str = "", style: Style | None = None) -> str:
     """Return the comparison as lines of text."""
     style = style or Style()
-    blocks = [head(headline(summary), title, used, style), paragraphs(verdict(summary), style), _models(summary, style)]
-    blocks += [_pair(pair, summary, style) for pair in summary["pairs"]]
-    if summary["groups"]:
-        blocks += [_groups(place, summary, style) for place in range(len(summary["pairs"]))]
+    blocks = [head(headline(summary), title, used, style), paragraphs(verdict(summary), style)]
+    blocks.append(leaderboard.lines(summary, style))
+    if has_few(summary):
+        blocks += [_models(summary, style), *(_pair(pair, summary, style) for pair in summary["pairs"])]
+    blocks += [_groups(place, summary, style) for place in grouped_pairs(summary)]
     if notes := remarks(summary):
         blocks.append([style.faint(line) for line in paragraphs(notes, style)])
     return style.plain("\n\n".join("\n".join(block) for block in blocks))
@@ -58,12 +59,15 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
 
 def verdict(summary: Summary) -> list[str]:
     """Return which model of each pair is better calibrated, or that the rows do not show it; a tolerance first."""
-    pairs = summary["pairs"]
-    sentences = [_tolerated(pair) for pair in pairs if pair["decision"] is not None]
+    pairs = summary["pairs"] if has_few(summary) else []
+    sentences = [_tolerated(pair) for pair in _with_first(summary) if pair["decision"] is not None]
+    sentences += [] if len(pairs) == 1 else leaderboard.sentences(summary)
     sentences += [_decision(pair, summary) for pair in pairs]
     if len(pairs) == 1:
         sentences += _sharpness(pairs[0], summary)
-    else:
+        if summary["sorted_by"] != "brier":
+            sentences += leaderboard.sentences(summary)
+    elif pairs:
         sentences.append(
             f"The p-values are Holm-adjusted for {len(pairs)} pairs, but the confidence intervals are not adjusted."
         )
@@ -71,11 +75,22 @@ def verdict(summary: Summary) -> list[str]:
         sentences.append("The models were evaluated on independent rows, so the variances of the errors are added.")
     elif not summary["paired"]:
         sentences.append("Sketches contain no single rows, so the confidence intervals are conservative.")
-    sentences += _model_verdicts(summary)
+    sentences += _model_verdicts(summary) if pairs else [leaderboard.calibration(summary)]
     if summary["clusters"] is None:
         sentences.append("Confidence intervals and p-values assume independent rows.")
-    flags = [pair["estimates"][summary["decides"]]["details"].get("flag") for pair in pairs]
+    flags = [pair["estimates"][summary["decides"]]["details"].get("flag") for pair in _with_first(summary)]
     return sentences + [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
+
+
+def has_few(summary: Summary) -> bool:
+    """Whether the models are so few that each pair is shown."""
+    return len(summary["models"]) <= leaderboard.FEW
+
+
+def _with_first(summary: Summary) -> list[Pair]:
+    """Return the pairs to name: all of few models, of many those with the first one."""
+    first = next(iter(summary["models"]))
+    return [pair for pair in summary["pairs"] if has_few(summary) or first == pair["first"]]
 
 
 def remarks(summary: Summary) -> list[str]:
@@ -121,7 +136,7 @@ def heading(summary: Summary) -> tuple[str, Tone]:
     """Return the headline of a page with its tone: the decision about the first pair, without its numbers."""
     pair = summary["pairs"][0]
     if len(summary["pairs"]) > 1:
-        return f"{len(summary['models'])} models", "bad" if is_worse(summary) else ""
+        return leaderboard.heading(summary), ""
     if pair["decision"] is not None:
         states = {"proven": "Within", "disproven": "Above", "open": "Inconclusive for"}
         tones: dict[str, Tone] = {"proven": "good", "disproven": "bad", "open": ""}
@@ -268,6 +283,12 @@ def _differences(parts: Sequence[Facts], level: float) -> list[Column]:
     return [Column("difference", values, exact), Column(f"{percent(level)} CI", ends, {})]
 
 
+def grouped_pairs(summary: Summary) -> list[int]:
+    """Return the places of the pairs that are shown in every group, if there are groups."""
+    shown = shown_pairs(summary) if summary["groups"] else []
+    return [place for place, pair in enumerate(summary["pairs"]) if pair in shown]
+
+
 def worst_groups(table: Table) -> list[int]:
     """Return the rows of a table of groups to show: all, or of many the worst."""
     return worst(table.columns["adjusted_p_value"], [value or 0.0 for value in table.columns["value"]])
@@ -305,9 +326,15 @@ def difference(estimate: Facts) -> tuple[str, str]:
     return value, f"{estimate['low']:+z.{places}f} to {estimate['high']:+z.{places}f}"
 
 
+def shown_pairs(summary: Summary) -> list[Pair]:
+    """Return the pairs that a page shows: all of few models, of many those with the best one."""
+    best = summary["leaderboard"][0]["name"]
+    return [pair for pair in summary["pairs"] if has_few(summary) or best in (pair["first"], pair["second"])]
+
+
 def differences(summary: Summary) -> Table:
-    """Return the differences of each pair of models."""
-    labels, pairs = labels_of(summary), summary["pairs"]
+    """Return the differences of the pairs of models that a page shows."""
+    labels, pairs = labels_of(summary), shown_pairs(summary)
     listed = [(pair, key, pair["estimates"][key]) for pair in pairs for key in labels]
     parts = [part for _, _, part in listed]
     names = {name: [pair[name] for pair, _, _ in listed] for name in ("first", "second")}

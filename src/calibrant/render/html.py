@@ -18,7 +18,7 @@ from typing import Any, Final
 from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
-from calibrant.render import comparison, drawing, monitor, recalibration, tables, threshold, verdict, words
+from calibrant.render import comparison, drawing, leaderboard, monitor, recalibration, tables, threshold, verdict, words
 from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.drawing import Row
 from calibrant.render.methods import METHODS, shows_methods
@@ -38,6 +38,7 @@ TITLES: Final = {
 _CLASSES_DRAWN: Final = 1_000  # a page with so many has about a megabyte
 _FEW_CLASSES: Final = 12  # in a notebook's cell
 _CLASSES_LISTED: Final = 8  # the others are folded
+_MODELS_DRAWN: Final = 12
 _LABELS_DRAWN: Final = 8  # diagrams before and after
 _GROUPS_SEARCHED: Final = 20  # so many groups have a field to search by name
 _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # keeps a number and its sign on one line
@@ -453,7 +454,10 @@ def _comparison(summary: Summary) -> dict[str, Any]:
     level = summary["level"]
     models, files = [], []
     rare = all(map(tables.is_rare, summary["diagrams"].values()))  # one scale for all
+    drawn = [each["name"] for each in summary["leaderboard"][:_MODELS_DRAWN]]
     for i, (name, bins) in enumerate(summary["diagrams"].items()):
+        if name not in drawn:
+            continue
         picture = drawing.diagram(bins, {}, summary["notion"], level, histogram=False, rare=rare)
         models.append({"name": name, "diagram": picture, "label": f"{name}. {picture['alt']}"})
         files.append(tables.diagram(bins, level, f"reliability-diagram-{i + 1}"))
@@ -468,15 +472,26 @@ def _comparison(summary: Summary) -> dict[str, Any]:
         "remarks": comparison.remarks(summary),
         "rare": rare,
         "pair": None if pair is None else f"{pair['first']} − {pair['second']}",
+        "leaderboard": leaderboard.table(summary),
+        "leaderboard_chart": leaderboard.chart(summary),
+        "leaderboard_note": leaderboard.note(summary),
         "models": models,
+        "models_left": len(summary["leaderboard"]) - len(models),
         "models_table": comparison.models(summary),
         "diagram_tables": files,
         "charts": [chart for chart in (_differences(summary, key) for key in labels) if chart],
         "differences": comparison.differences(summary),
-        "groups": [comparison.groups(i, summary) for i in range(len(summary["pairs"]) if summary["groups"] else 0)],
+        "groups": [comparison.groups(i, summary) for i in comparison.grouped_pairs(summary)],
         "methods": [
-            {"label": label, "meaning": _meaning(summary, key), "method": _method(summary, key)}
-            for key, label in labels.items()
+            {
+                "label": "difference to the best",
+                "meaning": "By how much a model is worse than the best model.",
+                "method": summary["leaderboard"][0]["difference"]["method"],
+            },
+            *(
+                {"label": label, "meaning": _meaning(summary, key), "method": _method(summary, key)}
+                for key, label in labels.items()
+            ),
         ],
     }
 
@@ -493,7 +508,7 @@ def _differences(summary: Summary, key: str) -> dict[str, Any] | None:
     The heading of the page names a single pair, so its row has the name of the measure.
     """
     rows, notes, alone = [], [], len(summary["pairs"]) == 1
-    for pair in summary["pairs"]:
+    for pair in comparison.shown_pairs(summary):
         part = pair["estimates"][key]
         if part["value"] is None:
             continue

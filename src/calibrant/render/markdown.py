@@ -10,7 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrant.render import comparison, drawing, html, monitor, recalibration, tables, threshold, verdict, words
+from calibrant.render import (
+    comparison,
+    drawing,
+    html,
+    leaderboard,
+    monitor,
+    recalibration,
+    tables,
+    threshold,
+    verdict,
+    words,
+)
 from calibrant.render.checklist import REST, TRIPOD, checklist
 from calibrant.render.methods import METHODS, shows_methods
 from calibrant.render.style import Facts, Summary, shown
@@ -117,7 +128,8 @@ def _shortened(summary: Summary, complete: bool) -> Summary:
 
 def _comparison(summary: Summary) -> list[str]:
     blocks = [*_verdict(comparison.verdict(summary)), text(comparison.headline(summary))]
-    blocks.append(_table(comparison.models(summary)))
+    blocks += [_table(leaderboard.table(summary)), text(leaderboard.note(summary))]
+    blocks += ["### Models", _table(comparison.models(summary))]
     (pair, *others) = summary["pairs"]
     heading = "Differences" if others else f"{text(pair['first'])} minus {text(pair['second'])}"
     return [*blocks, f"### {heading}", _table(comparison.differences(summary)), *_group_differences(summary)]
@@ -150,7 +162,7 @@ def _monitor(summary: Summary) -> list[str]:
 def _group_differences(summary: Summary) -> list[str]:
     """Return a table of the groups for each pair of models."""
     blocks = []
-    for place in range(len(summary["pairs"]) if summary["groups"] else 0):
+    for place in comparison.grouped_pairs(summary):
         title, table, note = comparison.groups(place, summary)
         rows, order = _marked(table).rows, comparison.worst_groups(table)
         many = f" (the {len(order)} of {len(rows):,} groups with the most evidence)" if len(order) < len(rows) else ""

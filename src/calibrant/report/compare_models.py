@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from calibrant.errors.faults import Fault, ModelFacts
 from calibrant.errors.wording import refuse
 from calibrant.inference.decision import check_tolerance, decide_difference, one_sided
 from calibrant.inputs.groups import as_groups, has_order, in_order
-from calibrant.inputs.notions import PER_CLASS, Events, read, resolve, scores_of_rows
+from calibrant.inputs.notions import PER_CLASS, Events, read, read_squared, resolve, scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions, as_predictions, check_weights_are
 from calibrant.inputs.scores import RowScores
 from calibrant.inputs.weights import WeightsAre
@@ -31,11 +31,14 @@ from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolu
 from calibrant.measures.differences.paired import Answers, Model, RowPair, Weighting
 from calibrant.measures.differences.unpaired import ClusterSummed, Summed, SummedPair, pair_of
 from calibrant.measures.event import Event
+from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.listed import compared_by
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Difference, Measure, descriptions_of
+from calibrant.measures.ranking.auroc import AUROC
 from calibrant.report import evaluated
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
+from calibrant.report.leaderboard import DEFAULT, best_first, leaderboard, sorting_measure
 from calibrant.results import Decision, ReliabilityDiagram, TestResult
 from calibrant.runtime.progress import counted
 from calibrant.sketch import CalibrationSketch, check_alone
@@ -50,6 +53,12 @@ _Named = tuple[str, str, Any]
 
 _NAMES: Final = ("A", "B")
 _CALLS: Final = "call compare(probs_a, probs_b, targets) or compare({'name': probs, ...}, targets)"
+_ANSWERS: Final = "pass targets for all models, or a pair of each model: compare({'name': (probs, targets), ...})"
+
+#: With more models only the pairs with the first or with the best one are compared.
+MOST_PAIRED: Final = 20
+
+ModelT = TypeVar("ModelT", bound=ComparedModel)
 
 
 def compare(
@@ -71,8 +80,10 @@ def compare(
     weights_are: WeightsAre | None = None,
     level: float = 0.95,
     tolerance: float | None = None,
+    sort_by: str | Measure = DEFAULT,
+    own_outcomes: bool = False,
 ) -> Comparison:
-    r"""Compare models on the same rows: which is better calibrated, and by how much each measure differs.
+    r"""Compare models on the same rows: which is better, and by how much each measure differs.
 
     What decides is the difference of the squared calibration errors, each estimated without bias from bins of equal
     width,
@@ -93,6 +104,10 @@ def compare(
         more models, or with names: ``compare({"name": probs, ...}, targets)``. Sketches, `CalibrationSketch`, are
         compared without targets, by the sums they hold. The models' own errors are added, which is safe, also for
         models of different rows, and wide; with clusters ``paired`` tells what the rows have in common.
+
+        Models with outcomes of their own, such as language models whose answers are right or wrong, are pairs without
+        targets: ``compare({"name": (probs, targets), ...})``. A row is then the same question for all of them. The
+        accuracy is the share of outcomes 1, and AUROC and mean difference are compared too.
     names : (str, str), default ("A", "B")
         What to call the two models; a mapping has its own names.
     notion, weights, ignore_index
@@ -126,6 +141,12 @@ def compare(
         The confidence of each interval, from 0.5 to below 1.
     tolerance : float, optional
         How much larger the second model's ECE may be, such as 0.01. Each pair then has a `Decision`.
+    sort_by : str or Measure, default "brier"
+        What the leaderboard ranks models by: a measure with a best direction and an influence, such as "nll",
+        "accuracy" or "auroc", or "debiased_square" for calibration alone.
+    own_outcomes : bool, default False
+        For sketches of one event, whether the outcomes are whether a model's answers are right. Pairs of predictions
+        and targets are always read so.
 
     Returns
     -------
@@ -133,6 +154,12 @@ def compare(
         Every difference is that of the first model minus the second, with an interval for this pair alone. With more
         than two models the p-values are adjusted for the number of pairs (Holm); those of each pair alone are in
         ``details["raw_p_value"]``. Where a log loss is infinite, so is the difference, and its method says why.
+
+        The leaderboard has a `Standing` for each model, the best first: by how much it is worse than the best, whether
+        another one is shown to be better, and the range of its rank. These statements hold together with the level, for
+        all models: they follow from intervals of all differences that are simultaneous (Tukey), with the critical value
+        simulated from the covariance of the models. With more than 20 models only the pairs with the first or with the
+        best one are compared one by one.
 
     Raises
     ------
@@ -149,7 +176,9 @@ def compare(
 
     References
     ----------
-    Bröcker (2012), doi 10.1007/s00382-011-1191-1. Sun et al. (2024), arXiv 2408.08998. Bonett and Price (2012), doi
+    Hsu (1981), Annals of Statistics 9 (which may be the best). Al Mohamad, van Zwet, Solari, Goeman (2021), and
+    Mogstad, Romano, Shaikh, Wilhelm (2024), doi 10.1093/restud/rdad006 (ranges of ranks). Bröcker (2012), doi
+    10.1007/s00382-011-1191-1. Sun et al. (2024), arXiv 2408.08998. Bonett and Price (2012), doi
     10.3102/1076998611411915. Holm (1979), Scandinavian Journal of Statistics 6.
 
     Examples
@@ -166,7 +195,7 @@ def compare(
     honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by 0.0101 (95 % CI
     0.0077 to 0.0125).
     """
-    settings = Settings.of(n_bins, level, tolerance, measures)
+    settings = Settings.of(n_bins, level, tolerance, measures, sort_by)
     if paired not in (None, True, False):
         raise InputError("paired", "True, False or None", repr(paired), "leave paired out if it is not known")
     named, outcomes = _models(probs_a, probs_b, targets, names)
@@ -178,40 +207,49 @@ def compare(
         rest = {"targets": outcomes, "logits": logits, "clusters": clusters, "groups": groups}
         check_weights_are(weights_are, given=True)
         paired = None if paired is None else bool(paired)
+        settings = settings.for_answers() if own_outcomes else settings
         return _compare_sketches(named, others | rest, notion, settings, paired=paired, weights_are=weights_are)
     if paired is not None:
         remedy = "leave paired out, because predictions are compared row by row"
         expected = "no value for predictions (True needs sketches with clusters, and False needs sketches)"
         raise InputError("paired", expected, repr(paired), remedy)
+    own = None
+    if own_outcomes and outcomes is not None:
+        raise InputError("own_outcomes", "no value with targets for all models", "True", _ANSWERS)
     if outcomes is None:
-        raise InputError("targets", "an array", "None", _CALLS)
+        named, own = _own_outcomes(named)
+        settings = settings.for_answers()
     _check_rows(named)
     declared = _declared(logits, [name for name, _, _ in named])
-    each = [(*model, is_logits) for model, is_logits in zip(named, declared, strict=True)]
-    others |= {"targets": outcomes, "notion": notion, "weights_are": weights_are}
+    targets_of = own or [outcomes] * len(named)
+    each = [(*model, *more) for model, *more in zip(named, declared, targets_of, strict=True)]
+    others |= {"notion": notion, "weights_are": weights_are}
     return _compare_rows(each, others, clusters, groups, settings)
 
 
 def _compare_rows(
-    named: Sequence[tuple[str, str, Any, Any]],
+    named: Sequence[tuple[str, str, Any, Any, Any]],
     others: Mapping[str, Any],
     clusters: Any,
     groups: Any,
     settings: Settings,
 ) -> Comparison:
-    """Compare models on the same rows; ``named`` also says whether their numbers are logits."""
+    """Compare models on the same rows; ``named`` also has whether their numbers are logits, and their targets."""
     models: list[Read] = []
     shapes: list[tuple[int, ...]] = []
-    for name, argument, probs, is_logits in named:
+    own = settings.own_outcomes
+    for name, argument, probs, is_logits, targets in named:
         try:
-            predictions = as_predictions(probs, logits=is_logits, **others)
-            models.append(Read.of(name, predictions, resolve(predictions, others["notion"])))
+            predictions = as_predictions(probs, targets, logits=is_logits, **others)
+            models.append(Read.of(name, predictions, resolve(predictions, others["notion"]), own=own))
         except InputError as error:
-            if error.argument == "targets":  # which may be those of the other model
-                _check_columns(named, [_shape(each) for _, _, each, _ in named])
-            raise error.renamed({"probs": argument}) from None
+            if error.argument == "targets" and not own:  # which may be those of the other model
+                _check_columns(named, [_shape(each) for _, _, each, *_ in named])
+            places = {"probs": f"{argument}[0]", "targets": f"{argument}[1]"} if own else {"probs": argument}
+            raise error.renamed(places) from None
         shapes.append((predictions.n,) if predictions.layout == "binary" else (predictions.n, predictions.n_classes))
         _check_columns(named, shapes)
+        _check_evaluated(models, argument)
     labels = evaluated.cluster_labels(clusters, models[0].predictions)
     first = models[0].predictions
     flags = evaluated.single_image(clusters, first), evaluated.counted_flag(first, others["weights_are"])
@@ -289,11 +327,17 @@ def _by_sketches(
     models: list[Summed] = []
     for name, sketch in sketches.items():
         data = sketch.in_units()
-        means = PredictionMeans.of_sketch(data)
-        deciding = data.totals.deciding_rows
-        models.append(summed(name, data.table, means, settings, data.buckets, deciding=deciding))
+        means, buckets = PredictionMeans.of_sketch(data), data.buckets
+        if settings.own_outcomes and data.layout == "binary":
+            table = data.table
+            masses = np.array([float((table.counts - table.positives).sum()), float(table.positives.sum())])
+            means = means.of_answers(masses, table.own_weights.sum(axis=1))
+            buckets = None if buckets is None else buckets.of_answers()
+        models.append(summed(name, data.table, means, settings, buckets, deciding=data.totals.deciding_rows))
     first = next(iter(sketches.values()))
-    facts = {"n": min(model.means.n for model in models), "notion": first.notion, "n_classes": first.n_classes}
+    facts: dict[str, Any] = {"n": min(model.means.n for model in models), "notion": first.notion}
+    facts["n_classes"] = first.n_classes
+    facts["own_outcomes"] = settings.own_outcomes
     return by_sums(models, settings, facts, paired=paired, flag=flag)
 
 
@@ -321,6 +365,29 @@ def _models(probs_a: Any, probs_b: Any, targets: Any, names: Any) -> tuple[list[
     if len({name for name, _, _ in named}) < len(named):
         raise InputError("names", "distinct names", ", ".join(repr(name) for name, _, _ in named), "rename one of them")
     return named, targets
+
+
+def _own_outcomes(named: Sequence[_Named]) -> tuple[list[_Named], list[Any]]:
+    """Return the models and the targets of each, from pairs."""
+    models, targets = [], []
+    for name, argument, pair in named:
+        if argument in ("probs_a", "probs_b") or not isinstance(pair, tuple):
+            raise InputError("targets", "an array", "None", _CALLS if argument == "probs_a" else _ANSWERS)
+        if len(pair) != 2 or any(isinstance(each, (int, float)) for each in pair):
+            raise InputError(argument, "a pair (probs, targets)", f"a tuple of {len(pair)}", _ANSWERS)
+        models.append((name, argument, pair[0]))
+        targets.append(pair[1])
+    return models, targets
+
+
+def _check_evaluated(models: Sequence[Read], argument: str) -> None:
+    """Raise for models with targets of their own that are not known for the same rows."""
+    first, last = (model.predictions.evaluated for model in (models[0], models[-1]))
+    if first is not last and not np.array_equal(first, last):
+        row = int(np.argmax(first != last))
+        got = f"row {row:,} of only one of them"
+        remedy = "leave this row out for all models"
+        raise InputError(argument, f"the same evaluated rows as {models[0].name!r}", got, remedy)
 
 
 def _check_rows(named: Sequence[_Named]) -> None:
@@ -361,6 +428,11 @@ def _declared(logits: Any, names: Sequence[str]) -> list[Any]:
     return [logits.get(name, False) for name in names]
 
 
+def _with(measures: Sequence[Measure], *further: Measure) -> tuple[Measure, ...]:
+    """Return the measures, and further ones that are not among them."""
+    return tuple(dict.fromkeys((*measures, *further)))
+
+
 class Settings(NamedTuple):
     """What is asked of a comparison."""
 
@@ -368,14 +440,22 @@ class Settings(NamedTuple):
     level: float
     tolerance: float | None
     measures: tuple[Measure, ...]
+    sort_by: Measure
+    own_outcomes: bool = False
 
     @classmethod
-    def of(cls, n_bins: int, level: float, tolerance: float | None, measures: Any) -> Settings:
+    def of(cls, n_bins: int, level: float, tolerance: float | None, measures: Any, sort_by: Any) -> Settings:
         """Return the checked settings."""
         check_bins(n_bins)
         check_level(level)
         check_tolerance(tolerance)
-        return cls(n_bins, float(level), tolerance, compared_by(measures))
+        compared = compared_by(measures)
+        decisive = sorting_measure(sort_by, compared)
+        return cls(n_bins, float(level), tolerance, _with(compared, decisive), decisive)
+
+    def for_answers(self) -> Settings:
+        """Return the settings for models with outcomes of their own, which are compared by two measures more."""
+        return self._replace(measures=_with(self.measures, AUROC, MEAN_GAP), own_outcomes=True)
 
     @property
     def differences(self) -> dict[Measure, Difference]:
@@ -395,26 +475,33 @@ class Read(NamedTuple):
     scores: RowScores
     weighting: Weighting
     means: PredictionMeans
+    own: bool = False
 
     @classmethod
-    def of(cls, name: str, predictions: Predictions, notion: Notion) -> Read:
-        """Read the predictions of a model."""
+    def of(cls, name: str, predictions: Predictions, notion: Notion, *, own: bool = False) -> Read:
+        """Read the predictions of a model; ``own`` says that outcomes are whether its answers are right."""
         reading = read(predictions, notion)
         weighting = Weighting.of(reading.events.weights, reading.n)
-        # Differences have variances of their own, from rows or clusters: those of each mean are not needed.
+        squared = None if weighting.integer_weights else read_squared(predictions, notion)
         means = PredictionMeans.of_scores(
             reading.means,
-            reading.means,
+            (squared or reading).means,
             effective_n=weighting.effective_n,
             n=reading.n,
             layout=predictions.layout,
         )
-        scores = scores_of_rows(predictions)
-        return cls(name, predictions, notion, reading.n, reading.events, scores, weighting, means)
+        scores, answers = scores_of_rows(predictions), own and predictions.layout == "binary"
+        if answers:
+            right = reading.events.outcomes == 1
+            scores = (*scores[:2], right)
+            means = means.of_answers(
+                *(np.bincount(right, each, 2).astype(np.float64) for each in (weighting.mass, weighting.squares))
+            )
+        return cls(name, predictions, notion, reading.n, reading.events, scores, weighting, means, own)
 
     def take(self, places: NDArray[np.intp]) -> Read:
         """Return what is read of some of the rows."""
-        return Read.of(self.name, self.predictions.take(places), self.notion)
+        return Read.of(self.name, self.predictions.take(places), self.notion, own=self.own)
 
     def in_rows(self, n_bins: int) -> Model:
         """Return the model with its rows."""
@@ -435,6 +522,7 @@ def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Sett
         "n": first.n,
         "notion": first.notion,
         "n_classes": None if first.predictions.layout == "binary" else first.predictions.n_classes,
+        "own_outcomes": settings.own_outcomes,
     }
     if labels is not None:
         labels = labels.take(np.flatnonzero(first.predictions.evaluated))
@@ -463,7 +551,7 @@ def _by_independent_rows(
             for model in rows
         },
         tests=tests,
-        pairs=_pairs([_pair(RowPair(a, b), settings, flag, {}, suffix) for a, b in itertools.combinations(rows, 2)]),
+        **_compared(rows, settings, lambda a, b: _pair(RowPair(a, b), settings, flag, {}, suffix)),
         diagrams={
             model.name: bin_diagram(
                 settings.n_bins, model.bins.moments, settings.level, integer_weights=model.weighting.integer_weights
@@ -547,7 +635,13 @@ def by_sums(
         descriptions=descriptions_of(settings.measures),
         models={model.name: model.values for model in models},
         tests={name: test for name, (test, _) in alone.items()},
-        pairs=_pairs([_summed_pair(a, b, settings, flag, paired) for a, b in itertools.combinations(models, 2)]),
+        **_compared(
+            models,
+            settings,
+            lambda a, b: _summed_pair(a, b, settings, flag, paired),
+            together=bool(paired),
+            independent=paired is False,
+        ),
         diagrams={name: diagram for name, (_, diagram) in alone.items()},
         paired=bool(paired),
         independent=paired is False,
@@ -605,6 +699,28 @@ def _decision(pair: ModelPair[ComparedModel], settings: Settings) -> Decision | 
         return None
     bounds = replace(absolute_difference(pair, one_sided(settings.level)), n=pair.n)
     return decide_difference(settings.tolerance, ECE.difference_in_range(bounds, "binary"), settings.level)
+
+
+def _compared(
+    models: Sequence[ModelT], settings: Settings, compute: Callable[[ModelT, ModelT], Pair], **designs: bool
+) -> dict[str, Any]:
+    """Return the pairs of models, of many only those with the first or the best one, and the leaderboard."""
+    measure = settings.sort_by
+    places = list(itertools.combinations(range(len(models)), 2))
+    errors = None
+    if len(models) > MOST_PAIRED:
+        kept = {0, best_first(models, measure)[0]}
+        places = [pair for pair in places if not kept.isdisjoint(pair)]
+        if measure is settings.measures[0]:
+            expected = f"a measure with an influence for more than {MOST_PAIRED} models"
+            raise InputError("sort_by", expected, f"{measure.name!r}, and {len(models)} models", "pass sort_by='brier'")
+    pairs = [compute(models[i], models[j]) for i, j in places]
+    if measure is settings.measures[0]:
+        errors = np.zeros((len(models), len(models)))
+        for (i, j), pair in zip(places, pairs, strict=True):
+            errors[i, j] = errors[j, i] = pair[measure.name].details["standard_error"]
+    standings = leaderboard(models, measure, settings.measures, settings.level, errors=errors, **designs)
+    return {"pairs": _pairs(pairs), "leaderboard": standings, "sorted_by": measure.name}
 
 
 def _pairs(pairs: Sequence[Pair]) -> tuple[Pair, ...]:

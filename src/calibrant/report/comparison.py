@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.inputs.predictions import Notion
 from calibrant.render import comparison as text
+from calibrant.report.leaderboard import DEFAULT, Standing
 from calibrant.results import (
     Decision,
     Description,
@@ -94,8 +95,9 @@ class Comparison:
     tests : mapping
         The test of each model's own calibration, in closed form, as `Report.test`.
     pairs : tuple of Pair
-        Each two models: ``pair.first`` and ``pair.second``, and ``pair["debiased_square"]``, ``pair["ece"]``,
-        ``pair["brier"]``, ``pair["nll"]``, ``pair["accuracy"]``, the `Estimate` of first minus second.
+        Each two models, of more than 20 only those with the first or the best one: ``pair.first`` and ``pair.second``,
+        and ``pair["debiased_square"]``, ``pair["ece"]``, ``pair["brier"]``, ``pair["nll"]``, ``pair["accuracy"]``, the
+        `Estimate` of first minus second.
     diagrams : mapping
         The `ReliabilityDiagram` of the evaluated event for each model, with intervals and consistency band.
     paired : bool
@@ -108,6 +110,12 @@ class Comparison:
         The comparison in each group, if groups were given.
     lone_groups : tuple of str
         The groups of sketches that not all of them have: they are not compared.
+    leaderboard : tuple of Standing
+        The models, the best first: each one's measures, its difference to the best one, and the range of its rank.
+    sorted_by : str
+        The measure that decides the order.
+    own_outcomes : bool
+        Whether each model has outcomes of its own: whether its answers are right.
     """
 
     names: tuple[str, ...]
@@ -126,6 +134,9 @@ class Comparison:
     clusters: Mapping[str, Any] | None = None
     groups: tuple[GroupComparison, ...] = ()
     lone_groups: tuple[str, ...] = ()
+    leaderboard: tuple[Standing, ...] = ()
+    sorted_by: str = DEFAULT
+    own_outcomes: bool = False
 
     @property
     def decides(self) -> str:
@@ -184,6 +195,11 @@ class Comparison:
             },
             "groups": [group.to_dict() for group in self.groups],
             "lone_groups": list(self.lone_groups),
+            "own_outcomes": self.own_outcomes,
+            "sorted_by": self.sorted_by,
+            "leaderboard": [
+                standing.to_dict(f"leaderboard[{i}]", missing) for i, standing in enumerate(self.leaderboard)
+            ],
             "not_finite": missing,
         }
 

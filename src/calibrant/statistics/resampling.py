@@ -30,6 +30,7 @@ class Stream(IntEnum):
     DEALS = 5  # the folds that maps of scores are chosen and proven with
     CUTS = 6  # errors at cuts, for critical values
     AUDITS = 7  # errors in slices, for the rows that keep a promise checkable
+    RANKS = 8  # the errors of several models, for the critical value of all their differences
 
 
 #: Simulated data sets drawn together, so many that all cells of a block are about a megabyte.

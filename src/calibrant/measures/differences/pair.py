@@ -182,6 +182,7 @@ class UnitModel(ABC):
     bins: BinSums
     means: PredictionMeans
     event: Event
+    _changed: dict[Computable, Float64s | None] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def square(self) -> float:
@@ -225,6 +226,15 @@ class UnitModel(ABC):
     @abstractmethod
     def scores(self, mean: Mean) -> Float64s:
         """Return what each unit adds to a mean over predictions."""
+
+    def changes(self, measure: Computable) -> Float64s | None:
+        """Return what each unit adds to a measure, by its influence, computed once; None where that is not known."""
+        if measure not in self._changed:
+            influence = self.event.influence(measure)
+            added = None if influence is None else self.added(influence)
+            slope = link_slope(self.event.value(measure), measure.link)
+            self._changed[measure] = None if added is None else added / slope
+        return self._changed[measure]
 
     @abstractmethod
     def added(self, influence: Influence) -> Float64s | None:
@@ -278,7 +288,7 @@ class UnitPair(ModelPair[UnitModelT]):
 
     def influence_variance(self, measure: Computable) -> Variance | None:
         """Return the variance of the differences of what units add."""
-        one, other = (_added(model, measure) for model in (self.first, self.second))
+        one, other = self.first.changes(measure), self.second.changes(measure)
         return None if one is None or other is None else self.variance(one - other)
 
     def absolute_interval(self, level: float) -> Interval:
@@ -302,13 +312,6 @@ class UnitPair(ModelPair[UnitModelT]):
 
         low, high = -most(self.second, self.first), most(self.first, self.second)
         return Interval(low, high, self.absolute_method)
-
-
-def _added(model: UnitModel, measure: Computable) -> Float64s | None:
-    """Return what each unit of a model adds to a measure."""
-    influence = model.event.influence(measure)
-    added = None if influence is None else model.added(influence)
-    return None if added is None else added / link_slope(model.event.value(measure), measure.link)
 
 
 def influence_difference(measure: Computable, pair: ModelPair[ComparedModel], level: float) -> Estimate:

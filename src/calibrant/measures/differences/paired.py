@@ -12,6 +12,7 @@ known, so the degrees of freedom assume a correlation of rows of 0.2: they matte
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -302,18 +303,17 @@ class ClusterModel(UnitModel):
         return self.part(self.bins.gaps @ slopes)
 
 
-def paired_rows(first: tuple[Cells, BucketSums], second: tuple[Cells, BucketSums]) -> tuple[Clustered, Clustered]:
-    """Return the rows of two models with the same buckets: all in which either has rows.
+def paired_rows(models: Sequence[tuple[Cells, BucketSums]]) -> list[Clustered]:
+    """Return the rows of models with the same buckets: all in which one of them has rows.
 
     Raises
     ------
     calibrant.errors.InputError
         As `clusters.aligned` and `Clustered.of`.
     """
-    buckets = aligned([first[1], second[1]])
-    held = np.flatnonzero((buckets[0].rows > 0) | (buckets[1].rows > 0))
-    one, other = (Clustered.of(cells, sums, held) for (cells, _), sums in zip((first, second), buckets, strict=True))
-    return one, other
+    buckets = aligned([sums for _, sums in models])
+    held = np.flatnonzero(np.any([each.rows > 0 for each in buckets], axis=0))
+    return [Clustered.of(cells, sums, held) for (cells, _), sums in zip(models, buckets, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)

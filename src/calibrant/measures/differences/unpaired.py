@@ -184,14 +184,20 @@ class ClusterSummed(Summed):
         return larger(plain, steady, model.bins.pair_noise)
 
 
-def pair_of(first: ClusterSummed, second: ClusterSummed) -> ClusterPair:
-    """Return two models of the same clusters, with the same buckets.
+def in_common_buckets(models: Sequence[ClusterSummed]) -> list[ClusterModel]:
+    """Return models of the same clusters, with the same buckets.
 
     Raises
     ------
     calibrant.errors.InputError
         As `paired_rows`.
     """
-    one, other = paired_rows(*((model.design.fine, model.design.buckets) for model in (first, second)))
+    rows = paired_rows([(model.design.fine, model.design.buckets) for model in models])
+    return [model.paired(each) for model, each in zip(models, rows, strict=True)]
+
+
+def pair_of(first: ClusterSummed, second: ClusterSummed) -> ClusterPair:
+    """Return two models of the same clusters; as `in_common_buckets`."""
     facts, deciding = first.design.sample.facts, min(first.deciding, second.deciding)
-    return ClusterPair(first.paired(one), second.paired(other), facts, deciding)
+    one, other = in_common_buckets([first, second])
+    return ClusterPair(one, other, facts, deciding)

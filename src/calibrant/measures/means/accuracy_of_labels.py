@@ -52,6 +52,7 @@ ACCURACY = Measure(
     difference=Difference(
         value=lambda model: model.means.accuracy,
         estimate=pair.accuracy_difference,
+        mean="accuracy",
     ),
     functions=(accuracy,),
 )

@@ -89,6 +89,7 @@ BRIER = Measure(
     difference=Difference(
         value=lambda model: model.means.brier,
         estimate=partial(pair.mean_difference, mean="brier"),
+        mean="brier",
     ),
     functions=(brier_score, top_label_brier_score),
 )

@@ -90,6 +90,7 @@ NLL = Measure(
     difference=Difference(
         value=lambda model: model.means.nll,
         estimate=pair.loss_difference,
+        mean="nll",
     ),
     functions=(negative_log_likelihood,),
 )

@@ -246,6 +246,16 @@ class PredictionMeans:
             no_base_rates=reason,
         )
 
+    def of_answers(self, masses: Float64s, squares: Float64s) -> PredictionMeans:
+        """Return the means if the outcome of an event is whether an answer is right.
+
+        ``masses`` and ``squares`` are the weight and the squared weight of the rows with outcome 0 and with outcome 1.
+        """
+        total = float(masses.sum())
+        rate = float(masses[1]) / total
+        rows = float(share_rows(rate, total, squares))
+        return replace(self, accuracy=rate, accuracy_rows=rows, accuracy_bound=0.0)
+
     @classmethod
     def of_table(cls, table: ReliabilityTable, *, right: bool) -> PredictionMeans:
         """Return the means of a table of one event; ``right`` says that the event is a right answer."""

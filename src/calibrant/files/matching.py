@@ -1,0 +1,425 @@
+"""Models side by side: from files of their own, or from one long file with a column that names the model.
+
+Rows belong together by their keys, if there are any, otherwise by their positions. With keys the rows that every model
+has are compared, in the order of the first model's, and the rows that are left out are counted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.clusters import SEPARATOR
+from calibrant.errors import FileError, quoted
+from calibrant.files.paths import ending_of
+from calibrant.files.predictions import FileModels, FilePredictions
+from calibrant.inputs.groups import group_name
+
+#: The most models in one file.
+MOST_MODELS: Final = 200
+
+_FEW: Final = 3  # models whose columns are listed one by one
+
+#: What must be alike for all models, and what a row's is called.
+_ALIKE: Final = {"targets": "outcome", "weights": "weight", "groups": "group", "clusters": "cluster"}
+_NOTHING_IN_COMMON: Final = "compare models that answer the same questions, or leave --on out"
+
+
+def model_names(models: Sequence[str]) -> list[str]:
+    """Return a name for each model: its file without folder and ending, or where two would be alike, its path.
+
+    Folders that all paths begin with are left out, and a file name that all share.
+    """
+    names = [_without_ending(os.path.basename(path)) or path for path in models]
+    if len(set(names)) == len(names):
+        return names
+    parts = [path.replace(os.sep, "/").split("/") for path in models]
+    common = len(os.path.commonprefix([each[:-1] for each in parts]))  # noqa: RUF071 - lists of folders
+    ends = [each[common:] for each in parts]
+    folders = ["/".join(each[:-1]) for each in ends]
+    if len({each[-1] for each in ends}) == 1 and all(folders) and len(set(folders)) == len(folders):
+        return folders
+    paths = ["/".join(each) for each in ends]
+    return paths if len(set(paths)) == len(paths) else list(models)
+
+
+def _without_ending(name: str) -> str:
+    return name[: len(name) - len(ending_of(name))]
+
+
+def check_models(path: str, column: str, number: int) -> None:
+    """Reject a column that names too few or too many models."""
+    if number < 2:
+        problem = f"column {quoted(column)} names one model"
+        raise FileError(path, problem, "name the column of models with --by, or use calibrant report")
+    if number > MOST_MODELS:
+        problem = f"column {quoted(column)} names {number:,} models, but at most {MOST_MODELS} are compared"
+        raise FileError(path, problem, "name the column of models with --by, or choose models with --where")
+
+
+def by_model(read: FilePredictions) -> dict[str, FilePredictions]:
+    """Return the rows of each model of a long file, by the models' names, in the order of their first rows.
+
+    The groups of the file are its models.
+    """
+    codes: dict[Any, int] = {}
+    numbers = [codes.setdefault(value, len(codes)) for value in read.arrays["groups"].tolist()]
+    check_models(read.paths[0], read.sources["groups"], len(codes))
+    model_of_row = np.array(numbers, np.intp)
+    order = np.argsort(model_of_row, kind="stable")
+    ends = np.cumsum(np.bincount(model_of_row))[:-1]
+    return {group_name(name): _rows_of(read, rows) for name, rows in zip(codes, np.split(order, ends), strict=True)}
+
+
+def _rows_of(read: FilePredictions, rows: NDArray[np.intp]) -> FilePredictions:
+    """Return some rows of a file, with the way back to it."""
+    arrays = {argument: values[rows] for argument, values in read.arrays.items() if argument != "groups"}
+    sources = {argument: source for argument, source in read.sources.items() if argument != "groups"}
+    return replace(
+        read,
+        arrays=arrays,
+        sources=sources,
+        columns={argument: names for argument, names in read.columns.items() if argument != "groups"},
+        rows=(len(rows),),
+        paths=read.paths[:1],
+        find_row=lambda _, row: read.locate(int(rows[row]))[1],
+    )
+
+
+# ---------------------------------------------------------------- rows that belong together
+
+
+class _Keyed(NamedTuple):
+    """One model with the numbers of its keys."""
+
+    name: str
+    read: FilePredictions
+    keys: NDArray[np.intp]
+
+
+def matched(
+    models: Mapping[str, FilePredictions], *, own: bool | None = False, long: bool = False, keyed: bool = True
+) -> FileModels:
+    """Return models with their rows side by side, in the order of the first model's.
+
+    What is not a prediction must be alike in all of them: outcomes, weights, groups and clusters.
+
+    Parameters
+    ----------
+    models : mapping
+        What was read of each model.
+    own : bool or None
+        Whether each model has outcomes of its own. None: if they differ.
+    long : bool
+        Whether the models are rows of one file.
+    keyed : bool
+        Whether the keys were asked for. Otherwise keys that stand twice in a model are of no use.
+
+    Raises
+    ------
+    FileError
+        For models of different numbers of rows, or whose rows, keys or classes do not match.
+    """
+    if not keyed and any(_repeats(read) for read in models.values()):
+        models = {name: _without_keys(read) for name, read in models.items()}
+    first, *others = models.values()
+    _check_files(first, others)
+    places = _places(models, long=long)
+    differing = 0
+    for other, order in zip(others, places[1:], strict=True):
+        for argument in _ALIKE:
+            if argument not in first.arrays:
+                continue
+            differs = _differing(argument, (first, places[0]), (other, order))
+            if argument != "targets" or own is False:
+                _check_alike(argument, differs, (first, places[0]), (other, order), long=long)
+            else:
+                differing = max(differing, int(np.count_nonzero(differs)))
+    own = differing > 0 if own is None else own
+    return _side_by_side(models, places, own=own, differing=differing, long=long)
+
+
+def _check_files(first: FilePredictions, others: Sequence[FilePredictions]) -> None:
+    """Reject models of other classes, and logs that repeat questions among logs that do not."""
+    for other in others:
+        _check_clusters(first, other)
+        if other.probs.shape[1:] != first.probs.shape[1:]:
+            problem = f"contains {_events(other)}, but {_title(first.paths)} contains {_events(first)}"
+            raise FileError(other.paths[0], problem, "compare models of the same classes")
+        if other.class_names != first.class_names:
+            listed = [", ".join(each.class_names or ("numbered",)) for each in (other, first)]
+            problem = f"has the classes {listed[0]}, but {first.paths[0]} has {listed[1]}"
+            raise FileError(other.paths[0], problem, "name the columns in the same order with --probs a,b,c")
+
+
+def _places(models: Mapping[str, FilePredictions], *, long: bool) -> list[NDArray[np.intp] | None]:
+    """Return for each model the places of the rows that all have; None where they are all rows in their order."""
+    first, *others = models.values()
+    if "keys" not in first.arrays:
+        for other in others:
+            if len(first.probs) != len(other.probs):
+                problem = f"has {len(other.probs):,} rows, but {_title(first.paths)} has {len(first.probs):,}"
+                remedy = "name the column that identifies each row, such as --on id"
+                raise FileError(other.paths[0], problem, remedy)
+        return [None] * len(models)
+    keyed, distinct = _keyed(models)
+    for each in keyed:
+        _check_once(each, distinct, long=long)
+    counts = np.zeros(distinct.size, np.intp)
+    for each in keyed:
+        counts[each.keys] += 1
+    common = counts == len(keyed)
+    if not common.any():
+        _explain_nothing_in_common(keyed, distinct, long=long)
+    _check_spelling(keyed, distinct, common)
+    order = keyed[0].keys[common[keyed[0].keys]]
+    places: list[NDArray[np.intp] | None] = []
+    for each in keyed:
+        if np.array_equal(each.keys, order):
+            places.append(None)
+            continue
+        place_of_key = np.empty(distinct.size, np.intp)
+        place_of_key[each.keys] = np.arange(len(each.keys))
+        places.append(place_of_key[order])
+    return places
+
+
+def _repeats(read: FilePredictions) -> bool:
+    return "keys" in read.arrays and len(set(read.arrays["keys"].tolist())) < len(read.probs)
+
+
+def _without_keys(read: FilePredictions) -> FilePredictions:
+    arrays = {argument: values for argument, values in read.arrays.items() if argument != "keys"}
+    sources = {argument: source for argument, source in read.sources.items() if argument != "keys"}
+    return replace(read, arrays=arrays, sources=sources)
+
+
+def _keyed(models: Mapping[str, FilePredictions]) -> tuple[list[_Keyed], NDArray[Any]]:
+    """Return the models with their keys as numbers, and the distinct keys; all are numbers, or all are text."""
+    first, *_ = models.values()
+    is_text = first.arrays["keys"].dtype.kind not in "fiub"
+    for other in models.values():
+        if (other.arrays["keys"].dtype.kind not in "fiub") != is_text:
+            words = ["text" if text else "numbers" for text in (not is_text, is_text)]
+            problem = f"{_in_words(other)} contains {words[0]}, but {first.paths[0]} contains {words[1]}"
+            raise FileError(other.paths[0], problem, "write the keys in the same form in all files")
+    if is_text:
+        codes: dict[Any, int] = {}
+        numbers = [
+            np.array([codes.setdefault(key, len(codes)) for key in map(group_name, read.arrays["keys"].tolist())])
+            for read in models.values()
+        ]
+        distinct: NDArray[Any] = np.array([*codes, None], object)[:-1]
+    else:
+        ends = np.cumsum([len(read.probs) for read in models.values()])[:-1]
+        keys = np.concatenate([read.arrays["keys"] for read in models.values()])
+        distinct, inverse = np.unique(keys, return_inverse=True)
+        numbers = np.split(inverse, ends)
+    return [
+        _Keyed(name, read, keys.astype(np.intp)) for (name, read), keys in zip(models.items(), numbers, strict=True)
+    ], distinct
+
+
+def _check_once(model: _Keyed, distinct: NDArray[Any], *, long: bool) -> None:
+    """Reject a key that several rows of a model have."""
+    counts = np.bincount(model.keys, minlength=distinct.size)
+    if counts.max() <= 1:
+        return
+    twice = int(np.argmax(counts[model.keys] > 1))
+    path, row = model.read.locate(twice)
+    key, many = model.keys[twice], int(counts[model.keys[twice]])
+    of_model = f" of model {quoted(model.name)}" * long
+    problem = f"row {row:,}, {_in_words(model.read)} identifies {many} rows{of_model}: {_shown(distinct[key])}"
+    raise FileError(path, problem, "name more columns that together identify one row, with --on for each column")
+
+
+def _check_spelling(keyed: Sequence[_Keyed], distinct: NDArray[Any], common: NDArray[np.bool_]) -> None:
+    """Reject keys that are left out because they are spelled in two ways, such as 0 and 0.0."""
+    if distinct.dtype != object or common.all():
+        return
+    spelled: dict[Any, tuple[str, _Keyed, int]] = {}
+    for model in keyed:
+        for place in np.flatnonzero(~common[model.keys]).tolist():
+            text = str(distinct[model.keys[place]])
+            plain = _plain(text)
+            other = spelled.setdefault(plain, (text, model, place))
+            if other[0] != text and other[1] is not model:
+                path, row = model.read.locate(place)
+                theirs = f"{other[1].read.locate(other[2])[1]:,} of model {quoted(other[1].name)}"
+                problem = f"row {row:,} of model {quoted(model.name)}, {_in_words(model.read)}: {_shown(text)} may be "
+                problem += f"{_shown(other[0])} in row {theirs}"
+                raise FileError(path, problem, "write the keys in the same form for all models")
+
+
+def _plain(text: str) -> Any:
+    """Return a key as a number if it is one, else without spaces around it."""
+    try:
+        return float(text)
+    except ValueError:
+        return text.strip()
+
+
+def _explain_nothing_in_common(keyed: Sequence[_Keyed], distinct: NDArray[Any], *, long: bool) -> None:
+    """Raise for models without a common key."""
+    _check_spelling(keyed, distinct, np.zeros(distinct.size, np.bool_))
+    first = keyed[0]
+    for other in keyed[1:]:
+        if not np.isin(first.keys, other.keys).any():
+            examples = [_shown(distinct[each.keys[0]]) for each in (first, other)]
+            names = [f"model {quoted(each.name)}" if long else each.read.paths[0] for each in (first, other)]
+            problem = f"{_in_words(first.read)} has no value that {names[0]} and {names[1]} have in common "
+            problem += f"(such as {examples[0]} and {examples[1]})"
+            raise FileError(other.read.paths[0], problem, _NOTHING_IN_COMMON)
+    problem = f"{_in_words(first.read)} has no value that all {len(keyed)} models have in common"
+    raise FileError(first.read.paths[0], problem, _NOTHING_IN_COMMON)
+
+
+def _check_clusters(first: FilePredictions, other: FilePredictions) -> None:
+    """Reject logs if one has several rows for a question and the other has not."""
+    several, once = (first, other) if "clusters" in first.arrays else (other, first)
+    if "clusters" in several.arrays and "clusters" not in once.arrays:
+        problem = f"answers each question once, but {_title(several.paths)} answers questions several times"
+        raise FileError(once.paths[0], problem, "compare logs of the same questions and epochs")
+
+
+_Placed = tuple[FilePredictions, NDArray[np.intp] | None]
+
+
+def _values(argument: str, placed: _Placed) -> NDArray[Any]:
+    read, places = placed
+    values = read.arrays[argument]
+    return values if places is None else values[places]
+
+
+def _differing(argument: str, first: _Placed, other: _Placed) -> NDArray[np.bool_]:
+    """Return in which rows an outcome, weight, group or cluster differs between two models."""
+    one, another = _comparable(_values(argument, first), _values(argument, other))
+    if one.shape != another.shape:
+        return np.ones(len(one), np.bool_)
+    return np.asarray((one != another).reshape(len(one), -1).any(axis=1))
+
+
+def _check_alike(argument: str, differs: NDArray[np.bool_], first: _Placed, other: _Placed, *, long: bool) -> None:
+    """Reject a row whose outcome, weight, group or cluster differs between the models."""
+    if not differs.any():
+        return
+    row = int(np.argmax(differs))
+    (path, data_row), (first_path, first_row) = (
+        read.locate(row if places is None else int(places[row])) for read, places in (other, first)
+    )
+    one, another = _comparable(_values(argument, first), _values(argument, other))
+    got = f"row {data_row:,}, column {quoted(other[0].column_name(argument))} contains {_shown(another[row])}"
+    where = f"row {first_row:,}" + f" of {first_path}" * (not long)
+    problem = f"{got}, but {where} contains {_shown(one[row])}"
+    remedy = f"correct the {_ALIKE[argument]} in one of the two {'rows' if long else 'files'}"
+    if "keys" not in first[0].arrays:
+        remedy = "if the rows are in a different order, name the column that identifies each row, such as --on id"
+    if argument == "targets" and other[0].probs.ndim == 1:
+        remedy += "; if each model has its own outcomes, such as whether its answer is correct, pass --own-outcomes"
+    raise FileError(path, problem, remedy)
+
+
+def _comparable(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return two columns as numbers if both are numbers, otherwise both as text."""
+    if all(each.dtype.kind in "fiub" for each in (one, other)) or one.dtype == other.dtype != np.dtype(object):
+        return one, other
+    texts = [np.array([group_name(value) for value in each.reshape(-1)], object) for each in (one, other)]
+    return texts[0].reshape(one.shape), texts[1].reshape(other.shape)
+
+
+# ---------------------------------------------------------------- the models as one value
+
+
+def _side_by_side(
+    models: Mapping[str, FilePredictions],
+    places: Sequence[NDArray[np.intp] | None],
+    *,
+    own: bool,
+    differing: int,
+    long: bool,
+) -> FileModels:
+    """Return models as one value, in the order of the first model's rows."""
+    reads = list(models.values())
+    first, shared = reads[0], (*_ALIKE,) if not own else tuple(name for name in _ALIKE if name != "targets")
+    arguments = {name: f"probs[{name!r}]" + "[0]" * own for name in models}
+    arrays = {
+        argument: _values("probs", placed)
+        for argument, placed in zip(arguments.values(), zip(reads, places, strict=True), strict=True)
+    }
+    arrays |= {name: _values(name, (first, places[0])) for name in shared if name in first.arrays}
+    columns = {argument: read.columns["probs"] for argument, read in zip(arguments.values(), reads, strict=True)}
+    columns |= {name: names for name, names in first.columns.items() if name != "probs"}
+    targets = {name: f"probs[{name!r}][1]" for name in models} if own else {}
+    for argument, read, order in zip(targets.values(), reads, places, strict=False):
+        arrays[argument], columns[argument] = _values("targets", (read, order)), read.columns["targets"]
+    if long:
+        sources = {"probs": f"{first.sources['probs']} of each model"}
+    elif len(reads) > _FEW and len({read.sources["probs"] for read in reads}) == 1:
+        sources = {"probs": f"{first.sources['probs']} in each of {len(reads)} files"}
+    else:
+        sources = {argument: _source(read) for argument, read in zip(arguments.values(), reads, strict=True)}
+    sources |= {name: source for name, source in first.sources.items() if name != "probs"}
+    compared = len(next(iter(arrays.values())))
+    if "keys" in sources and all(order is None for order in places):
+        sources["keys"] += " (the same in every row)"
+    protocols = list(dict.fromkeys(read.protocol for read in reads if read.protocol))
+    if protocols:
+        sources["protocol"] = " | ".join(protocols)
+    files = [(read, number) for read in reads for number in range(len(read.paths))]
+    return FileModels(
+        arrays=arrays,
+        class_names=first.class_names,
+        columns=columns,
+        sources=sources,
+        paths=tuple(dict.fromkeys(read.paths[number] for read, number in files)) if long else _paths(files),
+        rows=tuple(read.rows[number] for read, number in files),
+        find_row=lambda number, row: files[number][0].find_row(files[number][1], row),
+        targets_from=first.targets_from,
+        doubts=_doubts(models, long=long),
+        repeated=first.repeated,
+        models=arguments,
+        targets_of=targets,
+        differing=differing,
+        logits={name: read.logits for name, read in models.items()},
+        left_out={name: len(read.probs) - compared for name, read in models.items() if len(read.probs) > compared},
+    )
+
+
+def _paths(files: Sequence[tuple[FilePredictions, int]]) -> tuple[str, ...]:
+    return tuple(read.paths[number] for read, number in files)
+
+
+def _doubts(models: Mapping[str, FilePredictions], *, long: bool) -> tuple[str, ...]:
+    """Return the doubts about the models, each once."""
+    if long:
+        return next(iter(models.values())).doubts
+    return tuple(dict.fromkeys(f"{_title(read.paths)}: {doubt}" for read in models.values() for doubt in read.doubts))
+
+
+def _events(read: FilePredictions) -> str:
+    shape = read.probs.shape[1:]
+    return f"probabilities of {shape[0]:,} classes" if shape else "the probability of one event"
+
+
+def _source(read: FilePredictions) -> str:
+    """Say where the predictions of a model are; an .npy has no columns."""
+    source = read.sources["probs"]
+    return source if source in read.paths else f"{source} in {_title(read.paths)}"
+
+
+def _title(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} … ({len(paths)} files)"
+
+
+def _in_words(read: FilePredictions) -> str:
+    names = read.columns["keys"]
+    return f"column {quoted(names[0])}" if len(names) == 1 else f"columns {', '.join(map(repr, names))}"
+
+
+def _shown(value: Any) -> str:
+    return repr(value.replace(SEPARATOR, ", ") if isinstance(value, str) else np.asarray(value).item())

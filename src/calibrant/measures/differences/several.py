@@ -1,0 +1,105 @@
+"""How the values of one measure vary together, for several models: what the ranking of the models needs.
+
+Models on the same rows, or on rows of the same clusters, have the covariance of what units add to each. Models that are
+known by sums alone have standard errors of their own: variances add up for independent rows, and where it is unknown
+what the rows have in common, standard errors do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from calibrant.measures.differences.pair import ComparedModel, UnitModel
+from calibrant.measures.differences.paired import CORRELATION, ClusterModel, Model
+from calibrant.measures.differences.unpaired import ClusterSummed, Summed, in_common_buckets
+from calibrant.measures.measure import Difference, Measure
+from calibrant.runtime.arrays import Float64s
+from calibrant.statistics.cluster_sums import degrees_of_freedom
+from calibrant.statistics.design import unbiased
+from calibrant.statistics.intervals import Variance, link_slope
+from calibrant.statistics.simultaneous import Spread
+
+
+def is_ranked_by(measure: Measure) -> bool:
+    """Whether models can be ranked by a measure: it has a direction, and its differences are nearly normal."""
+    return measure.better != "neither" and measure.influence is not None
+
+
+def spread_of(measure: Measure, models: Sequence[ComparedModel], *, independent: bool = False) -> Spread | None:
+    """Return how the values of a measure vary together; None where a model does not tell how it varies.
+
+    ``independent`` says that models which are known by sums have independent rows. `Model`s have the same rows, and
+    `ClusterModel`s the same buckets.
+    """
+    units = [model for model in models if isinstance(model, UnitModel)]
+    if len(units) == len(models):
+        added = [_added(model, measure) for model in units]
+        return None if any(each is None for each in added) else _together(units, np.array(added), measure)
+    sums = [model for model in models if isinstance(model, Summed)]
+    variances = [_alone(model, measure) for model in sums]
+    if any(variance is None or not math.isfinite(variance.value) for variance in variances):
+        return None
+    values = np.array([0.0 if each is None else each.value for each in variances]) + [
+        _unseen(measure, model.design.units) for model in sums
+    ]
+    df = min(each.df for each in variances if each is not None)
+    if independent:
+        return Spread.of(np.diag(values), df)
+    return Spread(np.add.outer(np.sqrt(values), np.sqrt(values)) * ~np.eye(len(values), dtype=bool), None, df)
+
+
+def in_units(models: Sequence[Summed]) -> Sequence[ComparedModel]:
+    """Return models that share clusters with what their common buckets add; others unchanged."""
+    clustered = [model for model in models if isinstance(model, ClusterSummed)]
+    return in_common_buckets(clustered) if len(clustered) == len(models) else models
+
+
+def _added(model: UnitModel, measure: Measure) -> Float64s | None:
+    """Return what each unit adds to the measure."""
+    difference = measure.difference
+    mean = difference.mean if isinstance(difference, Difference) else None
+    return model.changes(measure) if mean is None else model.scores(mean)
+
+
+def _together(models: Sequence[UnitModel], added: Float64s, measure: Measure) -> Spread | None:
+    """Return the spread from what the units add to each model's value, (K, units).
+
+    The covariance is that of the models' differences to their mean.
+    """
+    first = models[0]
+    added = added - added.mean(axis=0)  # what all have in common cancels in differences, and takes no digits
+    if isinstance(first, Model):
+        weighting = first.weighting
+        n = weighting.effective_n
+        if n <= 1:
+            return None
+        around = added - (added @ weighting.mass / weighting.total)[:, None]
+        covariance = (around * weighting.squares) @ around.T * unbiased(1.0, n) / weighting.total**2
+        return Spread.of(covariance + np.eye(len(models)) * _unseen(measure, n), n - 1)
+    clustered = [model for model in models if isinstance(model, ClusterModel)]
+    sizes = np.mean([model.rows.sizes for model in clustered], axis=0)
+    df, share = degrees_of_freedom(sizes, CORRELATION)
+    covariance = added @ added.T / share
+    return Spread.of(covariance + np.eye(len(models)) * _unseen(measure, clustered[0].rows.units), df)
+
+
+def _alone(model: Summed, measure: Measure) -> Variance | None:
+    """Return the variance of one model's value."""
+    influence = model.event.influence(measure)
+    if influence is None:
+        return None
+    variance = model.design.variance(influence)
+    return variance._replace(value=variance.value / link_slope(model.event.value(measure), measure.link) ** 2)
+
+
+def _unseen(measure: Measure, units: float) -> float:
+    """Return the variance that one more right answer of each model alone adds to an accuracy, as Bonett and Price do.
+
+    Without it, models that never differed in a few rows would be known to be alike.
+    """
+    difference = measure.difference
+    is_share = isinstance(difference, Difference) and difference.mean == "accuracy"
+    return 1 / (units + 2) ** 2 if is_share else 0.0

@@ -1,0 +1,255 @@
+"""The leaderboard of a comparison, from the dictionary of `Comparison.to_dict`: sentences, the table, the picture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Final
+
+from calibrant.render import drawing
+from calibrant.render.drawing import Row
+from calibrant.render.style import Facts, Style, Summary, aligned, paragraphs, percent, short
+from calibrant.render.tables import Column, Table, chance_text, score_text
+from calibrant.render.words import texts
+
+#: The most models whose pairs, diagrams and calibration are shown one by one.
+FEW: Final = 3
+
+_NAME: Final = 40  # characters of a model's name in a sentence
+_WIDE: Final = 100  # columns of a terminal
+_LISTED: Final = 20  # models in the terminal
+_NAMED: Final = 6  # models in a sentence
+_BAR: Final = 14  # characters of a bar in the terminal
+
+
+def heading(summary: Summary) -> str:
+    """Return the headline of a page of many models."""
+    best = _best(summary)
+    label = _label(summary)
+    if len(best) == 1:
+        return f"{short(best[0]['name'])} has the best {label}"
+    return f"{len(best)} of {len(summary['leaderboard'])} models may have the best {label}"
+
+
+def sentences(summary: Summary) -> list[str]:
+    """Return which models may be the best, and how many are worse."""
+    best, standings, label = _best(summary), summary["leaderboard"], _label(summary)
+    worse = [each for each in standings if not each["among_best"]]
+    confidence = f"simultaneous {percent(summary['level'])} confidence"
+    if all(each["adjusted_p_value"] is None for each in standings):
+        return [f"The data do not show how the {label} varies, so the order of the models is not tested."]
+    if len(best) == 1:
+        others = "the other model" if len(worse) == 1 else f"all {len(worse)} other models"
+        return [f"{short(best[0]['name'])} has a better {label} than {others} ({confidence})."]
+    names = _names(best)
+    if not worse:
+        return [f"The data do not show which of the {len(best)} models has the best {label}: {names}."]
+    found = f"{len(worse)} of {len(standings)} models are worse than the best by the {label} ({confidence})"
+    if len(worse) == 1:
+        found = f"{short(worse[0]['name'])} is worse than the best by the {label} ({confidence})"
+    return [f"{found}.", f"The data do not show which of the other {len(best)} models is the best: {names}."]
+
+
+def calibration(summary: Summary) -> str:
+    """Return which of many models show evidence of miscalibration."""
+    found = [each for each in summary["leaderboard"] if each["miscalibrated"]]
+    number = len(summary["leaderboard"])
+    if not found:
+        return f"No model of {number} shows evidence of miscalibration."
+    if len(found) == number:
+        return f"All {number} models show evidence of miscalibration."
+    verb = "shows" if len(found) == 1 else "show"
+    return f"{len(found)} of {number} models {verb} evidence of miscalibration: {_names(found)}."
+
+
+def table(summary: Summary) -> Table:
+    """Return the leaderboard, a row for each model."""
+    standings, key = summary["leaderboard"], summary["sorted_by"]
+    names = [each["name"] for each in standings]
+    differences = [each["difference"] for each in standings]
+    tests = {"adjusted_p_value": [each["adjusted_p_value"] for each in standings]}
+    among_best = [each["among_best"] for each in standings]
+    ranks = {end: [each[end] for each in standings] for end in ("rank_low", "rank_high")}
+    columns = [
+        Column("rank", list(map(_rank, standings)), ranks),
+        Column("model", names, {"model": names}),
+        *_estimates(summary, key),
+    ]
+    for other in ("accuracy", "mean_confidence", "ece"):
+        if other != key:
+            columns += _estimates(summary, other)[:1]
+    floors = [each["estimates"]["ece"]["floor"] for each in standings]
+    uppers = [None if floor is None else floor["upper"] for floor in floors]
+    verdicts = [_verdict(each) for each in standings]
+    exact = {"p_value": [each["p_value"] for each in standings], "verdict": verdicts}
+    columns += [
+        Column("ECE if calibrated: 95 % below", list(map(score_text, uppers)), {"ece_if_calibrated_upper": uppers}),
+        Column("calibration", verdicts, exact),
+        Column(
+            "difference to the best",
+            [_number(part["value"], "+") for part in differences],
+            {"difference": [part["value"] for part in differences]},
+        ),
+        Column(
+            f"simultaneous {percent(summary['level'])} CI",
+            list(map(_ends, differences)),
+            {f"difference_{end}": [part[end] for part in differences] for end in ("low", "high")},
+        ),
+        Column("p adjusted", [chance_text(each["adjusted_p_value"]) for each in standings], tests),
+        Column("among the best", ["yes" if each else "no" for each in among_best], {"among_best": among_best}),
+    ]
+    minor = tuple(i for i, column in enumerate(columns) if column.heading.startswith(("mean", "ECE if")))
+    return Table.of("leaderboard", columns, texts=(0, 1), minor=minor)
+
+
+def note(summary: Summary) -> str:
+    """Return what it means to be among the best, and how far the statements hold."""
+    together = f"differences and ranges of ranks hold together with {percent(summary['level'])} confidence"
+    return f"among the best: no other model is shown to have a better {_label(summary)}; {together}"
+
+
+def lines(summary: Summary, style: Style) -> list[str]:
+    """Return the leaderboard for the terminal: the differences with bars, then the measures of each model."""
+    standings, level = summary["leaderboard"][:_LISTED], percent(summary["level"])
+    names = _short_names([each["name"] for each in standings], style)
+    width = max(len("model"), *map(len, names))
+    differences = [each["difference"] for each in standings]
+    ends = [_ends(part) for part in differences]
+    columns = [
+        ("  {:<6}", "rank", list(map(_rank, standings))),
+        (f" {{:<{width}}}", "model", names),
+        (" {:>8}", "diff.", [_number(part["value"], "+") for part in differences]),
+        (f"  {{:<{max(map(len, ends))}}}", f"{level} CI", ends),
+        (f" {{:<{_BAR}}}", "", _bars(differences)),
+        (" {:>7}", "p adj.", [chance_text(each["adjusted_p_value"]) for each in standings]),
+        ("{}", "", [" *" * each["among_best"] for each in standings]),
+    ]
+    if 2 + 6 + 1 + width + 9 + 2 + max(map(len, ends)) + _BAR + 11 > style.width:
+        del columns[4]
+    heading, *rows = aligned(columns)
+    title, how = f"Leaderboard by {_label(summary)}", "difference to the best with simultaneous CI"
+    shown = [style.bold(title) + style.faint(f", {how}")]
+    if len(title) + len(how) + 2 > style.width:
+        shown = [style.bold(title), style.faint(f"  {how}")]
+    shown += [style.faint(heading), *rows]
+    notes = [f"* {note(summary)}"]
+    if len(standings) < len(summary["leaderboard"]):
+        more = len(summary["leaderboard"]) - len(standings)
+        notes.append(f"to see the other {more} models, use --json, --html, or comparison.leaderboard in Python")
+    shown += [style.faint(line) for line in paragraphs(notes, style)]
+    return [*shown, "", *_measured(summary, standings, names, width, style)]
+
+
+def _short_names(names: Sequence[str], style: Style) -> list[str]:
+    """Return the names for the terminal; of names that would be cut to the same one, without what all begin with."""
+    for limit in (18, 40) if style.width < _WIDE else (40,):
+        shortened = [short(name, limit) for name in names]
+        if len(set(shortened)) == len(shortened):
+            return shortened
+    common = len(os.path.commonprefix(list(names)))  # noqa: RUF071 - these are not paths
+    return [short(f"…{name[common:]}", 40) for name in names]
+
+
+def _measured(
+    summary: Summary, standings: Sequence[Facts], names: Sequence[str], width: int, style: Style
+) -> list[str]:
+    """Return the value that decides, the accuracy, the mean prediction, the ECE and the verdict of each model."""
+    floors = [each["estimates"]["ece"]["floor"] for each in standings]
+    confident = "mean conf." if summary["notion"] == "top-label" or summary["own_outcomes"] else "mean pred."
+    keys = {"accuracy": "accuracy", "mean_confidence": confident, "ece": "ECE"}
+    if summary["sorted_by"] not in keys:
+        keys = {summary["sorted_by"]: _label(summary).removesuffix(" score"), **keys}
+    columns = [
+        (f"  {{:<{width}}}", "model", names),
+        *(
+            (f" {{:>{max(len(head), 7)}}}", head, [_number(each["estimates"][key]["value"]) for each in standings])
+            for key, head in keys.items()
+        ),
+        (" {:>6}", "95 %", [score_text(None if floor is None else floor["upper"], ".4f") for floor in floors]),
+        ("  {}", "calibration", list(map(_verdict, standings))),
+    ]
+    heading, *rows = aligned(columns)
+    remark = "95 %: 95th percentile of the ECE of a perfectly calibrated model with these predictions"
+    return [style.faint(heading), *rows, *(style.faint(line) for line in paragraphs([remark], style))]
+
+
+def chart(summary: Summary) -> dict[str, Any] | None:
+    """Return the picture of the values with their own intervals, a row for each model; None without a value."""
+    rows, key = [], summary["sorted_by"]
+    for each in summary["leaderboard"]:
+        part = each["estimates"][key]
+        if part["value"] is None:
+            continue
+        interval = None if part["low"] is None else (part["low"], part["high"])
+        words = [f"{each['name']}: {_number(part['value'])}", f"rank {_rank(each)}"]
+        if interval is not None:
+            words.insert(1, f"{percent(summary['level'])} CI {_ends(part)}")
+        words.append("no other model is shown to be better" if each["among_best"] else "worse than the best")
+        rows.append(Row(each["name"], part["value"], interval, None, not each["among_best"], "; ".join(words)))
+    if not rows:
+        return None
+    least = min(row.interval[0] if row.interval else row.value for row in rows)
+    return drawing.chart(rows, origin=least)
+
+
+# ---------------------------------------------------------------- parts
+
+
+def _label(summary: Summary) -> str:
+    return str(summary["measures"][summary["sorted_by"]]["label"])
+
+
+def _best(summary: Summary) -> list[Facts]:
+    return [each for each in summary["leaderboard"] if each["among_best"]]
+
+
+def _names(standings: Sequence[Facts]) -> str:
+    """Return the names of models, of many the first."""
+    names = [short(each["name"], _NAME) for each in standings[:_NAMED]]
+    return ", ".join(names) + (f" and {len(standings) - _NAMED} more" if len(standings) > _NAMED else "")
+
+
+def _rank(standing: Facts) -> str:
+    low, high = standing["rank_low"], standing["rank_high"]
+    return f"{low}" if low == high else f"{low}–{high}"
+
+
+def _verdict(standing: Facts) -> str:
+    if standing["p_value"] is None:
+        return ""
+    return "miscalibrated" if standing["miscalibrated"] else "no evidence"
+
+
+def _number(value: float | None, sign: str = "") -> str:
+    return "inf" if value is None else texts([value], 4, [0.0], sign)[0] if value else f"{value:{sign}.4f}"
+
+
+def _ends(part: Facts) -> str:
+    return "" if part["low"] is None else f"{part['low']:z.4f} to {part['high']:z.4f}"
+
+
+def _estimates(summary: Summary, key: str) -> list[Column]:
+    """Return the columns of a measure: values, and their own intervals."""
+    label = "mean prediction" if key == "mean_confidence" else str(summary["measures"][key]["label"])
+    parts = [each["estimates"][key] for each in summary["leaderboard"]]
+    exact = {f"{key}_{end}": [part[end] for part in parts] for end in ("low", "high")}
+    return [
+        Column(label, [_number(part["value"]) for part in parts], {key: [part["value"] for part in parts]}),
+        Column(f"{percent(summary['level'])} CI", list(map(_ends, parts)), exact),
+    ]
+
+
+def _bars(differences: Sequence[Facts]) -> list[str]:
+    """Return each difference to the best as a bar: its interval, and in it the estimate."""
+    known = [part for part in differences if part["low"] is not None]
+    most = max((part["high"] for part in known), default=0.0)
+    if not most:
+        return [""] * len(differences)
+    bars = []
+    for part in differences:
+        if part["low"] is None:
+            bars.append("")
+            continue
+        low, value, high = (min(int(part[key] / most * _BAR), _BAR - 1) for key in ("low", "value", "high"))
+        bars.append(" " * low + "░" * (value - low) + "█" + "░" * (high - value))
+    return bars

@@ -1,0 +1,229 @@
+"""The leaderboard of several models: a row each, in the order of one measure, with what is known of the order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from calibrant.errors import InputError, nearest
+from calibrant.measures.context import Inference, closed_form_test
+from calibrant.measures.differences.pair import ComparedModel
+from calibrant.measures.differences.several import in_units, is_ranked_by, spread_of
+from calibrant.measures.differences.unpaired import Summed
+from calibrant.measures.estimates import estimate
+from calibrant.measures.gap import MEAN_CONFIDENCE
+from calibrant.measures.listed import by_name
+from calibrant.measures.measure import Measure
+from calibrant.results import Estimate, TestResult
+from calibrant.results.values import plain, plain_estimate
+from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.resampling import Resampling, alpha_of
+from calibrant.statistics.simultaneous import Ranking, Spread, ranking
+
+#: The measure that models are ranked by, unless another is named.
+DEFAULT: Final = "brier"
+
+_NO_ORDER: Final = "no interval: these data do not show how the measure varies"
+_ONE_ROW: Final = "the variance cannot be estimated from one row"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Standing:
+    """One model in a leaderboard.
+
+    Differences, marks and ranges of ranks of all models hold together with the level of the comparison.
+
+    Attributes
+    ----------
+    name : str
+        The model.
+    estimates : mapping
+        The `Estimate` of each measure with its own interval: those that models are compared by, and
+        ``mean_confidence``. The ECE has its noise floor.
+    test : TestResult
+        The test of the model's own calibration, in closed form.
+    miscalibrated : bool
+        Whether this test rejects calibration.
+    difference : Estimate
+        By how much the model is worse than the best one, with a simultaneous interval; 0 or above. Its p-value is the
+        adjusted one.
+    adjusted_p_value : float
+        The probability of being so much worse than another model, for any pair, if all models were equally good.
+    among_best : bool
+        Whether no other model is shown to be better.
+    rank_low, rank_high : int
+        The range of the model's rank; 1 is the best. Equal models share the better rank.
+    """
+
+    name: str
+    estimates: Mapping[str, Estimate]
+    test: TestResult
+    miscalibrated: bool
+    difference: Estimate
+    adjusted_p_value: float
+    among_best: bool
+    rank_low: int
+    rank_high: int
+
+    def __getitem__(self, name: str) -> Estimate:
+        return self.estimates[name]
+
+    def to_dict(self, path: str, missing: dict[str, str]) -> dict[str, Any]:
+        """Return every number as plain Python values; what is not finite is None, and ``missing`` says why."""
+        return {
+            "name": self.name,
+            "estimates": {
+                key: plain_estimate(each, f"{path}.estimates.{key}", missing, each.method or _ONE_ROW)
+                for key, each in self.estimates.items()
+            },
+            "p_value": plain(self.test.p_value, f"{path}.p_value", missing, self.test.method),
+            "miscalibrated": self.miscalibrated,
+            "difference": plain_estimate(
+                self.difference, f"{path}.difference", missing, self.difference.method, tested=False
+            ),
+            "adjusted_p_value": plain(
+                self.adjusted_p_value, f"{path}.adjusted_p_value", missing, self.difference.method
+            ),
+            "among_best": self.among_best,
+            "rank_low": self.rank_low,
+            "rank_high": self.rank_high,
+        }
+
+
+def sorting_measure(sort_by: Any, measures: Sequence[Measure]) -> Measure:
+    """Return the measure that models are ranked by; ``measures`` are those that they are compared by.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For a measure without a direction, or whose differences have no test.
+    """
+    own = {measure.name: measure for measure in measures}
+    able = [name for name, measure in own.items() if is_ranked_by(measure) or name == measures[0].name]
+    measure = own[sort_by] if sort_by in own else by_name_of(sort_by, able)
+    if measure is measures[0] or is_ranked_by(measure):
+        return measure
+    reason = (
+        "differences of this measure have no test" if measure.better == "lower" else "the measure has no best value"
+    )
+    raise InputError(
+        "sort_by", f"one of {', '.join(able)}", f"{measure.name!r}: {reason}", f"pass {measures[0].name!r}"
+    )
+
+
+def by_name_of(sort_by: Any, able: Sequence[str]) -> Measure:
+    """Return a measure of calibrant by its key."""
+    try:
+        return by_name(sort_by)
+    except InputError:
+        expected, remedy = f"one of {', '.join(able)}", nearest(str(sort_by), able)
+        raise InputError("sort_by", expected, repr(sort_by), remedy) from None
+
+
+def best_first(models: Sequence[ComparedModel], measure: Measure) -> list[int]:
+    """Return the places of the models, the best first; those without a finite value are last, in the order given."""
+    losses = _losses(models, measure)
+    return sorted(range(len(models)), key=lambda place: losses[place])
+
+
+def leaderboard(
+    models: Sequence[ComparedModel],
+    measure: Measure,
+    measures: Sequence[Measure],
+    level: float,
+    *,
+    together: bool = True,
+    independent: bool = False,
+    errors: Float64s | None = None,
+) -> tuple[Standing, ...]:
+    """Return the standing of each model, the best first.
+
+    Parameters
+    ----------
+    models : sequence of ComparedModel
+        On the same rows, or known by sums.
+    measure : Measure
+        What decides the order.
+    measures : sequence of Measure
+        What else is estimated for each model.
+    level : float
+        The confidence of intervals.
+    together : bool
+        Whether sums over buckets of clusters are those of the same clusters.
+    independent : bool
+        Whether models that are known by sums have independent rows.
+    errors : (K, K) float64, optional
+        The standard errors of the differences, where the measure has no influence that tells them.
+    """
+    order, losses = best_first(models, measure), _losses(models, measure)
+    finite = [place for place in order if math.isfinite(losses[place])]
+    ranked = None
+    if len(finite) > 1:
+        spread = _spread([models[place] for place in finite], measure, together=together, independent=independent)
+        spread = spread if errors is None else Spread(errors[np.ix_(finite, finite)])
+        values = np.array([losses[place] for place in finite])
+        ranked = None if spread is None else ranking(values, spread, level)
+    shown = tuple(dict.fromkeys((*measures, measure, MEAN_CONFIDENCE)))
+    standings = []
+    for rank, place in enumerate(order):
+        difference, among_best, ends = _difference(ranked, rank, len(finite), len(order), level)
+        model = models[place]
+        test, resampling = model.event.of(closed_form_test), Resampling.of(level, 0, 0)
+        inference = Inference(event=model.event, resampling=resampling, measures=shown, with_curves=False)
+        standings.append(
+            Standing(
+                name=model.name,
+                estimates={each.name: estimate(each, model.event, inference) for each in shown},
+                test=test,
+                miscalibrated=test.p_value <= alpha_of(level),
+                difference=replace(difference, n=model.means.n),
+                adjusted_p_value=difference.p_value,
+                among_best=among_best,
+                rank_low=ends[0],
+                rank_high=ends[1],
+            )
+        )
+    return tuple(standings)
+
+
+def _losses(models: Sequence[ComparedModel], measure: Measure) -> list[float]:
+    """Return the values of the models, where less is better; infinite for one that is not a number."""
+    sign = -1.0 if measure.better == "higher" else 1.0
+    values = [sign * model.event.value(measure) for model in models]
+    return [value if math.isfinite(value) else math.inf for value in values]
+
+
+def _spread(models: Sequence[ComparedModel], measure: Measure, *, together: bool, independent: bool) -> Spread | None:
+    """Return how the values of the models vary together."""
+    if not is_ranked_by(measure):
+        return None
+    sums = [model for model in models if isinstance(model, Summed)]
+    if together and len(sums) == len(models):
+        models = in_units(sums)
+    return spread_of(measure, models, independent=independent)
+
+
+def _difference(
+    ranked: Ranking | None, rank: int, finite: int, number: int, level: float
+) -> tuple[Estimate, bool, tuple[int, int]]:
+    """Return the difference to the best, whether the model is among the best, and the range of its rank."""
+    if rank >= finite > 0:  # worse than each model with a finite value
+        reason = "not available: the measure has no finite value for this model"
+        return Estimate(math.inf, method=reason), False, (finite + 1, number)
+    if ranked is None:
+        return Estimate(0.0 if finite == 1 and rank == 0 else math.nan, method=_NO_ORDER), True, (1, max(finite, 1))
+    estimated = Estimate(
+        float(ranked.excess[rank]),
+        float(ranked.low[rank]),
+        float(ranked.high[rank]),
+        level=level,
+        p_value=float(ranked.p_values[rank]),
+        method=ranked.method,
+    )
+    ends = int(ranked.rank_low[rank]), int(ranked.rank_high[rank])
+    return estimated, bool(ranked.among_best[rank]), ends
