@@ -294,7 +294,7 @@ def test_holm_on_three_models() -> None:
         expected[i] = running
     assert [square.p_value for square in squares] == pytest.approx([expected[i] for i in range(3)], rel=1e-12)
     assert "raw_p_value" not in calibrant.compare(p, tilt(p, 1.6), y).pairs[0]["debiased_square"].details
-    assert comparison.verdict()[3].startswith("The p-values are Holm-adjusted for 3 pairs, but ")
+    assert comparison.verdict()[4].startswith("The p-values are Holm-adjusted for 3 pairs, but ")
 
 
 # ---------------------------------------------------------------- laws

@@ -224,19 +224,18 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 )
 @click.pass_context
 def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
-    """Compare models on the same rows: each in a FILE, columns of FILE..., or rows of one FILE with --by MODEL.
+    """Compare models, and rank them: each in a FILE, or columns of FILE....
 
-    With --by, one file has the rows of all models, and --on names the question that a row answers.
+    In one FILE with the rows of all models, --by names the model of a row, and --on the question that it answers.
 
     \b
     calibrant compare old.npz new.npz
-    calibrant compare answers.parquet --by model --score confidence --outcome correct --on question_id
-    calibrant compare a.jsonl b.jsonl c.jsonl --on id --own-outcomes
     calibrant compare old.csv new.csv --score win_prob --outcome won --on game_id
-    calibrant compare today.parquet --baseline last.json
-    calibrant compare games.csv --scores old,new --outcome won
-    calibrant compare digits.parquet --scores 'p_*,overconfident_*'
     calibrant compare games.csv --scores old,new --outcome won --gate
+    calibrant compare digits.parquet --scores 'p_*,overconfident_*'
+    calibrant compare today.parquet --baseline last.json
+    calibrant compare answers.csv --by model --outcome correct --on question_id
+    calibrant compare a.jsonl b.jsonl c.jsonl --on id --own-outcomes
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 a gate fails or a condition is true; 4 inconclusive gate.
     """  # noqa: D301

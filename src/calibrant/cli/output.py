@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from calibrant.cli import console
 from calibrant.cli.options import ENGINES, CommandOptions
-from calibrant.errors import CalibrantError
+from calibrant.errors import CalibrantError, quoted
 from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _NAMED: Final = 3  # columns that a hint names
 _OF_MAPS: Final = ("--map", "--sql", "--onnx")  # the options that write a map
 _COLUMN: Final = re.compile(r"\w+")
+#: Names of columns whose groups are models.
+_MODELS: Final = ("model", "llm", "judge", "forecaster", "checkpoint", "vendor", "classifier", "algorithm", "learner")
+_NAMES_MODELS: Final = re.compile(rf"(.*[_ .-])?({'|'.join(_MODELS)})s?([_ .-]?(name|id))?", re.IGNORECASE)
 #: The characters that JSON need not escape, and that act on a terminal or are not Unicode; see `render.style.shown`.
 _ACTING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -59,12 +62,14 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     """
     event = _event(result, predictions, options)
     sources = _sources(predictions, options, event)
+    if _is_report(result):
+        sources |= _pooled(predictions, options)
     summary, render = _described(result, sources, options)
     full_summary = {**summary, "source": sources}
     words = _for_readers(predictions, options)
     readable = {**summary, "omitted": _file_names(predictions.omitted)}
-    if event is not None:
-        readable["source"] = {"event": event}
+    if named := {name: sources[name] for name in ("event", "pooled") if sources.get(name) is not None}:
+        readable["source"] = named
     markdown = partial(_markdown, readable, words, options)
 
     def fitted() -> CalibrationMap:
@@ -155,6 +160,12 @@ def _described(
     return summary, partial(terminal.render, complete=options.all_measures)
 
 
+def _is_report(result: Result) -> bool:
+    from calibrant.report.report import Report
+
+    return isinstance(result, Report)
+
+
 def _is_unproven(result: Result) -> bool:
     from calibrant.recalibration.result import RecalibrationResult
 
@@ -223,6 +234,17 @@ def _event_of(summary: Mapping[str, Any], predictions: FileRead, options: Comman
     if not labels and re.search("[=<>(]", column):  # a condition in SQL
         return column
     return f"{column} = {labels[1] if len(labels) == 2 else 1}"
+
+
+def _pooled(predictions: FileRead, options: CommandOptions) -> dict[str, str]:
+    """Say that the groups of a report look like models, with the command that compares them."""
+    if len(options.by) != 1 or not _NAMES_MODELS.fullmatch(options.by[0]):
+        return {}
+    names = {"--by": options.by[0], "--score": options.score, "--probs": options.probs}
+    names |= {"--outcome": options.outcome, "--target": options.target}
+    named = [part for option, name in names.items() if name is not None for part in (option, name)]
+    command = shlex.join(["calibrant", "compare", *predictions.paths[:1], *named])
+    return {"pooled": f"The models in {quoted(options.by[0])} are pooled. To compare the models, use: {command}"}
 
 
 def _sources(predictions: FileRead, options: CommandOptions, event: str | None) -> dict[str, Any]:
@@ -342,9 +364,10 @@ def _markdown(summary: Mapping[str, Any], words: Mapping[str, Any], options: Com
 
 
 def _picture(result: Result | Monitor, kind: str) -> bytes:
-    """Return the picture: of a report its diagram, or the worst classes; of others the diagrams of all models."""
+    """Return the picture: of a report its diagram, or the worst classes; of models their diagrams, or a leaderboard."""
     from calibrant import plot
     from calibrant.plot import canvas
+    from calibrant.render.leaderboard import FEW
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
 
@@ -355,7 +378,7 @@ def _picture(result: Result | Monitor, kind: str) -> bytes:
     picture = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "calibrant"}):  # the ids in the file follow from it
         if isinstance(result, Comparison):
-            axes: Any = plot.compare(result)
+            axes: Any = (plot.compare if len(result.names) <= FEW else plot.leaderboard)(result)
         elif isinstance(result, Report) and result.diagram is None:
             axes = plot.classwise(result)[0]
         else:

@@ -32,8 +32,8 @@ FAULTS: Final = "calibrant.faults"
 SECTIONS: Final = {
     title: names.split()
     for title, names in {
-        "Common options": "scores score outcome probs target by clusters where on logits html_path json_path tolerance "
-        "gate profile method map_path anyway max_risk yes_risk no_risk confidence",
+        "Common options": "scores score outcome probs target by clusters where on own_outcomes sort_by logits "
+        "html_path json_path tolerance gate profile method map_path anyway max_risk yes_risk no_risk confidence",
         "Columns": "targets_file weight weights_are by_values baseline paired percent decimal_comma labels class_names",
         "Evaluation": "notion classwise n_bins measures ignore_index timezone level n_resamples rng bands tolerance_of "
         "conditions certified_by per_class cost_of_error cost_of_referral",

@@ -118,15 +118,16 @@ def matched(
     long : bool
         Whether the models are rows of one file.
     keyed : bool
-        Whether the keys were asked for. Otherwise keys that stand twice in a model are of no use.
+        Whether the keys were asked for. Otherwise keys that stand twice in a model, or that models do not share, are of
+        no use, and outcomes must be alike.
 
     Raises
     ------
     FileError
         For models of different numbers of rows, or whose rows, keys or classes do not match.
     """
-    if not keyed and any(_repeats(read) for read in models.values()):
-        models = {name: _without_keys(read) for name, read in models.items()}
+    if not keyed and not _share_keys(list(models.values())):
+        models, own = {name: _without_keys(read) for name, read in models.items()}, own or False
     first, *others = models.values()
     _check_files(first, others)
     places = _places(models, long=long)
@@ -189,8 +190,13 @@ def _places(models: Mapping[str, FilePredictions], *, long: bool) -> list[NDArra
     return places
 
 
-def _repeats(read: FilePredictions) -> bool:
-    return "keys" in read.arrays and len(set(read.arrays["keys"].tolist())) < len(read.probs)
+def _share_keys(reads: Sequence[FilePredictions]) -> bool:
+    """Whether each key is that of one row of a model, and some are those of all models."""
+    if any("keys" not in read.arrays for read in reads):
+        return False
+    keys = [set(read.arrays["keys"].tolist()) for read in reads]
+    once = all(len(each) == len(read.probs) for each, read in zip(keys, reads, strict=True))
+    return once and bool(set.intersection(*keys))
 
 
 def _without_keys(read: FilePredictions) -> FilePredictions:

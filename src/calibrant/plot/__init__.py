@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         roc_curve,
     )
     from calibrant.plot.diagrams import classwise, compare, reliability_diagram, score_histogram
-    from calibrant.plot.forest import differences, groups
+    from calibrant.plot.forest import differences, groups, leaderboard
 
 __all__ = [
     "calibration_curve",
@@ -29,6 +29,7 @@ __all__ = [
     "differences",
     "evidence",
     "groups",
+    "leaderboard",
     "murphy_curve",
     "reliability_diagram",
     "risk_coverage",
@@ -48,6 +49,6 @@ __getattr__, __dir__ = names_of(
             "roc_curve",
         ),
         "calibrant.plot.diagrams": ("classwise", "compare", "reliability_diagram", "score_histogram"),
-        "calibrant.plot.forest": ("differences", "groups"),
+        "calibrant.plot.forest": ("differences", "groups", "leaderboard"),
     },
 )

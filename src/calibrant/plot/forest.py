@@ -12,6 +12,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas
 from calibrant.plot.canvas import PlottableComparison, PlottableGroup, PlottableReport
 from calibrant.render.drawing import origin_of
+from calibrant.render.leaderboard import ranks_text
 from calibrant.render.style import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate
@@ -250,6 +251,77 @@ def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any
     if legend:
         canvas.legend_of_all(panels, figure)
     return np.array(panels, dtype=object)
+
+
+def leaderboard(comparison: PlottableComparison, *, legend: bool = True, ax: Axes | None = None) -> Axes:
+    """Draw the measure that ranks the models: a row for each model, the best first, with its own interval.
+
+    Models that may be the best are filled. The others are hollow: another model is shown to be better. The labels begin
+    with the ranges of the ranks. Marks and ranges of all models hold together with the level of the comparison, whereas
+    each interval is for one model alone, so overlapping intervals do not show that models are alike.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        From `calibrant.compare`.
+    legend : bool, default True
+        Whether to draw a legend, below the axes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on. By default new ones.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For an argument that is not a comparison.
+    calibrant.errors.MissingDependencyError
+        Without matplotlib.
+
+    Notes
+    -----
+    Words replace a value that is infinite. Of more than 25 models the names are smaller.
+
+    Examples
+    --------
+    >>> import calibrant, calibrant.plot as cp
+    >>> comparison = calibrant.compare({"old": [0.1, 0.4, 0.7, 0.9], "new": [0.2, 0.3, 0.9, 0.8]}, [0, 0, 1, 1])
+    >>> ax = cp.leaderboard(comparison)
+    >>> [label.get_text() for label in ax.get_yticklabels()], ax.get_xlabel()
+    (['1–2  new', '1–2  old'], 'Brier score')
+    """
+    canvas.check_type("comparison", comparison, PlottableComparison, "a Comparison", "what calibrant.compare returned")
+    standings, key = comparison.leaderboard, comparison.sorted_by
+    axes = canvas.axes_for(ax, (5.6, 0.9 + 0.24 * len(standings)))
+    share = percent(comparison.level)
+    for word, best in (("May be the best", True), ("Worse than the best", False)):
+        drawn = [(y, each[key]) for y, each in enumerate(standings) if each.among_best == best]
+        drawn = [(y, estimate) for y, estimate in drawn if math.isfinite(estimate.value)]
+        intervals = [(y, estimate.low, estimate.high) for y, estimate in drawn if math.isfinite(estimate.low)]
+        if intervals:
+            places, lows, highs = zip(*intervals, strict=True)
+            axes.hlines(places, lows, highs, colors=canvas.BLUE, linewidth=1.6, zorder=2.2)
+        if drawn:
+            rows, values = zip(*((y, estimate.value) for y, estimate in drawn), strict=True)
+            face, named = canvas.BLUE if best else canvas.paper(axes), f"{word} ({share} CI of each model)"
+            look: dict[str, Any] = {"facecolor": face, "edgecolor": canvas.BLUE, "linewidth": 1.2}
+            axes.scatter(values, rows, 34, zorder=2.6, label=named, **look)
+    for y, each in enumerate(standings):
+        if not math.isfinite(each[key].value):
+            across, word = axes.get_yaxis_transform(), _without_interval(each[key].value)
+            axes.text(0.02, y, word, transform=across, va="center", fontsize="small", color=canvas.FAINT)
+    labels = [f"{ranks_text(each.rank_low, each.rank_high)}  {canvas.literal(each.name, _NAME)}" for each in standings]
+    axes.set_yticks(range(len(standings)), labels, fontsize="small" if len(standings) > _MANY else None)
+    axes.set(ylim=(len(standings) - 0.4, -0.6), xlabel=comparison.descriptions[key].label)
+    axes.tick_params(axis="y", length=0)
+    axes.locator_params(axis="x", nbins=5)
+    canvas.open_frame(axes)
+    if legend:
+        canvas.legend_below(axes, most=2)
+    return axes
 
 
 def _draw(ax: Any, estimates: list[Estimate], share: str) -> None:

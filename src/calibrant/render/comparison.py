@@ -27,6 +27,7 @@ from calibrant.render.words import chance, classes_text, in_clusters, rows_text,
 from calibrant.statistics.resampling import alpha_of
 
 _NAME: Final = 24  # characters of a model's name
+_LISTED: Final = 6  # models whose measures are all listed in the terminal
 
 
 def labels_of(summary: Summary) -> dict[str, str]:
@@ -46,8 +47,10 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
     style = style or Style()
     blocks = [head(headline(summary), title, used, style), paragraphs(verdict(summary), style)]
     blocks.append(leaderboard.lines(summary, style))
+    if len(summary["models"]) <= _LISTED:
+        blocks.append(_models(summary, style))
     if has_few(summary):
-        blocks += [_models(summary, style), *(_pair(pair, summary, style) for pair in summary["pairs"])]
+        blocks += [_pair(pair, summary, style) for pair in summary["pairs"]]
     blocks += [_groups(place, summary, style) for place in grouped_pairs(summary)]
     if notes := remarks(summary):
         blocks.append([style.faint(line) for line in paragraphs(notes, style)])

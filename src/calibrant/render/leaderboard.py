@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from calibrant.render import drawing
@@ -16,6 +16,7 @@ from calibrant.render.words import texts
 FEW: Final = 3
 
 _NAME: Final = 40  # characters of a model's name in a sentence
+_SHORT: Final = 18  # characters of it in a table of a narrow terminal
 _WIDE: Final = 100  # columns of a terminal
 _LISTED: Final = 20  # models in the terminal
 _NAMED: Final = 6  # models in a sentence
@@ -75,16 +76,7 @@ def table(summary: Summary) -> Table:
         Column("model", names, {"model": names}),
         *_estimates(summary, key),
     ]
-    for other in ("accuracy", "mean_confidence", "ece"):
-        if other != key:
-            columns += _estimates(summary, other)[:1]
-    floors = [each["estimates"]["ece"]["floor"] for each in standings]
-    uppers = [None if floor is None else floor["upper"] for floor in floors]
-    verdicts = [_verdict(each) for each in standings]
-    exact = {"p_value": [each["p_value"] for each in standings], "verdict": verdicts}
     columns += [
-        Column("ECE if calibrated: 95 % below", list(map(score_text, uppers)), {"ece_if_calibrated_upper": uppers}),
-        Column("calibration", verdicts, exact),
         Column(
             "difference to the best",
             [_number(part["value"], "+") for part in differences],
@@ -98,6 +90,20 @@ def table(summary: Summary) -> Table:
         Column("p adjusted", [chance_text(each["adjusted_p_value"]) for each in standings], tests),
         Column("among the best", ["yes" if each else "no" for each in among_best], {"among_best": among_best}),
     ]
+    for other in ("accuracy", "mean_confidence", "ece"):
+        if other != key:
+            columns += _estimates(summary, other)[:1]
+    floors = [each["estimates"]["ece"]["floor"] for each in standings]
+    uppers = [None if floor is None else floor["upper"] for floor in floors]
+    verdicts = [_verdict(each) for each in standings]
+    columns += [
+        Column("ECE if calibrated: 95 % below", list(map(score_text, uppers)), {"ece_if_calibrated_upper": uppers}),
+        Column(
+            "calibration",
+            verdicts,
+            {"p_value": [each["p_value"] for each in standings], "verdict": verdicts},
+        ),
+    ]
     minor = tuple(i for i, column in enumerate(columns) if column.heading.startswith(("mean", "ECE if")))
     return Table.of("leaderboard", columns, texts=(0, 1), minor=minor)
 
@@ -105,7 +111,7 @@ def table(summary: Summary) -> Table:
 def note(summary: Summary) -> str:
     """Return what it means to be among the best, and how far the statements hold."""
     together = f"differences and ranges of ranks hold together with {percent(summary['level'])} confidence"
-    return f"among the best: no other model is shown to have a better {_label(summary)}; {together}"
+    return f"Among the best: no other model is shown to have a better {_label(summary)}; {together}"
 
 
 def lines(summary: Summary, style: Style) -> list[str]:
@@ -124,15 +130,13 @@ def lines(summary: Summary, style: Style) -> list[str]:
         (" {:>7}", "p adj.", [chance_text(each["adjusted_p_value"]) for each in standings]),
         ("{}", "", [" *" * each["among_best"] for each in standings]),
     ]
-    if 2 + 6 + 1 + width + 9 + 2 + max(map(len, ends)) + _BAR + 11 > style.width:
-        del columns[4]
-    heading, *rows = aligned(columns)
+    heading, *rows = _fitting(columns, (4, 5, 3), style)
     title, how = f"Leaderboard by {_label(summary)}", "difference to the best with simultaneous CI"
     shown = [style.bold(title) + style.faint(f", {how}")]
     if len(title) + len(how) + 2 > style.width:
         shown = [style.bold(title), style.faint(f"  {how}")]
     shown += [style.faint(heading), *rows]
-    notes = [f"* {note(summary)}"]
+    notes = [f"* {note(summary)[0].lower()}{note(summary)[1:]}"]
     if len(standings) < len(summary["leaderboard"]):
         more = len(summary["leaderboard"]) - len(standings)
         notes.append(f"to see the other {more} models, use --json, --html, or comparison.leaderboard in Python")
@@ -140,14 +144,34 @@ def lines(summary: Summary, style: Style) -> list[str]:
     return [*shown, "", *_measured(summary, standings, names, width, style)]
 
 
+def _fitting(columns: Sequence[tuple[str, str, Sequence[str]]], spare: Sequence[int], style: Style) -> list[str]:
+    """Return lines of columns, without as many of the ``spare`` ones, in this order, as the width demands."""
+    for left_out in range(len(spare) + 1):
+        kept = [column for i, column in enumerate(columns) if i not in spare[:left_out]]
+        lines = aligned(kept)
+        if max(map(len, lines)) <= style.width:
+            break
+    return lines
+
+
 def _short_names(names: Sequence[str], style: Style) -> list[str]:
-    """Return the names for the terminal; of names that would be cut to the same one, without what all begin with."""
-    for limit in (18, 40) if style.width < _WIDE else (40,):
-        shortened = [short(name, limit) for name in names]
-        if len(set(shortened)) == len(shortened):
-            return shortened
-    common = len(os.path.commonprefix(list(names)))  # noqa: RUF071 - these are not paths
-    return [short(f"…{name[common:]}", 40) for name in names]
+    """Return the names for the terminal, cut so that they stay distinct: at their end, or in the middle."""
+    limit = _SHORT if style.width < _WIDE else _NAME
+    end = len(os.path.commonprefix([name[::-1] for name in names]))  # noqa: RUF071 - these are not paths
+    ways: list[Callable[[str], str]] = [
+        lambda name: short(name, limit),
+        lambda name: _ends_of(name, limit),
+        lambda name: _ends_of(name[: len(name) - end], limit),
+        lambda name: short(name, _NAME),
+    ]
+    cuts = [[cut(name) for name in names] for cut in ways]
+    return next((cut for cut in cuts if len(set(cut)) == len(cut)), cuts[-1])
+
+
+def _ends_of(name: str, limit: int) -> str:
+    """Return the beginning and the end of a name."""
+    printable = short(name, len(name) + 1)
+    return printable if len(printable) <= limit else f"{printable[: limit // 3]}…{printable[limit // 3 + 1 - limit :]}"
 
 
 def _measured(
@@ -168,7 +192,7 @@ def _measured(
         (" {:>6}", "95 %", [score_text(None if floor is None else floor["upper"], ".4f") for floor in floors]),
         ("  {}", "calibration", list(map(_verdict, standings))),
     ]
-    heading, *rows = aligned(columns)
+    heading, *rows = _fitting(columns, (len(columns) - 2, 3, 2, 1), style)
     remark = "95 %: 95th percentile of the ECE of a perfectly calibrated model with these predictions"
     return [style.faint(heading), *rows, *(style.faint(line) for line in paragraphs([remark], style))]
 
@@ -209,9 +233,13 @@ def _names(standings: Sequence[Facts]) -> str:
     return ", ".join(names) + (f" and {len(standings) - _NAMED} more" if len(standings) > _NAMED else "")
 
 
-def _rank(standing: Facts) -> str:
-    low, high = standing["rank_low"], standing["rank_high"]
+def ranks_text(low: int, high: int) -> str:
+    """Return a range of ranks."""
     return f"{low}" if low == high else f"{low}–{high}"
+
+
+def _rank(standing: Facts) -> str:
+    return ranks_text(standing["rank_low"], standing["rank_high"])
 
 
 def _verdict(standing: Facts) -> str:

@@ -71,7 +71,8 @@ def toned_verdict(summary: Summary) -> list[tuple[str, Tone]]:
     """Return the same sentences, each with its tone; without a tone a sentence explains."""
     findings = {finding["code"]: finding for finding in summary["findings"]}
     parts = (_cautions, _evidence, _direction, _slope, _alone, _size, _gain, _tolerance, _dependence, _groups)
-    return [sentence for part in parts for sentence in part(findings, summary)]
+    pooled: list[tuple[str, Tone]] = [(text, "caution") for text in [summary.get("source", {}).get("pooled")] if text]
+    return [*pooled, *(sentence for part in parts for sentence in part(findings, summary))]
 
 
 def deciding(summary: Summary) -> str:

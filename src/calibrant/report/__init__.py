@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from calibrant.report.compare_models import compare
     from calibrant.report.comparison import Comparison, GroupComparison, Pair
     from calibrant.report.evaluation import evaluate
+    from calibrant.report.leaderboard import Standing
     from calibrant.report.report import GroupReport, Report
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "GroupReport",
     "Pair",
     "Report",
+    "Standing",
     "compare",
     "evaluate",
 ]
@@ -30,6 +32,7 @@ __getattr__, __dir__ = names_of(
             "Pair",
         ),
         "calibrant.report.evaluation": ("evaluate",),
+        "calibrant.report.leaderboard": ("Standing",),
         "calibrant.report.report": (
             "GroupReport",
             "Report",

@@ -216,7 +216,7 @@ def _difference(
         reason = "not available: the measure has no finite value for this model"
         return Estimate(math.inf, method=reason), False, (finite + 1, number)
     if ranked is None:
-        return Estimate(0.0 if finite == 1 and rank == 0 else math.nan, method=_NO_ORDER), True, (1, max(finite, 1))
+        return Estimate(0.0 if finite == 1 and rank == 0 else math.nan, method=_NO_ORDER), True, (1, finite or number)
     estimated = Estimate(
         float(ranked.excess[rank]),
         float(ranked.low[rank]),

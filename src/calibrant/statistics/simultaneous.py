@@ -23,7 +23,9 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.resampling import Stream, alpha_of
 
-_DRAWS: Final = 10_000  # the quantile at 95 % then has a relative error of about half a percent
+_MOST_DRAWS: Final = 32_768  # the quantile at 95 % then has a standard error of about 0.4 %
+_FEWEST_DRAWS: Final = 10_000
+_NUMBERS: Final = 1 << 21  # simulated values of all estimates
 _RIDGE: Final = 1e-12  # of the largest variance, so that a singular covariance has a root
 _ROUNDING: Final = 1e-14  # relative: a smaller difference, or a smaller standard error, is rounding
 
@@ -124,11 +126,12 @@ def _maxima(spread: Spread) -> Float64s | None:
         return None
     root = np.linalg.cholesky(covariance / scale + _RIDGE * np.eye(k))
     rng = np.random.default_rng([0, Stream.RANKS])
-    draws = rng.standard_normal((_DRAWS, k)) @ root.T
+    size = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _NUMBERS // k))
+    draws = rng.standard_normal((size, k)) @ root.T
     if math.isfinite(spread.df):
-        draws /= np.sqrt(rng.chisquare(spread.df, (_DRAWS, 1)) / spread.df)
+        draws /= np.sqrt(rng.chisquare(spread.df, (size, 1)) / spread.df)
     errors = np.where(spread.errors > 0, spread.errors, np.inf) / math.sqrt(scale)
-    largest = np.zeros(_DRAWS)
+    largest = np.zeros(size)
     for i in range(k - 1):
         distances = np.abs(draws[:, i + 1 :] - draws[:, i, None]) / errors[i, i + 1 :]
         np.maximum(largest, distances.max(axis=1), out=largest)

@@ -232,8 +232,9 @@ class UnitModel(ABC):
         if measure not in self._changed:
             influence = self.event.influence(measure)
             added = None if influence is None else self.added(influence)
-            slope = link_slope(self.event.value(measure), measure.link)
-            self._changed[measure] = None if added is None else added / slope
+            if added is not None:
+                added = added / link_slope(self.event.value(measure), measure.link)
+            self._changed[measure] = added
         return self._changed[measure]
 
     @abstractmethod
