@@ -100,7 +100,7 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
         show(full_summary, options.json_path, lambda: render(full_summary, title=title, used=used, style=style()))
     if not options.quiet:
         warn(predictions)
-        suggest_clusters(predictions, options)
+        suggest_clusters(result, predictions, options)
     if failures:
         raise failures[0]
 
@@ -388,9 +388,20 @@ def _picture(result: Result | Monitor, kind: str) -> bytes:
     return picture.getvalue()
 
 
-def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
-    """Name on standard error the columns that look like ids of things with several rows each."""
+def suggest_clusters(result: Result, predictions: FileRead, options: CommandOptions) -> None:
+    """Name on standard error the columns that look like ids of things with several rows each.
+
+    In a file with the rows of several models these may be the questions that all models answer.
+    """
+    from calibrant.report.comparison import Comparison
+
     if options.clusters or predictions.protocol or options.engine != ENGINES[0] or not predictions.sources:
+        return
+    if isinstance(result, Comparison) and options.is_long:
+        keys = " ".join(f"--on {shlex.quote(name)}" for name in next(iter(predictions.repeated), ()))
+        if keys and not options.on:
+            named = ", ".join(map(repr, predictions.repeated[0]))
+            console.say(f"{named} may identify the question of a row; to pair the rows of the models, pass {keys}")
         return
     if predictions.repeated:
         first, *others = predictions.repeated
