@@ -18,6 +18,7 @@ from typing import Any
 
 import make_clinical
 import make_command_line
+import make_models
 import make_monitor
 import make_threshold
 import numpy as np
@@ -225,6 +226,12 @@ def threshold() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         screens = make_threshold.screens(run)
     return screens | make_threshold.planned() | make_threshold.simulated()
+
+
+def models() -> dict[str, str]:
+    """Return the screens of the pages about several models."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return make_models.screens(run)
 
 
 def monitor() -> dict[str, str]:
@@ -446,6 +453,7 @@ MAKERS = (
     tutorial,
     clinical,
     threshold,
+    models,
     monitor,
     workflow,
 )

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import leaderboard
 import numpy as np
 from coverage_cells import (
     ALLOWED_IN_CLUSTERS,
@@ -126,6 +127,7 @@ def written(cells: Sequence[Cell], again: Sequence[Cell], tests: Sequence[Reject
         other_sizes(tests),
         _MODELS.format(**models(ours, tests)),
         peers(cells),
+        leaderboard.section(),
     ]
     page = "\n".join(pieces)
     if docs is not None:

@@ -107,16 +107,27 @@ def load_models(
         option = "--paired" if options.paired else "--independent"
         msg = f"{option} is only for .cal files, because rows are always compared in pairs; leave the option out"
         raise click.UsageError(msg, ctx)
-    logs = all(is_log(path) for path in paths)
+    return _load_files(options, names, models, paths, step, rows)
+
+
+def _load_files(
+    options: CommandOptions,
+    names: Sequence[str],
+    models: Sequence[str],
+    paths: Sequence[str],
+    step: Progress,
+    rows: list[FileRows],
+) -> FileModels:
+    """Read the rows of each model from files of its own, and match them; logs are matched by their questions."""
+    logs = all(map(is_log, paths))
     options = replace(options, on_questions=logs)
     loaded = [_load_model(options, model, step, rows) for model in models]
     if logs and len(paths) == len(models):
         names = models_of(paths) or names
-    each = dict(zip(names, loaded, strict=True))
     own = options.own_outcomes
-    if own is None:  # the answers of several models to the questions of one log are their own
-        own = None if logs and all(read.probs.ndim == 1 for read in each.values()) else False
-    read = matched(each, own=own, keyed=bool(options.on))
+    if own is None and not (logs and all(read.probs.ndim == 1 for read in loaded)):
+        own = False  # only the answers of several models to the questions of a log may be their own
+    read = matched(dict(zip(names, loaded, strict=True)), own=own, keyed=bool(options.on))
     rows[:] = [read]
     return read
 

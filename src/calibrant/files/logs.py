@@ -153,16 +153,11 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     if not any("filter" in sql for sql in (options.where or "", *options.by)):
         _check_filters(logs)
     if options.on_questions and not options.on and name_questions(paths):
-        options = replace(options, on=(QUESTION, *(("epoch",) if "epoch" in first.columns else ())))
+        options = replace(options, on=tuple(sorted({QUESTION, "epoch"} & first.columns, reverse=True)))
     if options.score is None and options.probs is None and not options.models:
         with_choices = filter(lambda log: log.width, logs.values())
         options = _with_scores(first_path, next(with_choices, first), options)
-    computed = {options.score, options.probs, *options.models} & {"chosen_probability", *NORMALISATIONS}
-    if options.percent and computed:
-        problem = (
-            f"--percent is given, but {min(filter(None, computed))} is a probability computed from log-likelihoods"
-        )
-        raise FileError(first_path, problem, "leave --percent out, or name a column of stated confidences with --score")
+    _check_percent(first_path, options)
     if options.outcome is not None or options.target is not None:
         return options
     if not {options.probs, *options.models}.isdisjoint(NORMALISATIONS):
@@ -170,6 +165,16 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     # Each of several scorers has its own outcome, such as scores.match.correct.
     of_scorer = f"{(options.score or '').rpartition('.')[0]}.correct"
     return replace(options, outcome=of_scorer if of_scorer in first.columns else "correct")
+
+
+def _check_percent(path: str, options: Options) -> None:
+    """Reject probabilities from log-likelihoods that are called percentages."""
+    computed = {options.score, options.probs, *options.models} & {"chosen_probability", *NORMALISATIONS}
+    if options.percent and computed:
+        problem = (
+            f"--percent is given, but {min(filter(None, computed))} is a probability computed from log-likelihoods"
+        )
+        raise FileError(path, problem, "leave --percent out, or name a column of stated confidences with --score")
 
 
 def _check_kinds(paths: Sequence[str], logs: Mapping[str, EvaluationLog]) -> None:

@@ -7,6 +7,7 @@ has are compared, in the order of the first model's, and the rows that are left 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -128,21 +129,19 @@ def matched(
     """
     if not keyed and not _share_keys(list(models.values())):
         models, own = {name: _without_keys(read) for name, read in models.items()}, own or False
-    first, *others = models.values()
-    _check_files(first, others)
-    places = _places(models, long=long)
-    differing = 0
-    for other, order in zip(others, places[1:], strict=True):
-        for argument in _ALIKE:
-            if argument not in first.arrays:
-                continue
-            differs = _differing(argument, (first, places[0]), (other, order))
+    reads = list(models.values())
+    _check_files(reads[0], reads[1:])
+    each = [_Placed(*model, places) for model, places in zip(models.items(), _places(models, long=long), strict=True)]
+    first, differing = each[0], 0
+    for other in each[1:]:
+        for argument in (name for name in _ALIKE if name in first.read.arrays):
+            differs = _differing(argument, first, other)
             if argument != "targets" or own is False:
-                _check_alike(argument, differs, (first, places[0]), (other, order), long=long)
+                _check_alike(argument, differs, first, other, long=long)
             else:
                 differing = max(differing, int(np.count_nonzero(differs)))
     own = differing > 0 if own is None else own
-    return _side_by_side(models, places, own=own, differing=differing, long=long)
+    return _side_by_side(each, own=own, differing=differing, long=long)
 
 
 def _check_files(first: FilePredictions, others: Sequence[FilePredictions]) -> None:
@@ -241,7 +240,13 @@ def _check_once(model: _Keyed, distinct: NDArray[Any], *, long: bool) -> None:
     key, many = model.keys[twice], int(counts[model.keys[twice]])
     of_model = f" of model {quoted(model.name)}" * long
     problem = f"row {row:,}, {_in_words(model.read)} identifies {many} rows{of_model}: {_shown(distinct[key])}"
-    raise FileError(path, problem, "name more columns that together identify one row, with --on for each column")
+    remedy = "name more columns that together identify one row, with --on for each column"
+    if long:
+        column = " ".join(f"--cluster {shlex.quote(name)}" for name in model.read.columns["keys"])
+        remedy += (
+            f"; if a model has several rows of one unit, such as the boxes of an image, pass {column} instead of --on"
+        )
+    raise FileError(path, problem, remedy)
 
 
 def _check_spelling(keyed: Sequence[_Keyed], distinct: NDArray[Any], common: NDArray[np.bool_]) -> None:
@@ -293,18 +298,26 @@ def _check_clusters(first: FilePredictions, other: FilePredictions) -> None:
         raise FileError(once.paths[0], problem, "compare logs of the same questions and epochs")
 
 
-_Placed = tuple[FilePredictions, NDArray[np.intp] | None]
+class _Placed(NamedTuple):
+    """What was read of a model, and the places of the rows that are compared; None for all of them in their order."""
 
+    name: str
+    read: FilePredictions
+    places: NDArray[np.intp] | None
 
-def _values(argument: str, placed: _Placed) -> NDArray[Any]:
-    read, places = placed
-    values = read.arrays[argument]
-    return values if places is None else values[places]
+    def values(self, argument: str) -> NDArray[Any]:
+        """Return the values of an argument in the rows that are compared."""
+        values = self.read.arrays[argument]
+        return values if self.places is None else values[self.places]
+
+    def locate(self, row: int) -> tuple[str, int]:
+        """Return the file and the data row of a row that is compared."""
+        return self.read.locate(row if self.places is None else int(self.places[row]))
 
 
 def _differing(argument: str, first: _Placed, other: _Placed) -> NDArray[np.bool_]:
     """Return in which rows an outcome, weight, group or cluster differs between two models."""
-    one, another = _comparable(_values(argument, first), _values(argument, other))
+    one, another = _comparable(first.values(argument), other.values(argument))
     if one.shape != another.shape:
         return np.ones(len(one), np.bool_)
     return np.asarray((one != another).reshape(len(one), -1).any(axis=1))
@@ -315,17 +328,15 @@ def _check_alike(argument: str, differs: NDArray[np.bool_], first: _Placed, othe
     if not differs.any():
         return
     row = int(np.argmax(differs))
-    (path, data_row), (first_path, first_row) = (
-        read.locate(row if places is None else int(places[row])) for read, places in (other, first)
-    )
-    one, another = _comparable(_values(argument, first), _values(argument, other))
-    got = f"row {data_row:,}, column {quoted(other[0].column_name(argument))} contains {_shown(another[row])}"
+    (path, data_row), (first_path, first_row) = other.locate(row), first.locate(row)
+    one, another = _comparable(first.values(argument), other.values(argument))
+    got = f"row {data_row:,}, column {quoted(other.read.column_name(argument))} contains {_shown(another[row])}"
     where = f"row {first_row:,}" + f" of {first_path}" * (not long)
     problem = f"{got}, but {where} contains {_shown(one[row])}"
     remedy = f"correct the {_ALIKE[argument]} in one of the two {'rows' if long else 'files'}"
-    if "keys" not in first[0].arrays:
+    if "keys" not in first.read.arrays:
         remedy = "if the rows are in a different order, name the column that identifies each row, such as --on id"
-    if argument == "targets" and other[0].probs.ndim == 1:
+    if argument == "targets" and other.read.probs.ndim == 1:
         remedy += "; if each model has its own outcomes, such as whether its answer is correct, pass --own-outcomes"
     raise FileError(path, problem, remedy)
 
@@ -341,70 +352,78 @@ def _comparable(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], N
 # ---------------------------------------------------------------- the models as one value
 
 
-def _side_by_side(
-    models: Mapping[str, FilePredictions],
-    places: Sequence[NDArray[np.intp] | None],
-    *,
-    own: bool,
-    differing: int,
-    long: bool,
-) -> FileModels:
+def _side_by_side(models: Sequence[_Placed], *, own: bool, differing: int, long: bool) -> FileModels:
     """Return models as one value, in the order of the first model's rows."""
-    reads = list(models.values())
-    first, shared = reads[0], (*_ALIKE,) if not own else tuple(name for name in _ALIKE if name != "targets")
-    arguments = {name: f"probs[{name!r}]" + "[0]" * own for name in models}
-    arrays = {
-        argument: _values("probs", placed)
-        for argument, placed in zip(arguments.values(), zip(reads, places, strict=True), strict=True)
-    }
-    arrays |= {name: _values(name, (first, places[0])) for name in shared if name in first.arrays}
-    columns = {argument: read.columns["probs"] for argument, read in zip(arguments.values(), reads, strict=True)}
-    columns |= {name: names for name, names in first.columns.items() if name != "probs"}
-    targets = {name: f"probs[{name!r}][1]" for name in models} if own else {}
-    for argument, read, order in zip(targets.values(), reads, places, strict=False):
-        arrays[argument], columns[argument] = _values("targets", (read, order)), read.columns["targets"]
-    if long:
-        sources = {"probs": f"{first.sources['probs']} of each model"}
-    elif len(reads) > _FEW and len({read.sources["probs"] for read in reads}) == 1:
-        sources = {"probs": f"{first.sources['probs']} in each of {len(reads)} files"}
-    else:
-        sources = {argument: _source(read) for argument, read in zip(arguments.values(), reads, strict=True)}
-    sources |= {name: source for name, source in first.sources.items() if name != "probs"}
-    compared = len(next(iter(arrays.values())))
-    if "keys" in sources and all(order is None for order in places):
-        sources["keys"] += " (the same in every row)"
-    protocols = list(dict.fromkeys(read.protocol for read in reads if read.protocol))
-    if protocols:
-        sources["protocol"] = " | ".join(protocols)
-    files = [(read, number) for read in reads for number in range(len(read.paths))]
+    first = models[0].read
+    arguments = {model.name: f"probs[{model.name!r}]" + "[0]" * own for model in models}
+    targets = {model.name: f"probs[{model.name!r}][1]" for model in models} if own else {}
+    arrays = {arguments[model.name]: model.values("probs") for model in models}
+    columns = {arguments[model.name]: model.read.columns["probs"] for model in models}
+    for model in models if own else ():
+        arrays[targets[model.name]] = model.values("targets")
+        columns[targets[model.name]] = model.read.columns["targets"]
+    shared = [name for name in _ALIKE if name in first.arrays and not (own and name == "targets")]
     return FileModels(
-        arrays=arrays,
+        **_way_back(models, long=long),
+        arrays={**arrays, **{name: models[0].values(name) for name in shared}},
         class_names=first.class_names,
-        columns=columns,
-        sources=sources,
-        paths=tuple(dict.fromkeys(read.paths[number] for read, number in files)) if long else _paths(files),
-        rows=tuple(read.rows[number] for read, number in files),
-        find_row=lambda number, row: files[number][0].find_row(files[number][1], row),
+        columns=columns | {name: names for name, names in first.columns.items() if name != "probs"},
+        sources=_sources(models, arguments, long=long),
         targets_from=first.targets_from,
         doubts=_doubts(models, long=long),
         repeated=first.repeated,
         models=arguments,
         targets_of=targets,
         differing=differing,
-        logits={name: read.logits for name, read in models.items()},
-        left_out={name: len(read.probs) - compared for name, read in models.items() if len(read.probs) > compared},
+        logits={model.name: model.read.logits for model in models},
+        left_out=_left_out(models),
     )
 
 
-def _paths(files: Sequence[tuple[FilePredictions, int]]) -> tuple[str, ...]:
-    return tuple(read.paths[number] for read, number in files)
+def _left_out(models: Sequence[_Placed]) -> dict[str, int]:
+    """Return how many rows of a model are left out, for the models with such rows."""
+    compared = len(models[0].values("probs"))
+    counts = {model.name: len(model.read.probs) - compared for model in models}
+    return {name: count for name, count in counts.items() if count}
 
 
-def _doubts(models: Mapping[str, FilePredictions], *, long: bool) -> tuple[str, ...]:
+def _way_back(models: Sequence[_Placed], *, long: bool) -> dict[str, Any]:
+    """Return the files, their rows, and what finds a row in them."""
+    first = models[0]
+    if long or first.places is not None:  # the rows are some of those of the first model
+        paths = dict.fromkeys(path for model in models for path in model.read.paths)
+        rows = (len(first.values("probs")),)
+        return {"paths": tuple(paths), "rows": rows, "find_row": lambda _, row: first.locate(row)[1]}
+    files = [(model.read, number) for model in models for number in range(len(model.read.paths))]
+    return {
+        "paths": tuple(read.paths[number] for read, number in files),
+        "rows": tuple(read.rows[number] for read, number in files),
+        "find_row": lambda number, row: files[number][0].find_row(files[number][1], row),
+    }
+
+
+def _sources(models: Sequence[_Placed], arguments: Mapping[str, str], *, long: bool) -> dict[str, str]:
+    """Return what was read as what; the columns of many models once, if they are the same."""
+    first = models[0].read
+    if long:
+        sources = {"probs": f"{first.sources['probs']} of each model"}
+    elif len(models) > _FEW and len({model.read.sources["probs"] for model in models}) == 1:
+        sources = {"probs": f"{first.sources['probs']} in each of {len(models)} files"}
+    else:
+        sources = {arguments[model.name]: _source(model.read) for model in models}
+    sources |= {name: source for name, source in first.sources.items() if name != "probs"}
+    if "keys" in sources and all(model.places is None for model in models):
+        sources["keys"] += " (the same in every row)"
+    protocols = list(dict.fromkeys(model.read.protocol for model in models if model.read.protocol))
+    return sources | ({"protocol": " | ".join(protocols)} if protocols else {})
+
+
+def _doubts(models: Sequence[_Placed], *, long: bool) -> tuple[str, ...]:
     """Return the doubts about the models, each once."""
     if long:
-        return next(iter(models.values())).doubts
-    return tuple(dict.fromkeys(f"{_title(read.paths)}: {doubt}" for read in models.values() for doubt in read.doubts))
+        return models[0].read.doubts
+    doubts = (f"{_title(model.read.paths)}: {doubt}" for model in models for doubt in model.read.doubts)
+    return tuple(dict.fromkeys(doubts))
 
 
 def _events(read: FilePredictions) -> str:

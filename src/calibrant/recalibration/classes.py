@@ -161,12 +161,17 @@ class ClassProcedure(Procedure[DealtRows]):
         return losses
 
 
-def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
-    """Return the recalibration of the probabilities of all classes."""
+def _predictions(data: Evaluated) -> Predictions:
+    """Return the predictions of all classes."""
     if data.class_rows is None:
         expected = f"at most {evaluated.MOST_CLASSES:,} classes"
         raise InputError("probs", expected, f"{data.n_classes:,}", "pass notion='top-label' (--notion top-label)")
-    predictions = data.class_rows.predictions
+    return data.class_rows.predictions
+
+
+def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
+    """Return the recalibration of the probabilities of all classes."""
+    predictions = _predictions(data)
     rows, classes = _rows_of(predictions, None if data.alone else data.labels)
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total

@@ -66,46 +66,34 @@ def calibration(summary: Summary) -> str:
 def table(summary: Summary) -> Table:
     """Return the leaderboard, a row for each model."""
     standings, key = summary["leaderboard"], summary["sorted_by"]
-    names = [each["name"] for each in standings]
-    differences = [each["difference"] for each in standings]
-    tests = {"adjusted_p_value": [each["adjusted_p_value"] for each in standings]}
-    among_best = [each["among_best"] for each in standings]
     ranks = {end: [each[end] for each in standings] for end in ("rank_low", "rank_high")}
     columns = [
         Column("rank", list(map(_rank, standings)), ranks),
-        Column("model", names, {"model": names}),
+        Column.of("model", "model", (each["name"] for each in standings)),
         *_estimates(summary, key),
-    ]
-    columns += [
-        Column(
-            "difference to the best",
-            [_number(part["value"], "+") for part in differences],
-            {"difference": [part["value"] for part in differences]},
-        ),
-        Column(
-            f"simultaneous {percent(summary['level'])} CI",
-            list(map(_ends, differences)),
-            {f"difference_{end}": [part[end] for part in differences] for end in ("low", "high")},
-        ),
-        Column("p adjusted", [chance_text(each["adjusted_p_value"]) for each in standings], tests),
-        Column("among the best", ["yes" if each else "no" for each in among_best], {"among_best": among_best}),
+        *_differences(summary),
     ]
     for other in ("accuracy", "mean_confidence", "ece"):
-        if other != key:
-            columns += _estimates(summary, other)[:1]
-    floors = [each["estimates"]["ece"]["floor"] for each in standings]
-    uppers = [None if floor is None else floor["upper"] for floor in floors]
-    verdicts = [_verdict(each) for each in standings]
+        columns += _estimates(summary, other)[:1] if other != key else []
     columns += [
-        Column("ECE if calibrated: 95 % below", list(map(score_text, uppers)), {"ece_if_calibrated_upper": uppers}),
-        Column(
-            "calibration",
-            verdicts,
-            {"p_value": [each["p_value"] for each in standings], "verdict": verdicts},
-        ),
+        Column.of("ECE if calibrated: 95 % below", "ece_if_calibrated", map(_floor, standings), score_text),
+        Column.of("calibration", "calibration", map(_verdict, standings)),
     ]
     minor = tuple(i for i, column in enumerate(columns) if column.heading.startswith(("mean", "ECE if")))
     return Table.of("leaderboard", columns, texts=(0, 1), minor=minor)
+
+
+def _differences(summary: Summary) -> list[Column]:
+    """Return the columns of the difference to the best model."""
+    standings, level = summary["leaderboard"], percent(summary["level"])
+    parts = [each["difference"] for each in standings]
+    ends = {f"difference_{end}": [part[end] for part in parts] for end in ("low", "high")}
+    return [
+        Column.of("difference to the best", "difference", (part["value"] for part in parts), _signed),
+        Column(f"simultaneous {level} CI", list(map(_ends, parts)), ends),
+        Column.of("p adjusted", "adjusted_p_value", (each["adjusted_p_value"] for each in standings), chance_text),
+        Column.of("among the best", "among_best", (each["among_best"] for each in standings), _yes),
+    ]
 
 
 def note(summary: Summary) -> str:
@@ -124,7 +112,7 @@ def lines(summary: Summary, style: Style) -> list[str]:
     columns = [
         ("  {:<6}", "rank", list(map(_rank, standings))),
         (f" {{:<{width}}}", "model", names),
-        (" {:>8}", "diff.", [_number(part["value"], "+") for part in differences]),
+        (" {:>8}", "diff.", [_signed(part["value"]) for part in differences]),
         (f"  {{:<{max(map(len, ends))}}}", f"{level} CI", ends),
         (f" {{:<{_BAR}}}", "", _bars(differences)),
         (" {:>7}", "p adj.", [chance_text(each["adjusted_p_value"]) for each in standings]),
@@ -178,7 +166,6 @@ def _measured(
     summary: Summary, standings: Sequence[Facts], names: Sequence[str], width: int, style: Style
 ) -> list[str]:
     """Return the value that decides, the accuracy, the mean prediction, the ECE and the verdict of each model."""
-    floors = [each["estimates"]["ece"]["floor"] for each in standings]
     confident = "mean conf." if summary["notion"] == "top-label" or summary["own_outcomes"] else "mean pred."
     keys = {"accuracy": "accuracy", "mean_confidence": confident, "ece": "ECE"}
     if summary["sorted_by"] not in keys:
@@ -189,7 +176,7 @@ def _measured(
             (f" {{:>{max(len(head), 7)}}}", head, [_number(each["estimates"][key]["value"]) for each in standings])
             for key, head in keys.items()
         ),
-        (" {:>6}", "95 %", [score_text(None if floor is None else floor["upper"], ".4f") for floor in floors]),
+        (" {:>6}", "95 %", [score_text(_floor(each), ".4f") for each in standings]),
         ("  {}", "calibration", list(map(_verdict, standings))),
     ]
     heading, *rows = _fitting(columns, (len(columns) - 2, 3, 2, 1), style)
@@ -248,6 +235,20 @@ def _verdict(standing: Facts) -> str:
     return "miscalibrated" if standing["miscalibrated"] else "no evidence"
 
 
+def _yes(answer: bool) -> str:
+    return "yes" if answer else "no"
+
+
+def _floor(standing: Facts) -> float | None:
+    """Return what the ECE of a calibrated model is below in 95 % of samples."""
+    floor = standing["estimates"]["ece"]["floor"]
+    return None if floor is None else float(floor["upper"])
+
+
+def _signed(value: float | None) -> str:
+    return _number(value, "+")
+
+
 def _number(value: float | None, sign: str = "") -> str:
     return "inf" if value is None else texts([value], 4, [0.0], sign)[0] if value else f"{value:{sign}.4f}"
 
@@ -262,7 +263,7 @@ def _estimates(summary: Summary, key: str) -> list[Column]:
     parts = [each["estimates"][key] for each in summary["leaderboard"]]
     exact = {f"{key}_{end}": [part[end] for part in parts] for end in ("low", "high")}
     return [
-        Column(label, [_number(part["value"]) for part in parts], {key: [part["value"] for part in parts]}),
+        Column.of(label, key, (part["value"] for part in parts), _number),
         Column(f"{percent(summary['level'])} CI", list(map(_ends, parts)), exact),
     ]
 

@@ -24,7 +24,7 @@ from calibrant.render.style import (
     signed,
     wrapped,
 )
-from calibrant.render.tables import Column, Table
+from calibrant.render.tables import Column, Table, chance_text
 from calibrant.render.words import chance, in_clusters, rows_text, texts, value_text
 from calibrant.statistics.resampling import alpha_of
 
@@ -130,23 +130,21 @@ def labels(summary: Summary) -> Table:
     """Return the map, the decrease of the loss, and the ECE of each label."""
     parts, level = summary["labels"], f"{percent(summary['level'])} CI"
     gains = [part["gain"] for part in parts]
-    names = [part["name"] for part in parts]
     written = [texts([gain["value"], gain["low"], gain["high"]], 4, [0.0]) for gain in gains]
-    p_values = [part["adjusted_p_value"] for part in parts]
     columns = [
-        Column("label", [short(name) for name in names], {"label": names}),
-        Column("map", [part["chosen"] for part in parts], {"map": [part["chosen"] for part in parts]}),
+        Column.of("label", "label", (part["name"] for part in parts), short),
+        Column.of("map", "map", (part["chosen"] for part in parts)),
         Column("decrease", [each[0] for each in written], {"gain": [gain["value"] for gain in gains]}),
         Column(
             level,
             [f"{low} to {high}" for _, low, high in written],
             {end: [gain[end] for gain in gains] for end in ("low", "high")},
         ),
-        Column("p", [chance(p).removeprefix("= ") for p in p_values], {"adjusted_p_value": p_values}),
+        Column.of("p", "adjusted_p_value", (part["adjusted_p_value"] for part in parts), chance_text),
     ]
     for when in ("before", "after"):
-        errors = [part[when]["ece"]["value"] for part in parts]
-        columns.append(Column(f"ECE {when}", [number(error) for error in errors], {f"ece_{when}": errors}))
+        errors = (part[when]["ece"]["value"] for part in parts)
+        columns.append(Column.of(f"ECE {when}", f"ece_{when}", errors, number))
     return Table.of("labels", columns, texts=(0, 1))
 
 

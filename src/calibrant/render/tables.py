@@ -32,6 +32,12 @@ class Column(NamedTuple):
     texts: Sequence[str]
     exact: Mapping[str, Sequence[Any]]
 
+    @classmethod
+    def of(cls, heading: str, name: str, values: Iterable[Any], write: Callable[[Any], str] = str) -> Column:
+        """Return a column of values that are written one by one."""
+        values = list(values)
+        return cls(heading, list(map(write, values)), {name: values})
+
 
 @dataclass(frozen=True)
 class Table:

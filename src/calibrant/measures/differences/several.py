@@ -38,17 +38,7 @@ def spread_of(measure: Measure, models: Sequence[ComparedModel], *, independent:
     if len(units) == len(models):
         added = [_added(model, measure) for model in units]
         return None if any(each is None for each in added) else _together(units, np.array(added), measure)
-    sums = [model for model in models if isinstance(model, Summed)]
-    variances = [_alone(model, measure) for model in sums]
-    if any(variance is None or not math.isfinite(variance.value) for variance in variances):
-        return None
-    values = np.array([0.0 if each is None else each.value for each in variances]) + [
-        _unseen(measure, model.design.units) for model in sums
-    ]
-    df = min(each.df for each in variances if each is not None)
-    if independent:
-        return Spread.of(np.diag(values), df)
-    return Spread(np.add.outer(np.sqrt(values), np.sqrt(values)) * ~np.eye(len(values), dtype=bool), None, df)
+    return _apart([model for model in models if isinstance(model, Summed)], measure, independent=independent)
 
 
 def in_units(models: Sequence[Summed]) -> Sequence[ComparedModel]:
@@ -86,13 +76,26 @@ def _together(models: Sequence[UnitModel], added: Float64s, measure: Measure) ->
     return Spread.of(covariance + np.eye(len(models)) * _unseen(measure, clustered[0].rows.units), df)
 
 
+def _apart(models: Sequence[Summed], measure: Measure, *, independent: bool) -> Spread | None:
+    """Return the spread of models that are known by sums alone."""
+    variances = [variance for model in models if (variance := _alone(model, measure)) is not None]
+    if len(variances) < len(models) or not all(math.isfinite(variance.value) for variance in variances):
+        return None
+    df = min(variance.df for variance in variances)
+    if independent:
+        return Spread.of(np.diag([variance.value for variance in variances]), df)
+    errors = np.array([variance.error for variance in variances])
+    return Spread(np.add.outer(errors, errors) * ~np.eye(len(errors), dtype=bool), None, df)
+
+
 def _alone(model: Summed, measure: Measure) -> Variance | None:
     """Return the variance of one model's value."""
     influence = model.event.influence(measure)
     if influence is None:
         return None
     variance = model.design.variance(influence)
-    return variance._replace(value=variance.value / link_slope(model.event.value(measure), measure.link) ** 2)
+    value = variance.value / link_slope(model.event.value(measure), measure.link) ** 2
+    return variance._replace(value=value + _unseen(measure, model.design.units))
 
 
 def _unseen(measure: Measure, units: float) -> float:

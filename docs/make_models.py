@@ -1,0 +1,118 @@
+"""The data and the screens of several models: docs/comparing.md, docs/detection.md and docs/segmentation.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+#: The models of the page: how much they know, how overconfident they are, and how much noise their confidence has.
+MODELS = {
+    "atlas-large": (1.5, 1.0, 0.4),
+    "atlas-small": (0.9, 1.0, 0.6),
+    "birch-2": (1.45, 1.6, 0.4),
+    "cobalt": (1.3, 1.0, 1.2),
+    "delta-chat": (0.6, 2.0, 1.0),
+}
+QUESTIONS = 800
+
+ANSWERS = "calibrant compare answers.csv --by model --score confidence --outcome correct --on question_id"
+BOXES = "calibrant compare boxes.csv --by detector --score confidence --outcome matched --own-outcomes --cluster image"
+PIXELS = "calibrant compare pixels.parquet --by network --score p_tumour --outcome tumour --cluster image"
+
+
+def expit(x: np.ndarray) -> np.ndarray:
+    """Return probabilities from log-odds."""
+    return 1 / (1 + np.exp(-x))
+
+
+def write_answers(folder: Path) -> None:
+    """Write the answers of five language models to the same questions; one model lacks some of them."""
+    rng = np.random.default_rng(4)
+    easy = rng.normal(0, 1.2, QUESTIONS)
+    lines = ["model,question_id,confidence,correct"]
+    for name, (skill, factor, noise) in MODELS.items():
+        known = skill + easy + rng.normal(0, 0.8, QUESTIONS)
+        correct = rng.random(QUESTIONS) < expit(known)
+        confidence = expit(factor * known + rng.normal(0, noise, QUESTIONS))
+        for question in rng.permutation(QUESTIONS):
+            if name != "cobalt" or question % 100:
+                lines.append(f"{name},q{question + 1:03d},{confidence[question]:.3f},{int(correct[question])}")
+    (folder / "answers.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_boxes(folder: Path) -> None:
+    """Write the boxes of three detectors in 300 images: the confidence, and whether the box matches an object."""
+    rng = np.random.default_rng(5)
+    hard = rng.normal(0, 0.9, 300)
+    lines = ["detector,image,confidence,matched,size"]
+    for name, skill, factor in (("yolo-s", 0.2, 1.5), ("yolo-l", 0.7, 1.4), ("detr", 0.6, 1.0)):
+        for image in range(300):
+            n = 1 + rng.poisson(5)
+            small = rng.random(n) < 0.4
+            known = skill - hard[image] + rng.normal(0, 1.2, n) - 0.8 * small
+            matched = rng.random(n) < expit(known)
+            for p, hit, little in zip(expit(factor * known), matched, small, strict=True):
+                lines.append(f"{name},{image:04d}.jpg,{p:.3f},{int(hit)},{'small' if little else 'large'}")
+    (folder / "boxes.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_pixels(folder: Path) -> None:
+    """Write the pixels of 40 images with the probabilities of two networks. Errors of neighbours are alike."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(6)
+    images, side = 40, 32
+    x = np.linspace(-1, 1, side)
+    parts: list[pa.Table] = []
+    for image in range(images):
+        centre, radius = rng.uniform(-0.4, 0.4, 2), rng.uniform(0.3, 0.6)
+        distance = np.hypot(*np.meshgrid(x - centre[0], x - centre[1]))
+        mask = distance + 0.1 * smooth(rng.normal(size=(side, side))) < radius
+        for name, sharp, own in (("unet", 14.0, 0.25), ("segformer", 9.0, 0.1)):
+            logits = sharp * (radius - distance + own * smooth(rng.normal(size=(side, side))))
+            columns = {
+                "network": [name] * side**2,
+                "image": [f"case-{image:02d}"] * side**2,
+                "p_tumour": expit(logits).ravel().astype(np.float32),
+                "tumour": mask.ravel().astype(np.int8),
+            }
+            parts.append(pa.table(columns))
+    pq.write_table(pa.concat_tables(parts), folder / "pixels.parquet")
+
+
+def smooth(noise: np.ndarray) -> np.ndarray:
+    """Return noise whose neighbours are alike, with variance 1."""
+    kernel = np.exp(-0.5 * (np.arange(-8, 9) / 4) ** 2)
+    for axis in (0, 1):
+        noise = np.apply_along_axis(lambda line: np.convolve(line, kernel, mode="same"), axis, noise)
+    return noise / noise.std()
+
+
+def screens(run: Callable[[str], tuple[str, int]]) -> dict[str, str]:
+    """Return the screens of the pages, made in the current folder."""
+    here = Path()
+    for write in (write_answers, write_boxes, write_pixels):
+        write(here)
+    head = "".join(f"{line}\n" for line in Path("answers.csv").read_text(encoding="utf-8").splitlines()[:3])
+    pooled, _ = run("calibrant report answers.csv --by model --score confidence --outcome correct")
+    return {
+        "models-head.txt": "$ head -3 answers.csv\n" + head,
+        "models.txt": run(ANSWERS)[0],
+        "models-pooled.txt": "\n\n".join(pooled.split("\n\n")[:2]).split("  Evidence")[0] + "...\n",
+        "boxes-report.txt": verdict(
+            run(
+                "calibrant report boxes.csv --where \"detector = 'yolo-l'\" --cluster image "
+                "--score confidence --outcome matched --by size"
+            )[0]
+        ),
+        "boxes.txt": run(BOXES)[0],
+        "pixels.txt": run(PIXELS)[0],
+    }
+
+
+def verdict(text: str) -> str:
+    """Return the beginning of a report, to the end of its verdict."""
+    return "\n\n".join(text.split("\n\n")[:2]) + "\n"
