@@ -28,8 +28,8 @@ from calibrant.measures.binned.diagram import bin_diagram
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.context import Inference, closed_form_test
 from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolute_difference
-from calibrant.measures.differences.paired import Answers, Model, RowPair, Weighting
-from calibrant.measures.differences.unpaired import ClusterSummed, Summed, SummedPair, pair_of
+from calibrant.measures.differences.paired import Answers, ClusterModel, Model, RowPair, Weighting
+from calibrant.measures.differences.unpaired import ClusterSummed, Summed, SummedPair, pair_of, with_shared_buckets
 from calibrant.measures.event import Event
 from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.listed import compared_by
@@ -626,6 +626,7 @@ def by_sums(
     With ``paired`` False their rows are independent; with None it is unknown what they have in common.
     """
     alone = {model.name: _alone(model, settings.level) for model in models}
+    known = with_shared_buckets(models) if paired else {}
     fewest = min(models, key=lambda model: model.means.n)
     return Comparison(
         **facts,
@@ -638,7 +639,7 @@ def by_sums(
         **_compared(
             models,
             settings,
-            lambda a, b: _summed_pair(a, b, settings, flag, paired),
+            lambda a, b: _summed_pair(a, b, settings, flag, paired, known),
             together=bool(paired),
             independent=paired is False,
         ),
@@ -684,12 +685,19 @@ def _pair(
     return Pair(first.name, second.name, estimates, _decision(pair, settings))
 
 
-def _summed_pair(first: Summed, second: Summed, settings: Settings, flag: str, paired: bool | None) -> Pair:
+def _summed_pair(
+    first: Summed,
+    second: Summed,
+    settings: Settings,
+    flag: str,
+    paired: bool | None,
+    known: Mapping[str, ClusterModel],
+) -> Pair:
     """Return the differences of two models known by their sums."""
     rows = {"rows": [first.means.n, second.means.n]}
     together: ModelPair[ComparedModel] = SummedPair(first, second, rows, independent=paired is False)
     if paired and isinstance(first, ClusterSummed) and isinstance(second, ClusterSummed):
-        together = pair_of(first, second)
+        together = pair_of(first, second, known)
     return _pair(together, settings, flag, {name: bound + second.bounds[name] for name, bound in first.bounds.items()})
 
 

@@ -340,7 +340,13 @@ class ClusterPair(UnitPair[ClusterModel]):
 
     def variance(self, changes: Float64s, unseen: float = 0.0) -> Variance:
         """Return the variance of the sum of what the buckets add, which is around 0, and what was not seen."""
-        return variance(changes, self.sizes, unseen)
+        df, share = self.df_and_share
+        return Variance(float(np.sum(changes**2)) / share + unseen, df=df)
+
+    @cached_property
+    def df_and_share(self) -> tuple[float, float]:
+        """What `degrees_of_freedom` returns for the sizes of the buckets."""
+        return degrees_of_freedom(self.sizes, CORRELATION)
 
     def noise(self) -> float:
         """Return 2 sum k_b k_c Sigma'_bc^2 over the bins of both, k what a pair adds; to the second, minus that."""

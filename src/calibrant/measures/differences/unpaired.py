@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from calibrant.clusters import BucketSums
 from calibrant.inputs.scores import Score
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.clustered import ClusterBins, uniform_sums
@@ -196,8 +197,28 @@ def in_common_buckets(models: Sequence[ClusterSummed]) -> list[ClusterModel]:
     return [model.paired(each) for model, each in zip(models, rows, strict=True)]
 
 
-def pair_of(first: ClusterSummed, second: ClusterSummed) -> ClusterPair:
-    """Return two models of the same clusters; as `in_common_buckets`."""
+def with_shared_buckets(models: Sequence[Summed]) -> dict[str, ClusterModel]:
+    """Return models by name with their buckets, if all have rows of the same clusters; else nothing."""
+    clustered = [model for model in models if isinstance(model, ClusterSummed)]
+    if len(clustered) < len(models) or len({_clusters_of(model.design.buckets) for model in clustered}) > 1:
+        return {}
+    return {model.name: model for model in in_common_buckets(clustered)}
+
+
+def _clusters_of(buckets: BucketSums) -> tuple[bytes, bytes]:
+    """Return which clusters have rows."""
+    hashes = b"" if buckets.hashes is None else buckets.hashes.tobytes()
+    return hashes, (buckets.rows > 0).tobytes()
+
+
+def pair_of(first: ClusterSummed, second: ClusterSummed, known: Mapping[str, ClusterModel]) -> ClusterPair:
+    """Return two models of the same clusters; ``known`` are those of `with_shared_buckets`.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `in_common_buckets`.
+    """
     facts, deciding = first.design.sample.facts, min(first.deciding, second.deciding)
-    one, other = in_common_buckets([first, second])
-    return ClusterPair(one, other, facts, deciding)
+    both = [known[model.name] for model in (first, second)] if known else in_common_buckets([first, second])
+    return ClusterPair(both[0], both[1], facts, deciding)
