@@ -98,12 +98,46 @@ def test_outcomes_that_differ_are_the_models_own() -> None:
     assert without_source(compared("long.parquet", *LONG, "--on", "id", "--own-outcomes")) == theirs
     status, out, _ = run("long.parquet", *LONG, "--on", "id")
     assert status == 0
-    differing = max(int(np.sum(RIGHT[name] != RIGHT["gpt"])) for name in NAMES)
+    differing = int(np.sum(np.any([RIGHT[name] != RIGHT["gpt"] for name in NAMES], axis=0)))
     assert f"each model has its own outcomes: they differ in {differing} rows" in " ".join(out.split())
     status, _, err = run("long.parquet", *LONG, "--on", "id", "--same-outcomes")
     assert status == 1
     assert re.search(r"row \d+, column 'correct' contains [01], but row \d+ contains [01]; correct the outcome", err)
     assert "pass --own-outcomes" in err
+
+
+def test_outcomes_that_differ_in_few_rows_are_a_question() -> None:
+    few = {name: np.where(np.arange(N) < 7, 1 - Y, Y) if name == "llama" else Y for name in NAMES}
+    columns = long(few)
+    write("long.csv", {**columns, "y": columns["correct"]})
+    options = ("--by", "model", "--score", "confidence", "--outcome", "y", "--on", "id")
+    status, _, err = run("long.csv", *options)
+    assert status == 1
+    assert (
+        "column 'y' differs between the models in 7 of 400 rows; pass --own-outcomes if each model has its own" in err
+    )
+    own = compared("long.csv", *options, "--own-outcomes")
+    assert without_source(own) == without_source(compared("long.csv", *LONG, "--on", "id"))  # the column 'correct'
+    assert run("long.csv", *options, "--same-outcomes")[0] == 1
+
+
+def test_true_classes_that_differ_are_an_error() -> None:
+    rows = {"model": np.repeat(["a", "b"], 50), "q": np.tile(np.arange(50), 2), "p_0": 0.2, "p_1": 0.3, "p_2": 0.5}
+    target = np.tile(np.arange(50) % 3, 2)
+    target[77] = (target[77] + 1) % 3
+    write("classes.csv", {name: np.broadcast_to(value, 100) for name, value in rows.items()} | {"target": target})
+    status, _, err = run("classes.csv", "--by", "model", "--on", "q", "--probs", "p_*", "--target", "target")
+    assert status == 1
+    assert "row 78, column 'target' contains" in err
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_the_first_model_of_the_file_is_the_reference(keyed: bool) -> None:
+    write("long.csv", long())
+    options = ("--on", "id") if keyed else ("--cluster", "topic")
+    found = compared("long.csv", *LONG, *options)
+    assert list(found["models"]) == list(NAMES)
+    assert {pair["first"] for pair in found["pairs"][:2]} == {"gpt"}
 
 
 def test_outcomes_that_are_alike_may_be_the_models_own_too() -> None:
@@ -294,6 +328,14 @@ def test_bad_rows_are_named(columns: dict[str, Any], options: tuple[str, ...], s
     assert said in err, err
 
 
+def test_large_integers_of_several_types_are_not_paired() -> None:
+    write("a.parquet", {"id": np.arange(N, dtype=np.uint64) * 4 + 2**53, "p": Q, "y": Y})
+    write("b.parquet", {"id": np.arange(N, dtype=np.int64) * 4 + 2**53 + 1, "p": Q**2, "y": Y})
+    status, _, err = run("a.parquet", "b.parquet", "--score", "p", "--outcome", "y", "--on", "id")
+    assert status == 1
+    assert "the keys are numbers above 2^53 of several types; write the keys as text" in err
+
+
 def test_keys_of_other_types_in_files_of_their_own() -> None:
     write("a.parquet", {"id": np.arange(N), "p": Q, "y": Y})
     write("b.parquet", {"id": np.arange(N).astype(str), "p": Q**2, "y": Y})
@@ -313,6 +355,8 @@ def test_keys_of_other_types_in_files_of_their_own() -> None:
         (("long.csv",), "long.csv is the only file; name a second file, or the columns of the models"),
         (("long.csv", "--scores", "a,b", "--own-outcomes"), "--own-outcomes does not work with it"),
         (("long.csv", *LONG, "--on", "id", "--paired"), "--paired does not work with --on, which pairs the rows"),
+        (("long.csv", *LONG, "--paired"), "--paired needs the clusters that pair the models; pass --cluster too"),
+        (("long.csv", *LONG, "--same-outcomes"), "--same-outcomes needs rows that are paired; pass --on too"),
     ],
 )
 def test_wrong_use(options: tuple[str, ...], said: str) -> None:

@@ -163,6 +163,38 @@ def test_a_model_with_an_infinite_loss_is_the_last() -> None:
     assert "inf" in str(both)
 
 
+def test_a_model_without_a_value_may_have_any_rank() -> None:
+    right = {"all right": (Q, np.ones(N, int)), **OWN}
+    board = {each.name: each for each in calibrant.compare(right, sort_by="auroc").leaderboard}
+    assert math.isnan(board["all right"].difference.value)
+    assert (board["all right"].rank_low, board["all right"].rank_high, board["all right"].among_best) == (1, 5, True)
+    without = calibrant.compare(OWN, sort_by="auroc").leaderboard
+    assert [board[each.name].rank_high for each in without] == [each.rank_high + 1 for each in without]
+    text = str(calibrant.compare(right, sort_by="auroc"))
+    assert "inf" not in text.split("Leaderboard")[1].split("debiased")[0]
+
+
+def test_answers_that_are_all_right_do_not_tell_the_order() -> None:
+    models = {f"m{k}": (np.full(10, 0.8 + 0.04 * k), np.ones(10, int)) for k in range(4)}
+    comparison = calibrant.compare(models)
+    assert all(each.among_best and each.rank_high == 4 for each in comparison.leaderboard)
+    assert "the order of the models is not tested" in comparison.verdict()[0]
+
+
+@pytest.mark.parametrize("clusters", [None, CLUSTERS])
+def test_calibration_ranks_models_as_its_pairs(clusters: Any) -> None:
+    comparison = calibrant.compare(MODELS["m0"], MODELS["m3"], Y, sort_by="debiased_square", clusters=clusters)
+    pair, last = comparison.pairs[0]["debiased_square"], comparison.leaderboard[-1]
+    assert last.adjusted_p_value == pytest.approx(pair.p_value, rel=1e-9)
+    assert last.difference.high - last.difference.value == pytest.approx((pair.high - pair.low) / 2, rel=1e-9)
+
+
+def test_the_accuracy_in_clusters_is_about_as_sure_as_that_of_the_pair() -> None:
+    comparison = calibrant.compare(MODELS["m0"], MODELS["m3"], Y, sort_by="accuracy", clusters=CLUSTERS)
+    pair, last = comparison.pairs[0]["accuracy"], comparison.leaderboard[-1]
+    assert last.difference.high - last.difference.value == pytest.approx((pair.high - pair.low) / 2, rel=0.05)
+
+
 def test_few_rows_and_models_that_are_alike() -> None:
     one = calibrant.compare([0.2], [0.4], [1])
     assert [each.among_best for each in one.leaderboard] == [True, True]
@@ -247,7 +279,7 @@ def test_many_models_are_compared_with_the_first_and_the_best() -> None:
             {"a": (Q, np.where(np.arange(N) == 3, -1, Y)), "b": (Q, Y * 1)},
             {"ignore_index": -1},
             "probs['b']",
-            "row 3 of only one of them; leave this row out for all models",
+            "row 3 of only one of them; leave such rows out for all models",
         ),
         ({"a": (Q, Y)}, {}, "probs_a", "two models or more"),
     ],

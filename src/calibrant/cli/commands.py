@@ -170,7 +170,8 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--on",
     metavar="COLUMN",
     multiple=True,
-    help="The column that identifies a row in every file. By default, rows are matched by position.",
+    help="The column that identifies a row, or a question, for every model. By default, rows of files are matched by "
+    "position, and models in one file are not paired.",
 )
 @option(
     "--baseline",
@@ -188,8 +189,8 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--own-outcomes/--same-outcomes",
     default=None,
-    help="Whether each model has its own outcomes, such as whether its answer is correct, or all models have the same "
-    "(default: the same in several files; in one file, as found).",
+    help="Whether each model has its own outcomes, such as whether its answer is correct (default: the same "
+    "outcomes in several files, and in one file as found).",
 )
 @option(
     "--sort-by",

@@ -62,6 +62,7 @@ _ARGUMENTS: Final = {
             "--max-risk",
             "--yes-risk",
             "--no-risk",
+            "--sort-by",
         )
     },
 }

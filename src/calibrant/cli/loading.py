@@ -16,7 +16,7 @@ from calibrant.errors import FileError
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.columns import Options
 from calibrant.files.logs import is_log, models_of
-from calibrant.files.matching import by_model, check_models, matched, model_names
+from calibrant.files.matching import by_model, check_models, matched, model_names, says_right
 from calibrant.files.paths import expand
 from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, FileSketches
 from calibrant.files.reading import read_models, read_predictions
@@ -125,7 +125,7 @@ def _load_files(
     if logs and len(paths) == len(models):
         names = models_of(paths) or names
     own = options.own_outcomes
-    if own is None and not (logs and all(read.probs.ndim == 1 for read in loaded)):
+    if own is None and not logs:
         own = False  # only the answers of several models to the questions of a log may be their own
     read = matched(dict(zip(names, loaded, strict=True)), own=own, keyed=bool(options.on))
     rows[:] = [read]
@@ -153,7 +153,7 @@ def _load_long(
     sources = {name: source for name, source in loaded.sources.items() if name != "groups"}
     sources |= {"models": loaded.sources["groups"], "rows": how}
     return FileSketches(
-        sketches=loaded.sketch.groups,
+        sketches={name: loaded.sketch.groups[name] for name in loaded.groups if name in loaded.sketch.groups},
         sources=sources,
         paths=loaded.paths,
         rows=loaded.rows,
@@ -227,6 +227,8 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
         paired, own = options.paired, bool(options.own_outcomes)
         if options.is_long and paired is None and options.clusters:
             paired = True  # the clusters of one file are the same for all models
+        if options.is_long and options.own_outcomes is None:
+            own = says_right(predictions.sources.get("targets", ""))
         comparison = compare_models(predictions.sketches, paired=paired, own_outcomes=own, **how)
         if options.by and not options.is_long and not comparison.groups:
             problem = f"has no group in common with {', '.join(predictions.paths[1:])}"

@@ -535,6 +535,11 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
     one_file = len(options.files) == 1 and not has_magic(options.files[0])
     if options.scores is None and not options.baseline and one_file and not options.by:
         yield single_file(options)
+    if options.is_long and not options.on:
+        if options.paired and not options.clusters:
+            yield "--paired needs the clusters that pair the models; pass --cluster too, such as --cluster question_id"
+        if options.own_outcomes is False:
+            yield "--same-outcomes needs rows that are paired; pass --on too, such as --on question_id"
     if options.own_outcomes is not None and options.scores is not None:
         yield "--scores is for models with the same outcomes, so --own-outcomes does not work with it; leave it out"
     for_files = {

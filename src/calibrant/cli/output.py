@@ -241,8 +241,12 @@ def _pooled(predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     if len(options.by) != 1 or not _NAMES_MODELS.fullmatch(options.by[0]):
         return {}
     names = {"--by": options.by[0], "--score": options.score, "--probs": options.probs}
-    names |= {"--outcome": options.outcome, "--target": options.target}
+    names |= {"--outcome": options.outcome, "--target": options.target, "--where": options.where}
+    names |= {"--weight": options.weight, "--weights-are": options.weights_are}
+    flags = {"--logits": options.logits, "--percent": options.percent, "--decimal-comma": options.decimal_comma}
     named = [part for option, name in names.items() if name is not None for part in (option, name)]
+    named += [part for name in options.clusters for part in ("--cluster", name)]
+    named += [option for option, given in flags.items() if given]
     command = shlex.join(["calibrant", "compare", *predictions.paths[:1], *named])
     return {"pooled": f"The models in {quoted(options.by[0])} are pooled. To compare the models, use: {command}"}
 

@@ -165,7 +165,9 @@ class Command(click.Command):
             section = next((title for title, names in SECTIONS.items() if param.name in names), "Others")
             if record is not None:
                 head = re.sub(r"(--\S+), --\S+", r"\1", record[0])  # the first of two names keeps the column narrow
-                head = f"--[no-]{param.opts[0][2:]}" if param.secondary_opts else head
+                if param.secondary_opts:
+                    no = param.secondary_opts[0]
+                    head = f"--[no-]{param.opts[0][2:]}" if no.startswith("--no-") else f"{param.opts[0]}/{no}"
                 of_section.setdefault(section, []).append((head, record[1]))
         width = min(max(len(head) for records in of_section.values() for head, _ in records), 30)
         for title in (*SECTIONS, "Others"):

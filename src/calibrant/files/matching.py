@@ -7,6 +7,7 @@ has are compared, in the order of the first model's, and the rows that are left 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,11 @@ from calibrant.inputs.groups import group_name
 MOST_MODELS: Final = 200
 
 _FEW: Final = 3  # models whose columns are listed one by one
+_LARGEST_INTEGER: Final = 2**53  # up to which floats hold all integers
+_DOUBTFUL: Final = 0.05  # of the rows: outcomes that differ in fewer may be mistakes
+
+#: Columns of outcomes that say whether the answer of a model is right.
+_RIGHT: Final = re.compile(r"(.*[_ .-])?(is[_ .-])?(correct|right|matched|exact_match|acc)(ness)?", re.IGNORECASE)
 
 #: What must be alike for all models, and what a row's is called.
 _ALIKE: Final = {"targets": "outcome", "weights": "weight", "groups": "group", "clusters": "cluster"}
@@ -51,6 +57,11 @@ def model_names(models: Sequence[str]) -> list[str]:
 
 def _without_ending(name: str) -> str:
     return name[: len(name) - len(ending_of(name))]
+
+
+def says_right(column: str) -> bool:
+    """Whether the name of a column of outcomes says that they are whether a model's answer is right."""
+    return _RIGHT.fullmatch(column) is not None
 
 
 def check_models(path: str, column: str, number: int) -> None:
@@ -132,16 +143,29 @@ def matched(
     reads = list(models.values())
     _check_files(reads[0], reads[1:])
     each = [_Placed(*model, places) for model, places in zip(models.items(), _places(models, long=long), strict=True)]
-    first, differing = each[0], 0
+    first, differing = each[0], np.zeros(len(each[0].values("probs")), np.bool_)
+    if own is None and reads[0].probs.ndim > 1:
+        own = False  # true classes are those of the questions
     for other in each[1:]:
         for argument in (name for name in _ALIKE if name in first.read.arrays):
             differs = _differing(argument, first, other)
             if argument != "targets" or own is False:
                 _check_alike(argument, differs, first, other, long=long)
             else:
-                differing = max(differing, int(np.count_nonzero(differs)))
-    own = differing > 0 if own is None else own
-    return _side_by_side(each, own=own, differing=differing, long=long)
+                differing |= differs
+    number = int(np.count_nonzero(differing))
+    if own is None:
+        _check_doubtful(first, number, len(differing))
+    return _side_by_side(each, own=number > 0 if own is None else own, differing=number, long=long)
+
+
+def _check_doubtful(first: _Placed, differing: int, rows: int) -> None:
+    """Ask whose outcomes they are, where they differ in few rows and the name of their column does not say it."""
+    column = first.read.column_name("targets")
+    if 0 < differing < _DOUBTFUL * rows and not says_right(column):
+        problem = f"column {quoted(column)} differs between the models in {differing:,} of {rows:,} rows"
+        remedy = "pass --own-outcomes if each model has its own outcomes, or --same-outcomes to find the rows"
+        raise FileError(first.read.paths[0], problem, remedy)
 
 
 def _check_files(first: FilePredictions, others: Sequence[FilePredictions]) -> None:
@@ -222,12 +246,21 @@ def _keyed(models: Mapping[str, FilePredictions]) -> tuple[list[_Keyed], NDArray
         distinct: NDArray[Any] = np.array([*codes, None], object)[:-1]
     else:
         ends = np.cumsum([len(read.probs) for read in models.values()])[:-1]
-        keys = np.concatenate([read.arrays["keys"] for read in models.values()])
+        keys = _numbers([read.arrays["keys"] for read in models.values()], first.paths[0])
         distinct, inverse = np.unique(keys, return_inverse=True)
         numbers = np.split(inverse, ends)
     return [
         _Keyed(name, read, keys.astype(np.intp)) for (name, read), keys in zip(models.items(), numbers, strict=True)
     ], distinct
+
+
+def _numbers(keys: Sequence[NDArray[Any]], path: str) -> NDArray[Any]:
+    """Return the keys of all models as numbers of one type, in which no two of them become one."""
+    several = len({each.dtype for each in keys}) > 1 and any(each.dtype.kind in "iu" for each in keys)
+    if several and any(np.abs(each.astype(object)).max(initial=0) > _LARGEST_INTEGER for each in keys):
+        problem = "the keys are numbers above 2^53 of several types"
+        raise FileError(path, problem, "write the keys as text, or as integers of one type in all files")
+    return np.concatenate(keys)
 
 
 def _check_once(model: _Keyed, distinct: NDArray[Any], *, long: bool) -> None:
@@ -267,12 +300,10 @@ def _check_spelling(keyed: Sequence[_Keyed], distinct: NDArray[Any], common: NDA
                 raise FileError(path, problem, "write the keys in the same form for all models")
 
 
-def _plain(text: str) -> Any:
-    """Return a key as a number if it is one, else without spaces around it."""
-    try:
-        return float(text)
-    except ValueError:
-        return text.strip()
+def _plain(text: str) -> str:
+    """Return a key without spaces around it, and a whole number without zeros that do not change it."""
+    match = re.fullmatch(r"([-+]?)0*([0-9]+)(\.0*)?", text.strip())
+    return text.strip() if match is None else f"{match[1].strip('+')}{match[2]}"
 
 
 def _explain_nothing_in_common(keyed: Sequence[_Keyed], distinct: NDArray[Any], *, long: bool) -> None:
@@ -286,8 +317,10 @@ def _explain_nothing_in_common(keyed: Sequence[_Keyed], distinct: NDArray[Any], 
             problem = f"{_in_words(first.read)} has no value that {names[0]} and {names[1]} have in common "
             problem += f"(such as {examples[0]} and {examples[1]})"
             raise FileError(other.read.paths[0], problem, _NOTHING_IN_COMMON)
-    problem = f"{_in_words(first.read)} has no value that all {len(keyed)} models have in common"
-    raise FileError(first.read.paths[0], problem, _NOTHING_IN_COMMON)
+    fewest = min(keyed, key=lambda model: len(model.keys))
+    problem = f"{_in_words(first.read)} has no value that all {len(keyed)} models have in common; model "
+    problem += f"{quoted(fewest.name)} has the fewest, {len(fewest.keys):,}"
+    raise FileError(first.read.paths[0], problem, "leave such models out, for example with --where")
 
 
 def _check_clusters(first: FilePredictions, other: FilePredictions) -> None:
@@ -336,6 +369,8 @@ def _check_alike(argument: str, differs: NDArray[np.bool_], first: _Placed, othe
     remedy = f"correct the {_ALIKE[argument]} in one of the two {'rows' if long else 'files'}"
     if "keys" not in first.read.arrays:
         remedy = "if the rows are in a different order, name the column that identifies each row, such as --on id"
+    if argument == "groups":
+        remedy += ", or leave --by out if it names the model of each file"
     if argument == "targets" and other.read.probs.ndim == 1:
         remedy += "; if each model has its own outcomes, such as whether its answer is correct, pass --own-outcomes"
     raise FileError(path, problem, remedy)
@@ -412,7 +447,9 @@ def _sources(models: Sequence[_Placed], arguments: Mapping[str, str], *, long: b
     else:
         sources = {arguments[model.name]: _source(model.read) for model in models}
     sources |= {name: source for name, source in first.sources.items() if name != "probs"}
-    if "keys" in sources and all(model.places is None for model in models):
+    if "keys" not in sources:
+        sources["rows"] = "paired by position"
+    elif all(model.places is None for model in models):
         sources["keys"] += " (the same in every row)"
     protocols = list(dict.fromkeys(model.read.protocol for model in models if model.read.protocol))
     return sources | ({"protocol": " | ".join(protocols)} if protocols else {})

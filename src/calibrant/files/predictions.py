@@ -179,7 +179,8 @@ class FileModels(FileRows):
         models = [self.sources[argument] for argument in self.models.values() if argument in self.sources]
         rest = [f"{name}: {source}" for name, source in self.columns_read.items() if name not in self.models.values()]
         if self.targets_of:
-            rest.append(f"each model has its own outcomes: they differ in {self.differing:,} rows")
+            rows = f": they differ in {self.differing:,} row{'s' * (self.differing != 1)}" * (self.differing > 0)
+            rest.append(f"each model has its own outcomes{rows}")
         left_out = [f"{number:,} of {name}" for name, number in self.left_out.items()]
         if left_out:
             rest.append(f"rows left out, because not all models have them: {listed(left_out)}")
@@ -188,9 +189,13 @@ class FileModels(FileRows):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileSketch(FileRead):
-    """The sketch of all rows of one or more files, with those of the groups where a column of groups was named."""
+    """The sketch of all rows of one or more files, with those of the groups where a column of groups was named.
+
+    ``groups`` are the names of the groups of files with rows, in the order of their first rows.
+    """
 
     sketch: CalibrationSketch
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

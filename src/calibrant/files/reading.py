@@ -453,7 +453,7 @@ class _Reader:
         total = self._sketch([])
         if state.unit_rows >= SURE and not state.surely_logits:
             common["doubts"] += (doubt_about_logits(self._opened.first.probs[0], self._opened.first.logits),)
-        return FileSketch(sketch=total, **common)
+        return FileSketch(sketch=total, groups=tuple(state.groups), **common)
 
     def _sketch(self, kept: list[Chunk]) -> CalibrationSketch:
         """Return the sketch of all rows, those that were kept among them."""

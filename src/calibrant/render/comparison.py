@@ -14,6 +14,7 @@ from calibrant.render.style import (
     Summary,
     Tone,
     aligned,
+    distinct,
     evaluated_event,
     head,
     number,
@@ -30,6 +31,11 @@ _NAME: Final = 24  # characters of a model's name
 _LISTED: Final = 6  # models whose measures are all listed in the terminal
 
 
+def _called(summary: Summary, name: str, limit: int = 40) -> str:
+    """Return the name of a model, cut so that it stays distinct from the others."""
+    return distinct(tuple(summary["models"]), limit)[name]
+
+
 def labels_of(summary: Summary) -> dict[str, str]:
     """Return the labels of the compared measures; the first one decides."""
     return {key: str(measure["label"]) for key, measure in summary["measures"].items()}
@@ -37,7 +43,9 @@ def labels_of(summary: Summary) -> dict[str, str]:
 
 def headline(summary: Summary) -> str:
     """Return the numbers of rows and models and the evaluated event, in words."""
-    rows, models = f"{rows_text(summary['n'])}{in_clusters(summary['clusters'])}", f"{len(summary['models'])} models"
+    counts = [each["difference"]["n"] for each in summary["leaderboard"]]
+    number = rows_text(max(counts)) if min(counts) == max(counts) else f"{min(counts):,} to {rows_text(max(counts))}"
+    rows, models = f"{number}{in_clusters(summary['clusters'])}", f"{len(summary['models'])} models"
     parts = filter(None, [rows, classes_text(summary), models])
     return f"{', '.join(parts)} ({evaluated_event(summary)})"
 
@@ -63,7 +71,7 @@ def render(summary: Summary, *, title: str = "", used: str = "", style: Style | 
 def verdict(summary: Summary) -> list[str]:
     """Return which model of each pair is better calibrated, or that the rows do not show it; a tolerance first."""
     pairs = summary["pairs"] if has_few(summary) else []
-    sentences = [_tolerated(pair) for pair in _with_first(summary) if pair["decision"] is not None]
+    sentences = [_tolerated(pair, summary) for pair in _with_first(summary) if pair["decision"] is not None]
     sentences += [] if len(pairs) == 1 else leaderboard.sentences(summary)
     sentences += [_decision(pair, summary) for pair in pairs]
     if len(pairs) == 1:
@@ -106,15 +114,15 @@ def remarks(summary: Summary) -> list[str]:
 
 def deciding(pair: Pair, summary: Summary) -> str:
     """Return the sentence that decides about a pair: about the tolerance, or without one about both models."""
-    return _decision(pair, summary) if pair["decision"] is None else _tolerated(pair)
+    return _decision(pair, summary) if pair["decision"] is None else _tolerated(pair, summary)
 
 
 def _decision(pair: Pair, summary: Summary) -> str:
     estimate = pair["estimates"][summary["decides"]]
-    first, second = short(pair["first"]), short(pair["second"])
+    first, second = (_called(summary, pair[place]) for place in ("first", "second"))
     p = f"p {chance(estimate['p_value'])}"
     if estimate["p_value"] > alpha_of(summary["level"]):
-        return f"No evidence in {rows_text(summary['n'])} that {first} or {second} is better calibrated ({p})."
+        return f"No evidence in {rows_text(estimate['n'])} that {first} or {second} is better calibrated ({p})."
     better, worse = (second, first) if estimate["value"] > 0 else (first, second)
     size = _size(estimate, summary)
     return f"{better} is better calibrated than {worse} ({p}): its squared calibration error is smaller by {size}."
@@ -127,12 +135,10 @@ def _model_verdicts(summary: Summary) -> list[str]:
     rejected = [name for name, test in tests.items() if test["p_value"] <= alpha_of(summary["level"])]
     if len(rejected) == len(tests) > 1:
         every = "Both models" if len(tests) == 2 else f"All {len(tests)} models"
-        each = ", ".join(f"{short(name)} ({p_values[name]})" for name in tests)
+        each = ", ".join(f"{_called(summary, name)} ({p_values[name]})" for name in tests)
         return [f"{every} show evidence of miscalibration: {each}."]
-    return [
-        f"{short(name)}: {'evidence' if name in rejected else 'no evidence'} of miscalibration ({p_values[name]})."
-        for name in tests
-    ]
+    evidence = {name: "evidence" if name in rejected else "no evidence" for name in tests}
+    return [f"{_called(summary, name)}: {evidence[name]} of miscalibration ({p_values[name]})." for name in tests]
 
 
 def heading(summary: Summary) -> tuple[str, Tone]:
@@ -149,7 +155,7 @@ def heading(summary: Summary) -> tuple[str, Tone]:
     if estimate["p_value"] > alpha_of(summary["level"]):
         return "No evidence of a difference in calibration", ""
     better = pair["second"] if estimate["value"] > 0 else pair["first"]
-    return f"{short(better)} is better calibrated", "bad" if is_worse(summary) else "good"
+    return f"{_called(summary, better)} is better calibrated", "bad" if is_worse(summary) else "good"
 
 
 def is_worse(summary: Summary) -> bool:
@@ -162,11 +168,12 @@ def is_worse(summary: Summary) -> bool:
     return any(worse) or any(decision is not None and decision["state"] == "disproven" for decision in decisions)
 
 
-def _tolerated(pair: Pair) -> str:
+def _tolerated(pair: Pair, summary: Summary) -> str:
     """Return whether the second model's ECE is larger by more than the tolerance."""
     decision, tolerance = pair["decision"], pair["decision"]["tolerance"]
     bound = f"{percent(decision['level'])} confidence bound"
-    difference = f"The ECE of {short(pair['second'])} minus the ECE of {short(pair['first'])}"
+    second, first = (_called(summary, pair[place]) for place in ("second", "first"))
+    difference = f"The ECE of {second} minus the ECE of {first}"
     ends = [end for end in (decision["low"], decision["high"]) if end is not None]
     low, high = texts(ends, 4, [tolerance], "+") if len(ends) == 2 else ("", "")
     if decision["state"] == "proven":
@@ -186,7 +193,7 @@ def _sharpness(pair: Pair, summary: Summary) -> list[str]:
     estimate = pair["estimates"]["brier"]
     if estimate["low"] is None or estimate["low"] <= 0 <= estimate["high"]:
         return []
-    better = short(pair["second"] if estimate["value"] > 0 else pair["first"])
+    better = _called(summary, pair["second"] if estimate["value"] > 0 else pair["first"])
     size = _size(estimate, summary)
     return [f"By the Brier score, which also rewards discrimination, {better} is better by {size}."]
 
@@ -216,7 +223,7 @@ def models(summary: Summary) -> Table:
 def _models(summary: Summary, style: Style) -> list[str]:
     """Return the measures of the models: a line for each model or, if that is too wide, a line for each measure."""
     table = models(summary)
-    (_, *labels), names = table.headings, [short(row[0], _NAME) for row in table.rows]
+    (_, *labels), names = table.headings, [_called(summary, row[0], _NAME) for row in table.rows]
     texts = list(zip(*table.rows, strict=True))[1:]
     width = max(len("model"), *map(len, names))
     narrow = max(map(len, labels)) < 12
@@ -235,7 +242,7 @@ def _models(summary: Summary, style: Style) -> list[str]:
 
 
 def _pair(pair: Pair, summary: Summary, style: Style) -> list[str]:
-    title = f"{short(pair['first'], _NAME)} minus {short(pair['second'], _NAME)}"
+    title = " minus ".join(_called(summary, pair[place], _NAME) for place in ("first", "second"))
     interval = f"  with {percent(summary['level'])} CI"
     lines = [style.bold(title) + style.faint(interval)]
     if len(title + interval) > style.width:
@@ -273,7 +280,8 @@ def groups(place: int, summary: Summary) -> tuple[str, Table, str]:
         *_differences(parts, summary["level"]),
         Column("p adjusted", tests, {"adjusted_p_value": p_values, "called_out": marked}),
     ]
-    title = f"{short(pair['first'], _NAME)} minus {short(pair['second'], _NAME)}, {labels_of(summary)[decides]}"
+    names_of = " minus ".join(_called(summary, pair[place], _NAME) for place in ("first", "second"))
+    title = f"{names_of}, {labels_of(summary)[decides]}"
     number_of_tests = sum(len(summary["pairs"]) for group in groups if not group["flag"])
     note = f"one model is better calibrated after Holm correction: {sum(marked)} of {number_of_tests} comparisons"
     return f"Groups: {title}", Table.of(f"groups-{place + 1}", columns, marked=marked), note

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from calibrant.render import drawing
 from calibrant.render.drawing import Row
-from calibrant.render.style import Facts, Style, Summary, aligned, paragraphs, percent, short
+from calibrant.render.style import Facts, Style, Summary, aligned, distinct, paragraphs, percent
 from calibrant.render.tables import Column, Table, chance_text, score_text
 from calibrant.render.words import texts
 
 #: The most models whose pairs, diagrams and calibration are shown one by one.
 FEW: Final = 3
 
-_NAME: Final = 40  # characters of a model's name in a sentence
-_SHORT: Final = 18  # characters of it in a table of a narrow terminal
+_NAME: Final = 40  # characters of a model's name in a table of a wide terminal
+_SHORT: Final = 18  # and of a narrow one
 _WIDE: Final = 100  # columns of a terminal
 _LISTED: Final = 20  # models in the terminal
 _NAMED: Final = 6  # models in a sentence
@@ -28,7 +27,7 @@ def heading(summary: Summary) -> str:
     best = _best(summary)
     label = _label(summary)
     if len(best) == 1:
-        return f"{short(best[0]['name'])} has the best {label}"
+        return f"{_named(summary, best[0])} has the best {label}"
     return f"{len(best)} of {len(summary['leaderboard'])} models may have the best {label}"
 
 
@@ -41,13 +40,13 @@ def sentences(summary: Summary) -> list[str]:
         return [f"The data do not show how the {label} varies, so the order of the models is not tested."]
     if len(best) == 1:
         others = "the other model" if len(worse) == 1 else f"all {len(worse)} other models"
-        return [f"{short(best[0]['name'])} has a better {label} than {others} ({confidence})."]
-    names = _names(best)
+        return [f"{_named(summary, best[0])} has a better {label} than {others} ({confidence})."]
+    names = _names(summary, best)
     if not worse:
         return [f"The data do not show which of the {len(best)} models has the best {label}: {names}."]
     found = f"{len(worse)} of {len(standings)} models are worse than the best by the {label} ({confidence})"
     if len(worse) == 1:
-        found = f"{short(worse[0]['name'])} is worse than the best by the {label} ({confidence})"
+        found = f"{_named(summary, worse[0])} is worse than the best by the {label} ({confidence})"
     return [f"{found}.", f"The data do not show which of the other {len(best)} models is the best: {names}."]
 
 
@@ -60,7 +59,7 @@ def calibration(summary: Summary) -> str:
     if len(found) == number:
         return f"All {number} models show evidence of miscalibration."
     verb = "shows" if len(found) == 1 else "show"
-    return f"{len(found)} of {number} models {verb} evidence of miscalibration: {_names(found)}."
+    return f"{len(found)} of {number} models {verb} evidence of miscalibration: {_names(summary, found)}."
 
 
 def table(summary: Summary) -> Table:
@@ -89,7 +88,9 @@ def _differences(summary: Summary) -> list[Column]:
     parts = [each["difference"] for each in standings]
     ends = {f"difference_{end}": [part[end] for part in parts] for end in ("low", "high")}
     return [
-        Column.of("difference to the best", "difference", (part["value"] for part in parts), _signed),
+        Column(
+            "difference to the best", list(map(_difference, parts)), {"difference": [part["value"] for part in parts]}
+        ),
         Column(f"simultaneous {level} CI", list(map(_ends, parts)), ends),
         Column.of("p adjusted", "adjusted_p_value", (each["adjusted_p_value"] for each in standings), chance_text),
         Column.of("among the best", "among_best", (each["among_best"] for each in standings), _yes),
@@ -105,14 +106,15 @@ def note(summary: Summary) -> str:
 def lines(summary: Summary, style: Style) -> list[str]:
     """Return the leaderboard for the terminal: the differences with bars, then the measures of each model."""
     standings, level = summary["leaderboard"][:_LISTED], percent(summary["level"])
-    names = _short_names([each["name"] for each in standings], style)
+    called = distinct(tuple(summary["models"]), _SHORT if style.width < _WIDE else _NAME)
+    names = [called[each["name"]] for each in standings]
     width = max(len("model"), *map(len, names))
     differences = [each["difference"] for each in standings]
     ends = [_ends(part) for part in differences]
     columns = [
         ("  {:<6}", "rank", list(map(_rank, standings))),
         (f" {{:<{width}}}", "model", names),
-        (" {:>8}", "diff.", [_signed(part["value"]) for part in differences]),
+        (" {:>8}", "diff.", list(map(_difference, differences))),
         (f"  {{:<{max(map(len, ends))}}}", f"{level} CI", ends),
         (f" {{:<{_BAR}}}", "", _bars(differences)),
         (" {:>7}", "p adj.", [chance_text(each["adjusted_p_value"]) for each in standings]),
@@ -142,38 +144,17 @@ def _fitting(columns: Sequence[tuple[str, str, Sequence[str]]], spare: Sequence[
     return lines
 
 
-def _short_names(names: Sequence[str], style: Style) -> list[str]:
-    """Return the names for the terminal, cut so that they stay distinct: at their end, or in the middle."""
-    limit = _SHORT if style.width < _WIDE else _NAME
-    end = len(os.path.commonprefix([name[::-1] for name in names]))  # noqa: RUF071 - these are not paths
-    ways: list[Callable[[str], str]] = [
-        lambda name: short(name, limit),
-        lambda name: _ends_of(name, limit),
-        lambda name: _ends_of(name[: len(name) - end], limit),
-        lambda name: short(name, _NAME),
-    ]
-    cuts = [[cut(name) for name in names] for cut in ways]
-    return next((cut for cut in cuts if len(set(cut)) == len(cut)), cuts[-1])
-
-
-def _ends_of(name: str, limit: int) -> str:
-    """Return the beginning and the end of a name."""
-    printable = short(name, len(name) + 1)
-    return printable if len(printable) <= limit else f"{printable[: limit // 3]}…{printable[limit // 3 + 1 - limit :]}"
-
-
 def _measured(
     summary: Summary, standings: Sequence[Facts], names: Sequence[str], width: int, style: Style
 ) -> list[str]:
     """Return the value that decides, the accuracy, the mean prediction, the ECE and the verdict of each model."""
-    confident = "mean conf." if summary["notion"] == "top-label" or summary["own_outcomes"] else "mean pred."
-    keys = {"accuracy": "accuracy", "mean_confidence": confident, "ece": "ECE"}
+    keys = {"accuracy": "accuracy", "mean_confidence": f"{_mean(summary)[:9]}.", "ece": "ECE"}
     if summary["sorted_by"] not in keys:
         keys = {summary["sorted_by"]: _label(summary).removesuffix(" score"), **keys}
     columns = [
         (f"  {{:<{width}}}", "model", names),
         *(
-            (f" {{:>{max(len(head), 7)}}}", head, [_number(each["estimates"][key]["value"]) for each in standings])
+            (f" {{:>{max(len(head), 7)}}}", head, [_value(each["estimates"][key]) for each in standings])
             for key, head in keys.items()
         ),
         (" {:>6}", "95 %", [score_text(_floor(each), ".4f") for each in standings]),
@@ -192,7 +173,7 @@ def chart(summary: Summary) -> dict[str, Any] | None:
         if part["value"] is None:
             continue
         interval = None if part["low"] is None else (part["low"], part["high"])
-        words = [f"{each['name']}: {_number(part['value'])}", f"rank {_rank(each)}"]
+        words = [f"{each['name']}: {_value(part)}", f"rank {_rank(each)}"]
         if interval is not None:
             words.insert(1, f"{percent(summary['level'])} CI {_ends(part)}")
         words.append("no other model is shown to be better" if each["among_best"] else "worse than the best")
@@ -206,6 +187,11 @@ def chart(summary: Summary) -> dict[str, Any] | None:
 # ---------------------------------------------------------------- parts
 
 
+def _mean(summary: Summary) -> str:
+    """Return the name of the mean score."""
+    return "mean confidence" if summary["notion"] == "top-label" or summary["own_outcomes"] else "mean prediction"
+
+
 def _label(summary: Summary) -> str:
     return str(summary["measures"][summary["sorted_by"]]["label"])
 
@@ -214,9 +200,13 @@ def _best(summary: Summary) -> list[Facts]:
     return [each for each in summary["leaderboard"] if each["among_best"]]
 
 
-def _names(standings: Sequence[Facts]) -> str:
+def _named(summary: Summary, standing: Facts) -> str:
+    return distinct(tuple(summary["models"]))[standing["name"]]
+
+
+def _names(summary: Summary, standings: Sequence[Facts]) -> str:
     """Return the names of models, of many the first."""
-    names = [short(each["name"], _NAME) for each in standings[:_NAMED]]
+    names = [_named(summary, each) for each in standings[:_NAMED]]
     return ", ".join(names) + (f" and {len(standings) - _NAMED} more" if len(standings) > _NAMED else "")
 
 
@@ -245,12 +235,15 @@ def _floor(standing: Facts) -> float | None:
     return None if floor is None else float(floor["upper"])
 
 
-def _signed(value: float | None) -> str:
-    return _number(value, "+")
+def _value(part: Facts, sign: str = "") -> str:
+    """Return a number; what is missing is infinite, or has no value."""
+    if part["value"] is None:
+        return "inf" if part["method"].startswith("no interval: ") else "–"
+    return texts([part["value"]], 4, [0.0], sign)[0]
 
 
-def _number(value: float | None, sign: str = "") -> str:
-    return "inf" if value is None else texts([value], 4, [0.0], sign)[0] if value else f"{value:{sign}.4f}"
+def _difference(part: Facts) -> str:
+    return _value(part, "+")
 
 
 def _ends(part: Facts) -> str:
@@ -259,11 +252,11 @@ def _ends(part: Facts) -> str:
 
 def _estimates(summary: Summary, key: str) -> list[Column]:
     """Return the columns of a measure: values, and their own intervals."""
-    label = "mean prediction" if key == "mean_confidence" else str(summary["measures"][key]["label"])
+    label = _mean(summary) if key == "mean_confidence" else str(summary["measures"][key]["label"])
     parts = [each["estimates"][key] for each in summary["leaderboard"]]
     exact = {f"{key}_{end}": [part[end] for part in parts] for end in ("low", "high")}
     return [
-        Column.of(label, key, (part["value"] for part in parts), _number),
+        Column(label, list(map(_value, parts)), {key: [part["value"] for part in parts]}),
         Column(f"{percent(summary['level'])} CI", list(map(_ends, parts)), exact),
     ]
 

@@ -216,3 +216,34 @@ def short(name: str, limit: int = 40) -> str:
     """Return a name without control characters, cut to ``limit`` characters."""
     printable = shown(name, "?")
     return printable if len(printable) <= limit else printable[: limit - 1] + "…"
+
+
+@cache
+def distinct(names: tuple[str, ...], limit: int = 40) -> Mapping[str, str]:
+    """Return names cut to ``limit`` characters so that they stay distinct: at the end, or in the middle.
+
+    In the middle, the end that all names share is left out if need be. Names that are still alike get a number.
+    """
+    end = len(_common_end(names))
+
+    def middle(name: str) -> str:
+        printable = short(name, len(name) + 1)
+        cut = limit // 3
+        return printable if len(printable) <= limit else f"{printable[:cut]}…{printable[cut + 1 - limit :]}"
+
+    ways = [
+        [short(name, limit) for name in names],
+        [middle(name) for name in names],
+        [middle(name[: len(name) - end]) for name in names],
+        [f"{short(name, limit - 5)} {number}" for number, name in enumerate(names, 1)],
+    ]
+    cuts = next((cut for cut in ways if len(set(cut)) == len(cut)), ways[-1])
+    return dict(zip(names, cuts, strict=True))
+
+
+def _common_end(names: Sequence[str]) -> str:
+    """Return the end that all names share."""
+    length = 0
+    while len({name[-length - 1 :] for name in names}) == 1 and length < min(map(len, names)):
+        length += 1
+    return names[0][len(names[0]) - length :]

@@ -46,6 +46,7 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import LONE, Clustered
 from calibrant.statistics.groups import LEAST_GROUP, holm
 from calibrant.statistics.resampling import Resampling, check_level
+from calibrant.statistics.simultaneous import Spread
 from calibrant.table import ReliabilityTable
 
 #: A model's name, what its predictions are called in an error, and the predictions.
@@ -386,7 +387,7 @@ def _check_evaluated(models: Sequence[Read], argument: str) -> None:
     if first is not last and not np.array_equal(first, last):
         row = int(np.argmax(first != last))
         got = f"row {row:,} of only one of them"
-        remedy = "leave this row out for all models"
+        remedy = "leave such rows out for all models (in the command, with --where)"
         raise InputError(argument, f"the same evaluated rows as {models[0].name!r}", got, remedy)
 
 
@@ -715,19 +716,22 @@ def _compared(
     """Return the pairs of models, of many only those with the first or the best one, and the leaderboard."""
     measure = settings.sort_by
     places = list(itertools.combinations(range(len(models)), 2))
-    errors = None
     if len(models) > MOST_PAIRED:
         kept = {0, best_first(models, measure)[0]}
         places = [pair for pair in places if not kept.isdisjoint(pair)]
         if measure is settings.measures[0]:
             expected = f"a measure with an influence for more than {MOST_PAIRED} models"
-            raise InputError("sort_by", expected, f"{measure.name!r}, and {len(models)} models", "pass sort_by='brier'")
+            raise InputError(
+                "sort_by", expected, f"{measure.name!r}, and {len(models)} models", "rank the models by brier"
+            )
     pairs = [compute(models[i], models[j]) for i, j in places]
+    spread = None
     if measure is settings.measures[0]:
-        errors = np.zeros((len(models), len(models)))
-        for (i, j), pair in zip(places, pairs, strict=True):
-            errors[i, j] = errors[j, i] = pair[measure.name].details["standard_error"]
-    standings = leaderboard(models, measure, settings.measures, settings.level, errors=errors, **designs)
+        errors, details = np.zeros((len(models), len(models))), [pair[measure.name].details for pair in pairs]
+        for (i, j), each in zip(places, details, strict=True):
+            errors[i, j] = errors[j, i] = each["standard_error"]
+        spread = Spread(errors, df=min(each.get("degrees_of_freedom", math.inf) for each in details))
+    standings = leaderboard(models, measure, settings.measures, settings.level, spread=spread, **designs)
     return {"pairs": _pairs(pairs), "leaderboard": standings, "sorted_by": measure.name}
 
 

@@ -158,7 +158,8 @@ class Comparison:
         A number that is not finite is None, and stands with the reason in ``not_finite`` under its path.
         """
         missing: dict[str, str] = {}
-        lost = "an observed outcome had predicted probability 0"
+        lost = {"nll": "an observed outcome had predicted probability 0"}
+        undefined = "the measure has no value for these data"
         return {
             "schema_version": SCHEMA_VERSION,
             "n": self.n,
@@ -172,7 +173,10 @@ class Comparison:
             "decides": self.decides,
             "measures": {name: asdict(description) for name, description in self.descriptions.items()},
             "models": {
-                name: {key: plain(value, f"models.{name}.{key}", missing, lost) for key, value in values.items()}
+                name: {
+                    key: plain(value, f"models.{name}.{key}", missing, lost.get(key, undefined))
+                    for key, value in values.items()
+                }
                 for name, values in self.models.items()
             },
             "tests": {name: plain_test(test, f"tests.{name}", missing) for name, test in self.tests.items()},
@@ -204,7 +208,8 @@ class Comparison:
         }
 
     def _plain(self, key: str, estimate: Estimate, path: str, missing: dict[str, str]) -> dict[str, Any]:
-        numbers = plain_estimate(estimate, path, missing, _ONE_ROW, tested=False)
+        known = estimate.method.startswith(("no interval", "not available"))
+        numbers = plain_estimate(estimate, path, missing, None if known else _ONE_ROW, tested=False)
         if key == self.decides:
             numbers["p_value"] = plain(estimate.p_value, f"{path}.p_value", missing, _ONE_ROW)
         return numbers

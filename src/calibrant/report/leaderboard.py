@@ -16,11 +16,10 @@ from calibrant.measures.differences.several import in_units, is_ranked_by, sprea
 from calibrant.measures.differences.unpaired import Summed
 from calibrant.measures.estimates import estimate
 from calibrant.measures.gap import MEAN_CONFIDENCE
-from calibrant.measures.listed import by_name
-from calibrant.measures.measure import Measure
+from calibrant.measures.listed import MEASURES, by_name
+from calibrant.measures.measure import Difference, Measure
 from calibrant.results import Estimate, TestResult
 from calibrant.results.values import plain, plain_estimate
-from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.resampling import Resampling, alpha_of
 from calibrant.statistics.simultaneous import Ranking, Spread, ranking
@@ -29,6 +28,9 @@ from calibrant.statistics.simultaneous import Ranking, Spread, ranking
 DEFAULT: Final = "brier"
 
 _NO_ORDER: Final = "no interval: these data do not show how the measure varies"
+_UNDEFINED: Final = "not available: the measure has no value for this model"
+_INFINITE: Final = "no interval: the measure is infinite for this model"
+_ALONE: Final = "the measure is infinite for all other models"
 _ONE_ROW: Final = "the variance cannot be estimated from one row"
 
 
@@ -104,7 +106,8 @@ def sorting_measure(sort_by: Any, measures: Sequence[Measure]) -> Measure:
         For a measure without a direction, or whose differences have no test.
     """
     own = {measure.name: measure for measure in measures}
-    able = [name for name, measure in own.items() if is_ranked_by(measure) or name == measures[0].name]
+    able = [measures[0].name]
+    able += [each.name for each in dict.fromkeys((*measures, *MEASURES)) if is_ranked_by(each)]
     measure = own[sort_by] if sort_by in own else by_name_of(sort_by, able)
     if measure is measures[0] or is_ranked_by(measure):
         return measure
@@ -127,8 +130,8 @@ def by_name_of(sort_by: Any, able: Sequence[str]) -> Measure:
 
 def best_first(models: Sequence[ComparedModel], measure: Measure) -> list[int]:
     """Return the places of the models, the best first; those without a finite value are last, in the order given."""
-    losses = _losses(models, measure)
-    return sorted(range(len(models)), key=lambda place: losses[place])
+    losses = [math.inf if math.isnan(loss) else loss for loss in _losses(models, measure)]
+    return sorted(range(len(models)), key=losses.__getitem__)
 
 
 def leaderboard(
@@ -139,7 +142,7 @@ def leaderboard(
     *,
     together: bool = True,
     independent: bool = False,
-    errors: Float64s | None = None,
+    spread: Spread | None = None,
 ) -> tuple[Standing, ...]:
     """Return the standing of each model, the best first.
 
@@ -157,21 +160,24 @@ def leaderboard(
         Whether sums over buckets of clusters are those of the same clusters.
     independent : bool
         Whether models that are known by sums have independent rows.
-    errors : (K, K) float64, optional
-        The standard errors of the differences, where the measure has no influence that tells them.
+    spread : Spread, optional
+        How the values vary, where the measure has no influence that tells it.
     """
     order, losses = best_first(models, measure), _losses(models, measure)
-    finite = [place for place in order if math.isfinite(losses[place])]
+    places = np.array([place for place in order if math.isfinite(losses[place])], np.intp)
+    finite, undefined = len(places), sum(map(math.isnan, losses))
     ranked = None
-    if len(finite) > 1:
-        spread = _spread([models[place] for place in finite], measure, together=together, independent=independent)
-        spread = spread if errors is None else Spread(errors[np.ix_(finite, finite)])
-        values = np.array([losses[place] for place in finite])
-        ranked = None if spread is None else ranking(values, spread, level)
+    if finite > 1:
+        if spread is None:
+            compared = [models[place] for place in places]
+            spread = _spread(compared, measure, together=together, independent=independent)
+        else:
+            spread = spread.take(places)
+        ranked = None if spread is None else ranking(np.array(losses)[places], spread, level)
     shown = tuple(dict.fromkeys((*measures, measure, MEAN_CONFIDENCE)))
     standings = []
     for rank, place in enumerate(order):
-        difference, among_best, ends = _difference(ranked, rank, len(finite), len(order), level)
+        difference, among_best, ends = _difference(ranked, rank, losses[place], finite, undefined, len(order), level)
         model = models[place]
         test, resampling = model.event.of(closed_form_test), Resampling.of(level, 0, 0)
         inference = Inference(event=model.event, resampling=resampling, measures=shown, with_curves=False)
@@ -192,15 +198,18 @@ def leaderboard(
 
 
 def _losses(models: Sequence[ComparedModel], measure: Measure) -> list[float]:
-    """Return the values of the models, where less is better; infinite for one that is not a number."""
+    """Return the values of the models, where less is better."""
     sign = -1.0 if measure.better == "higher" else 1.0
-    values = [sign * model.event.value(measure) for model in models]
-    return [value if math.isfinite(value) else math.inf for value in values]
+    return [sign * model.event.value(measure) for model in models]
 
 
 def _spread(models: Sequence[ComparedModel], measure: Measure, *, together: bool, independent: bool) -> Spread | None:
-    """Return how the values of the models vary together."""
-    if not is_ranked_by(measure):
+    """Return how the values of the models vary together; None where a model has only one outcome.
+
+    The errors that were not seen would then decide, and an accuracy alone has an interval that allows for them.
+    """
+    is_accuracy = isinstance(measure.difference, Difference) and measure.difference.mean == "accuracy"
+    if not is_accuracy and any(model.event.outcome_rate in (0.0, 1.0) for model in models):
         return None
     sums = [model for model in models if isinstance(model, Summed)]
     if together and len(sums) == len(models):
@@ -209,14 +218,20 @@ def _spread(models: Sequence[ComparedModel], measure: Measure, *, together: bool
 
 
 def _difference(
-    ranked: Ranking | None, rank: int, finite: int, number: int, level: float
+    ranked: Ranking | None, rank: int, loss: float, finite: int, undefined: int, number: int, level: float
 ) -> tuple[Estimate, bool, tuple[int, int]]:
-    """Return the difference to the best, whether the model is among the best, and the range of its rank."""
-    if rank >= finite > 0:  # worse than each model with a finite value
-        reason = "not available: the measure has no finite value for this model"
-        return Estimate(math.inf, method=reason), False, (finite + 1, number)
+    """Return the difference to the best, whether the model is among the best, and the range of its rank.
+
+    A model with an infinite loss is worse than those with a finite one. One without a value may have any rank.
+    """
+    if math.isnan(loss):
+        return Estimate(math.nan, method=_UNDEFINED), True, (1, number)
+    if math.isinf(loss) and finite:
+        return Estimate(math.inf, p_value=0.0, method=_INFINITE), False, (finite + 1, number)
     if ranked is None:
-        return Estimate(0.0 if finite == 1 and rank == 0 else math.nan, method=_NO_ORDER), True, (1, finite or number)
+        only = finite == 1
+        alone = Estimate(0.0, 0.0, 0.0, level=level, p_value=1.0, method=_ALONE) if only else None
+        return alone or Estimate(math.nan, method=_NO_ORDER), True, (1, (finite or number) + undefined)
     estimated = Estimate(
         float(ranked.excess[rank]),
         float(ranked.low[rank]),
@@ -225,5 +240,5 @@ def _difference(
         p_value=float(ranked.p_values[rank]),
         method=ranked.method,
     )
-    ends = int(ranked.rank_low[rank]), int(ranked.rank_high[rank])
+    ends = int(ranked.rank_low[rank]), int(ranked.rank_high[rank]) + undefined
     return estimated, bool(ranked.among_best[rank]), ends

@@ -7,8 +7,9 @@ is the quantile of max |Z_i - Z_j| / e_ij (Tukey 1953). From them follow, all at
 - the set that contains every least value: those that no other is shown to be below (Hsu 1981),
 - the interval of how much i exceeds the least value.
 
-The quantile is simulated from the normal or Student's distribution with the estimated covariance. Where the dependence
-of the estimates is unknown it is Bonferroni's, which holds for any.
+The quantile is simulated with the estimated covariance: of the normal distribution, and with few degrees of freedom
+that of Student's distribution at the same probability, since each e_ij is an estimate of its own. Where the dependence
+of the estimates is unknown, or is estimated from too few units, the quantile is Bonferroni's, which holds for any.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from calibrant.statistics.resampling import Stream, alpha_of
 _MOST_DRAWS: Final = 32_768  # the quantile at 95 % then has a standard error of about 0.4 %
 _FEWEST_DRAWS: Final = 10_000
 _NUMBERS: Final = 1 << 21  # simulated values of all estimates
+_LEAST_DF: Final = 50  # and three for each estimate: with fewer the estimated correlations are too large
 _RIDGE: Final = 1e-12  # of the largest variance, so that a singular covariance has a root
 _ROUNDING: Final = 1e-14  # relative: a smaller difference, or a smaller standard error, is rounding
 
@@ -92,7 +94,7 @@ def ranking(values: Float64s, spread: Spread, level: float) -> Ranking:
     The simulation takes them in the order of their values, so the result does not depend on the order given.
     """
     order = np.argsort(values, kind="stable")
-    maxima = _maxima(spread.take(order))
+    maxima = _maxima(spread.take(order)) if spread.df >= max(_LEAST_DF, 3 * len(values)) else None
     critical = _critical(len(values), spread.df, level, maxima)
     differences = np.subtract.outer(values, values)
     size = np.abs(values)
@@ -128,8 +130,6 @@ def _maxima(spread: Spread) -> Float64s | None:
     rng = np.random.default_rng([0, Stream.RANKS])
     size = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _NUMBERS // k))
     draws = rng.standard_normal((size, k)) @ root.T
-    if math.isfinite(spread.df):
-        draws /= np.sqrt(rng.chisquare(spread.df, (size, 1)) / spread.df)
     errors = np.where(spread.errors > 0, spread.errors, np.inf) / math.sqrt(scale)
     largest = np.zeros(size)
     for i in range(k - 1):
@@ -140,19 +140,25 @@ def _maxima(spread: Spread) -> Float64s | None:
 
 def _critical(k: int, df: float, level: float, maxima: Float64s | None) -> float:
     """Return the critical value: the simulated one, or Bonferroni's if it is smaller."""
-    from scipy.special import ndtri, stdtrit
+    from scipy.special import ndtr
 
     tail = alpha_of(level) / (k * (k - 1))
-    bound = -float(ndtri(tail) if math.isinf(df) else stdtrit(df, tail))
-    if maxima is None:
-        return bound
-    place = math.ceil((len(maxima) + 1) * level - 1e-9) - 1
-    return bound if place >= len(maxima) else min(bound, float(maxima[place]))
+    if maxima is not None:
+        place = math.ceil((len(maxima) + 1) * level - 1e-9) - 1
+        tail = max(tail, float(ndtr(-maxima[place]))) if place < len(maxima) else tail
+    return -_quantile(tail, df)
+
+
+def _quantile(probability: float, df: float) -> float:
+    """Return a quantile of Student's distribution."""
+    from scipy.special import ndtri, stdtrit
+
+    return float(ndtri(probability) if math.isinf(df) else stdtrit(df, probability))
 
 
 def _p_value(statistic: float, k: int, df: float, maxima: Float64s | None) -> float:
     """Return the probability of so large a maximum, or Bonferroni's bound of it."""
-    from scipy.special import ndtr, stdtr
+    from scipy.special import ndtr, ndtri, stdtr
 
     if statistic <= 0:
         return 1.0
@@ -160,5 +166,5 @@ def _p_value(statistic: float, k: int, df: float, maxima: Float64s | None) -> fl
     bound = min(k * (k - 1) * tail, 1.0)
     if maxima is None:
         return bound
-    larger = len(maxima) - int(np.searchsorted(maxima, statistic, side="left"))
+    larger = len(maxima) - int(np.searchsorted(maxima, -ndtri(tail), side="left"))
     return min(bound, (larger + 1) / (len(maxima) + 1))

@@ -59,21 +59,33 @@ def _together(models: Sequence[UnitModel], added: Float64s, measure: Measure) ->
 
     The covariance is that of the models' differences to their mean.
     """
-    first = models[0]
+    first, of_each = models[0], added
     added = added - added.mean(axis=0)  # what all have in common cancels in differences, and takes no digits
     if isinstance(first, Model):
         weighting = first.weighting
         n = weighting.effective_n
         if n <= 1:
             return None
-        around = added - (added @ weighting.mass / weighting.total)[:, None]
-        covariance = (around * weighting.squares) @ around.T * unbiased(1.0, n) / weighting.total**2
+        around = added - (np.einsum("iu,u->i", added, weighting.mass) / weighting.total)[:, None]
+        squares = np.einsum("iu,ju->ij", around * weighting.squares, around)  # no BLAS: the same bits for any threads
+        covariance = squares * unbiased(1.0, n) / weighting.total**2
         return Spread.of(covariance + np.eye(len(models)) * _unseen(measure, n), n - 1)
     clustered = [model for model in models if isinstance(model, ClusterModel)]
     sizes = np.mean([model.rows.sizes for model in clustered], axis=0)
     df, share = degrees_of_freedom(sizes, CORRELATION)
-    covariance = added @ added.T / share
-    return Spread.of(covariance + np.eye(len(models)) * _unseen(measure, clustered[0].rows.units), df)
+    covariance = np.einsum("iu,ju->ij", added, added) / share
+    unseen = _unseen(measure, _independent_rows(clustered, float(np.sum(of_each**2)) / share))
+    return Spread.of(covariance + np.eye(len(models)) * unseen, df)
+
+
+def _independent_rows(models: Sequence[ClusterModel], variance: float) -> float:
+    """Return in how many independent rows the accuracies of models would have variances with this sum.
+
+    Where all answers are right it is the effective number of clusters.
+    """
+    accuracies = np.array([model.means.accuracy for model in models])
+    single = float(np.sum(accuracies * (1 - accuracies)))
+    return single / variance if variance > 0 < single else models[0].rows.units
 
 
 def _apart(models: Sequence[Summed], measure: Measure, *, independent: bool) -> Spread | None:
