@@ -24,8 +24,7 @@ LAYERS = (
     {"errors": "faults, facts and the sentences for them"},
     {"kernels": "loops over rows: NumPy, compiled, torch"},
     {"inputs": "arrays, weights, groups, the evaluated event"},
-    {"table": "ReliabilityTable, the grid", "results": "the values that functions return"},
-    {"clusters": "cluster labels, sums over clusters"},
+    {"table": "ReliabilityTable, the grid, sums over clusters", "results": "the values that functions return"},
     {"sketch": "CalibrationSketch", "statistics": "variances, simulated data sets, groups"},
     {
         "measures": "a folder for each family; listed.py lists all",

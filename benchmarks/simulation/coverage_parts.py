@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from calibrant import ReliabilityTable
-from calibrant.clusters import BucketSums, as_clusters
 from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, kuiper_test, spiegelhalter_test, t_cal_test
 from calibrant.inputs.predictions import as_predictions
 from calibrant.inputs.scores import event_row_scores
@@ -41,6 +40,8 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling
+from calibrant.table.cluster_labels import as_clusters
+from calibrant.table.cluster_sums import BucketSums
 
 PARTS = Path(__file__).resolve().parents[1] / ".coverage"
 #: The measures of one event whose intervals are simulated; classes have data sets of their own.

@@ -16,9 +16,9 @@ import pyarrow.feather
 import pytest
 
 import calibrant
-from calibrant.clusters import as_clusters
 from calibrant.files import FilePredictions, FileSketch, Options, read_predictions
 from calibrant.files.likely import cluster_hint, is_repeated, named_as_ids
+from calibrant.table.cluster_labels import as_clusters
 from tests.cli.test_cli import FEW, run
 
 KINDS = ("csv", "parquet", "arrow", "jsonl", "npz")

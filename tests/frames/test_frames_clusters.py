@@ -25,12 +25,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import CalibrationSketch
-from calibrant.clusters import CLASS_CELLS, EVENT_CELLS, BucketSums, CoarseCells
-from calibrant.clusters.labels import hash_text, mix64
-from calibrant.clusters.sums import SCALARS
 from calibrant.errors import InputError
 from calibrant.errors.faults import ClusterFacts, Fault, MissingFacts
 from calibrant.frames import cells, clusters, sketch
+from calibrant.table.cluster_labels import hash_text, mix64
+from calibrant.table.cluster_sums import CLASS_CELLS, EVENT_CELLS, SCALARS, BucketSums, CoarseCells
 from tests.examples_of import at_most
 from tests.frames.test_frames import CLASSES, ENGINES, EVENT, check_same, dask, ibis
 

@@ -16,7 +16,6 @@ from scipy.special import expit, logit
 
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable, evaluate
-from calibrant.clusters import as_clusters
 from calibrant.errors import InputError
 from calibrant.inference import (
     bootstrap,
@@ -30,6 +29,7 @@ from calibrant.inference import (
     t_cal_test,
 )
 from calibrant.statistics.resampling import Stream, generator
+from calibrant.table.cluster_labels import as_clusters
 
 EXACT = 1e-11
 B = 40  # replicates: more than the 32 of the smallest block

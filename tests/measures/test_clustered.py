@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from calibrant.clusters import CLASS_CELLS, BucketSums, as_clusters
 from calibrant.errors import InputError
 from calibrant.inference.hypotheses import cox_by_cluster, spiegelhalter_by_cluster, spiegelhalter_test
 from calibrant.inputs.scores import event_row_scores
@@ -63,6 +62,8 @@ from calibrant.statistics.folds import deal_buckets
 from calibrant.statistics.intervals import score_end
 from calibrant.statistics.resampling import Resampling, normal_quantile, t_quantile
 from calibrant.table import ReliabilityTable
+from calibrant.table.cluster_labels import as_clusters
+from calibrant.table.cluster_sums import CLASS_CELLS, BucketSums
 from tests.builders import cluster_model, mean_interval, mean_score_ends, score_ends
 from tests.builders import uniform_sums as uniform
 

@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import binom
 
 import calibrant
-from calibrant.clusters import BucketSums, as_clusters
 from calibrant.measures.binned import clustered as bins
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.intervals import absolute_interval
@@ -20,6 +19,8 @@ from calibrant.statistics import cluster_sums as sums
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.table import ReliabilityTable
+from calibrant.table.cluster_labels import as_clusters
+from calibrant.table.cluster_sums import BucketSums
 from tests.builders import mean_interval
 
 EXACT = 1e-12

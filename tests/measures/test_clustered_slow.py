@@ -15,7 +15,6 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import binom
 
-from calibrant.clusters import CLASS_CELLS, BucketSums, as_clusters
 from calibrant.inference.hypotheses import cox_by_cluster, spiegelhalter_by_cluster
 from calibrant.inputs.scores import event_row_scores
 from calibrant.measures.binned import intervals
@@ -39,6 +38,8 @@ from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
+from calibrant.table.cluster_labels import as_clusters
+from calibrant.table.cluster_sums import CLASS_CELLS, BucketSums
 from tests.builders import cluster_model, mean_interval, score_ends
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,6 @@ from scipy.stats import t as student
 
 import calibrant
 from calibrant import CalibrationSketch, MurphyCurve, NetBenefit, ReliabilityTable, murphy_curve, net_benefit
-from calibrant.clusters import BucketSums, as_clusters
 from calibrant.errors import InputError
 from calibrant.measures import Event
 from calibrant.measures.cumulative.kuiper import kuiper_error
@@ -24,6 +23,8 @@ from calibrant.measures.decisions.decision_curve import (
     net_benefit_interval_by_cluster,
     treated_of_buckets,
 )
+from calibrant.table.cluster_labels import as_clusters
+from calibrant.table.cluster_sums import BucketSums
 from tests.builders import clustered_of
 
 #: Sums of at most 1,000 numbers of at most 99 (the odds at t = .99) in another order, divided by their number.

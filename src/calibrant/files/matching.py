@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import SEPARATOR
 from calibrant.errors import FileError, quoted
 from calibrant.files.paths import ending_of
 from calibrant.files.predictions import FileModels, FilePredictions
 from calibrant.inputs.groups import group_name
+from calibrant.table.cluster_labels import SEPARATOR
 
 #: The most models in one file.
 MOST_MODELS: Final = 200

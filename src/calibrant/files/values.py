@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
 from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.columns import Cuts, Selection, listed
 from calibrant.inputs.groups import group_name
 from calibrant.runtime.dataclass import dataclass
+from calibrant.table.cluster_labels import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
 
 PERCENT_REMEDY = "pass --percent if the numbers are percentages"
 

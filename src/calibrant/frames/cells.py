@@ -23,7 +23,6 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import CoarseCells
 from calibrant.errors import InputError, MissingDependencyError
 from calibrant.errors.faults import Fault
 from calibrant.frames import rows
@@ -31,6 +30,7 @@ from calibrant.frames.columns import Columns, Frame, LazyFrame
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import grid as grids
+from calibrant.table.cluster_sums import CoarseCells
 
 #: Rows of a frame in memory that are read together, so that intermediate columns stay small.
 BLOCK: Final = 2**18

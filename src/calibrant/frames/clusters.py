@@ -24,20 +24,6 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import (
-    CLASS_CELLS,
-    EVENT_CELLS,
-    SEPARATOR,
-    BucketSums,
-    ClusterLabels,
-    ClusterSums,
-    CoarseCells,
-    LabelKind,
-    as_clusters,
-    escaped,
-    label_texts,
-)
-from calibrant.clusters.sums import SCALARS
 from calibrant.errors import InputError
 from calibrant.frames import cells, rows
 from calibrant.frames.cells import Sums
@@ -45,6 +31,8 @@ from calibrant.frames.columns import Columns, Frame, Label, LazyFrame
 from calibrant.kernels import dispatch
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sums import SketchConfig
+from calibrant.table.cluster_labels import SEPARATOR, ClusterLabels, LabelKind, as_clusters, escaped, label_texts
+from calibrant.table.cluster_sums import CLASS_CELLS, EVENT_CELLS, SCALARS, BucketSums, ClusterSums, CoarseCells
 
 
 def gather(frame: Frame, columns: Columns, config: SketchConfig) -> dict[Any, ClusterSums]:
@@ -436,7 +424,7 @@ def split_mix(of: Callable[[str], Any], bits: BitOperations) -> Iterator[dict[st
     """Yield the steps of SplitMix64, each a set of columns made from those before; no number exceeds 2^52.
 
     ``of`` returns a column. The first step starts from the halves of the numbers, ``high`` and ``low``; the last leaves
-    the halves of the hashes there. It is the function of `calibrant.clusters.labels.mix64`.
+    the halves of the hashes there. It is the function of `calibrant.table.cluster_labels.mix64`.
     """
     masked, shifted = bits.masked, bits.shifted
     yield {"low": of("low") + (_ADDED & _HALF)}

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from calibrant.clusters import LabelKind, check_notion
 from calibrant.errors import InputError, check_choice, nearest
 from calibrant.errors.faults import Facts, Fault, MissingFacts, Mistake, Place, Suspicion
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
@@ -19,6 +18,8 @@ from calibrant.inputs.weights import NOT_WHOLE
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sums import SketchConfig
 from calibrant.table import grid as grids
+from calibrant.table.cluster_labels import LabelKind
+from calibrant.table.cluster_sums import check_notion
 
 #: The types of targets.
 Writing = Literal["integers", "numbers", "booleans", "words"]

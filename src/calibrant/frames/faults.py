@@ -9,7 +9,6 @@ from typing import Any, Final
 import narwhals as nw
 import numpy as np
 
-from calibrant.clusters import as_clusters
 from calibrant.errors import InputError, nearest
 from calibrant.errors.faults import (
     ClusterFacts,
@@ -32,6 +31,7 @@ from calibrant.frames.columns import FILTER, Columns, Frame, LazyFrame
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
 from calibrant.runtime.dataclass import dataclass
+from calibrant.table.cluster_labels import as_clusters
 
 #: The kinds of faults, in the order of reports: only the first of a row counts, and only the first of a frame.
 _GROUP, _NO_TARGET, _TARGET, _NO_CLUSTER, _CLUSTER, _NO_WEIGHT, _WEIGHT, _NO_SCORE, _SCORE, _SUM = range(10)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import BucketSums, ClusterLabels, labels_of
 from calibrant.errors import InputError
 from calibrant.inference.hypotheses import kuiper_of
 from calibrant.inference.rows import UNUSED_LEVEL, EventRows, null_spreads, units_of
@@ -28,6 +27,8 @@ from calibrant.statistics.groups import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER
 from calibrant.statistics.null import least_of, sequential_p_value
 from calibrant.statistics.resampling import Resampling, Rng, Stream, alpha_of, check_draws, generator
 from calibrant.table import ReliabilityTable
+from calibrant.table.cluster_labels import ClusterLabels
+from calibrant.table.cluster_sums import BucketSums, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd

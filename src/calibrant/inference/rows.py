@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import BucketSums, ClusterLabels, check_notion, labels_of
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Notion, Predictions
@@ -33,6 +32,8 @@ from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
+from calibrant.table.cluster_labels import ClusterLabels
+from calibrant.table.cluster_sums import BucketSums, check_notion, labels_of
 
 _HOLDS: Final = {ReliabilityTable: "a table has no clusters", CalibrationSketch: "a sketch has its own clusters"}
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.clusters import BucketSums, ClusterSums, aligned
 from calibrant.errors import InputError
 from calibrant.inputs.weights import effective_n, rate_rows
 from calibrant.measures.arguments import table_histograms
@@ -42,6 +41,7 @@ from calibrant.statistics.intervals import Variance, clopper_pearson
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 from calibrant.table import ReliabilityTable
+from calibrant.table.cluster_sums import BucketSums, ClusterSums, aligned
 
 NO_BUCKETS: Final = "no interval by cluster: equal-frequency bins differ between classes; evaluate one class at a time"
 NO_MEAN: Final = (

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from calibrant.clusters import BucketSums
 from calibrant.inputs.notions import Events
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
+from calibrant.table.cluster_sums import BucketSums
 
 #: The bins of the local tilts, with equal information.
 BINS: Final = 5

@@ -11,8 +11,6 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import ClusterLabels
-from calibrant.clusters.labels import mix64
 from calibrant.errors import InputError
 from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import effective_rows, integer_weights
@@ -47,6 +45,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics import class_rows as evaluated_rows
 from calibrant.statistics.design import MINORITY
 from calibrant.statistics.folds import DealtRows
+from calibrant.table.cluster_labels import ClusterLabels, mix64
 
 #: The measures that are shown before and after.
 MEASURES: Final = ("nll", "brier", "accuracy", "ece", "classwise_ece", "smece", "miscalibration", "mean_gap")

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import reduce
 from operator import add
 
-from calibrant.clusters import ClusterSums
 from calibrant.errors import InputError
 from calibrant.recalibration.choice import Asked
 from calibrant.recalibration.events import fitted_to, of_event
@@ -16,6 +15,7 @@ from calibrant.report import evaluated
 from calibrant.report.evaluated import Evaluated
 from calibrant.statistics.groups import holm
 from calibrant.statistics.resampling import alpha_of
+from calibrant.table.cluster_sums import ClusterSums
 
 _UNCHANGED = {"kind": "identity", "parameters": {}}
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from calibrant.clusters import EVENT_CELLS
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.measures.binned.binned import LEAST_CLUSTERS
 from calibrant.measures.binned.mce import MCE
@@ -19,6 +18,7 @@ from calibrant.render.style import Facts, Summary, event_of, is_clustered, perce
 from calibrant.render.words import BINS, COMPONENTS, amount, gathered, label_of, rounded, shown_estimates, total_weight
 from calibrant.statistics.design import BY_CLUSTER, LONE
 from calibrant.statistics.groups import LEAST_GROUP
+from calibrant.table.cluster_sums import EVENT_CELLS
 
 #: The heading above the paragraph.
 METHODS: Final = "Methods"

@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import BucketSums, ClusterLabels
 from calibrant.errors import InputError, nearest, renaming
 from calibrant.errors.faults import Fault, ModelFacts
 from calibrant.errors.wording import refuse
@@ -48,6 +47,8 @@ from calibrant.statistics.groups import LEAST_GROUP, holm
 from calibrant.statistics.resampling import Resampling, check_level
 from calibrant.statistics.simultaneous import Spread
 from calibrant.table import ReliabilityTable
+from calibrant.table.cluster_labels import ClusterLabels
+from calibrant.table.cluster_sums import BucketSums
 
 #: A model's name, what its predictions are called in an error, and the predictions.
 _Named = tuple[str, str, Any]

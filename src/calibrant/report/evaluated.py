@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import BucketSums, ClusterLabels, ClusterSums, labels_of
 from calibrant.errors import InputError, check_choice
 from calibrant.inference.multicalibration import MulticalibrationError, Sums, multicalibration_of_sums
 from calibrant.inputs.arrays import widened
@@ -39,6 +38,8 @@ from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable, cell_sums
+from calibrant.table.cluster_labels import ClusterLabels
+from calibrant.table.cluster_sums import BucketSums, ClusterSums, labels_of
 from calibrant.table.reliability_table import table_in_units
 
 #: The most classes of rows that are evaluated by default: each costs about 0.1 ms.

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.clusters import aligned
 from calibrant.errors import InputError, check_choice
 from calibrant.inference.decision import check_tolerance
 from calibrant.inputs.groups import has_order, in_order
@@ -35,6 +34,7 @@ from calibrant.statistics.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, G
 from calibrant.statistics.intervals import Link, has_link
 from calibrant.statistics.random_effects import random_effects
 from calibrant.statistics.resampling import Resampling, Rng, alpha_of
+from calibrant.table.cluster_sums import aligned
 
 _FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
 _FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the less frequent outcome"

@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import CLASS_CELLS, COLUMNS, EVENT_CELLS, BucketSums, ClusterSums, from_arrays
 from calibrant.errors import InputError
 from calibrant.inputs.memory import max_memory
 from calibrant.inputs.notions import NOTIONS, PER_CLASS
@@ -31,6 +30,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.content import VERSIONS, Columns, Content, Foreign, cell_names, cluster_name
 from calibrant.sketch.sums import SCORES, SQUARED, Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import grid as grids
+from calibrant.table.cluster_sums import CLASS_CELLS, COLUMNS, EVENT_CELLS, BucketSums, ClusterSums, from_arrays
 
 _EXACT: Final = 1e-9
 _SINGLE: Final = 1e-6

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import COLUMNS, columns_of, settings_of
 from calibrant.sketch.sums import SketchConfig, SketchSums, Totals
 from calibrant.table import grid as grids
+from calibrant.table.cluster_sums import COLUMNS, columns_of, settings_of
 
 #: The versions of the head, with the cells as JSON and Arrow tables hold them: without and with clusters, which earlier
 #: readers would leave out.

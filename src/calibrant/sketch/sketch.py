@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from calibrant.clusters import BucketSums, ClusterLabels, ClusterSums, check_notion, labels_of
 from calibrant.errors import FileError, InputError, NothingJudgedError, check_choice
 from calibrant.inputs.arrays import as_array
 from calibrant.inputs.groups import as_groups
@@ -25,6 +24,8 @@ from calibrant.sketch.content import Content, same
 from calibrant.sketch.sums import SEVERAL, SketchConfig, SketchSums, Totals, in_units
 from calibrant.table import ReliabilityTable
 from calibrant.table import grid as grids
+from calibrant.table.cluster_labels import ClusterLabels
+from calibrant.table.cluster_sums import BucketSums, ClusterSums, check_notion, labels_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

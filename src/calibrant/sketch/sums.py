@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import BucketSums, ClusterLabels, ClusterSums
-from calibrant.clusters.sums import SCALARS
 from calibrant.errors import InputError
 from calibrant.inputs.notions import PER_CLASS, Events, ScoreMeans, class_events, read, read_squared
 from calibrant.inputs.predictions import Layout, Notion, Predictions
@@ -20,6 +18,8 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.table import grid as grids
+from calibrant.table.cluster_labels import ClusterLabels
+from calibrant.table.cluster_sums import SCALARS, BucketSums, ClusterSums
 
 #: The sums of a reading pass that a sketch keeps, and their indices in it.
 SCORES: Final = {

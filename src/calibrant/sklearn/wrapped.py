@@ -18,11 +18,11 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from calibrant.clusters import as_clusters
 from calibrant.errors import InputError
 from calibrant.inputs.arrays import as_numbers, as_values
 from calibrant.runtime.arrays import Float64s
 from calibrant.sklearn.arguments import Rows, of_arrays, of_estimator
+from calibrant.table.cluster_labels import as_clusters
 
 
 class WrappedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]

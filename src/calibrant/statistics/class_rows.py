@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters.labels import mix64
 from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels.blocks import in_order
@@ -20,6 +19,7 @@ from calibrant.kernels.loading import kernels_for
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
+from calibrant.table.cluster_labels import mix64
 
 Floats = NDArray[np.floating[Any]]
 

@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import BucketSums
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, ResidualSums
 from calibrant.statistics.intervals import Variance
 from calibrant.table import ReliabilityTable
+from calibrant.table.cluster_sums import BucketSums
 
 #: Sums of squares below this part of those of independent rows are rounding: the sums of clusters do not vary.
 NOTHING: Final = 1e-10

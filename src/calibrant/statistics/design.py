@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
 from calibrant.inputs.weights import effective_n
 from calibrant.runtime.arrays import Float64s
@@ -36,6 +35,7 @@ from calibrant.statistics.cluster_sums import (
 )
 from calibrant.statistics.intervals import PRIOR_ROWS, Variance
 from calibrant.statistics.resampling import normal_quantile, t_quantile
+from calibrant.table.cluster_sums import BucketSums
 
 #: Rows, or clusters, with the less frequent outcome below which every interval is flagged.
 MINORITY: Final = 15

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import BucketSums
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Notion
@@ -30,6 +29,7 @@ from calibrant.statistics.design import details_of
 from calibrant.statistics.intervals import Variance
 from calibrant.table import ReliabilityTable
 from calibrant.table import grid as grids
+from calibrant.table.cluster_sums import BucketSums
 
 
 class Sample(NamedTuple):

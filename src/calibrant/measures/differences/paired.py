@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters import BucketSums, aligned
 from calibrant.inputs.notions import Events
 from calibrant.inputs.scores import RowScores
 from calibrant.inputs.weights import deciding_rows, effective_n, integer_weights
@@ -38,6 +37,7 @@ from calibrant.statistics.intervals import Variance
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import normal_quantile
 from calibrant.table import ReliabilityTable
+from calibrant.table.cluster_sums import BucketSums, aligned
 
 _DENSE: Final = 1 << 20  # pairs of bins that are counted in an array of all pairs, however few the rows
 

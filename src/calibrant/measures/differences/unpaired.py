@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrant.clusters import BucketSums
 from calibrant.inputs.scores import Score
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.clustered import ClusterBins, uniform_sums
@@ -30,6 +29,7 @@ from calibrant.statistics.design import Clustered, Independent, rare
 from calibrant.statistics.intervals import Variance, link_slope
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import alpha_of
+from calibrant.table.cluster_sums import BucketSums
 
 _LEAST: Final = 1e-300
 _SQUARES: Final = "independent rows, variances added"

@@ -25,21 +25,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.clusters import (
-    CLASS_CELLS,
-    EVENT_CELLS,
-    BucketSums,
-    ClusterLabels,
-    CoarseCells,
-    aligned,
-    as_clusters,
-    columns_of,
-    from_arrays,
-    same,
-    settings_of,
-)
-from calibrant.clusters.labels import hash_text, mix64
-from calibrant.clusters.sums import SCALARS
 from calibrant.errors import InputError
 from calibrant.errors.faults import Fault
 from calibrant.inputs.notions import Events
@@ -47,6 +32,19 @@ from calibrant.inputs.scores import event_row_scores
 from calibrant.kernels import dispatch, host_tables, reference_tables
 from calibrant.kernels.blocks import lanes_of
 from calibrant.table import ReliabilityTable, grid
+from calibrant.table.cluster_labels import ClusterLabels, as_clusters, hash_text, mix64
+from calibrant.table.cluster_sums import (
+    CLASS_CELLS,
+    EVENT_CELLS,
+    SCALARS,
+    BucketSums,
+    CoarseCells,
+    aligned,
+    columns_of,
+    from_arrays,
+    same,
+    settings_of,
+)
 
 SUMS = 1e-12
 

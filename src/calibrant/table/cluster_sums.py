@@ -15,7 +15,6 @@ from typing import Any, Final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.clusters.labels import HASH, ClusterLabels, LabelKind, as_clusters
 from calibrant.errors import InputError
 from calibrant.inputs.notions import PER_CLASS, Events, class_events, scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions, check_index
@@ -24,6 +23,7 @@ from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import Float64s, UInt16s, UInt64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table import grid as grids
+from calibrant.table.cluster_labels import HASH, ClusterLabels, LabelKind, as_clusters
 
 #: The columns of ``BucketSums.scalars``.
 SCALARS: Final = ("rows", "right", "brier", "nll", "infinite", "tilt")
