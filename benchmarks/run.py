@@ -38,6 +38,7 @@ NAMES = (
     "stream",
     "frames",
     "spark",
+    "leaderboard",
 )
 PACKAGES = (
     "numpy",
