@@ -557,7 +557,7 @@ def test_every_kernel_has_a_twin_and_a_test():
     tests = Path(__file__).parent.parent  # some kernels have their test where they are used
     homes = (
         "kernels/test_kernels.py",
-        "clusters/test_clusters.py",
+        "table/test_clusters.py",
         "statistics/test_class_rows.py",
         "recalibration/test_classes.py",
     )
