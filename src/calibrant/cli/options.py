@@ -532,16 +532,7 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
     yield from _of_both(ctx, options, ("positive", "top-label"))
     if options.scores is not None and len(set(options.models)) < max(len(options.models), 2):
         yield "--scores", f"{quoted(options.scores)}; name two models or more, each once, such as old,new"
-    one_file = len(options.files) == 1 and not has_magic(options.files[0])
-    if options.scores is None and not options.baseline and one_file and not options.by:
-        yield single_file(options)
-    if options.is_long and not options.on:
-        if options.paired and not options.clusters:
-            yield "--paired needs the clusters that pair the models; pass --cluster too, such as --cluster question_id"
-        if options.own_outcomes is False:
-            yield "--same-outcomes needs rows that are paired; pass --on too, such as --on question_id"
-    if options.own_outcomes is not None and options.scores is not None:
-        yield "--scores is for models with the same outcomes, so --own-outcomes does not work with it; leave it out"
+    yield from _of_one_file(options)
     for_files = {
         "--score": options.score,
         "--probs": options.probs,
@@ -558,6 +549,20 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
         yield "--score is for one event, and --probs is for many classes; pass only one of the two options"
     yield from _of_level(options.level)
     yield from _of_tolerance(options.tolerance)
+
+
+def _of_one_file(options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the models in one file, which are columns or rows, and of whose outcomes they are."""
+    one_file = len(options.files) == 1 and not has_magic(options.files[0])
+    if options.scores is None and not options.baseline and one_file and not options.by:
+        yield single_file(options)
+    if options.is_long and not options.on:
+        if options.paired and not options.clusters:
+            yield "--paired needs the clusters that pair the models; pass --cluster too, such as --cluster question_id"
+        if options.own_outcomes is False:
+            yield "--same-outcomes needs rows that are paired; pass --on too, such as --on question_id"
+    if options.own_outcomes is not None and options.scores is not None:
+        yield "--scores is for models with the same outcomes, so --own-outcomes does not work with it; leave it out"
 
 
 def single_file(options: CommandOptions) -> str:
