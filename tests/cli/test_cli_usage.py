@@ -145,7 +145,11 @@ def example_files(tmp_path: Path) -> None:
         tmp_path / "claims.parquet",
     )
     text = "\n".join(f"{p},{int(y)}" for p, y in zip(confidence, right, strict=True))
-    (tmp_path / "answers.csv").write_text(f"confidence,correct\n{text}\n")
+    named = "\n".join(f"{line},{'ab'[k % 2]},{k // 2}" for k, line in enumerate(text.splitlines()))
+    (tmp_path / "answers.csv").write_text(f"confidence,correct,model,question_id\n{named}\n")
+    for name in "abc":
+        answers = [json.dumps({"id": k, "p": 0.7, "correct": (k + len(name)) % 3 > 0}) for k in range(60)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(answers))
     (tmp_path / "visits.csv").write_text(f"risk,outcome\n{text}\n")
     np.savez(tmp_path / "model.npz", logits=np.log(rows), target=target)
     np.savez(tmp_path / "models.npz", small=np.log(rows), large=2 * np.log(rows), target=target)
