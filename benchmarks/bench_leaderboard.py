@@ -1,4 +1,4 @@
-"""What a leaderboard of twenty models costs: all measures and pairs with intervals, beside paired t-tests alone."""
+"""What a leaderboard of twenty models costs: measures and pairs with intervals. The peer is paired t-tests alone."""
 
 from __future__ import annotations
 

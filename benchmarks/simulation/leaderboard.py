@@ -5,8 +5,8 @@
     python benchmarks/simulation/leaderboard.py --tables   # no simulation: prints the tables of docs/leaderboard.csv
     python benchmarks/simulation/leaderboard.py --only own # one kind of data
 
-Kinds of data. "shared": all models predict the same outcomes, and the probability of an outcome has two parts, of which
-a model sees the second one with an error; the errors of all models have a common part. "own": each model has its own
+Kinds of data. "shared": all models predict the same outcomes. The probability of an outcome has two parts. A model sees
+the second part with an error, and the errors of all models have a common part. "own": each model has its own
 answers, right with a probability that depends on the question and on the model, and its confidence is that probability
 with an error in its log-odds. "clusters": the same with ten rows in a cluster, whose latent parts are common.
 
@@ -233,10 +233,10 @@ In simulations, the true value of each model is known. *Best marked* is the shar
 is marked as perhaps the best. One minus this share is the family-wise rate of false statements "worse than the best".
 *Ranks* and *differences* are the shares in which all ranges of ranks, and all simultaneous intervals of the differences
 to the best model, contain the true values. *Single differences* is the coverage of the interval of one pair. *Marked*
-is the mean number of models that may be the best. Of two levels, half of the models are worse. With one best model, all
-others are equal. In steps, each model has a worse parameter than the one before it. There are 1,000 data sets of 1,000
-rows and 500 data sets of 2,000 rows in clusters of 10. Of 20 models there are 300 and 200. The standard error of a
-share of 0.95 is 0.007 with 1,000 data sets and 0.015 with 200:
+is the mean number of models that may be the best. With two levels, half of the models are worse. With one best model,
+all others are equal. In steps, each model has a worse parameter than the one before it. There are 1,000 data sets of
+1,000 rows, and 500 data sets of 2,000 rows in clusters of 10. With 20 models, there are 300 and 200 data sets. The
+standard error of a share of 0.95 is 0.007 with 1,000 data sets and 0.015 with 200:
 """
 RULES = """Other rules for the same data sets of 20 models: the share with every best model marked, and the mean number
 of marked models. *Holm against the leader* tests each model against the observed best model, and ignores that the data

@@ -48,7 +48,13 @@ def test_independent_estimates_have_the_quantile_of_the_studentized_range(k: int
     assert p == pytest.approx(exact, abs=4 * math.sqrt(exact / 32_768) + 1e-4)
 
 
-@pytest.mark.parametrize(("n", "k"), [(2, 10), (5, 5), (10, 20), (20, 20), (60, 20), (100, 20), (200, 20)])
+@pytest.mark.parametrize(
+    ("n", "k"),
+    [
+        *((2, 10), (5, 5), (10, 20), (20, 20), (61, 20)),
+        *(pytest.param(n, 20, marks=pytest.mark.slow) for n in (100, 200)),
+    ],
+)
 def test_few_units_do_not_make_models_worse(n: int, k: int) -> None:
     """The family-wise rate of false statements, for equal models: at most 5 %, and 7 % with five units or ten."""
     rng, false, runs = np.random.default_rng(n + k), 0, 200

@@ -225,12 +225,13 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
     how: dict[str, Any] = {name: getattr(options, name) for name in names}
     if isinstance(predictions, FileSketches):
         paired, own = options.paired, bool(options.own_outcomes)
-        if options.is_long and paired is None and options.clusters:
+        of_one_file = bool(predictions.sources)  # saved sketches do not say what was read
+        if of_one_file and paired is None and options.clusters:
             paired = True  # the clusters of one file are the same for all models
-        if options.is_long and options.own_outcomes is None:
-            own = says_right(predictions.sources.get("targets", ""))
+        if of_one_file and options.own_outcomes is None:
+            own = says_right(predictions.sources["targets"])
         comparison = compare_models(predictions.sketches, paired=paired, own_outcomes=own, **how)
-        if options.by and not options.is_long and not comparison.groups:
+        if options.by and not of_one_file and not comparison.groups:
             problem = f"has no group in common with {', '.join(predictions.paths[1:])}"
             raise FileError(predictions.paths[0], problem, "make the sketch again with the same --by")
         return comparison

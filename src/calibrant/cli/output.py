@@ -41,7 +41,7 @@ _OF_MAPS: Final = ("--map", "--sql", "--onnx")  # the options that write a map
 _COLUMN: Final = re.compile(r"\w+")
 #: Names of columns whose groups are models.
 _MODELS: Final = ("model", "llm", "judge", "forecaster", "checkpoint", "vendor", "classifier", "algorithm", "learner")
-_NAMES_MODELS: Final = re.compile(rf"(.*[_ .-])?({'|'.join(_MODELS)})s?([_ .-]?(name|id))?", re.IGNORECASE)
+_NAMES_MODELS: Final = re.compile(rf"({'|'.join(_MODELS)})s?([_ .-]?(name|id))?", re.IGNORECASE)
 #: The characters that JSON need not escape, and that act on a terminal or are not Unicode; see `render.style.shown`.
 _ACTING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
