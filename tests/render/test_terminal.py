@@ -12,7 +12,7 @@ import calibrant
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import STANDARD
 from calibrant.render import comparison, terminal, verdict, words
-from calibrant.render.style import Style
+from calibrant.render.style import Style, wrapped
 
 FEW = {"n_resamples": 50}
 
@@ -70,6 +70,13 @@ def test_no_line_is_wider_than_the_terminal(name: str, complete: bool) -> None:
     for width in (50, 54, 55, 60, 66, 72, 76, 80, 120):
         for line in lines_of(text_of(summary, width, complete=complete)):
             assert len(line) <= width, (width, line)
+
+
+@pytest.mark.parametrize("width", range(50, 90))
+def test_names_stay_whole_at_any_width(width: int) -> None:
+    text = "columns: lm-evaluation-harness 0.4.13, top-label, pass --own-outcomes to the command or --same-outcomes"
+    lines = wrapped(text, Style(width=width), later="  ")
+    assert " ".join(line.strip() for line in lines) == text
 
 
 def test_narrow_terminals_lose_the_noise_first_then_the_p_values() -> None:

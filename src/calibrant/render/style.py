@@ -148,11 +148,13 @@ def paragraphs(sentences: Iterable[str], style: Style) -> list[str]:
 def wrapped(sentence: str, style: Style, *, first: str = "", later: str = "") -> list[str]:
     """Return a sentence as lines of the style's width, the first and the later ones behind their indents.
 
-    A number stays on one line with its percent sign, and a p-value with its "p =".
+    A number stays on one line with its percent sign, and a p-value with its "p =". Names of options, files and models
+    stay whole, so no line ends at a hyphen.
     """
     joined = shown(sentence, "?").replace(" %", "\N{NO-BREAK SPACE}%")
     joined = _P_VALUE.sub("\\1\N{NO-BREAK SPACE}\\2\N{NO-BREAK SPACE}", joined)
-    lines = textwrap.wrap(joined, max(style.width, _NARROW) - 2, initial_indent=first, subsequent_indent=later)
+    width = max(style.width, _NARROW) - 2
+    lines = textwrap.wrap(joined, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
