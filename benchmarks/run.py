@@ -39,6 +39,7 @@ NAMES = (
     "frames",
     "spark",
     "leaderboard",
+    "recalibrate",
 )
 PACKAGES = (
     "numpy",

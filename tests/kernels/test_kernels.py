@@ -94,7 +94,7 @@ def run(module, name, n, shape, dtype, *args, keep=None, **kwargs):
 @pytest.mark.parametrize("n", [1, 23])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("n_bins", "threshold"), [(0, 0.0), (1, 0.0), (15, 0.0), (10, 0.1), (15, 1 / 16)])
-def test_read_probs_is_its_twin(dtype, size, n, weighted, n_bins, threshold):
+def test_read_probs_equals_its_reference(dtype, size, n, weighted, n_bins, threshold):
     probs = probability_rows(n, size, dtype)
     targets, weights = labels_and_weights(n, size)
     eps = 1e-3 if n_bins == 10 else 0.0
@@ -126,7 +126,7 @@ def test_read_probs_is_its_twin(dtype, size, n, weighted, n_bins, threshold):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_bins", [0, 15])
 @pytest.mark.parametrize("keep", [False, True])
-def test_read_logits_is_its_twin(dtype, size, n, weighted, n_bins, keep):
+def test_read_logits_equals_its_reference(dtype, size, n, weighted, n_bins, keep):
     logits = normal_rows(n, size, dtype)
     targets, weights = labels_and_weights(n, size)
     eps, threshold = (1e-3, 0.1) if n == 23 and n_bins else (0.0, 0.0)
@@ -168,7 +168,7 @@ def test_read_logits_is_its_twin(dtype, size, n, weighted, n_bins, keep):
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize("eps", [0.0, 1e-3])
 @pytest.mark.parametrize("scoring", [False, True])
-def test_read_events_is_its_twin(dtype, n, weighted, logits, eps, scoring):
+def test_read_events_equals_its_reference(dtype, n, weighted, logits, eps, scoring):
     rng = np.random.default_rng([3, n])
     values = rng.normal(0, 6, n) if logits else rng.choice([0, -0.0, 1, 0.5, 0.3, *rng.random(5)], n)
     if logits and n > 1:
@@ -202,7 +202,7 @@ def test_read_events_is_its_twin(dtype, n, weighted, logits, eps, scoring):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_bins", [1, 2, 10, 15, 64])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_bin_rows_is_its_twin(dtype, n_bins, weighted):
+def test_bin_rows_equals_its_reference(dtype, n_bins, weighted):
     rng = np.random.default_rng(4)
     scores = np.concatenate([rng.random(100), np.arange(n_bins + 1) / n_bins, [0.0, -0.0, 1.0]]).astype(dtype)
     outcomes = rng.integers(0, 2, len(scores)).astype(np.uint8)
@@ -219,7 +219,7 @@ def test_bin_rows_is_its_twin(dtype, n_bins, weighted):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["standard", "fine"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_cell_rows_is_its_twin(dtype, name, weighted):
+def test_cell_rows_equals_its_reference(dtype, name, weighted):
     rng = np.random.default_rng(14)
     lookup = grid.lookup(name, np.dtype(dtype))
     edges = lookup.edges[:: 97 if name == "standard" else 441]
@@ -266,7 +266,7 @@ def tallied(module, name, probs, targets, *args, keep, n_bins=15):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", CLASSES)
 @pytest.mark.parametrize("keep", [False, True])
-def test_tally_classes_is_its_twin(dtype, size, keep):
+def test_tally_classes_equals_its_reference(dtype, size, keep):
     probs = np.abs(probability_rows(40, size, dtype))  # of negative zeros a tally says that they are unusual
     probs[3] = 1 / size  # ties
     targets = np.arange(40) % size
@@ -294,7 +294,7 @@ def test_tally_classes_is_its_twin(dtype, size, keep):
 @pytest.mark.parametrize("fold", [False, True])
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("keep", [False, True])
-def test_tally_events_is_its_twin(dtype, fold, half, keep):
+def test_tally_events_equals_its_reference(dtype, fold, half, keep):
     rng = np.random.default_rng(30)
     probs = np.concatenate([[0, 1, 0.5, 0.5, 0.2, 0.8], rng.random(50)]).astype(dtype)
     targets = rng.integers(0, 2, len(probs))
@@ -323,7 +323,7 @@ def test_tally_events_is_its_twin(dtype, fold, half, keep):
 @pytest.mark.parametrize("name", ["standard", "fine"])
 @pytest.mark.parametrize("kind", [np.int64, np.uint8])
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 300])  # of chunks of 64: none, a part, one, one more, many
-def test_sum_events_is_its_twin(dtype, name, kind, n):
+def test_sum_events_equals_its_reference(dtype, name, kind, n):
     rng = np.random.default_rng([31, n])
     lookup = grid.lookup(name, np.dtype(dtype))
     probs = np.concatenate([[0, 1, 0.5, 1, 0, -0.0, 0.2, 0.8, 1e-30], rng.random(n)])[:n].astype(dtype)
@@ -351,7 +351,7 @@ def test_sum_events_is_its_twin(dtype, name, kind, n):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_bins", [1, 2, 10, 15])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_bin_pooled_is_its_twin(dtype, n_bins, weighted):
+def test_bin_pooled_equals_its_reference(dtype, n_bins, weighted):
     rng = np.random.default_rng(21)
     scores = np.unique(np.concatenate([rng.random(60), np.arange(n_bins + 1) / n_bins]).astype(dtype))
     counts = rng.integers(1, 9, len(scores)) * (0.75 if weighted else 1)
@@ -366,7 +366,7 @@ def test_bin_pooled_is_its_twin(dtype, n_bins, weighted):
 @pytest.mark.parametrize("unsigned", [np.uint32, np.uint64])
 @pytest.mark.parametrize("bits", [1, 8, 31, 63])
 @pytest.mark.parametrize("n", [0, 1, 2, 5_000])
-def test_sort_keys_is_its_twin(unsigned, bits, n):
+def test_sort_keys_equals_its_reference(unsigned, bits, n):
     bits = min(bits, 8 * unsigned().itemsize - 1)
     keys = np.random.default_rng([24, n, bits]).integers(0, 1 << bits, n, dtype=unsigned)
     keys |= unsigned(1 << bits)  # the highest bit is in all keys, whatever their number
@@ -378,7 +378,7 @@ def test_sort_keys_is_its_twin(unsigned, bits, n):
 
 
 @pytest.mark.parametrize("unsigned", [np.uint32, np.uint64])
-def test_count_places_is_its_twin(unsigned):
+def test_count_places_equals_its_reference(unsigned):
     keys = np.random.default_rng(30).integers(0, 99, 500).astype(unsigned)
     expected = [1 + sum(max(k - 40, 0) // 4 == place for k in keys.tolist()) for place in range(15)]
     for module in (host_tables, reference_tables):
@@ -388,7 +388,7 @@ def test_count_places_is_its_twin(unsigned):
 
 
 @pytest.mark.parametrize("unsigned", [np.uint32, np.uint64])
-def test_move_keys_is_its_twin(unsigned):
+def test_move_keys_equals_its_reference(unsigned):
     keys = np.random.default_rng(31).integers(0, 99, 500).astype(unsigned)
     part_of = np.repeat([0, 1, 2], [3, 9, 3])
     for module in (host_tables, reference_tables):
@@ -421,7 +421,7 @@ def test_parts_hold_every_score_once_and_whole(monkeypatch, dtype, part):
 
 @pytest.mark.parametrize("unsigned", [np.uint32, np.uint64])
 @pytest.mark.parametrize("n", [1, 2, 300])
-def test_the_runs_are_their_twins(unsigned, n):
+def test_the_runs_equal_their_references(unsigned, n):
     rng = np.random.default_rng([5, n])
     # The largest key is that of the score 1 with outcome 1; neighbours that differ in the outcome alone are one run.
     one = int(np.ones(1, np.float32 if unsigned is np.uint32 else np.float64).view(unsigned)[0])
@@ -438,7 +438,7 @@ def test_the_runs_are_their_twins(unsigned, n):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("rows", [1, 2, 400])
-def test_pool_violators_is_its_twin(rows, weighted):
+def test_pool_violators_equals_its_reference(rows, weighted):
     rng = np.random.default_rng([18, rows])
     counts = rng.integers(1, 6, rows)
     for positives in (rng.integers(0, counts + 1), counts, 0 * counts, np.minimum(counts, np.arange(rows) // 70)):
@@ -454,7 +454,7 @@ def test_pool_violators_is_its_twin(rows, weighted):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", [1, 2, 400])
 @pytest.mark.parametrize("size", [1, 0.001, 30])
-def test_lipschitz_sum_is_its_twin(dtype, rows, size):
+def test_lipschitz_sum_equals_its_reference(dtype, rows, size):
     rng = np.random.default_rng([21, rows])
     scores = np.unique(rng.random(rows).astype(dtype))
     for residuals in (rng.normal(size=rows) * size, np.full(rows, size), np.full(rows, -size), np.zeros(rows)):
@@ -464,7 +464,7 @@ def test_lipschitz_sum_is_its_twin(dtype, rows, size):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("cells", [1, 2, 300, reference_tables._WIDE + 1])
-def test_isotonic_fits_is_its_twin(cells, weighted):
+def test_isotonic_fits_equals_its_reference(cells, weighted):
     rng = np.random.default_rng([20, cells])
     least = cells > reference_tables._WIDE  # SciPy's fit is for cells that all have weight
     counts = rng.integers(least, 4, cells) * (0.7 if weighted else 1.0)  # elsewhere some have none
@@ -512,7 +512,7 @@ def sklearn_isotonic(counts, positives):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", [1, 200])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_sum_pooled_is_its_twin(dtype, rows, weighted):
+def test_sum_pooled_equals_its_reference(dtype, rows, weighted):
     rng = np.random.default_rng([19, rows])
     scores, counts = np.sort(rng.random(rows, dtype=dtype)), rng.integers(1, 6, rows)
     positives = rng.integers(0, counts + 1)
@@ -528,7 +528,7 @@ def test_sum_pooled_is_its_twin(dtype, rows, weighted):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 200])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_residuals_is_its_twin(dtype, n, weighted):
+def test_residuals_equals_its_reference(dtype, n, weighted):
     rng = np.random.default_rng([19, n])
     scores, outcomes = rng.random(n).astype(dtype), rng.integers(0, 2, n).astype(np.uint8)
     weights = rng.random(n) if weighted else np.empty(0)
@@ -547,7 +547,7 @@ def public_functions(module):
     }
 
 
-def test_every_kernel_has_a_twin_and_a_test():
+def test_every_kernel_has_a_reference_and_a_test():
     names = set()
     for family, (readable, compiled) in loading.VERSIONS.items():
         readable, compiled = (importlib.import_module(f"calibrant.kernels.{name}") for name in (readable, compiled))
@@ -562,7 +562,9 @@ def test_every_kernel_has_a_twin_and_a_test():
         "recalibration/test_classes.py",
     )
     tested = " ".join(tests.joinpath(home).read_text("utf-8") for home in homes)
-    assert [name for name in names if f"def test_{name}_is_its_twin" not in tested and not name.endswith("_runs")] == []
+    assert [
+        name for name in names if f"def test_{name}_equals_its_reference" not in tested and not name.endswith("_runs")
+    ] == []
 
 
 def test_no_rows_make_no_runs():
@@ -572,7 +574,7 @@ def test_no_rows_make_no_runs():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_bins", [1, 2, 7, 15, 40])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_bin_quantiles_is_its_twin(dtype, n_bins, weighted):
+def test_bin_quantiles_equals_its_reference(dtype, n_bins, weighted):
     rng = np.random.default_rng(6)
     for rows in (1, 3, 60):
         scores = np.sort(rng.choice(1000, rows, replace=False) / 1000).astype(dtype)
@@ -592,7 +594,7 @@ def test_bin_quantiles_is_its_twin(dtype, n_bins, weighted):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_cells", [1, 2, 100, 1 << 14])
-def test_residual_moments_is_its_twin(dtype, n_cells):
+def test_residual_moments_equals_its_reference(dtype, n_cells):
     rng = np.random.default_rng(7)
     scores = np.concatenate([rng.random(200), [0.0, 1.0, 0.5]]).astype(dtype)
     residuals = rng.normal(size=len(scores))
@@ -605,7 +607,7 @@ def test_residual_moments_is_its_twin(dtype, n_cells):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 5000])
-def test_cosine_sums_is_its_twin(dtype, n):
+def test_cosine_sums_equals_its_reference(dtype, n):
     rng = np.random.default_rng(8)
     scores = np.concatenate([rng.random(20), [0.0, 1.0, 0.5]]).astype(dtype)
     residuals = rng.normal(size=len(scores))

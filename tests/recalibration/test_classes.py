@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax, logsumexp, softmax
 
 import calibrant
 from calibrant.errors import InputError
@@ -72,54 +72,72 @@ def test_fits_are_those_of_naive_formulas(prior: float, matrix: bool) -> None:
     p, y = drawn(300, 3)
     w = np.random.default_rng(1).integers(0, 4, 300).astype(float)
     b, found = naive(p, y, w, prior, matrix=matrix)
-    rows = ClassRows(*prepared(p, logits=False), y, w)
-    assert CLASS_FAMILIES[1].fit(rows, prior).factors == pytest.approx(b, rel=1e-7)
-    fit = (MATRIX if matrix else VECTOR).fit(rows, prior)
+    rows = ClassRows(prepared(p, logits=False), y, w, prior)
+    assert CLASS_FAMILIES[1].fit(rows).factors == pytest.approx(b, rel=1e-7)
+    fit = (MATRIX if matrix else VECTOR).fit(rows)
     np.testing.assert_allclose(fit.constants, found.x[:3], rtol=0, atol=2e-5)
     np.testing.assert_allclose(fit.factors.ravel() / b, found.x[3:], rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_log_softmax_rows_is_its_twin(kind: type) -> None:
+def test_log_totals_equals_its_reference(kind: type) -> None:
     host = pytest.importorskip("calibrant.kernels.host")
     logits = np.random.default_rng(0).normal(0, 4, (60, 7)).astype(kind)
     logits[0, 1:4] = -math.inf
-    log_p, means = np.empty((2, *logits.shape), kind), np.empty((2, 60))
+    shifts, means, floor = np.empty((2, 60), kind), np.empty((2, 60)), -6.0
     for i, kernels in enumerate((host, reference)):
-        kernels.log_softmax_rows(logits, logits.max(axis=1), math.log(2.0**-126), log_p[i], means[i])
+        kernels.log_totals(logits, logits.max(axis=1), floor, shifts[i], means[i], np.empty(7, kind))
     rounding = 30 * np.finfo(kind).eps
-    np.testing.assert_allclose(log_p[0], log_p[1], rtol=rounding, atol=rounding)
+    np.testing.assert_allclose(shifts[0], shifts[1], rtol=rounding, atol=rounding)
     np.testing.assert_allclose(means[0], means[1], rtol=rounding, atol=rounding)
-    expected = log_softmax(logits.astype(float), axis=1).clip(min=math.log(2.0**-126))
-    np.testing.assert_allclose(log_p[1], expected, rtol=rounding, atol=rounding)
-    np.testing.assert_allclose(means[1], np.sum(np.exp(expected) * expected, axis=1), rtol=rounding, atol=rounding)
+    log_p = log_softmax(logits.astype(float), axis=1)
+    np.testing.assert_allclose(shifts[1], logsumexp(logits.astype(float), axis=1), rtol=rounding, atol=rounding)
+    expected = np.sum(np.exp(log_p) * log_p.clip(min=floor), axis=1)
+    np.testing.assert_allclose(means[1], expected, rtol=rounding, atol=rounding)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("slope", [0.05, 0.7, 30.0])
-def test_temper_rows_is_its_twin(kind: type, slope: float) -> None:
+def test_temper_rows_equals_its_reference(kind: type, slope: float) -> None:
     host = pytest.importorskip("calibrant.kernels.host")
-    z = log_softmax(np.random.default_rng(0).normal(0, 4, (60, 7)), axis=1).astype(kind)
-    z[0, :3] = math.log(2.0**-126)
+    x = np.random.default_rng(0).normal(0, 4, (60, 7)).astype(kind)
+    x[0, :3] = -math.inf
+    shifts, floor = logsumexp(x, axis=1).astype(kind), -9.0
+    z = np.maximum(x - shifts[:, np.newaxis], kind(floor))
     moments = np.empty((2, 60, 2))
     for i, kernels in enumerate((host, reference)):
-        kernels.temper_rows(z, z.max(axis=1), slope, moments[i])
+        kernels.temper_rows(x, shifts, floor, x.max(axis=1), slope, moments[i])
     rounding = 100 * max(slope, 1) * np.finfo(kind).eps
     np.testing.assert_allclose(moments[0], moments[1], rtol=rounding, atol=rounding)
     wide = z.astype(float)
     q = softmax(slope * wide, axis=1)
     mean = np.sum(q * wide, axis=1)
-    np.testing.assert_allclose(moments[1][:, 0], mean, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(moments[1][:, 1], np.sum(q * wide**2, axis=1) - mean**2, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(moments[1][:, 0], mean, rtol=rounding, atol=rounding)
+    np.testing.assert_allclose(moments[1][:, 1], np.sum(q * wide**2, axis=1) - mean**2, rtol=rounding, atol=rounding)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_log_rows_of_logits_are_those_of_their_probabilities(kind: type) -> None:
+    logits = np.random.default_rng(3).normal(0, 6, (700, 5)).astype(kind)
+    logits[0, 1] = -math.inf
+    p = softmax(logits.astype(float), axis=1).astype(kind)
+    one, other = prepared(logits, logits=True), prepared(p, logits=False)
+    rounding = 200 * np.finfo(kind).eps
+    np.testing.assert_allclose(one.part(slice(None)), other.part(slice(None)), rtol=0, atol=rounding)
+    np.testing.assert_allclose(one.means, other.means, rtol=0, atol=rounding)
+    np.testing.assert_array_equal(one.largest, logits.max(axis=1))
+    np.testing.assert_array_equal(other.largest, other.part(slice(None)).max(axis=1))
+    some = np.array([600, 2, 0])
+    np.testing.assert_array_equal(one.take(some).part(slice(1, None)), one.part(some[1:]))
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_start_does_not_change_the_fit(method: str) -> None:
     p, y = drawn(500, 4)
     family = CLASS_FAMILIES[METHODS.index(method)]
-    rows = ClassRows(*prepared(p, logits=False), y, np.ones(500))
-    one = family.fit(rows, 20.0)
-    other = family.fit(rows._replace(start=family.fit(rows._replace(weights=np.arange(500.0)), 20.0)), 20.0)
+    rows = ClassRows(prepared(p, logits=False), y, np.ones(500), 20.0)
+    one = family.fit(rows)
+    other = family.fit(rows._replace(start=family.fit(rows._replace(weights=np.arange(500.0)))))
     np.testing.assert_allclose(one.factors, other.factors, rtol=0, atol=1e-4)
 
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def test_a_fit_is_the_largest_likelihood_with_the_prior_rows(method: str, prior:
 
     numbers = 3 if method == "beta" else 2 if method == "cox" else 1
     best = minimize(naive, np.ones(numbers), method="BFGS", options={"gtol": 1e-10})
-    fit = family_of(method).fit(rows_of(p, y), prior)
+    fit = family_of(method).fit(replace(rows_of(p, y), prior_rows=prior))
     ours = np.array([v for name, v in fit.parameters.items() if (method, name) not in _FIXED])
     # BFGS ends where its numerical gradient is rounding: about 1e-6 of the parameters.
     np.testing.assert_allclose(ours, best.x, rtol=2e-5, atol=2e-5)
@@ -92,7 +93,7 @@ def test_cox_is_the_logistic_regression_of_scikit_learn() -> None:
 
     p, y = sample(1_000, 1)
     model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12).fit(logit(p)[:, None], y)
-    fit = family_of("cox").fit(rows_of(p, y), 0.0)
+    fit = family_of("cox").fit(rows_of(p, y))
     expected = [model.intercept_[0], model.coef_[0, 0]]
     np.testing.assert_allclose(list(fit.parameters.values()), expected, rtol=1e-10)
 
@@ -100,7 +101,7 @@ def test_cox_is_the_logistic_regression_of_scikit_learn() -> None:
 def test_six_separated_rows_have_the_published_slope() -> None:
     """Slope and intercept of the specification, by hand with 10 prior rows."""
     rows = Rows(np.array([0.1, 0.2, 0.3, 0.7, 0.8, 0.9]), np.ones(6), np.array([0, 0, 0, 1, 1, 1.0]))
-    fit = family_of("platt").fit(rows, 10.0)
+    fit = family_of("platt").fit(replace(rows, prior_rows=10.0))
     assert fit.parameters["intercept"] == pytest.approx(0, abs=1e-12)
     assert fit.parameters["slope"] == pytest.approx(1.3994445, abs=5e-8)
 
@@ -111,8 +112,8 @@ def test_separated_rows_need_prior_rows(method: str) -> None:
     if method == "temperature":
         rows = Rows(np.array([0.1, 0.2, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
     with pytest.raises(InputError, match="leave prior_rows out"):
-        family_of(method).fit(rows, 0.0)
-    assert family_of(method).fit(rows, 20.0).rising
+        family_of(method).fit(rows)
+    assert family_of(method).fit(replace(rows, prior_rows=20.0)).rising
 
 
 def test_beta_with_a_negative_factor_has_a_factor_of_zero() -> None:
@@ -120,7 +121,7 @@ def test_beta_with_a_negative_factor_has_a_factor_of_zero() -> None:
     rng = np.random.default_rng(5)
     p = rng.uniform(0.01, 0.99, 4_000)
     y = (rng.random(4_000) < expit(1 + np.log(p) + 0.6 * np.log1p(-p))).astype(int)
-    numbers = family_of("beta").fit(rows_of(p, y), 0.0).parameters
+    numbers = family_of("beta").fit(rows_of(p, y)).parameters
     assert numbers["negative"] == 0
     assert numbers["positive"] > 0
     design = np.stack([np.ones_like(p), np.log(p)])
@@ -136,7 +137,7 @@ def naive_isotonic(p: np.ndarray, y: np.ndarray, prior: float) -> tuple[np.ndarr
     """The knots of the shrunken isotonic fit, by its definition."""
     scores, place = np.unique(p, return_inverse=True)
     n, k = np.bincount(place).astype(float), np.bincount(place, y).astype(float)
-    cox = family_of("cox").fit(Rows(scores, n, k), prior).parameters
+    cox = family_of("cox").fit(Rows(scores, n, k, prior)).parameters
     q = expit(cox["intercept"] + cox["slope"] * logit(scores))
     blocks = isotonic_regression(k / n, weights=n).blocks
     sums = [[float(np.sum(c[a:b])) for a, b in itertools.pairwise(blocks)] for c in (n, k, n * q)]
@@ -156,14 +157,14 @@ def test_the_isotonic_map_is_its_definition(seed: int) -> None:
     p, y = sample(800, seed)
     p = np.round(p, 2).clip(0.01, 0.99)  # ties
     x, y_knots = naive_isotonic(p, y, 20.0)
-    numbers = family_of("isotonic").fit(rows_of(p, y), 20.0).parameters
+    numbers = family_of("isotonic").fit(replace(rows_of(p, y), prior_rows=20.0)).parameters
     np.testing.assert_allclose(numbers["log_odds"], x, rtol=1e-10)
     np.testing.assert_allclose(numbers["mapped"], y_knots, rtol=1e-9)
 
 
 def test_the_histogram_has_the_rates_of_bins_with_equally_many_rows() -> None:
     p, y = sample(3_000, 2)
-    fit = family_of("histogram").fit(rows_of(p, y), 0.0)
+    fit = family_of("histogram").fit(rows_of(p, y))
     order = np.argsort(p)
     expected = [y[part].mean() for part in np.array_split(order, 15)]
     np.testing.assert_allclose(fit.parameters["rates"], expected, rtol=1e-12)
@@ -320,7 +321,7 @@ def _changed(text: str, change: Any) -> str:
 
 def test_smoothed_scores_have_one_row_of_the_event_rate() -> None:
     scores, n, k = np.array([0.0, 1e-3, 0.5, 1.0]), np.array([10.0, 40, 30, 20]), np.array([1.0, 0, 15, 19])
-    fit = family_of("smoothed").fit(Rows(scores, n, k), 20.0)
+    fit = family_of("smoothed").fit(Rows(scores, n, k, 20.0))
     rate = (35 + 0.5) / 101
     wanted = (100 * np.clip(scores, CLIP, 1 - CLIP) + rate) / 101
     # Between knots the lines in log-odds are off by at most 0.01.

@@ -16,7 +16,7 @@ import calibrant
 from calibrant.errors import InputError
 from calibrant.recalibration import Recalibration
 from calibrant.recalibration.events import brier_losses, certified_loss, log_losses
-from calibrant.recalibration.families import COX, Rows
+from calibrant.recalibration.families import COX, UNCHANGED, Rows
 from calibrant.recalibration.pieces import Pieces
 from calibrant.report.evaluated import of_arguments
 from calibrant.statistics.cells import Cells
@@ -142,7 +142,7 @@ def test_the_gain_is_the_naive_one_with_these_folds() -> None:
     for fold in range(FOLDS):
         negatives, positives = dealt.masses[:, [f for f in range(FOLDS) if f != fold]].sum(axis=1)
         kept = negatives + positives > 0
-        line = COX.fit(Rows(table.scores[kept], (negatives + positives)[kept], positives[kept]), 20.0).parameters
+        line = COX.fit(Rows(table.scores[kept], (negatives + positives)[kept], positives[kept], 20.0)).parameters
         for cell, outcome in itertools.product(range(len(table)), (0, 1)):
             z = logit(table.scores[cell])
             after = np.logaddexp(0, (1 - 2 * outcome) * (line["intercept"] + line["slope"] * z))
@@ -428,6 +428,11 @@ def test_the_loss_of_cells_is_within_its_certified_error(map_: Pieces, kind: str
     assert certified_loss(few, Parts.of(Independent(few)), {0: map_}, kind) == 0
 
 
+def test_the_infinite_loss_of_an_outcome_that_no_row_has_certifies_nothing() -> None:
+    cells = Cells.from_table(calibrant.ReliabilityTable.from_scores([0.0] * 9 + [1.0] * 4, [0] * 9 + [1] * 4))
+    assert certified_loss(cells, Parts.of(Independent(cells)), {0: UNCHANGED}, "log") == 0
+
+
 def test_a_sketch_says_how_exact_the_loss_after_is() -> None:
     p, y = sample(3_000, 5, slope=0.6)
     sketch = calibrant.CalibrationSketch()
@@ -438,3 +443,13 @@ def test_a_sketch_says_how_exact_the_loss_after_is() -> None:
     assert "its certified error is 0.000" in " ".join(str(fix).split())
     assert fix_of(p, y, method="cox").after["nll"].error_bound == 0
     assert "certified error" not in str(fix_of(p, y, method="cox"))
+
+
+def test_a_fit_to_many_scores_is_the_root_of_its_gradient() -> None:
+    """Many scores are fitted in blocks, from a start at means of them."""
+    p, y = sample(100_000, 6)
+    order = np.argsort(p)
+    rows = Rows(p[order], np.ones(len(p)), y[order].astype(float))
+    fit = COX.fit(rows)
+    residuals = y - expit(fit.pieces.log_odds(p))
+    np.testing.assert_allclose([residuals.sum(), residuals @ logit(p)], 0, atol=1e-5)

@@ -650,7 +650,7 @@ def test_a_kernel_runs_uncompiled_where_numba_is_told_so(folder, monkeypatch):
     assert files(folder, ".nbi") == []
 
 
-def test_the_readable_twin_of_a_kernel_runs_where_numba_is_told_so(monkeypatch):
+def test_the_reference_of_a_kernel_runs_where_numba_is_told_so(monkeypatch):
     from calibrant.kernels import host, host_tables
 
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)

@@ -36,7 +36,7 @@ def drawn(n: int, n_classes: int, seed: int = 0, *, tilt: float = 1.0) -> tuple[
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n_bins", [1, 7, 15])
-def test_slope_rows_is_its_twin(dtype: str, n_bins: int) -> None:
+def test_slope_rows_equals_its_reference(dtype: str, n_bins: int) -> None:
     rng = np.random.default_rng(n_bins)
     p = rng.random((40, 5)).astype(dtype)
     p[:12, 0] = np.linspace(0, 1, 12)  # the ends, and some edges

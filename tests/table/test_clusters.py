@@ -385,7 +385,7 @@ def test_cells_of_a_table_and_rows_in_memory_give_the_same(dtype, name):
 @pytest.mark.parametrize("distinct", [1, 2, 448, 449, 512, 513, 2500])
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("most", [0, 5, 448, 10**6])
-def test_number_rows_is_its_twin(n, distinct, width, most):
+def test_number_rows_equals_its_reference(n, distinct, width, most):
     """Around a chunk of 64 rows, and around the numbers at which the table grows."""
     rng = np.random.default_rng([n, distinct])
     values = rng.integers(0, 2**64, (distinct, width), dtype=np.uint64)
@@ -418,7 +418,7 @@ def test_rows_that_begin_the_search_in_one_slot_are_told_apart():
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 1500])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("cells", [EVENT_CELLS, CLASS_CELLS])
-def test_bucket_rows_is_its_twin(dtype, n, weighted, cells):
+def test_bucket_rows_equals_its_reference(dtype, n, weighted, cells):
     """Bit for bit, also with weights: both round each product, and add in the order of the rows."""
     p, y = rows(n, dtype=dtype)
     p[::7] = cells.edges[np.arange(len(p[::7])) % len(cells.edges)]

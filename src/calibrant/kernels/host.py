@@ -566,45 +566,47 @@ def slope_rows(probs: Any, targets: Any, squares: Any, masses: Any, uppers: Any,
             sums[r, 4] += masses[i]
 
 
-@kernel(reference.log_softmax_rows, reassociate=True)
-def log_softmax_rows(logits: Any, largest: Any, floor: Any, log_p: Any, means: Any) -> Any:
-    """See `reference.log_softmax_rows`."""
+@kernel(reference.log_totals, reassociate=True)
+def log_totals(logits: Any, largest: Any, floor: Any, shifts: Any, means: Any, scratch: Any) -> Any:
+    """See `reference.log_totals`."""
     size = logits.shape[1]
-    number = log_p.dtype.type
+    number = logits.dtype.type
     lowest = number(floor)
     for i in range(logits.shape[0]):
-        most = logits.dtype.type(largest[i])
+        most = number(largest[i])
         total = 0.0
         for j in range(size):
             e = exp(logits[i, j] - most)
-            log_p[i, j] = e
+            scratch[j] = e
             total += np.float64(e)
         shift = number(np.float64(most) + np.log(total))
         mean = 0.0
         for j in range(size):
-            z = max(number(logits[i, j] - shift), lowest)
-            mean += np.float64(log_p[i, j]) * np.float64(z)
-            log_p[i, j] = z
+            mean += np.float64(scratch[j]) * np.float64(max(logits[i, j] - shift, lowest))
+        shifts[i] = shift
         means[i] = mean / total
 
 
 @kernel(reference.temper_rows, reassociate=True)
-def temper_rows(log_p: Any, largest: Any, slope: Any, moments: Any) -> Any:
+def temper_rows(values: Any, shifts: Any, floor: Any, largest: Any, slope: Any, moments: Any) -> Any:
     """See `reference.temper_rows`; the sums of a row are in the type of the numbers."""
-    size = log_p.shape[1]
-    number = log_p.dtype.type
+    size = values.shape[1]
+    number = values.dtype.type
     b = number(slope)
-    for i in range(log_p.shape[0]):
+    lowest = number(floor)
+    for i in range(values.shape[0]):
         most = number(largest[i])
+        top = most - number(shifts[i])
+        least = lowest - top
         total = number(0)
         first = number(0)
         second = number(0)
         for j in range(size):
-            around = log_p[i, j] - most
+            around = max(values[i, j] - most, least)
             e = exp(b * around)
             total += e
             first += e * around
             second += e * around * around
         mean = np.float64(first) / np.float64(total)
-        moments[i, 0] = mean + np.float64(most)
+        moments[i, 0] = mean + np.float64(top)
         moments[i, 1] = np.float64(second) / np.float64(total) - mean * mean

@@ -369,28 +369,32 @@ def slope_rows(
         total += [np.sum(x) for x in (squares * psi**2, squares * psi, squares, masses * psi, masses)]
 
 
-def log_softmax_rows(logits: Floats, largest: Floats, floor: float, log_p: Floats, means: Float64s) -> None:
-    """Write the logarithm of the softmax of each row, (n, C), at least ``floor``, and its mean by the softmax, (n,).
+def log_totals(logits: Floats, largest: Floats, floor: float, shifts: Floats, means: Float64s, scratch: Floats) -> None:
+    """Write shift = log sum exp(logits) of each row, (n,), and the mean of max(logits - shift, floor) by the softmax.
 
-    ``largest``, (n,), is the largest logit of each row.
+    ``largest``, (n,), is the largest logit of each row; ``scratch``, (C,), is written to.
     """
+    del scratch
     shifted = logits.astype(np.float64) - largest[:, np.newaxis]
     e = np.exp(shifted)
-    total = e.sum(axis=1, keepdims=True)
-    np.maximum(shifted - np.log(total), floor, out=log_p, casting="same_kind")
-    means[:] = np.einsum("ij,ij->i", e / total, log_p)
+    total = e.sum(axis=1)
+    shifts[:] = largest + np.log(total)
+    z = np.maximum(logits.astype(np.float64) - shifts[:, np.newaxis], floor)
+    means[:] = np.einsum("ij,ij->i", e, z) / total
 
 
-def temper_rows(log_p: Floats, largest: Floats, slope: float, moments: Float64s) -> None:
-    """Write the mean and the variance of each row z, (n, C), by the probabilities softmax(slope z), (n, 2).
+def temper_rows(values: Floats, shifts: Floats, floor: float, largest: Floats, slope: float, moments: Float64s) -> None:
+    """Write the mean and the variance of z = max(values - shift, floor) by softmax(slope z), (n, 2).
 
-    ``largest``, (n,), is the largest z of each row.
+    ``largest``, (n,), is the largest value of each row.
     """
-    around = log_p - largest.astype(np.float64)[:, np.newaxis]
+    top = largest.astype(np.float64) - shifts
+    z = np.maximum(values.astype(np.float64) - shifts[:, np.newaxis], floor)
+    around = z - top[:, np.newaxis]
     e = np.exp(slope * around)
     q = e / e.sum(axis=1, keepdims=True)
     first = np.einsum("ij,ij->i", q, around)
-    moments[:, 0] = first + largest
+    moments[:, 0] = first + top
     moments[:, 1] = np.einsum("ij,ij->i", q, around**2) - first**2
 
 

@@ -73,8 +73,12 @@ class Procedure(ABC, Generic[Rows]):
     seed: np.random.SeedSequence
 
     @abstractmethod
-    def fit(self, family: Family, rows: Rows) -> Any:
-        """Return the map of a family that is fitted to all rows."""
+    def source(self, rows: Rows) -> Any:
+        """Return what maps are fitted to: rows of one event, or of classes."""
+
+    @abstractmethod
+    def fit(self, family: Family, source: Any) -> Any:
+        """Return the map of a family that is fitted to rows."""
 
     @abstractmethod
     def losses(self, rows: Rows, maps: Mapping[int, Any]) -> Float64s:
@@ -90,9 +94,7 @@ class Procedure(ABC, Generic[Rows]):
             return Choice(self.candidates[0], {}, {})
         n_deals = _DEALS_OF_FEW if self.rows < _FEW_ROWS else 1
         deals = [self.dealt(rows, deal) for deal in range(first, first + n_deals)]
-        losses = [
-            [self.losses(folds, self._of_other_folds(folds, family)) for family in self.candidates] for folds in deals
-        ]
+        losses = [[self.losses(folds, maps) for maps in self._of_other_folds(folds)] for folds in deals]
         means = [
             float(np.mean([folds.mean(of_deal[i]) for folds, of_deal in zip(deals, losses, strict=True)]))
             for i in range(len(self.candidates))
@@ -115,12 +117,14 @@ class Procedure(ABC, Generic[Rows]):
 
         def fitted(fold: int, others: Rows) -> Any:
             choice = self.choose(others, first=(fold + 1) * _DEALS_OF_FEW)
-            return self.fit(choice.family, others)
+            return self.fit(choice.family, self.source(others))
 
         return folds, _by_fold(folds, fitted)
 
-    def _of_other_folds(self, folds: Rows, family: Family) -> dict[int, Any]:
-        return _by_fold(folds, lambda _, others: self.fit(family, others))
+    def _of_other_folds(self, folds: Rows) -> list[dict[int, Any]]:
+        """Return, for each candidate, the maps without each fold."""
+        sources = _by_fold(folds, lambda _, others: self.source(others))
+        return [{fold: self.fit(family, source) for fold, source in sources.items()} for family in self.candidates]
 
 
 def _gap(one: Float64s, other: Float64s) -> Float64s:
@@ -129,9 +133,9 @@ def _gap(one: Float64s, other: Float64s) -> Float64s:
         return np.asarray(one - other)
 
 
-def _by_fold(folds: Rows, fitted: Callable[[int, Rows], Any]) -> dict[int, Any]:
-    """Return the map of each fold, by its number."""
-    return {fold: fitted(fold, folds.without(fold)) for fold in np.unique(folds.folds).tolist()}
+def _by_fold(folds: Rows, made: Callable[[int, Rows], Any]) -> dict[int, Any]:
+    """Return what is made of a fold's number and the rows of the other folds, by this number."""
+    return {fold: made(fold, folds.without(fold)) for fold in np.unique(folds.folds).tolist()}
 
 
 class Choice(NamedTuple):

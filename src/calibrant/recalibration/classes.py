@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import effective_rows, integer_weights
+from calibrant.kernels.blocks import in_order
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Asked, Procedure
 from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, not_below_floor
@@ -30,6 +31,7 @@ from calibrant.recalibration.softmax import (
     ROWS_OF_CLASS,
     ClassRows,
     Floats,
+    LogRows,
     Softmax,
     check_temperature,
     is_flat,
@@ -50,6 +52,8 @@ from calibrant.table.cluster_labels import ClusterLabels, mix64
 #: The measures that are shown before and after.
 MEASURES: Final = ("nll", "brier", "accuracy", "ece", "classwise_ece", "smece", "miscalibration", "mean_gap")
 
+Result = TypeVar("Result")
+
 _HASHED: Final = 8  # columns that decide the order of rows
 _ENTRIES: Final = 1 << 20  # of a block of rows
 
@@ -64,54 +68,58 @@ class LabelledRows:
         The probabilities, or the logits.
     logits : bool
         Which of the two.
-    log_p : (N, C)
-        The logarithms of the probabilities, at least that of `SMALLEST`.
-    means : (N,)
-        Their means in each row by its probabilities.
+    log : LogRows
+        The log-probabilities.
     classes : (N,)
         The class of each row.
     """
 
     values: Floats
     logits: bool
-    log_p: Floats
-    means: Float64s
+    log: LogRows
     classes: NDArray[np.intp]
 
-    def losses(self, fitted: Softmax, score: str) -> Float64s:
-        """Return the loss of each row by a map."""
-        if fitted.unchanged:
-            return self.losses_before(score)
+    def losses(self, score: str, fitted: Softmax | None = None, places: NDArray[np.intp] | None = None) -> Float64s:
+        """Return the loss of all or some rows by a map, or as they are.
 
-        def of(part: slice) -> Float64s:
-            return _losses(fitted.log_probabilities(self.log_p[part]), self.classes[part], score)
+        As it is, the log loss of a row is infinite if its class has probability 0.
+        """
 
-        return self._by_block(of)
-
-    def losses_before(self, score: str) -> Float64s:
-        """Return the loss of each row as it is: infinite log loss if the class of the row has probability 0."""
-
-        def of(part: slice) -> Float64s:
-            values = self.values[part].astype(np.float64)
-            if self.logits:
-                log_p = log_softmax(values)
-            else:
-                with np.errstate(divide="ignore"):
-                    log_p = np.log(values)
+        def of(part: slice | NDArray[np.intp]) -> Float64s:
+            if fitted is None or fitted.unchanged:
+                return _losses(self._as_is(part), self.classes[part], score)
+            log_p = fitted.log_probabilities(self.log.part(part))
             return _losses(log_p, self.classes[part], score)
 
-        return self._by_block(of)
+        return np.concatenate([np.empty(0), *self._by_block(of, places)])
 
-    def take(self, places: NDArray[np.intp]) -> LabelledRows:
-        """Return some of the rows."""
-        return LabelledRows(
-            self.values[places], self.logits, self.log_p[places], self.means[places], self.classes[places]
-        )
+    def mapped(self, fitted: Softmax, places: NDArray[np.intp]) -> Floats:
+        """Return the mapped probabilities of some rows, in the type of the numbers."""
 
-    def _by_block(self, work: Callable[[slice], Float64s]) -> Float64s:
-        n, n_classes = self.log_p.shape
+        def of(part: slice | NDArray[np.intp]) -> Floats:
+            return np.exp(fitted.log_probabilities(self.log.part(part))).astype(self.values.dtype)
+
+        return np.concatenate([self.values[:0], *self._by_block(of, places)])
+
+    def _as_is(self, part: slice | NDArray[np.intp]) -> Float64s:
+        values = self.values[part].astype(np.float64)
+        if self.logits:
+            return log_softmax(values)
+        with np.errstate(divide="ignore"):
+            return np.log(values)
+
+    def _by_block(
+        self, work: Callable[[slice | NDArray[np.intp]], Result], places: NDArray[np.intp] | None
+    ) -> Iterator[Result]:
+        """Yield what ``work`` returns for blocks of all or some rows."""
+        n, n_classes = self.values.shape
         step = max(1, _ENTRIES // n_classes)
-        return np.concatenate([np.empty(0), *(work(slice(first, first + step)) for first in range(0, n, step))])
+
+        def of_block(i: int) -> Result:
+            part = slice(i * step, (i + 1) * step)
+            return work(part if places is None else places[part])
+
+        return in_order(of_block, -(-(n if places is None else len(places)) // step))
 
 
 def _losses(log_p: Float64s, classes: NDArray[np.intp], score: str) -> Float64s:
@@ -142,10 +150,11 @@ class ClassProcedure(Procedure[DealtRows]):
     share: float
     starts: dict[str, Softmax]
 
-    def fit(self, family: Family, rows: DealtRows) -> Softmax:
-        start = self.starts.get(family.name)
-        of = ClassRows(self.data.log_p, self.data.means, self.data.classes, rows.weights * self.share, start)
-        fitted: Softmax = family.fit(of, self.prior_rows)
+    def source(self, rows: DealtRows) -> ClassRows:
+        return ClassRows(self.data.log, self.data.classes, rows.weights * self.share, self.prior_rows)
+
+    def fit(self, family: Family, source: ClassRows) -> Softmax:
+        fitted: Softmax = family.fit(source._replace(start=self.starts.get(family.name)))
         return fitted
 
     def losses(self, rows: DealtRows, maps: Mapping[int, Softmax]) -> Float64s:
@@ -156,7 +165,7 @@ class ClassProcedure(Procedure[DealtRows]):
         losses = np.zeros(folds.masses.shape)
         for place, fold in enumerate(folds.folds.tolist()):
             held = np.flatnonzero(folds.masses[place])
-            losses[place, held] = self.data.take(held).losses(maps[fold], score)
+            losses[place, held] = self.data.losses(score, maps[fold], held)
         return losses
 
 
@@ -175,7 +184,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total
     rarer = _rarer(np.bincount(classes.classes, rows.weights).astype(np.float64) * share)
-    before_losses = {score: classes.losses_before(score) for score in ("log", "brier")}
+    before_losses = {score: classes.losses(score) for score in ("log", "brier")}
     certain = math.isinf(rows.mean(before_losses["log"]))
     candidates = _candidates(effective, predictions.n_classes, certain=certain)
     procedure = ClassProcedure(
@@ -188,7 +197,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
         starts={},
     )
     for family in procedure.candidates:
-        procedure.starts[family.name] = procedure.fit(family, rows)
+        procedure.starts[family.name] = procedure.fit(family, procedure.source(rows))
     flat = asked.family is None and is_flat(procedure.starts[CLASS_TEMPERATURE.name])
     if flat:
         procedure = replace(procedure, candidates=[each for each in candidates if each is not CLASS_TEMPERATURE])
@@ -200,7 +209,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     remains = choice.family is CLASS_IDENTITY
     folds, maps = (rows, {0: fitted}) if remains else procedure.evaluated(rows)
     score = "brier" if certain else "log"
-    inside = before_losses[score] - classes.losses(fitted, score)
+    inside = before_losses[score] - classes.losses(score, fitted)
     gain = gain_of(
         rows, inside, folds, before_losses[score] - procedure.scored(folds, maps, score), score, asked.resampling.level
     )
@@ -264,7 +273,7 @@ def _rows_of(predictions: Predictions, labels: ClusterLabels | None) -> tuple[De
         first = np.flatnonzero(_new(values, hashes))
         values, classes, weights = values[first], classes[first], np.add.reduceat(weights, first)
     units = np.ones(len(weights)) if whole else weights
-    labelled = LabelledRows(values, predictions.logits, *prepared(values, logits=predictions.logits), classes)
+    labelled = LabelledRows(values, predictions.logits, prepared(values, logits=predictions.logits), classes)
     return DealtRows.of(weights, units, clusters), labelled
 
 
@@ -307,10 +316,7 @@ def _mapped(data: Evaluated, fitted: Softmax) -> Evaluated:
 def _recalibrated(data: Evaluated, classes: LabelledRows, folds: DealtRows, maps: Mapping[int, Softmax]) -> Evaluated:
     """Return the recalibrated rows of all folds."""
     parts = [np.flatnonzero(masses) for masses in folds.masses]
-    probs = [
-        np.exp(maps[fold].log_probabilities(classes.log_p[held])).astype(classes.log_p.dtype)
-        for fold, held in zip(folds.folds.tolist(), parts, strict=True)
-    ]
+    probs = [classes.mapped(maps[fold], held) for fold, held in zip(folds.folds.tolist(), parts, strict=True)]
     places = np.concatenate(parts)
     masses = np.concatenate([weights[held] for weights, held in zip(folds.masses, parts, strict=True)])
     found, _ = evaluated.of_arguments(

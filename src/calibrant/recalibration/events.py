@@ -58,15 +58,14 @@ class EventProcedure(Procedure[Parts]):
     scores: Float64s
     weight: float
 
-    def fit(self, family: Family, rows: Parts) -> Pieces:
-        return self.fitted(family, rows).pieces
-
-    def fitted(self, family: Family, rows: Parts) -> Fit:
-        """Return the map of a family that is fitted to all rows, with its parameters."""
+    def source(self, rows: Parts) -> Rows:
         negatives, positives = rows.masses.sum(axis=1) * (self.rows / self.weight)
         held = negatives + positives > 0
-        fit: Fit = family.fit(Rows(self.scores[held], (negatives + positives)[held], positives[held]), self.prior_rows)
-        return fit
+        return Rows(self.scores[held], (negatives + positives)[held], positives[held], self.prior_rows)
+
+    def fit(self, family: Family, source: Rows) -> Pieces:
+        fit: Fit = family.fit(source)
+        return fit.pieces
 
     def losses(self, rows: Parts, maps: Mapping[int, Pieces]) -> Float64s:
         return log_losses(self.log_odds(rows, maps))
@@ -88,7 +87,8 @@ class EventProcedure(Procedure[Parts]):
     def band(self, family: Family, parts: Parts, scores: Float64s, level: float) -> tuple[Float64s, Float64s]:
         """Return the pointwise band of a family's map at these scores, (M,), by the bootstrap."""
         maps = (
-            self.fit(family, parts.resampled(generator(self.seed, Stream.DEALS, _BANDS + i))) for i in range(_RESAMPLES)
+            self.fit(family, self.source(parts.resampled(generator(self.seed, Stream.DEALS, _BANDS + i))))
+            for i in range(_RESAMPLES)
         )
         drawn = np.stack([probabilities(pieces.log_odds(scores)) for pieces in maps])
         tail = alpha_of(level) / 2
@@ -134,7 +134,8 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
         weight=parts.total,
     )
     if family is None:
-        rising = [each for each in procedure.candidates if procedure.fitted(each, parts).rising]
+        source = procedure.source(parts)
+        rising = [each for each in procedure.candidates if each.fit(source).rising]
         procedure = replace(procedure, candidates=rising)
     choice = procedure.choose(parts)
     fit = _fitted(choice.family, table, cells.effective_n, asked.prior_rows)
@@ -184,7 +185,7 @@ def _fitted(family: Family, table: ReliabilityTable, rows: float, prior_rows: fl
     """
     share = rows / table.total
     counts, positives = (np.asarray(column, np.float64) * share for column in (table.counts, table.positives))
-    fit: Fit = family.fit(Rows(table.scores.astype(np.float64), counts, positives), prior_rows)
+    fit: Fit = family.fit(Rows(table.scores.astype(np.float64), counts, positives, prior_rows))
     if not fit.rising:
         expected = "scores that rise with the event"
         got = "higher scores that do not go with more outcomes (slope 0), so that no increasing map helps"
@@ -220,6 +221,8 @@ def by_group(
 
 def _alone(data: Evaluated) -> Evaluated:
     """Return the evaluated event alone, so that its losses are those of the event."""
+    if data.means.layout == "binary" and data.notion == "positive":
+        return data
     table = evaluated.of_table(data.tables[0], data.notion)
     return replace(table, clusters=data.clusters, flag=data.flag, counted=data.counted, choices=data.choices)
 
@@ -256,11 +259,14 @@ def certified_loss(cells: Cells, folds: Parts, maps: Mapping[int, Pieces], score
     cell has one score.
     """
     low, high = _ends(cells)
+    several = low < high
     losses = brier_losses if score == "brier" else log_losses
     total = 0.0
     for place, fold in enumerate(folds.folds.tolist()):
-        spread = np.abs(losses(maps[fold].log_odds(high)) - losses(maps[fold].log_odds(low)))
-        total += float(np.sum(folds.masses[:, place] * spread))
+        of_low, of_high = (losses(maps[fold].log_odds(end[several])) for end in (low, high))
+        masses = folds.masses[:, place, several]
+        held = masses > 0
+        total += float(masses[held] @ np.abs(of_high - of_low)[held])
     return total / folds.total
 
 

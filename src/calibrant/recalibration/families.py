@@ -8,16 +8,18 @@ few rows change the scores little.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.kernels.blocks import in_order
 from calibrant.measures.isotonic.isotonic import isotonic_fit
 from calibrant.recalibration.pieces import CLIP, Pieces
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
 
 #: The prior rows of every fit.
@@ -33,26 +35,41 @@ _SMOOTHED_KNOTS: Final = 65
 _STEPS: Final = 100
 _HALVINGS: Final = 60
 _ROUNDING: Final = 2.0**-52
+_ENTRIES: Final = 1 << 14  # rows of a block, so that its temporaries stay in the cache
+_POOLED: Final = 1 << 13  # means of rows to which the start of a large fit is fitted
 
 
-class Rows(NamedTuple):
-    """What a map is fitted to, (K,) each: distinct scores, the rows of each and how many have the event."""
+@dataclass(frozen=True, eq=False)
+class Rows(Memo):
+    """What a map is fitted to.
+
+    Attributes
+    ----------
+    scores : (K,)
+        Distinct scores, ascending.
+    counts, positives : (K,)
+        The rows of each score, and how many have the event.
+    prior_rows : float
+        The number of prior rows.
+    """
 
     scores: Float64s
     counts: Float64s
     positives: Float64s
+    prior_rows: float = 0.0
 
-    @property
+    @cached_property
     def log_scores(self) -> tuple[Float64s, Float64s]:
         """The logarithms of p and of 1 - p of the scores, moved into [CLIP, 1 - CLIP]."""
         p = np.clip(self.scores, CLIP, 1 - CLIP)
         return np.log(p), np.log1p(-p)
 
-    def with_prior(self, prior_rows: float) -> Rows:
-        """Return these rows and the prior rows."""
-        if not prior_rows:
+    @cached_property
+    def with_prior(self) -> Rows:
+        """These rows and the prior rows."""
+        if not self.prior_rows:
             return self
-        share = prior_rows / float(self.counts.sum())
+        share = self.prior_rows / float(self.counts.sum())
         expected = self.counts * np.clip(self.scores, CLIP, 1 - CLIP)
         return Rows(self.scores, self.counts * (1 + share), self.positives + share * expected)
 
@@ -81,7 +98,7 @@ class Family:
     label : str
         What a report calls it.
     fit : callable
-        From `Rows` and the number of prior rows to a `Fit`; for classes from `ClassRows` to a `Softmax`.
+        From `Rows` to a `Fit`; for classes from `ClassRows` to a `Softmax`.
     aliases : tuple of str
         Other names for the same.
     nearly_unchanged : bool
@@ -90,19 +107,18 @@ class Family:
 
     name: str
     label: str
-    fit: Callable[[Any, float], Any]
+    fit: Callable[[Any], Any]
     aliases: tuple[str, ...] = ()
     nearly_unchanged: bool = False
 
 
-def _identity(rows: Rows, prior_rows: float) -> Fit:
-    del rows, prior_rows
+def _identity(rows: Rows) -> Fit:
+    del rows
     return Fit("identity", {}, UNCHANGED)
 
 
-def _smoothed(rows: Rows, prior_rows: float) -> Fit:
+def _smoothed(rows: Rows) -> Fit:
     """Return (N p + r) / (N + 1), with the rate r = (K + 1/2) / (N + 1), by lines between knots in log-odds."""
-    del prior_rows
     n = float(rows.counts.sum())
     rate = (float(rows.positives.sum()) + 0.5) / (n + 1)
     x = np.linspace(-1, 1, _SMOOTHED_KNOTS) * (math.log1p(-CLIP) - math.log(CLIP))
@@ -115,38 +131,42 @@ def _line(intercept: float, slope: float) -> Fit:
     return Fit("line", {"intercept": intercept, "slope": slope}, Pieces.of_line(intercept, slope))
 
 
-def _cox(rows: Rows, prior_rows: float) -> Fit:
-    log_p, log_q = rows.log_scores
-    return _line(*_logistic(rows.with_prior(prior_rows), [log_p - log_q], start=(0.0, 1.0)))
+def _cox(rows: Rows) -> Fit:
+    return rows.of(_cox_line)
 
 
-def _shift(rows: Rows, prior_rows: float) -> Fit:
+def _cox_line(rows: Rows) -> Fit:
     log_p, log_q = rows.log_scores
-    (intercept,) = _logistic(rows.with_prior(prior_rows), [], start=(0.0,), offset=log_p - log_q)
+    return _line(*_logistic(rows.with_prior, [log_p - log_q], start=(0.0, 1.0)))
+
+
+def _shift(rows: Rows) -> Fit:
+    log_p, log_q = rows.log_scores
+    (intercept,) = _logistic(rows.with_prior, [], start=(0.0,), offset=log_p - log_q)
     return _line(intercept, 1.0)
 
 
-def _temperature(rows: Rows, prior_rows: float) -> Fit:
+def _temperature(rows: Rows) -> Fit:
     log_p, log_q = rows.log_scores
-    (slope,) = _logistic(rows.with_prior(prior_rows), [log_p - log_q], start=(1.0,), constant=False)
+    (slope,) = _logistic(rows.with_prior, [log_p - log_q], start=(1.0,), constant=False)
     return _line(0.0, slope)
 
 
-def _beta(rows: Rows, prior_rows: float) -> Fit:
+def _beta(rows: Rows) -> Fit:
     log_p, log_q = rows.log_scores
-    parameters = _logistic(rows.with_prior(prior_rows), [log_p, -log_q], start=(0.0, 1.0, 1.0))
+    parameters = _logistic(rows.with_prior, [log_p, -log_q], start=(0.0, 1.0, 1.0))
     return Fit(
         "beta", dict(zip(("constant", "positive", "negative"), parameters, strict=True)), Pieces.of_beta(*parameters)
     )
 
 
-def _isotonic(rows: Rows, prior_rows: float) -> Fit:
+def _isotonic(rows: Rows) -> Fit:
     """Return lines in log-odds between the blocks of the isotonic fit, each pulled towards the Cox line.
 
     A block of N_j rows, K_j of them with the event, whose rows the Cox map gives the mean Q_j, has the value
     (K_j + 32 Q_j) / (N_j + 32) at the mean log-odds of its rows.
     """
-    line = _cox(rows, prior_rows)
+    line = rows.of(_cox_line)
     slope = line.parameters["slope"]
     log_p, log_q = rows.log_scores
     cox = 1 / (1 + np.exp(-line.pieces.log_odds(rows.scores)))
@@ -182,14 +202,14 @@ def _too_steep(one: Sequence[float], other: Sequence[float]) -> bool:
     return not 0 < y_other - y <= _STEEPEST * (x_other - x)
 
 
-def _histogram(rows: Rows, prior_rows: float) -> Fit:
+def _histogram(rows: Rows) -> Fit:
     """Return the rate of each of 15 bins with equally many rows; ties are not divided."""
     cumulated = np.cumsum(rows.counts)
     ends = np.searchsorted(cumulated, cumulated[-1] * np.arange(1, _BINS) / _BINS, side="left") + 1
     starts = np.unique(np.concatenate([[0], ends[ends < len(rows.scores)]]))
     moved = np.clip(rows.scores, CLIP, 1 - CLIP)  # a map cannot tell scores beyond apart
     starts = starts[(starts == 0) | (moved[starts] > moved[starts - 1])]
-    prior = rows.with_prior(prior_rows)
+    prior = rows.with_prior
     rates = np.add.reduceat(prior.positives, starts) / np.add.reduceat(prior.counts, starts)
     edges = moved[starts[1:]]
     return Fit("bins", {"edges": edges.tolist(), "rates": rates.tolist()}, Pieces.of_bins(edges, rates))
@@ -226,54 +246,88 @@ def family_of(name: str) -> Family:
 # ---------------------------------------------------------------- maximum likelihood
 
 
+class _Logistic(NamedTuple):
+    """The likelihood of a constant, if there is one, and of factors of columns, added to an offset."""
+
+    rows: Rows
+    columns: tuple[Float64s, ...]
+    constant: bool
+    offset: Float64s
+
+    def without(self, i: int) -> _Logistic:
+        """Return the same without one column, whose factor is 0."""
+        return self._replace(columns=self.columns[:i] + self.columns[i + 1 :])
+
+    def pooled(self) -> _Logistic:
+        """Return the same of the means of consecutive rows, about `_POOLED` of them."""
+        size = min(1 << (len(self.offset) // _POOLED).bit_length(), _ENTRIES)
+
+        def of_block(part: slice) -> list[Float64s]:
+            n, k = self.rows.counts[part], self.rows.positives[part]
+            weighted = [n * each[part] for each in (self.rows.scores, self.offset, *self.columns)]
+            starts = np.arange(0, len(n), size)
+            return [np.add.reduceat(each, starts) for each in (n, k, *weighted)]
+
+        counts, positives, *sums = (np.concatenate(each) for each in self._blocks(of_block))
+        scores, offset, *columns = (each / counts for each in sums)
+        return _Logistic(Rows(scores, counts, positives), tuple(columns), self.constant, offset)
+
+    def likelihood(self, at: Float64s) -> tuple[float, Float64s, Float64s]:
+        """Return sum k log s(t) + (n - k) log s(-t), with the gradient and the curvature."""
+
+        def of_block(part: slice) -> tuple[float, Float64s, Float64s]:
+            n, k = self.rows.counts[part], self.rows.positives[part]
+            design = np.stack([np.ones_like(n)] * self.constant + [column[part] for column in self.columns])
+            t = at @ design + self.offset[part]
+            small = np.exp(-np.abs(t))
+            larger = 1 / (1 + small)
+            up = np.where(t >= 0, larger, small * larger)
+            value = k @ t - n @ (np.maximum(t, 0) + np.log1p(small))
+            return float(value), design @ (k - n * up), (design * (n * small * larger**2)) @ design.T
+
+        value, gradient, curvature = (sum(each[1:], start=each[0]) for each in self._blocks(of_block))
+        return value, gradient, curvature
+
+    def _blocks(self, work: Callable[[slice], Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        """Return what ``work`` returns for blocks of rows, each value of all blocks together."""
+        n_blocks = -(-len(self.offset) // _ENTRIES)
+        return zip(*in_order(lambda i: work(slice(i * _ENTRIES, (i + 1) * _ENTRIES)), n_blocks), strict=True)
+
+
 def _logistic(
     rows: Rows,
     columns: Sequence[Float64s],
     *,
     start: tuple[float, ...],
     constant: bool = True,
-    offset: Float64s | float = 0.0,
+    offset: Float64s | None = None,
 ) -> tuple[float, ...]:
-    """Return the most likely constant and factors of the columns; factors are at least 0.
+    """Return the most likely constant and factors of the columns; factors are at least 0."""
+    task = _Logistic(rows, tuple(columns), constant, np.zeros(len(rows.scores)) if offset is None else offset)
+    return tuple(_most_likely(task, np.array(start)).tolist())
+
+
+def _most_likely(task: _Logistic, start: Float64s) -> Float64s:
+    """Return the parameters of the largest likelihood with factors of at least 0.
 
     The likelihood is concave. If its maximum has a negative factor, the maximum with all factors at least 0 has a
     factor of 0: each is tried.
     """
-    free = _newton(rows, columns, start=start, constant=constant, offset=offset)
-    factors = free[1:] if constant else free
-    if all(factor >= 0 for factor in factors):
+    if not len(start):
+        return start
+    if len(task.offset) >= 2 * _POOLED:  # a step or two with all rows remain
+        start = _newton(task.pooled(), start)
+    free = _newton(task, start)
+    if (free[task.constant :] >= 0).all():
         return free
     faces = []
-    for i in range(len(columns)):
-        kept = [column for j, column in enumerate(columns) if j != i]
-        place = i + constant
-        inner = _logistic(rows, kept, start=start[:place] + start[place + 1 :], constant=constant, offset=offset)
-        faces.append((*inner[:place], 0.0, *inner[place:]))
-    return max(faces, key=lambda face: _likelihood(rows, _predictor(face, columns, constant, offset)))
+    for i in range(len(task.columns)):
+        place = i + task.constant
+        faces.append(np.insert(_most_likely(task.without(i), np.delete(start, place)), place, 0.0))
+    return max(faces, key=lambda face: task.likelihood(face)[0])
 
 
-def _predictor(
-    parameters: Sequence[float], columns: Sequence[Float64s], constant: bool, offset: Float64s | float
-) -> Float64s:
-    factors = parameters[1:] if constant else parameters
-    t = sum((factor * column for factor, column in zip(factors, columns, strict=True)), offset)
-    return np.asarray(t + parameters[0] if constant else t)
-
-
-def _likelihood(rows: Rows, t: Float64s) -> float:
-    """Return sum k log s(t) + (n - k) log s(-t)."""
-    small = np.log1p(np.exp(-np.abs(t)))
-    return -float(rows.counts @ (np.maximum(t, 0) + small) - rows.positives @ t)
-
-
-def _newton(
-    rows: Rows,
-    columns: Sequence[Float64s],
-    *,
-    start: tuple[float, ...],
-    constant: bool,
-    offset: Float64s | float,
-) -> tuple[float, ...]:
+def _newton(task: _Logistic, start: Float64s) -> Float64s:
     """Return the parameters of the largest likelihood, by Newton's method with halved steps.
 
     Raises
@@ -281,19 +335,11 @@ def _newton(
     InputError
         If the likelihood has no maximum, because a threshold separates the outcomes and prior rows are missing.
     """
-    if not start:
-        return ()
-    mixed = bool(((rows.positives > 0) & (rows.positives < rows.counts)).any())  # so that a maximum exists
-    design = np.stack([np.ones_like(rows.scores)] * constant + list(columns))
-    at = np.array(start)
-    t = np.asarray(at @ design + offset)
-    value, total = _likelihood(rows, t), float(rows.counts.sum())
+    n, k = task.rows.counts, task.rows.positives
+    mixed = bool(((k > 0) & (k < n)).any())  # so that a maximum exists
+    at, total = start, float(n.sum())
+    value, gradient, curvature = task.likelihood(at)
     for _ in range(_STEPS):
-        small = np.exp(-np.abs(t))
-        larger = 1 / (1 + small)
-        up = np.where(t >= 0, larger, small * larger)
-        residuals, weights = rows.positives - rows.counts * up, rows.counts * small * larger**2
-        gradient, curvature = design @ residuals, (design * weights) @ design.T
         try:
             step = np.linalg.solve(curvature, gradient)
         except np.linalg.LinAlgError:
@@ -306,14 +352,13 @@ def _newton(
         part = 1.0
         for _ in range(_HALVINGS):
             moved = at + part * step
-            there = np.asarray(moved @ design + offset)
-            reached = _likelihood(rows, there)
+            reached, gradient, curvature = task.likelihood(moved)
             if reached > value or gain <= 1e-10 * abs(value):
                 break
             part /= 2
-        at, t, value = moved, there, reached
+        at, value = moved, reached
         if gain <= _ROUNDING * (total if mixed else abs(value)):
-            return tuple(at.tolist())
+            return at
     raise InputError(
         "prior_rows",
         "scores that overlap between outcomes, or prior rows",

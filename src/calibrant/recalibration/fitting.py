@@ -116,8 +116,8 @@ def recalibrate(
     Scores are moved into [1.5e-7, 1 - 1.5e-7], so that 0 and 1 have finite log-odds. If a probability of 0 or 1 was
     wrong, the log loss is infinite; then the Brier score proves the gain. More than 4,396 distinct scores are dealt and
     evaluated in the cells of the standard grid. Rows of equal score are interchangeable, so the order of the rows plays
-    no part. Cost: 0.1 to 0.3 s for the map and its proof at any number of rows, on top of two reports. Classes need
-    their rows in memory, about five times.
+    no part. Cost: two reports, and 0.2 s for the map and its proof; 0.4 s with 2,000,000 distinct scores. Classes need
+    memory for about four times their probabilities, or three times their logits.
 
     References
     ----------

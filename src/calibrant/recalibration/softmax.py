@@ -31,6 +31,7 @@ from calibrant.runtime.dataclass import dataclass
 SMALLEST: Final = CLIP
 
 _ENTRIES: Final = 1 << 16  # of a block of rows, so that its temporaries stay in the cache
+_READ: Final = 1 << 18  # the same of kernels, which have no temporaries
 _FLATTEST, _STEEPEST = 2.0**-14, 64.0  # inverse temperatures
 _CLOSE: Final = 1e-5  # steps of Newton's method, relative
 _STEPS: Final = 100
@@ -94,29 +95,70 @@ def log_softmax(t: Float64s) -> Float64s:
     return np.asarray(around - np.log(np.exp(around).sum(axis=1, keepdims=True)))
 
 
+class LogRows(NamedTuple):
+    """The log-probabilities of N rows, z = max(x - shift, log(SMALLEST)), at which logits x are not copied.
+
+    Attributes
+    ----------
+    values : (N, C)
+        x, the logits or the log-probabilities.
+    shifts : (N,)
+        The logarithm of sum exp x; 0 for log-probabilities.
+    largest : (N,)
+        The largest x of each row.
+    means : (N,)
+        The mean of z in each row by its probabilities.
+    """
+
+    values: Floats
+    shifts: Floats
+    largest: Floats
+    means: Float64s
+
+    def part(self, places: slice | NDArray[np.intp]) -> Floats:
+        """Return z of some rows."""
+        return np.asarray(np.maximum(self.values[places] - self.shifts[places, np.newaxis], self.floor))
+
+    def take(self, places: slice | NDArray[np.intp]) -> LogRows:
+        """Return some of the rows."""
+        return LogRows(self.values[places], self.shifts[places], self.largest[places], self.means[places])
+
+    @property
+    def floor(self) -> np.floating[Any]:
+        """The least z, in the type of the numbers."""
+        least: np.floating[Any] = self.values.dtype.type(math.log(SMALLEST))
+        return least
+
+
 def log_probabilities(values: Floats, *, logits: bool) -> Floats:
     """Return the logarithms of probabilities (n, C), or of the softmax of logits, at least that of `SMALLEST`."""
-    return prepared(values, logits=logits)[0]
+    return prepared(values, logits=logits).part(slice(None))
 
 
-def prepared(values: Floats, *, logits: bool) -> tuple[Floats, Float64s]:
-    """Return these logarithms z of rows (n, C), and their means by the probabilities themselves, (n,)."""
+def prepared(values: Floats, *, logits: bool) -> LogRows:
+    """Return the log-probabilities of rows of probabilities, or of logits."""
     kernels = kernels_for("rows", values.size)
-    floor = math.log(SMALLEST)
-    log_p, means = np.empty(values.shape, values.dtype), np.empty(len(values))
+    n = len(values)
+    shifts, largest = np.zeros((2, n), values.dtype)
+    found = LogRows(values if logits else np.empty_like(values), shifts, largest, np.empty(n))
 
-    def work(part: slice) -> tuple[()]:
-        if logits:
-            kernels.log_softmax_rows(values[part], values[part].max(axis=1), floor, log_p[part], means[part])
-            return ()
-        with np.errstate(divide="ignore"):
-            np.maximum(np.log(values[part]), values.dtype.type(floor), out=log_p[part])
-        totals = values[part].sum(axis=1, dtype=np.float64)
-        means[part] = np.einsum("ij,ij->i", values[part], log_p[part]) / totals
+    def of_logits(part: slice) -> tuple[()]:
+        x, most = values[part], found.largest[part]
+        x.max(axis=1, out=most)
+        scratch = np.empty(x.shape[1], x.dtype)
+        kernels.log_totals(x, most, float(found.floor), found.shifts[part], found.means[part], scratch)
         return ()
 
-    _blocks(values.shape, work)
-    return log_p, means
+    def of_probabilities(part: slice) -> tuple[()]:
+        p, z = values[part], found.values[part]
+        with np.errstate(divide="ignore"):
+            np.maximum(np.log(p), found.floor, out=z)
+        z.max(axis=1, out=found.largest[part])
+        found.means[part] = np.einsum("ij,ij->i", p, z) / p.sum(axis=1, dtype=np.float64)
+        return ()
+
+    _blocks(values.shape, of_logits if logits else of_probabilities, entries=_READ)
+    return found
 
 
 class ClassRows(NamedTuple):
@@ -124,29 +166,42 @@ class ClassRows(NamedTuple):
 
     Attributes
     ----------
-    log_p : (N, C)
-        The log-probabilities z.
-    means : (N,)
-        The mean of z in each row by its probabilities.
+    rows : LogRows
+        The log-probabilities.
     classes : (N,)
         The classes.
     weights : (N,)
         The weights.
+    prior_rows : float
+        The number of prior rows.
     start : Softmax, optional
         Where the fit starts.
     """
 
-    log_p: Floats
-    means: Float64s
+    rows: LogRows
     classes: NDArray[np.intp]
     weights: Float64s
+    prior_rows: float = 0.0
     start: Softmax | None = None
 
+    @property
+    def share(self) -> float:
+        """The weight of the prior rows over that of the rows."""
+        return self.prior_rows / float(self.weights.sum())
 
-def _blocks(shape: tuple[int, ...], work: Callable[[slice], tuple[Any, ...]], *, alone: bool = False) -> list[Any]:
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and classes."""
+        n, n_classes = self.rows.values.shape
+        return n, n_classes
+
+
+def _blocks(
+    shape: tuple[int, ...], work: Callable[[slice], tuple[Any, ...]], *, entries: int = _ENTRIES, alone: bool = False
+) -> list[Any]:
     """Return the sums of the tuples that ``work`` returns for blocks of rows; ``alone`` if it has its own threads."""
     n, n_classes = shape
-    step = max(1, _ENTRIES // n_classes)
+    step = max(1, entries // n_classes)
 
     def of_block(i: int) -> tuple[Any, ...]:
         return work(slice(i * step, (i + 1) * step))
@@ -159,21 +214,20 @@ def _blocks(shape: tuple[int, ...], work: Callable[[slice], tuple[Any, ...]], *,
 # ---------------------------------------------------------------- the families
 
 
-def _identity(rows: ClassRows, prior_rows: float) -> Softmax:
-    del prior_rows
-    return Softmax.of_temperature(1.0, rows.log_p.shape[1])
+def _identity(rows: ClassRows) -> Softmax:
+    return Softmax.of_temperature(1.0, rows.shape[1])
 
 
-def _temperature(rows: ClassRows, prior_rows: float) -> Softmax:
-    return Softmax.of_temperature(_slope(rows, prior_rows), rows.log_p.shape[1])
+def _temperature(rows: ClassRows) -> Softmax:
+    return Softmax.of_temperature(_slope(rows), rows.shape[1])
 
 
-def _vector(rows: ClassRows, prior_rows: float) -> Softmax:
-    return _structured(rows, prior_rows, matrix=False)
+def _vector(rows: ClassRows) -> Softmax:
+    return _structured(rows, matrix=False)
 
 
-def _matrix(rows: ClassRows, prior_rows: float) -> Softmax:
-    return _structured(rows, prior_rows, matrix=True)
+def _matrix(rows: ClassRows) -> Softmax:
+    return _structured(rows, matrix=True)
 
 
 CLASS_IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
@@ -192,14 +246,14 @@ ROWS_OF_CLASS: Final = 25
 # ---------------------------------------------------------------- temperature
 
 
-def _slope(rows: ClassRows, prior_rows: float) -> float:
+def _slope(rows: ClassRows) -> float:
     """Return the inverse temperature of the largest likelihood, from `_FLATTEST` to `_STEEPEST`.
 
     The derivative of the loss, g(b) = sum w (E z - z_y) with z = log p and the mean E by softmax(b z), increases in b.
     """
-    share = prior_rows / float(rows.weights.sum())
-    own = rows.log_p[np.arange(len(rows.classes)), rows.classes].astype(np.float64)
-    wanted = float(rows.weights @ (own + share * rows.means))
+    share = rows.share
+    own = _own(rows)
+    wanted = float(rows.weights @ (own + share * rows.rows.means))
 
     def slopes(b: float) -> tuple[float, float]:
         first, second = (1 + share) * _moments(rows, b)
@@ -209,22 +263,30 @@ def _slope(rows: ClassRows, prior_rows: float) -> float:
     if rows.start is not None:
         start = float(rows.start.factors[0])
     elif len(own) >= 2 * _FIRST_ROWS:  # some rows are near enough for two steps with all
-        some = slice(None, None, len(own) // _FIRST_ROWS)
-        few = ClassRows(rows.log_p[some], rows.means[some], rows.classes[some], rows.weights[some])
-        start = _slope(few, prior_rows)
+        some = np.arange(0, len(own), len(own) // _FIRST_ROWS)
+        few = ClassRows(rows.rows.take(some), rows.classes[some], rows.weights[some], rows.prior_rows)
+        start = _slope(few)
     return _newton(slopes, start)
+
+
+def _own(rows: ClassRows) -> Float64s:
+    """Return the log-probability of the class of each row."""
+    log = rows.rows
+    x = log.values[np.arange(len(rows.classes)), rows.classes]
+    return np.maximum(x - log.shifts, log.floor).astype(np.float64)
 
 
 def _moments(rows: ClassRows, b: float) -> Float64s:
     """Return sum w E z and sum w Var z by the probabilities softmax(b z)."""
-    kernels = kernels_for("rows", rows.log_p.size)
+    log = rows.rows
+    kernels = kernels_for("rows", log.values.size)
 
     def work(part: slice) -> tuple[Float64s]:
         moments = np.empty((len(rows.weights[part]), 2))
-        kernels.temper_rows(rows.log_p[part], rows.log_p[part].max(axis=1), b, moments)
+        kernels.temper_rows(log.values[part], log.shifts[part], float(log.floor), log.largest[part], b, moments)
         return (rows.weights[part] @ moments,)
 
-    (sums,) = _blocks(rows.log_p.shape, work)
+    (sums,) = _blocks(rows.shape, work, entries=_READ)
     return np.asarray(sums)
 
 
@@ -279,13 +341,13 @@ def _shares(z: Floats) -> Floats:
 # ---------------------------------------------------------------- vector and matrix
 
 
-def _structured(rows: ClassRows, prior_rows: float, *, matrix: bool) -> Softmax:
+def _structured(rows: ClassRows, *, matrix: bool) -> Softmax:
     """Return the vector or matrix scaling of the least penalised cross-entropy, by a trust region."""
     from scipy.optimize import minimize
 
-    n_classes = rows.log_p.shape[1]
-    slope = _slope(rows._replace(start=None), prior_rows)
-    task = _Penalised(rows, slope, prior_rows / float(rows.weights.sum()), matrix)
+    n_classes = rows.shape[1]
+    slope = _slope(rows._replace(start=None))
+    task = _Penalised(rows, slope, matrix)
     unit = np.eye(n_classes) if matrix else np.ones(n_classes)
     at = np.concatenate([np.zeros(n_classes), unit.ravel()])
     if rows.start is not None:
@@ -298,10 +360,10 @@ def _structured(rows: ClassRows, prior_rows: float, *, matrix: bool) -> Softmax:
 class _Penalised:
     """The penalised mean cross-entropy of parameters c and W, one after the other, with its derivatives."""
 
-    def __init__(self, rows: ClassRows, slope: float, share: float, matrix: bool) -> None:
+    def __init__(self, rows: ClassRows, slope: float, matrix: bool) -> None:
         self.rows, self.slope, self.matrix = rows, slope, matrix
-        self.n_classes, total = rows.log_p.shape[1], float(rows.weights.sum())
-        self.prior, self.weights = share, (1 + share) * rows.weights / total
+        self.n_classes, total = rows.shape[1], float(rows.weights.sum())
+        self.prior, self.weights = rows.share, (1 + rows.share) * rows.weights / total
         self.total = total
         self.ridge: Float64s = np.full(self.n_classes, self.n_classes / total)
         self.unit: Float64s = np.ones(self.n_classes)
@@ -311,14 +373,14 @@ class _Penalised:
             self.ridge, self.unit = off, np.eye(self.n_classes)
         self.wanted = self._sums(self._wanted)
         self.at: Float64s | None = None
-        self.shares = np.empty(rows.log_p.shape)
+        self.shares = np.empty(rows.shape)
 
     def value(self, parameters: Float64s) -> tuple[float, Float64s]:
         """Return the penalised loss and its gradient."""
         fitted = self._map(parameters)
 
         def work(part: slice) -> tuple[float, Float64s, Float64s]:
-            z, w, q = self.rows.log_p[part], self.weights[part], self.shares[part]
+            z, w, q = self.rows.rows.part(part), self.weights[part], self.shares[part]
             t = fitted.predictors(z)
             most = t.max(axis=1, keepdims=True)
             np.exp(t - most, out=q)
@@ -341,7 +403,7 @@ class _Penalised:
         towards = self._map(direction)
 
         def work(part: slice) -> tuple[Float64s, Float64s]:
-            z, w, q = self.rows.log_p[part], self.weights[part], self.shares[part]
+            z, w, q = self.rows.rows.part(part), self.weights[part], self.shares[part]
             dt = towards.predictors(z)
             dt -= np.einsum("ij,ij->i", q, dt)[:, np.newaxis]
             dt *= q
@@ -353,13 +415,13 @@ class _Penalised:
 
     def _wanted(self, part: slice) -> tuple[Float64s, Float64s]:
         """Return what outcomes and prior rows add to the gradient."""
-        z, classes = self.rows.log_p[part], self.rows.classes[part]
+        z, classes = self.rows.rows.part(part), self.rows.classes[part]
         y = self.prior * _shares(z).astype(np.float64) if self.prior else np.zeros(z.shape)
         y[np.arange(len(z)), classes] += 1
         return self._products(y * (self.rows.weights[part] / self.total)[:, np.newaxis], z)
 
     def _sums(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
-        return _blocks(self.rows.log_p.shape, work, alone=self.matrix)
+        return _blocks(self.rows.shape, work, alone=self.matrix)
 
     def _map(self, parameters: Float64s) -> Softmax:
         c, moved = self._split(parameters)
