@@ -18,7 +18,7 @@ An interrupted run goes on where it stopped, and the tables show the experiments
 2. Methods. Each method is fitted to the first half, and its mean log loss is computed on the second half. Logarithms of
    probabilities are at least log(2^-126), and each row is then normalised, as in CalArena. If a method raises an error,
    returns a missing number or takes more than 120 seconds, its loss is that of the unchanged predictions, and the
-   failure is counted.
+   failure is counted. "auto, if proven" is what the command writes, and counts as no rival of the others.
 
 A method's win rate in an experiment is the share of the other methods with a larger loss; a tie counts one half. A
 method harms if its loss is larger than that of the unchanged predictions by more than 0.001. Both are averaged over the
@@ -70,6 +70,9 @@ HARM = 0.001
 SECONDS = 120  # of a method in one experiment
 SMALLEST = 2.0**-126  # probability of the log loss, the smallest normal float32
 BOOTSTRAPS = 2_000
+
+#: The map of "auto" if its gain is proven, else the unchanged predictions: what the command writes.
+PROVEN = "calibrant auto, if proven"
 
 KINDS = ("binary", "classes")
 MODELS = ("logistic regression", "random forest", "extra trees", "LightGBM", "XGBoost", "MLP")
@@ -303,11 +306,12 @@ def ours(kind: str) -> Iterator[Method]:
     """Yield the methods of calibrant."""
     from calibrant import recalibrate
 
-    def predict(name: str) -> Callable[[Array, Array, Array], Any]:
+    def predict(name: str, *, only_proven: bool = False) -> Callable[[Array, Array, Array], Any]:
         columns: Any = 1 if kind == "binary" else slice(None)
 
         def recalibrated(probs: Array, targets: Array, new: Array) -> Any:
-            return recalibrate(probs[:, columns], targets, method=name, n_resamples=0).map(new[:, columns])
+            fix = recalibrate(probs[:, columns], targets, method=name, n_resamples=0)
+            return fix.map(new[:, columns]) if fix.proven or not only_proven else new
 
         return recalibrated
 
@@ -317,6 +321,7 @@ def ours(kind: str) -> Iterator[Method]:
     }
     for name in ("auto", "identity", *families[kind]):
         yield Method("calibrant", name, predict(name))
+    yield Method(*PROVEN.split(" ", 1), predict("auto", only_proven=True))
 
 
 def of_calarena(kind: str) -> Iterator[Method]:
@@ -542,13 +547,12 @@ def read_losses(cache: Path, kind: str) -> Losses | None:
     )
 
 
-def win_rates(losses: Array) -> Array:
-    """Return the share of the other methods (E, M) that each method beats; a tie counts one half."""
+def win_rates(losses: Array, rival: Array) -> Array:
+    """Return the share of the other rivals (E, M) that each method beats; a tie counts one half."""
     rounded = np.round(losses, 9)
-    n = rounded.shape[1]
-    wins = (rounded[:, :, np.newaxis] < rounded[:, np.newaxis, :]).sum(axis=2)
-    ties = (rounded[:, :, np.newaxis] == rounded[:, np.newaxis, :]).sum(axis=2) - 1
-    return np.asarray((wins + ties / 2) / (n - 1))
+    wins = (rounded[:, :, np.newaxis] < rounded[:, np.newaxis, rival]).sum(axis=2)
+    ties = (rounded[:, :, np.newaxis] == rounded[:, np.newaxis, rival]).sum(axis=2) - rival
+    return np.asarray((wins + ties / 2) / (rival.sum() - rival))
 
 
 def over_sources(values: Array, sources: Sequence[str]) -> tuple[Array, Array]:
@@ -566,7 +570,8 @@ def over_sources(values: Array, sources: Sequence[str]) -> tuple[Array, Array]:
 def rows_of(kind: str, held: Losses) -> list[dict[str, Any]]:
     """Return the rows of the table of a kind, the highest win rate first."""
     worse = held.losses - held.nothing[:, np.newaxis]
-    wins, win_ends = over_sources(win_rates(held.losses), held.sources)
+    rival = np.array([method != PROVEN for method in held.methods])  # it is "auto" once more
+    wins, win_ends = over_sources(win_rates(held.losses, rival), held.sources)
     harmed, harm_ends = over_sources((worse > HARM).astype(float), held.sources)
     gains, _ = over_sources(-worse, held.sources)
     rows = [
@@ -620,7 +625,7 @@ def tables_phase(cache: Path) -> None:
         listed = [
             row
             for i, row in enumerate(found)
-            if i < LISTED or row["method"] in ("calibrant auto", "calibrant identity")
+            if i < LISTED or row["method"] in ("calibrant auto", PROVEN, "calibrant identity")
         ]
         shown_rows[PARTS[kind]] = markdown(listed)
         print(f"{kind}: {found[0]['experiments']} experiments, {found[0]['data_sets']} data sets\n\n{markdown(found)}")
