@@ -48,6 +48,7 @@ VERSION: Final = 1
 _MOST_BYTES: Final = 100_000_000
 _MOST_VALUES: Final = 1_000_000  # in Python each of them takes up to 200 bytes
 _MOST_DEPTH: Final = 20
+_dumped: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 _MOST_NUMBERS: Final = 1_000_000  # of a packed array
 _PAUSE: Final = 0.005  # seconds between two attempts to lock
 
@@ -205,10 +206,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         msg = f"the key {quoted(twice[:40])} occurs more than once"
         raise ValueError(msg)
     return found
-
-
-def _dumped(value: object) -> str:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
 
 def _lines(key: str, value: object) -> str:

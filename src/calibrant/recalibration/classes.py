@@ -157,14 +157,11 @@ class ClassProcedure(Procedure[DealtRows]):
         fitted: Softmax = family.fit(source._replace(start=self.starts.get(family.name)))
         return fitted
 
-    def losses(self, rows: DealtRows, maps: Mapping[int, Softmax]) -> Float64s:
-        return self.scored(rows, maps, "log")
-
-    def scored(self, folds: DealtRows, maps: Mapping[int, Softmax], score: str) -> Float64s:
+    def losses(self, rows: DealtRows, maps: Mapping[int, Softmax], score: str = "log") -> Float64s:
         """Return the loss of each row in each fold, (F, N), by the map of the fold; 0 where the fold has none of it."""
-        losses = np.zeros(folds.masses.shape)
-        for place, fold in enumerate(folds.folds.tolist()):
-            held = np.flatnonzero(folds.masses[place])
+        losses = np.zeros(rows.masses.shape)
+        for place, fold in enumerate(rows.folds.tolist()):
+            held = np.flatnonzero(rows.masses[place])
             losses[place, held] = self.data.losses(score, maps[fold], held)
         return losses
 
@@ -211,7 +208,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     score = "brier" if certain else "log"
     inside = before_losses[score] - classes.losses(score, fitted)
     gain = gain_of(
-        rows, inside, folds, before_losses[score] - procedure.scored(folds, maps, score), score, asked.resampling.level
+        rows, inside, folds, before_losses[score] - procedure.losses(folds, maps, score), score, asked.resampling.level
     )
     settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=asked.resampling)
     before = report_on(data, settings).report

@@ -132,10 +132,6 @@ def _line(intercept: float, slope: float) -> Fit:
 
 
 def _cox(rows: Rows) -> Fit:
-    return rows.of(_cox_line)
-
-
-def _cox_line(rows: Rows) -> Fit:
     log_p, log_q = rows.log_scores
     return _line(*_logistic(rows.with_prior, [log_p - log_q], start=(0.0, 1.0)))
 
@@ -166,7 +162,7 @@ def _isotonic(rows: Rows) -> Fit:
     A block of N_j rows, K_j of them with the event, whose rows the Cox map gives the mean Q_j, has the value
     (K_j + 32 Q_j) / (N_j + 32) at the mean log-odds of its rows.
     """
-    line = rows.of(_cox_line)
+    line = rows.of(_cox)
     slope = line.parameters["slope"]
     log_p, log_q = rows.log_scores
     cox = 1 / (1 + np.exp(-line.pieces.log_odds(rows.scores)))
@@ -219,7 +215,7 @@ UNCHANGED: Final = replace(Pieces.of_line(0.0, 1.0), clip=0.0)
 
 IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
 SMOOTHED: Final = Family("smoothed", "the scores with one row of the event rate", _smoothed, nearly_unchanged=True)
-COX: Final = Family("cox", "a line in log-odds", _cox, ("platt", "sigmoid", "logistic"))
+COX: Final = Family("cox", "a line in log-odds", lambda rows: rows.of(_cox), ("platt", "sigmoid", "logistic"))
 SHIFT: Final = Family("shift", "a shift of the log-odds", _shift)
 TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 BETA: Final = Family("beta", "beta calibration", _beta)

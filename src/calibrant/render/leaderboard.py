@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from calibrant.render import drawing
@@ -242,8 +243,7 @@ def _value(part: Facts, sign: str = "") -> str:
     return texts([part["value"]], 4, [0.0], sign)[0]
 
 
-def _difference(part: Facts) -> str:
-    return _value(part, "+")
+_difference = partial(_value, sign="+")
 
 
 def _ends(part: Facts) -> str:

@@ -220,7 +220,7 @@ class DealtRows:
         if np.count_nonzero(held) < 2:
             return Variance(math.inf, df=1.0)
         sums, weights = (
-            _by_cluster(self.clusters, column.sum(axis=0), len(sizes))[held]
+            np.bincount(self.clusters, column.sum(axis=0), len(sizes)).astype(np.float64)[held]
             for column in (self._weighted(around), self.masses)
         )
         variance = variance_of(centred(sums, weights), square, sizes[held])
@@ -230,13 +230,8 @@ class DealtRows:
     def _sizes(self) -> Float64s:
         """The rows of each cluster."""
         clusters = np.asarray(self.clusters)
-        return _by_cluster(clusters, self.weights / self.units, int(clusters.max()) + 1)
+        return np.bincount(clusters, self.weights / self.units).astype(np.float64)
 
     def _weighted(self, values: Float64s) -> Float64s:
         """Return masses times values; values without mass, which may be infinite, add 0."""
         return np.multiply(self.masses, values, out=np.zeros_like(self.masses), where=self.masses > 0)
-
-
-def _by_cluster(clusters: NDArray[np.int64], values: Float64s, number: int) -> Float64s:
-    """Return the sums of rows in each cluster, (H,)."""
-    return np.bincount(clusters, values, number).astype(np.float64)

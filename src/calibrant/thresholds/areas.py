@@ -8,6 +8,7 @@ behind n_0 rows with E_0 errors, row j has E = E_0 + j w / m.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -163,7 +164,8 @@ def _ranked(scores: Any, correct: Any, weights: Any, clusters: Any) -> tuple[Ran
     ranked = judged.ranked()
     if values is not None:
         places = np.rint(ranked.scores * max(len(values) - 1, 1)).astype(np.intp)
-        ranked = ranked.renamed(values[places].astype(np.float64))
+        scores = values[places].astype(np.float64)
+        ranked = replace(ranked, thresholds=scores, scores=scores)
     return ranked, judged.table.n
 
 

@@ -152,10 +152,6 @@ class Ranked:
         """The weight of all rows."""
         return float(self.upto.rows[-1])
 
-    def renamed(self, scores: Float64s) -> Ranked:
-        """Return the same with other scores in the same order."""
-        return replace(self, thresholds=scores, scores=scores)
-
     def by_cluster(
         self, scores: Float64s, outcomes: NDArray[np.uint8], weights: Float64s | None, clusters: NDArray[Any]
     ) -> Ranked:
