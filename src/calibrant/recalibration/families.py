@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -215,7 +216,7 @@ UNCHANGED: Final = replace(Pieces.of_line(0.0, 1.0), clip=0.0)
 
 IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
 SMOOTHED: Final = Family("smoothed", "the scores with one row of the event rate", _smoothed, nearly_unchanged=True)
-COX: Final = Family("cox", "a line in log-odds", lambda rows: rows.of(_cox), ("platt", "sigmoid", "logistic"))
+COX: Final = Family("cox", "a line in log-odds", methodcaller("of", _cox), ("platt", "sigmoid", "logistic"))
 SHIFT: Final = Family("shift", "a shift of the log-odds", _shift)
 TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 BETA: Final = Family("beta", "beta calibration", _beta)

@@ -222,10 +222,18 @@ def _temperature(rows: ClassRows) -> Softmax:
     return Softmax.of_temperature(_slope(rows), rows.shape[1])
 
 
+def _vector(rows: ClassRows) -> Softmax:
+    return _structured(rows, matrix=False)
+
+
+def _matrix(rows: ClassRows) -> Softmax:
+    return _structured(rows, matrix=True)
+
+
 CLASS_IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
 CLASS_TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
-VECTOR: Final = Family("vector", "vector scaling", lambda rows: _structured(rows, matrix=False), ("svs",))
-MATRIX: Final = Family("matrix", "matrix scaling", lambda rows: _structured(rows, matrix=True), ("sms",))
+VECTOR: Final = Family("vector", "vector scaling", _vector, ("svs",))
+MATRIX: Final = Family("matrix", "matrix scaling", _matrix, ("sms",))
 
 #: The families of classes, the simplest first; all are candidates of "auto".
 CLASS_FAMILIES: Final = (CLASS_IDENTITY, CLASS_TEMPERATURE, VECTOR, MATRIX)
