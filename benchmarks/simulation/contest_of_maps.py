@@ -454,7 +454,7 @@ def loss_of(method: Method, predictions: Predictions) -> dict[str, Any]:
     signal.alarm(SECONDS)
     try:
         loss = log_loss(method.predict(probs[fit], targets[fit], probs[~fit]), targets[~fit])
-    except Exception as failure:  # of any peer
+    except (Exception, KeyboardInterrupt) as failure:  # of any peer; CatBoost turns the signal into an interrupt
         loss, error = log_loss(probs[~fit], targets[~fit]), f"{type(failure).__name__}: {failure}"[:200]
     finally:
         signal.alarm(0)

@@ -247,9 +247,39 @@ def test_matrix_scaling_needs_rows_of_each_class() -> None:
 
 # ---------------------------------------------------------------- the map and its forms
 
+
+def steep(n: int, *, meant: bool, kind: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities below 1.5e-7, and classes that are drawn from those of a tempered network, or at random."""
+    rng = np.random.default_rng(5)
+    logits = rng.normal(0, 14, (n, 3))
+    truth = softmax(0.1 * logits, axis=1) if meant else 0.9 * softmax(logits, axis=1) + 0.1 / 3
+    return softmax(logits, axis=1).astype(kind), (rng.random((n, 1)) > truth.cumsum(axis=1)).sum(axis=1).clip(max=2)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_small_probabilities_stay_if_a_temperature_then_fits_better(kind: type) -> None:
+    p, y = steep(2_000, meant=True, kind=kind)
+    assert p.min() > 0
+    for fix in (fix_of(p, y, method="temperature"), fix_of(np.log(p) + 3, y, method="temperature", logits=True)):
+        assert fix.map.form.smallest == pytest.approx(float(p.min()), rel=1e-5)
+        assert fix.map.parameters["factors"][0] == pytest.approx(0.1, abs=0.01)
+    zeros = p.copy()
+    zeros[0] = [0, 0, 1]
+    y[0] = 2
+    assert fix_of(zeros, y, method="temperature").map.form.smallest == pytest.approx(float(p.min()), rel=1e-5)
+    assert fix_of(*steep(2_000, meant=False), method="temperature").map.form.smallest == CLIP
+
+
+def test_probabilities_are_moved_at_least_to_the_smallest_normal_number() -> None:
+    p, y = steep(2_000, meant=True)
+    p[0], y[0] = [1e-300, 0, 1], 2
+    assert fix_of(p, y, method="vector").map.form.smallest == 2.0**-126
+
+
 FIXES = {
     (method, n_classes): fix_of(*drawn(400, n_classes), method=method).map for method in METHODS for n_classes in (2, 5)
 }
+FIXES["temperature", 3] = fix_of(*steep(2_000, meant=True), method="temperature").map
 MAPS = pytest.mark.parametrize("fitted", FIXES.values(), ids=lambda fitted: f"{fitted.n_classes}")
 
 
@@ -264,7 +294,7 @@ def probes(n_classes: int) -> np.ndarray:
 def test_a_map_is_a_softmax_of_logarithms(fitted: CalibrationMap) -> None:
     p = probes(fitted.n_classes or 0)
     factors = fitted.form.factors if fitted.form.is_matrix else np.diag(fitted.form.factors)
-    log_p = np.log(np.maximum(p, CLIP))
+    log_p = np.log(np.maximum(p, fitted.form.smallest))
     expected = p if fitted.form.unchanged else softmax(log_p @ factors.T + fitted.form.constants, axis=1)
     np.testing.assert_allclose(fitted(p), expected, rtol=1e-12, atol=0)
     np.testing.assert_allclose(fitted(p).sum(axis=1), 1, rtol=1e-12)
@@ -288,6 +318,10 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a ragged matrix": lambda x: x.update(factors=[[1.0]] * 5),
     "a number": lambda x: x.update(factors=1.0),
     "one class": lambda x: x.update(factors=[1.0], constants=[0.0]),
+    "a smallest probability of 0": lambda x: x.update(smallest=0.0),
+    "a larger smallest probability": lambda x: x.update(smallest=1e-3),
+    "a smallest probability of text": lambda x: x.update(smallest="1e-9"),
+    "no smallest probability": lambda x: x.pop("smallest"),
 }
 
 

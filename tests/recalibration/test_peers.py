@@ -20,8 +20,8 @@ from scipy.special import expit, log_softmax, softmax
 
 import calibrant
 from calibrant.measures.isotonic.isotonic import isotonic_fit
-from calibrant.recalibration import CalibrationMap
-from calibrant.recalibration import softmax as classes
+from calibrant.recalibration import CalibrationMap, classes, maps
+from calibrant.recalibration import softmax as families
 from calibrant.recalibration.families import Fit, Rows, family_of
 from calibrant.recalibration.pieces import CLIP
 
@@ -178,7 +178,8 @@ def test_isotonic_rates_are_those_of_the_package_at_the_rows(name: str, peer: st
 @pytest.fixture(autouse=True)
 def _smallest_of_the_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take logarithms of smaller probabilities than maps do, as the packages of several classes."""
-    monkeypatch.setattr(classes, "SMALLEST", 2.0**-126)
+    for module in (families, classes, maps):
+        monkeypatch.setattr(module, "SMALLEST", (2.0**-126, 2.0**-126))
 
 
 @functools.cache

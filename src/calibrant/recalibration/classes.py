@@ -29,6 +29,7 @@ from calibrant.recalibration.softmax import (
     MATRIX,
     MOST_CLASSES,
     ROWS_OF_CLASS,
+    SMALLEST,
     ClassRows,
     Floats,
     LogRows,
@@ -69,7 +70,7 @@ class LabelledRows:
     logits : bool
         Which of the two.
     log : LogRows
-        The log-probabilities.
+        Their logarithms.
     classes : (N,)
         The class of each row.
     """
@@ -180,6 +181,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     rows, classes = _rows_of(predictions, None if data.alone else data.labels)
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total
+    classes = _with_smallest(classes, rows, share, asked.prior_rows)
     rarer = _rarer(np.bincount(classes.classes, rows.weights).astype(np.float64) * share)
     before_losses = {score: classes.losses(score) for score in ("log", "brier")}
     certain = math.isinf(rows.mean(before_losses["log"]))
@@ -218,7 +220,11 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     names = None if data.names is None else list(data.names)
     fitted_map = CalibrationMap(
         kind="softmax",
-        parameters={"factors": fitted.factors.tolist(), "constants": fitted.constants.tolist()},
+        parameters={
+            "factors": fitted.factors.tolist(),
+            "constants": fitted.constants.tolist(),
+            "smallest": fitted.smallest,
+        },
         event={"notion": "classes", "class_names": names},
         fitted=fitted_to(data.tables[0], clustered=data.clusters is not None),
     )
@@ -274,6 +280,24 @@ def _rows_of(predictions: Predictions, labels: ClusterLabels | None) -> tuple[De
     return DealtRows.of(weights, units, clusters), labelled
 
 
+def _with_smallest(data: LabelledRows, rows: DealtRows, share: float, prior_rows: float) -> LabelledRows:
+    """Return the rows with the largest of `SMALLEST`, unless smaller probabilities say more.
+
+    Those of a network may, and those of a regression let a few errors decide a fit. Probabilities stay as they are if
+    the temperature then has a smaller mean log loss by more than one standard error.
+    """
+    least = SMALLEST[1]
+    if data.log.smallest >= least:
+        return data
+    moved = replace(data, log=data.log._replace(smallest=least))
+    losses = [
+        each.losses("log", CLASS_TEMPERATURE.fit(ClassRows(each.log, each.classes, rows.weights * share, prior_rows)))
+        for each in (moved, data)
+    ]
+    lowered = losses[0] - losses[1]
+    return data if rows.mean(lowered) > rows.variance(lowered).error else moved
+
+
 def _hashes(values: Floats, classes: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return a hash of the class and of some numbers of each row: its order is that of the content."""
     hashes = mix64(classes)
@@ -296,7 +320,9 @@ def _mapped(data: Evaluated, fitted: Softmax) -> Evaluated:
     predictions = cast("evaluated_rows.ClassRows", data.class_rows).predictions
     rows = predictions.take(np.flatnonzero(predictions.evaluated))
     values = np.concatenate([block for _, block in rows.rows.blocks(0, rows.n)])
-    probs = np.exp(fitted.log_probabilities(log_probabilities(values, logits=predictions.logits))).astype(values.dtype)
+    probs = np.exp(
+        fitted.log_probabilities(log_probabilities(values, fitted.smallest, logits=predictions.logits))
+    ).astype(values.dtype)
     labels = None if data.labels is None or data.alone else data.labels.take(np.flatnonzero(predictions.evaluated))
     found, _ = evaluated.of_arguments(
         probs,

@@ -58,7 +58,7 @@ def recalibrate(
     - ``smoothed``: (N p + r) / (N + 1), with the rate r = (K + 1/2) / (N + 1) of K events in N rows
     - ``histogram``: the observed frequency of 15 bins with equally many rows; it does not keep the order of the scores
 
-    With probabilities p of C classes, at least 1.5e-7, and N rows:
+    With probabilities p of C classes, and N rows:
 
     - ``temperature`` (``ts``): softmax(b log p)
     - ``vector`` (``svs``): softmax(a log p + c), with a factor and a constant for each class
@@ -113,7 +113,9 @@ def recalibrate(
 
     Notes
     -----
-    Scores are moved into [1.5e-7, 1 - 1.5e-7], so that 0 and 1 have finite log-odds. If a probability of 0 or 1 was
+    Scores are moved into [1.5e-7, 1 - 1.5e-7], so that 0 and 1 have finite log-odds. Probabilities of classes are at
+    least 1.5e-7, too. If a temperature fits better by more than one standard error with the smallest positive one, at
+    least 2^-126, they are at least that; the map has it as ``smallest``. If a probability of 0 or 1 was
     wrong, the log loss is infinite; then the Brier score proves the gain. More than 4,396 distinct scores are dealt and
     evaluated in the cells of the standard grid. Rows of equal score are interchangeable, so the order of the rows plays
     no part. Cost: two reports, and 0.2 s for the map and its proof; 0.4 s with 2,000,000 distinct scores. Classes need

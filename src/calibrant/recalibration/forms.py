@@ -16,7 +16,7 @@ import numpy as np
 from calibrant.errors import InputError, MissingDependencyError, is_missing
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration.pieces import Labels, Pieces
-from calibrant.recalibration.softmax import SMALLEST, Softmax
+from calibrant.recalibration.softmax import Softmax
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -112,7 +112,7 @@ def sql_of_classes(softmax: Softmax, columns: str | Sequence[str], *, quote: str
     valid = f"{inside} AND ABS({' + '.join(names)} - 1) <= {_literal(SUM_TOLERANCE)}"
     if softmax.unchanged:
         return [f"CASE WHEN {valid} THEN {name} * 1e0 END" for name in names]
-    logs = [f"LN(GREATEST({name} * 1e0, {_literal(SMALLEST)}))" for name in names]
+    logs = [f"LN(GREATEST({name} * 1e0, {_literal(softmax.smallest)}))" for name in names]
     terms = [
         f"({_literal(constant)} + {_literal(factor)} * {log})"
         for log, factor, constant in zip(logs, softmax.factors.tolist(), softmax.constants.tolist(), strict=True)
@@ -137,7 +137,7 @@ def expressions_of_classes(softmax: Softmax, columns: str | Sequence[str] | nw.E
     if softmax.unchanged:
         return [nw.when(valid).then(score) for score in scores]
     numbers = zip(scores, softmax.factors.tolist(), softmax.constants.tolist(), strict=True)
-    terms = [score.clip(SMALLEST, 1).log() * factor + constant for score, factor, constant in numbers]
+    terms = [score.clip(softmax.smallest, 1).log() * factor + constant for score, factor, constant in numbers]
     mapped: list[nw.Expr] = []
     for k, own in enumerate(terms):
         others = [(term - own).clip(upper_bound=_LARGEST).exp() for j, term in enumerate(terms) if j != k]
@@ -285,7 +285,7 @@ def onnx_of_classes(softmax: Softmax) -> Any:
     )
     if softmax.unchanged:
         return graph.model(valid, "score", ["N", softmax.n_classes])
-    log_p = node("Log", node("Max", "score", constant(SMALLEST)))
+    log_p = node("Log", node("Max", "score", constant(softmax.smallest)))
     moved = node("MatMul" if softmax.is_matrix else "Mul", log_p, constant(softmax.factors.T))
     t = node("Add", moved, constant(softmax.constants))
     return graph.model(valid, node("Softmax", t, axis=-1), ["N", softmax.n_classes])

@@ -20,7 +20,7 @@ from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
 from calibrant.recalibration.families import UNCHANGED
 from calibrant.recalibration.pieces import CLIP, LEAST, Labels, Pieces, probabilities
-from calibrant.recalibration.softmax import Softmax, log_probabilities, log_softmax
+from calibrant.recalibration.softmax import SMALLEST, Softmax, log_probabilities, log_softmax
 from calibrant.results.writing import replace_file
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -250,7 +250,7 @@ class CalibrationMap:
     def watched(self, probs: NDArray[Any], *, logits: bool = False) -> NDArray[Any]:
         """Return the scores whose drift is watched: of classes the largest probability of each row."""
         if isinstance(self.form, Softmax):
-            p = np.exp(log_probabilities(probs.reshape(-1, self.form.n_classes), logits=True)) if logits else probs
+            p = np.exp(log_softmax(probs.reshape(-1, self.form.n_classes))) if logits else probs
             return np.asarray(p.max(axis=-1))
         return probabilities(probs) if logits else probs
 
@@ -464,7 +464,7 @@ def _softmax(parameters: Mapping[str, Any]) -> Softmax:
     if set(matrix.shape) != {len(constants)} or len(constants) < 2:
         msg = "expected a constant and factors for each class"
         raise ValueError(msg)
-    return Softmax(matrix, constants)
+    return Softmax(matrix, constants, _number(parameters["smallest"]))
 
 
 def _labels(parameters: Mapping[str, Any]) -> Labels:
@@ -521,7 +521,8 @@ def _sound_pieces(pieces: Pieces) -> bool:
 
 
 def _sound_softmax(softmax: Softmax) -> bool:
-    return bool(np.isfinite(softmax.factors).all() and np.isfinite(softmax.constants).all())
+    finite = bool(np.isfinite(softmax.factors).all() and np.isfinite(softmax.constants).all())
+    return finite and SMALLEST[0] <= softmax.smallest <= SMALLEST[1]
 
 
 def _of_classes(softmax: Softmax, x: Float64s, tolerance: float, *, logits: bool) -> Float64s:
@@ -549,7 +550,7 @@ def _of_classes(softmax: Softmax, x: Float64s, tolerance: float, *, logits: bool
         raise InputError("probs", "rows with the sum 1", at, "pass the probabilities of all classes", row=row)
     if softmax.unchanged:
         return x.copy() if not logits else np.exp(log_softmax(rows)).reshape(x.shape)
-    mapped = np.exp(softmax.log_probabilities(log_probabilities(rows, logits=logits)))
+    mapped = np.exp(softmax.log_probabilities(log_probabilities(rows, softmax.smallest, logits=logits)))
     return np.asarray(np.maximum(mapped, LEAST).reshape(x.shape))
 
 

@@ -27,8 +27,8 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
-#: Probabilities are moved up to this, as scores of one event are.
-SMALLEST: Final = CLIP
+#: Smaller probabilities are moved up to the smallest positive one of the fitted rows, within these ends.
+SMALLEST: Final = (2.0**-126, CLIP)
 
 _ENTRIES: Final = 1 << 16  # of a block of rows, so that its temporaries stay in the cache
 _READ: Final = 1 << 18  # the same of kernels, which have no temporaries
@@ -52,15 +52,19 @@ class Softmax:
         The diagonal of W, or W, whose rows are the new classes.
     constants : (C,)
         c.
+    smallest : float
+        Smaller probabilities are moved up to this.
     """
 
     factors: Float64s
     constants: Float64s
+    smallest: float
 
     @classmethod
-    def of_temperature(cls, slope: float, n_classes: int) -> Softmax:
+    def of_temperature(cls, slope: float, rows: ClassRows) -> Softmax:
         """Return the map that multiplies all log-probabilities by a slope, the inverse temperature."""
-        return cls(np.full(n_classes, slope), np.zeros(n_classes))
+        n_classes = rows.shape[1]
+        return cls(np.full(n_classes, slope), np.zeros(n_classes), rows.rows.smallest)
 
     @property
     def n_classes(self) -> int:
@@ -96,7 +100,7 @@ def log_softmax(t: Float64s) -> Float64s:
 
 
 class LogRows(NamedTuple):
-    """The log-probabilities of N rows, z = max(x - shift, log(SMALLEST)), at which logits x are not copied.
+    """The log-probabilities of N rows, z = max(x - shift, log(smallest)), at which logits x are not copied.
 
     Attributes
     ----------
@@ -108,12 +112,15 @@ class LogRows(NamedTuple):
         The largest x of each row.
     means : (N,)
         The mean of z in each row by its probabilities.
+    smallest : float
+        The smallest positive probability, or the nearest of `SMALLEST`.
     """
 
     values: Floats
     shifts: Floats
     largest: Floats
     means: Float64s
+    smallest: float
 
     def part(self, places: slice | NDArray[np.intp]) -> Floats:
         """Return z of some rows."""
@@ -121,44 +128,55 @@ class LogRows(NamedTuple):
 
     def take(self, places: slice | NDArray[np.intp]) -> LogRows:
         """Return some of the rows."""
-        return LogRows(self.values[places], self.shifts[places], self.largest[places], self.means[places])
+        return LogRows(
+            self.values[places], self.shifts[places], self.largest[places], self.means[places], self.smallest
+        )
 
     @property
     def floor(self) -> np.floating[Any]:
         """The least z, in the type of the numbers."""
-        least: np.floating[Any] = self.values.dtype.type(math.log(SMALLEST))
+        least: np.floating[Any] = self.values.dtype.type(math.log(self.smallest))
         return least
 
 
-def log_probabilities(values: Floats, *, logits: bool) -> Floats:
-    """Return the logarithms of probabilities (n, C), or of the softmax of logits, at least that of `SMALLEST`."""
-    return prepared(values, logits=logits).part(slice(None))
+def log_probabilities(values: Floats, smallest: float, *, logits: bool) -> Floats:
+    """Return the logarithms of probabilities (n, C), or of the softmax of logits, at least that of ``smallest``."""
+    return prepared(values, logits=logits)._replace(smallest=smallest).part(slice(None))
 
 
 def prepared(values: Floats, *, logits: bool) -> LogRows:
-    """Return the log-probabilities of rows of probabilities, or of logits."""
+    """Return the log-probabilities of rows of probabilities, or of logits.
+
+    Their means do not depend on what probabilities of 0 become. So one pass finds the smallest of the others, too.
+    """
     kernels = kernels_for("rows", values.size)
+    least = math.log(SMALLEST[0])
     n = len(values)
     shifts, largest = np.zeros((2, n), values.dtype)
-    found = LogRows(values if logits else np.empty_like(values), shifts, largest, np.empty(n))
+    logs, means = values if logits else np.empty_like(values), np.empty(n)
+    lowest = []
 
     def of_logits(part: slice) -> tuple[()]:
-        x, most = values[part], found.largest[part]
+        x, most = logs[part], largest[part]
         x.max(axis=1, out=most)
-        scratch = np.empty(x.shape[1], x.dtype)
-        kernels.log_totals(x, most, float(found.floor), found.shifts[part], found.means[part], scratch)
+        kernels.log_totals(x, most, least, shifts[part], means[part], np.empty(x.shape[1], x.dtype))
+        low = x.min(axis=1)
+        if np.isinf(low).any():
+            low = x.min(axis=1, where=x > -math.inf, initial=math.inf)
+        lowest.append(float((low - shifts[part]).min()))
         return ()
 
     def of_probabilities(part: slice) -> tuple[()]:
-        p, z = values[part], found.values[part]
+        p, z = values[part], logs[part]
         with np.errstate(divide="ignore"):
-            np.maximum(np.log(p), found.floor, out=z)
-        z.max(axis=1, out=found.largest[part])
-        found.means[part] = np.einsum("ij,ij->i", p, z) / p.sum(axis=1, dtype=np.float64)
+            np.maximum(np.log(p), z.dtype.type(least), out=z)
+        z.max(axis=1, out=largest[part])
+        means[part] = np.einsum("ij,ij->i", p, z) / p.sum(axis=1, dtype=np.float64)
+        lowest.append(math.log(p.min() or p.min(where=p > 0, initial=1.0)))
         return ()
 
     _blocks(values.shape, of_logits if logits else of_probabilities, entries=_READ)
-    return found
+    return LogRows(logs, shifts, largest, means, min(max(math.exp(min(lowest)), SMALLEST[0]), SMALLEST[1]))
 
 
 class ClassRows(NamedTuple):
@@ -215,11 +233,11 @@ def _blocks(
 
 
 def _identity(rows: ClassRows) -> Softmax:
-    return Softmax.of_temperature(1.0, rows.shape[1])
+    return Softmax.of_temperature(1.0, rows)
 
 
 def _temperature(rows: ClassRows) -> Softmax:
-    return Softmax.of_temperature(_slope(rows), rows.shape[1])
+    return Softmax.of_temperature(_slope(rows), rows)
 
 
 def _vector(rows: ClassRows) -> Softmax:
@@ -354,7 +372,7 @@ def _structured(rows: ClassRows, *, matrix: bool) -> Softmax:
         at = np.concatenate([rows.start.constants, rows.start.factors.ravel() / slope])
     options = {"gtol": _TOLERANCE if rows.start is None else _TOLERANCE_OF_FOLDS, "maxiter": 200}
     found = minimize(task.value, at, jac=True, hessp=task.product, method="trust-ncg", options=options).x
-    return Softmax(found[n_classes:].reshape(unit.shape) * slope, found[:n_classes])
+    return Softmax(found[n_classes:].reshape(unit.shape) * slope, found[:n_classes], rows.rows.smallest)
 
 
 class _Penalised:
@@ -425,7 +443,7 @@ class _Penalised:
 
     def _map(self, parameters: Float64s) -> Softmax:
         c, moved = self._split(parameters)
-        return Softmax((moved + self.unit) * self.slope, c)
+        return Softmax((moved + self.unit) * self.slope, c, self.rows.rows.smallest)
 
     def _split(self, parameters: Float64s) -> tuple[Float64s, Float64s]:
         """Return c, and W less the unit matrix."""

@@ -10,7 +10,7 @@ import torch
 
 from calibrant.recalibration import CalibrationMap
 from calibrant.recalibration.pieces import Labels
-from calibrant.recalibration.softmax import SMALLEST, Softmax
+from calibrant.recalibration.softmax import Softmax
 
 
 class RecalibrationLayer(torch.nn.Module):
@@ -50,7 +50,7 @@ class RecalibrationLayer(torch.nn.Module):
             self.labels = torch.nn.ModuleList([RecalibrationLayer(each, logits=logits) for each in fitted.of_labels()])
             return
         self.unchanged = form.unchanged if isinstance(form, Softmax) else form.clip == 0
-        self.clip = 0.0 if isinstance(form, Softmax) else form.clip
+        self.clip = form.smallest if isinstance(form, Softmax) else form.clip
         self.of_classes = isinstance(form, Softmax)
         names = _OF_CLASSES if self.of_classes else _OF_EVENT
         for name in names:
@@ -93,7 +93,7 @@ class RecalibrationLayer(torch.nn.Module):
             log_p, valid = x.log(), ((x >= 0) & (x <= 1)).all(-1, keepdim=True)
             if self.unchanged:
                 return x, valid
-        log_p = log_p.clamp(min=math.log(SMALLEST))
+        log_p = log_p.clamp(min=math.log(self.clip))
         factors, constants = (self.get_buffer(name).to(x.dtype) for name in _OF_CLASSES)
         t = log_p @ factors.T if factors.ndim == 2 else log_p * factors
         return torch.softmax(t + constants, -1), valid
