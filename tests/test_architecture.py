@@ -399,6 +399,22 @@ def test_the_command_line_loads_nothing_heavy_but_click() -> None:
     assert {name.partition(".")[0] for name in json.loads(run(code))} & {"numpy", *HEAVY} == {"click"}
 
 
+def test_a_report_loads_no_other_result() -> None:
+    code = f"""
+import sys, json
+from calibrant.cli import main
+try:
+    main(["report", {str(ROOT / "examples" / "digits.parquet")!r}, "--quiet"])
+except SystemExit as stopped:
+    assert not stopped.code
+print(json.dumps(sorted(sys.modules)))
+"""
+    loaded = [name.removeprefix("calibrant.") for name in json.loads(run(code)) if name.startswith("calibrant.")]
+    others = ("recalibration", "thresholds", "monitoring", "plot", "torch", "sklearn", "frames", "compat")
+    assert [name for name in loaded if name.startswith(others)] == []
+    assert [name for name in loaded if name.endswith(("comparison", "leaderboard", "compare_models"))] == []
+
+
 def test_a_bad_argument_is_refused_without_numba() -> None:
     code = """
 import sys, calibrant

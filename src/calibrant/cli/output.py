@@ -142,22 +142,25 @@ def _described(
     result: Result, sources: Mapping[str, Any], options: CommandOptions
 ) -> tuple[dict[str, Any], Callable[..., str]]:
     """Return a result as plain Python, and what writes it for the terminal."""
-    from calibrant.render import comparison, methods, recalibration, terminal, threshold
-    from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
-    from calibrant.thresholds.result import ThresholdResult
 
     curves = any((options.json_path, options.html_path, options.open_page))
+    if isinstance(result, Report):
+        from calibrant.render import methods, terminal
+
+        summary = result.to_dict(curves=curves, groups=options.json_path is not None)
+        sourced = {**summary, "source": sources}
+        summary |= {"methods": methods.paragraph(sourced), "methods_brief": methods.brief(sourced)}
+        return summary, partial(terminal.render, complete=options.all_measures)
+    from calibrant.render import comparison, recalibration, threshold
+    from calibrant.report.comparison import Comparison
+    from calibrant.thresholds.result import ThresholdResult
+
     if isinstance(result, Comparison):
         return result.to_dict(), comparison.render
     if isinstance(result, ThresholdResult):
         return result.to_dict(), threshold.render
-    if not isinstance(result, Report):
-        return result.to_dict(curves=curves), recalibration.render
-    summary = result.to_dict(curves=curves, groups=options.json_path is not None)
-    sourced = {**summary, "source": sources}
-    summary |= {"methods": methods.paragraph(sourced), "methods_brief": methods.brief(sourced)}
-    return summary, partial(terminal.render, complete=options.all_measures)
+    return result.to_dict(curves=curves), recalibration.render
 
 
 def _is_report(result: Result) -> bool:
@@ -166,7 +169,17 @@ def _is_report(result: Result) -> bool:
     return isinstance(result, Report)
 
 
+def _is_comparison(result: Result) -> bool:
+    if _is_report(result):  # which loads no comparison
+        return False
+    from calibrant.report.comparison import Comparison
+
+    return isinstance(result, Comparison)
+
+
 def _is_unproven(result: Result) -> bool:
+    if _is_report(result):  # which loads no maps
+        return False
     from calibrant.recalibration.result import RecalibrationResult
 
     return isinstance(result, RecalibrationResult) and not result.proven
@@ -397,11 +410,9 @@ def suggest_clusters(result: Result, predictions: FileRead, options: CommandOpti
 
     In a file with the rows of several models these may be the questions that all models answer.
     """
-    from calibrant.report.comparison import Comparison
-
     if options.clusters or predictions.protocol or options.engine != ENGINES[0] or not predictions.sources:
         return
-    if isinstance(result, Comparison) and options.is_long:
+    if options.is_long and _is_comparison(result):
         keys = " ".join(f"--on {shlex.quote(name)}" for name in next(iter(predictions.repeated), ()))
         if keys and not options.on:
             named = ", ".join(map(repr, predictions.repeated[0]))
