@@ -13,19 +13,19 @@ from sklearn.linear_model import LogisticRegression
 
 import calibrant
 from calibrant.recalibration.events import MEASURES
-from calibrant.recalibration.softmax import CLASS_TEMPERATURE, SMALLEST, ClassRows, prepared
+from calibrant.recalibration.softmax import CLASS_TEMPERATURE, ClassRows, Softmax, prepared
 
 #: Without simulated noise floors: the floor is the two reports, so that what is above it is the map and its proof.
 VALUES = {"n_resamples": 0}
 
 
-def slope_of_loss(b: float, sample: Sample) -> float:
+def slope_of_loss(b: float, sample: Sample, smallest: float) -> float:
     """Return the derivative of the mean log loss of softmax(b z) in b, z the log-probabilities, in float64."""
     total = 0.0
     for start in range(0, len(sample.targets), 1_000):
         x = sample.logits[start : start + 1_000].astype(np.float64)
         x -= x.max(axis=1, keepdims=True)
-        z = np.maximum(x - np.log(np.exp(x).sum(axis=1, keepdims=True)), np.log(SMALLEST))
+        z = np.maximum(x - np.log(np.exp(x).sum(axis=1, keepdims=True)), np.log(smallest))
         q = np.exp(b * z)
         own = z[np.arange(len(z)), sample.targets[start : start + 1_000]]
         total += float(np.sum(np.sum(q * z, axis=1) / q.sum(axis=1) - own))
@@ -36,9 +36,9 @@ def test_temperature(contest: Contest, wide: Sample) -> None:
     ones = np.ones(len(wide.targets))
     scores, targets = torch.from_numpy(wide.logits), torch.from_numpy(wide.targets)
 
-    def ours() -> float:
-        rows = ClassRows(prepared(wide.logits, logits=True), wide.targets, ones)
-        return float(CLASS_TEMPERATURE.fit(rows).factors[0])
+    def ours() -> Softmax:
+        fitted: Softmax = CLASS_TEMPERATURE.fit(ClassRows(prepared(wide.logits, logits=True), wide.targets, ones))
+        return fitted
 
     def theirs() -> float:
         fitted = TemperatureScalingCalibrator().fit_torch(CategoricalLogits(scores), targets)
@@ -52,8 +52,8 @@ def test_temperature(contest: Contest, wide: Sample) -> None:
         goals=[at_most_floors(10)],
         peer_rounds=1,
     )
-    b = answers.ours
-    assert slope_of_loss(b * (1 - 1e-6), wide) < 0 < slope_of_loss(b * (1 + 1e-6), wide)
+    b, smallest = float(answers.ours.factors[0]), answers.ours.smallest
+    assert slope_of_loss(b * (1 - 1e-6), wide, smallest) < 0 < slope_of_loss(b * (1 + 1e-6), wide, smallest)
     assert b == pytest.approx(answers.peers["probmetrics"], rel=0.01)  # theirs has no least probability
 
 

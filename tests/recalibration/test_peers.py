@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from scipy.special import expit, log_softmax, softmax
 
 import calibrant
 from calibrant.measures.isotonic.isotonic import isotonic_fit
-from calibrant.recalibration import CalibrationMap, classes, maps
-from calibrant.recalibration import softmax as families
+from calibrant.recalibration import CalibrationMap, classes
 from calibrant.recalibration.families import Fit, Rows, family_of
 from calibrant.recalibration.pieces import CLIP
+from calibrant.recalibration.softmax import SMALLEST
 
 _spec = importlib.util.spec_from_file_location("record_maps", Path(__file__).parents[1] / "golden" / "record_maps.py")
 assert _spec is not None
@@ -178,8 +179,9 @@ def test_isotonic_rates_are_those_of_the_package_at_the_rows(name: str, peer: st
 @pytest.fixture(autouse=True)
 def _smallest_of_the_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take logarithms of smaller probabilities than maps do, as the packages of several classes."""
-    for module in (families, classes, maps):
-        monkeypatch.setattr(module, "SMALLEST", (2.0**-126, 2.0**-126))
+    monkeypatch.setattr(
+        classes, "_with_smallest", lambda data, *_: replace(data, log=data.log._replace(smallest=SMALLEST))
+    )
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from calibrant.recalibration.choice import Asked, Procedure
 from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, not_below_floor
 from calibrant.recalibration.families import Family
 from calibrant.recalibration.maps import CalibrationMap
+from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.proof import gain_of
 from calibrant.recalibration.result import Recalibration, with_evidence
 from calibrant.recalibration.softmax import (
@@ -29,14 +30,12 @@ from calibrant.recalibration.softmax import (
     MATRIX,
     MOST_CLASSES,
     ROWS_OF_CLASS,
-    SMALLEST,
     ClassRows,
     Floats,
     LogRows,
     Softmax,
     check_temperature,
     is_flat,
-    log_probabilities,
     log_softmax,
     prepared,
 )
@@ -55,6 +54,8 @@ MEASURES: Final = ("nll", "brier", "accuracy", "ece", "classwise_ece", "smece", 
 
 Result = TypeVar("Result")
 
+_SMALLEST: Final = (1e-10, CLIP, 1e-5, 1e-4, 1e-3)  # probabilities to which smaller ones may be moved
+_SHARE_OF_CLASS: Final = 0.1  # of 1 / C, their largest value
 _HASHED: Final = 8  # columns that decide the order of rows
 _ENTRIES: Final = 1 << 20  # of a block of rows
 
@@ -94,11 +95,12 @@ class LabelledRows:
 
         return np.concatenate([np.empty(0), *self._by_block(of, places)])
 
-    def mapped(self, fitted: Softmax, places: NDArray[np.intp]) -> Floats:
-        """Return the mapped probabilities of some rows, in the type of the numbers."""
+    def mapped(self, fitted: Softmax, places: NDArray[np.intp] | None = None) -> Floats:
+        """Return the mapped probabilities of all or some rows, in the type of the numbers."""
 
         def of(part: slice | NDArray[np.intp]) -> Floats:
-            return np.exp(fitted.log_probabilities(self.log.part(part))).astype(self.values.dtype)
+            log_p = self._as_is(part) if fitted.unchanged else fitted.log_probabilities(self.log.part(part))
+            return np.exp(log_p).astype(self.values.dtype)
 
         return np.concatenate([self.values[:0], *self._by_block(of, places)])
 
@@ -281,21 +283,23 @@ def _rows_of(predictions: Predictions, labels: ClusterLabels | None) -> tuple[De
 
 
 def _with_smallest(data: LabelledRows, rows: DealtRows, share: float, prior_rows: float) -> LabelledRows:
-    """Return the rows with the largest of `SMALLEST`, unless smaller probabilities say more.
+    """Return the rows with the largest of some smallest probabilities with which a temperature fits as well.
 
-    Those of a network may, and those of a regression let a few errors decide a fit. Probabilities stay as they are if
-    the temperature then has a smaller mean log loss by more than one standard error.
+    Tiny probabilities of a network say much, and those of a regression let a few errors decide a fit. Above 1.5e-7 only
+    zeros are moved, which a forest predicts. The mean log loss is within one standard error of the least one.
     """
-    least = SMALLEST[1]
-    if data.log.smallest >= least:
-        return data
-    moved = replace(data, log=data.log._replace(smallest=least))
+    smallest, n_classes = data.log.smallest, data.values.shape[1]
+    most = min(smallest, _SHARE_OF_CLASS / n_classes) if data.log.zeros else 0.0
+    lowest = min(smallest, CLIP)
+    candidates = [lowest, *(least for least in _SMALLEST if lowest < least <= max(most, CLIP))]
+    moved = [replace(data, log=data.log._replace(smallest=least)) for least in candidates]
     losses = [
         each.losses("log", CLASS_TEMPERATURE.fit(ClassRows(each.log, each.classes, rows.weights * share, prior_rows)))
-        for each in (moved, data)
+        for each in moved
     ]
-    lowered = losses[0] - losses[1]
-    return data if rows.mean(lowered) > rows.variance(lowered).error else moved
+    best = losses[int(np.argmin([rows.mean(each) for each in losses]))]
+    near = [rows.mean(each - best) <= rows.variance(each - best).error for each in losses]
+    return moved[int(np.flatnonzero(near)[-1])]
 
 
 def _hashes(values: Floats, classes: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -320,9 +324,8 @@ def _mapped(data: Evaluated, fitted: Softmax) -> Evaluated:
     predictions = cast("evaluated_rows.ClassRows", data.class_rows).predictions
     rows = predictions.take(np.flatnonzero(predictions.evaluated))
     values = np.concatenate([block for _, block in rows.rows.blocks(0, rows.n)])
-    probs = np.exp(
-        fitted.log_probabilities(log_probabilities(values, fitted.smallest, logits=predictions.logits))
-    ).astype(values.dtype)
+    log = prepared(values, logits=predictions.logits)._replace(smallest=fitted.smallest)
+    probs = LabelledRows(values, predictions.logits, log, rows.targets).mapped(fitted)
     labels = None if data.labels is None or data.alone else data.labels.take(np.flatnonzero(predictions.evaluated))
     found, _ = evaluated.of_arguments(
         probs,

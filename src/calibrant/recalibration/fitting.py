@@ -113,13 +113,15 @@ def recalibrate(
 
     Notes
     -----
-    Scores are moved into [1.5e-7, 1 - 1.5e-7], so that 0 and 1 have finite log-odds. Probabilities of classes are at
-    least 1.5e-7, too. If a temperature fits better by more than one standard error with the smallest positive one, at
-    least 2^-126, they are at least that; the map has it as ``smallest``. If a probability of 0 or 1 was
-    wrong, the log loss is infinite; then the Brier score proves the gain. More than 4,396 distinct scores are dealt and
-    evaluated in the cells of the standard grid. Rows of equal score are interchangeable, so the order of the rows plays
-    no part. Cost: two reports, and 0.2 s for the map and its proof; 0.4 s with 2,000,000 distinct scores. Classes need
-    memory for about four times their probabilities, or three times their logits.
+    Scores are moved into [1.5e-7, 1 - 1.5e-7], so that 0 and 1 have finite log-odds. Probabilities of classes are
+    moved up to 1.5e-7, to 1e-10, or only zeros to the smallest other one, at least 2^-126. If that one is above
+    1.5e-7, zeros may be moved up to 1e-5, 1e-4 or 1e-3, at most to it and to 0.1 / C. It is the largest of these
+    with which a temperature has a mean log loss within one standard error of the least; a map has it as
+    ``smallest``. If a probability of 0 or 1 was wrong, the log loss is infinite; then the Brier score proves the
+    gain. More than 4,396 distinct scores are dealt and evaluated in the cells of the standard grid. Rows of equal
+    score are interchangeable, so the order of the rows plays no part. Cost: two reports, and 0.2 s for the map and
+    its proof; 0.4 s with 2,000,000 distinct scores. Classes need memory for about four times their probabilities,
+    or three times their logits.
 
     References
     ----------

@@ -522,7 +522,7 @@ def _sound_pieces(pieces: Pieces) -> bool:
 
 def _sound_softmax(softmax: Softmax) -> bool:
     finite = bool(np.isfinite(softmax.factors).all() and np.isfinite(softmax.constants).all())
-    return finite and SMALLEST[0] <= softmax.smallest <= SMALLEST[1]
+    return finite and SMALLEST <= softmax.smallest < 1
 
 
 def _of_classes(softmax: Softmax, x: Float64s, tolerance: float, *, logits: bool) -> Float64s:

@@ -22,13 +22,12 @@ from calibrant.errors import InputError
 from calibrant.kernels.blocks import in_order
 from calibrant.kernels.loading import kernels_for
 from calibrant.recalibration.families import Family
-from calibrant.recalibration.pieces import CLIP
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
-#: Smaller probabilities are moved up to the smallest positive one of the fitted rows, within these ends.
-SMALLEST: Final = (2.0**-126, CLIP)
+#: Probabilities below this, the smallest normal float32, are taken as zeros.
+SMALLEST: Final = 2.0**-126
 
 _ENTRIES: Final = 1 << 16  # of a block of rows, so that its temporaries stay in the cache
 _READ: Final = 1 << 18  # the same of kernels, which have no temporaries
@@ -113,7 +112,9 @@ class LogRows(NamedTuple):
     means : (N,)
         The mean of z in each row by its probabilities.
     smallest : float
-        The smallest positive probability, or the nearest of `SMALLEST`.
+        The smallest probability but for zeros, at least `SMALLEST`.
+    zeros : bool
+        Whether there are zeros.
     """
 
     values: Floats
@@ -121,6 +122,7 @@ class LogRows(NamedTuple):
     largest: Floats
     means: Float64s
     smallest: float
+    zeros: bool
 
     def part(self, places: slice | NDArray[np.intp]) -> Floats:
         """Return z of some rows."""
@@ -128,9 +130,8 @@ class LogRows(NamedTuple):
 
     def take(self, places: slice | NDArray[np.intp]) -> LogRows:
         """Return some of the rows."""
-        return LogRows(
-            self.values[places], self.shifts[places], self.largest[places], self.means[places], self.smallest
-        )
+        values, shifts, largest = (column[places] for column in (self.values, self.shifts, self.largest))
+        return self._replace(values=values, shifts=shifts, largest=largest, means=self.means[places])
 
     @property
     def floor(self) -> np.floating[Any]:
@@ -150,19 +151,20 @@ def prepared(values: Floats, *, logits: bool) -> LogRows:
     Their means do not depend on what probabilities of 0 become. So one pass finds the smallest of the others, too.
     """
     kernels = kernels_for("rows", values.size)
-    least = math.log(SMALLEST[0])
+    least = math.log(SMALLEST)
     n = len(values)
     shifts, largest = np.zeros((2, n), values.dtype)
     logs, means = values if logits else np.empty_like(values), np.empty(n)
-    lowest = []
+    lowest, zeros = [], []
 
     def of_logits(part: slice) -> tuple[()]:
         x, most = logs[part], largest[part]
         x.max(axis=1, out=most)
         kernels.log_totals(x, most, least, shifts[part], means[part], np.empty(x.shape[1], x.dtype))
         low = x.min(axis=1)
-        if np.isinf(low).any():
-            low = x.min(axis=1, where=x > -math.inf, initial=math.inf)
+        if zero := bool((low - shifts[part] < least).any()):
+            low = x.min(axis=1, where=x - shifts[part, np.newaxis] >= least, initial=math.inf)
+        zeros.append(zero)
         lowest.append(float((low - shifts[part]).min()))
         return ()
 
@@ -172,11 +174,15 @@ def prepared(values: Floats, *, logits: bool) -> LogRows:
             np.maximum(np.log(p), z.dtype.type(least), out=z)
         z.max(axis=1, out=largest[part])
         means[part] = np.einsum("ij,ij->i", p, z) / p.sum(axis=1, dtype=np.float64)
-        lowest.append(math.log(p.min() or p.min(where=p > 0, initial=1.0)))
+        low = p.min()
+        if zero := bool(low < SMALLEST):
+            low = p.min(where=p >= SMALLEST, initial=1.0)
+        zeros.append(zero)
+        lowest.append(math.log(low))
         return ()
 
     _blocks(values.shape, of_logits if logits else of_probabilities, entries=_READ)
-    return LogRows(logs, shifts, largest, means, min(max(math.exp(min(lowest)), SMALLEST[0]), SMALLEST[1]))
+    return LogRows(logs, shifts, largest, means, max(math.exp(min(lowest)), SMALLEST), any(zeros))
 
 
 class ClassRows(NamedTuple):
