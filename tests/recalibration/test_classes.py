@@ -497,3 +497,13 @@ def test_a_map_of_classes_has_no_inverse_and_no_sql_of_matrices() -> None:
             FIXES["vector", 5].to_sql(columns)
     with pytest.raises(InputError, match="the map is of one event"):
         fix_of(drawn(100, 2)[0][:, 1], drawn(100, 2)[1], method="cox").map.to_sql(["a", "b"])
+
+
+def test_a_reader_is_told_what_zeros_become() -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.dirichlet([0.3, 0.3, 0.3], 2_000)
+    p = np.array([rng.multinomial(100, row) for row in truth]) / 100
+    y = (rng.random((2_000, 1)) > truth.cumsum(axis=1)).sum(axis=1).clip(max=2)
+    said = "Before the map, probabilities below 0.001 become 0.001."
+    assert said in " ".join(str(fix_of(p, y, method="vector")).split())
+    assert "Before the map" not in str(fix_of(*drawn(300, 3), method="vector"))

@@ -30,6 +30,7 @@ from calibrant.statistics.resampling import alpha_of
 
 _LISTED: Final = 11  # rows of the table of a map
 _NAMED: Final = 10  # labels in a sentence
+_NOTABLE: Final = 1e-6  # smallest probability that a reader is told
 
 #: The columns of the terminal, but for the first.
 _WIDTHS: Final = ("{:>10}", "  {:^18}", "{:>10}", "  {:^18}")
@@ -166,10 +167,14 @@ def _gain(summary: Summary) -> str:
 def _choice(summary: Summary) -> str:
     chosen, runner_up = FAMILIES[summary["chosen"]], summary["runner_up"]
     formula = "" if summary["chosen"] == "smoothed" else map_text(summary["map"])
+    smallest = summary["map"]["parameters"].get("smallest", 0.0)
+    moved = ""
+    if summary["chosen"] != "identity" and smallest >= _NOTABLE:
+        moved = f" Before the map, probabilities below {smallest:g} become {smallest:g}."
     if runner_up is None:
-        return f"Map: {chosen}{formula}."
+        return f"Map: {chosen}{formula}.{moved}"
     best = "the smallest log loss on rows that it was not fitted to"
-    return f"Map: {chosen}{formula}. It has {best}; the next best is {FAMILIES[runner_up]}."
+    return f"Map: {chosen}{formula}. It has {best}; the next best is {FAMILIES[runner_up]}.{moved}"
 
 
 def map_text(fitted: Facts) -> str:
