@@ -68,7 +68,7 @@ def naive_critical_values(rows: list[int], risk: float, alpha: float) -> list[tu
     return found
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.1])
+@pytest.mark.parametrize("alpha", [0.05, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_critical_values_follow_their_definition(alpha: float) -> None:
     rows = (104, 120, 200, 201, 350)
     single, look_ahead = rules.critical_values(rows, 0.05, alpha)
