@@ -110,9 +110,9 @@ class LogRows(NamedTuple):
     largest : (N,)
         The largest x of each row.
     means : (N,)
-        The mean of z in each row by its probabilities.
+        The mean of the logarithms in each row by its probabilities, as they are.
     smallest : float
-        The smallest probability but for zeros, at least `SMALLEST`.
+        What smaller probabilities are moved up to; `prepared` takes the smallest one but for zeros.
     zeros : bool
         Whether there are zeros.
     """
@@ -146,10 +146,7 @@ def log_probabilities(values: Floats, smallest: float, *, logits: bool) -> Float
 
 
 def prepared(values: Floats, *, logits: bool) -> LogRows:
-    """Return the log-probabilities of rows of probabilities, or of logits.
-
-    Their means do not depend on what probabilities of 0 become. So one pass finds the smallest of the others, too.
-    """
+    """Return the log-probabilities of rows of probabilities, or of logits, in which only zeros are moved."""
     kernels = kernels_for("rows", values.size)
     least = math.log(SMALLEST)
     n = len(values)
