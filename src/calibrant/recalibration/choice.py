@@ -134,7 +134,7 @@ def _gap(one: Float64s, other: Float64s) -> Float64s:
 
 
 def _by_fold(folds: Rows, made: Callable[[int, Rows], Any]) -> dict[int, Any]:
-    """Return what is made of a fold's number and the rows of the other folds, by this number."""
+    """Return ``made`` of each fold's number and the rows of the other folds, by the number."""
     return {fold: made(fold, folds.without(fold)) for fold in np.unique(folds.folds).tolist()}
 
 

@@ -54,7 +54,7 @@ MEASURES: Final = ("nll", "brier", "accuracy", "ece", "classwise_ece", "smece", 
 
 Result = TypeVar("Result")
 
-_SMALLEST: Final = (1e-10, CLIP, 1e-5, 1e-4, 1e-3)  # probabilities to which smaller ones may be moved
+_SMALLEST: Final = (1e-10, CLIP, 1e-5, 1e-4, 1e-3)  # limits of small probabilities
 _SHARE_OF_CLASS: Final = 0.1  # of 1 / C, their largest value
 _HASHED: Final = 8  # columns that decide the order of rows
 _ENTRIES: Final = 1 << 20  # of a block of rows
@@ -82,9 +82,9 @@ class LabelledRows:
     classes: NDArray[np.intp]
 
     def losses(self, score: str, fitted: Softmax | None = None, places: NDArray[np.intp] | None = None) -> Float64s:
-        """Return the loss of all or some rows by a map, or as they are.
+        """Return the loss of all or some rows, mapped or unchanged.
 
-        As it is, the log loss of a row is infinite if its class has probability 0.
+        The log loss of an unchanged row is infinite if its class has probability 0.
         """
 
         def of(part: slice | NDArray[np.intp]) -> Float64s:

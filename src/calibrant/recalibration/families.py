@@ -37,7 +37,7 @@ _STEPS: Final = 100
 _HALVINGS: Final = 60
 _ROUNDING: Final = 2.0**-52
 _ENTRIES: Final = 1 << 14  # rows of a block, so that its temporaries stay in the cache
-_POOLED: Final = 1 << 13  # means of rows to which the start of a large fit is fitted
+_POOLED: Final = 1 << 13  # means of rows: a fit to them is the start of a large fit
 
 
 @dataclass(frozen=True, eq=False)

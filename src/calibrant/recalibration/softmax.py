@@ -110,7 +110,7 @@ class LogRows(NamedTuple):
     largest : (N,)
         The largest x of each row.
     means : (N,)
-        The mean of the logarithms in each row by its probabilities, as they are.
+        The mean of the logarithms in each row by its unchanged probabilities.
     smallest : float
         What smaller probabilities are moved up to; `prepared` takes the smallest one but for zeros.
     zeros : bool

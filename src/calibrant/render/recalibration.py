@@ -30,7 +30,7 @@ from calibrant.statistics.resampling import alpha_of
 
 _LISTED: Final = 11  # rows of the table of a map
 _NAMED: Final = 10  # labels in a sentence
-_NOTABLE: Final = 1e-6  # smallest probability that a reader is told
+_NOTABLE: Final = 1e-6  # limit of probabilities that the text names
 
 #: The columns of the terminal, but for the first.
 _WIDTHS: Final = ("{:>10}", "  {:^18}", "{:>10}", "  {:^18}")
