@@ -266,6 +266,14 @@ def test_small_probabilities_stay_if_a_temperature_then_fits_better(kind: type) 
     assert fix_of(*steep(4_000, meant=False), method="temperature").map.form.smallest == CLIP
 
 
+def test_of_limits_that_fit_alike_the_largest_is_taken() -> None:
+    rng = np.random.default_rng(2)
+    p = softmax(rng.normal(0, 8, (300, 3)), axis=1)
+    y = (rng.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(max=2)
+    assert p.min() < 1e-10
+    assert fix_of(p, y, method="temperature").map.form.smallest == CLIP
+
+
 def test_zeros_alone_are_moved_far() -> None:
     """A forest of 100 trees predicts zeros, and no small probability."""
     rng = np.random.default_rng(0)

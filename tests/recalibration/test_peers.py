@@ -179,9 +179,13 @@ def test_isotonic_rates_are_those_of_the_package_at_the_rows(name: str, peer: st
 @pytest.fixture(autouse=True)
 def _smallest_of_the_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take logarithms of smaller probabilities than maps do, as the packages of several classes."""
-    monkeypatch.setattr(
-        classes, "_with_smallest", lambda data, *_: replace(data, log=data.log._replace(smallest=SMALLEST))
-    )
+
+    def with_smallest(procedure: classes.ClassProcedure, rows: Any) -> classes.ClassProcedure:
+        del rows
+        data = procedure.data
+        return replace(procedure, data=replace(data, log=data.log._replace(smallest=SMALLEST)))
+
+    monkeypatch.setattr(classes, "_with_smallest", with_smallest)
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from calibrant.table.cluster_labels import SEPARATOR
 MOST_MODELS: Final = 200
 
 _FEW: Final = 3  # models whose columns are listed one by one
-_LARGEST_INTEGER: Final = 2**53  # up to which floats hold all integers
+_LARGEST_INTEGER: Final = 2**53  # floats hold all integers up to this one
 _DOUBTFUL: Final = 0.05  # of the rows: outcomes that differ in fewer may be mistakes
 
 #: Columns of outcomes that say whether the answer of a model is right.
@@ -214,7 +214,7 @@ def _places(models: Mapping[str, FilePredictions], *, long: bool) -> list[NDArra
 
 
 def _share_keys(reads: Sequence[FilePredictions]) -> bool:
-    """Whether each key is that of one row of a model, and some are those of all models."""
+    """Whether no model has a key twice, and all models share some keys."""
     if any("keys" not in read.arrays for read in reads):
         return False
     keys = [set(read.arrays["keys"].tolist()) for read in reads]

@@ -48,9 +48,9 @@ VERSION: Final = 1
 _MOST_BYTES: Final = 100_000_000
 _MOST_VALUES: Final = 1_000_000  # in Python each of them takes up to 200 bytes
 _MOST_DEPTH: Final = 20
-_dumped: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 _MOST_NUMBERS: Final = 1_000_000  # of a packed array
 _PAUSE: Final = 0.005  # seconds between two attempts to lock
+_dumped: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 
 _HEAD: Final = f'{{\n"format": "{FORMAT}",\n"version": '.encode()
 _VERSION: Final = re.compile(rb"([0-9]{1,9}),\n")

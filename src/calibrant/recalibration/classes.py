@@ -88,10 +88,7 @@ class LabelledRows:
         """
 
         def of(part: slice | NDArray[np.intp]) -> Float64s:
-            if fitted is None or fitted.unchanged:
-                return _losses(self._as_is(part), self.classes[part], score)
-            log_p = fitted.log_probabilities(self.log.part(part))
-            return _losses(log_p, self.classes[part], score)
+            return _losses(self._log_p(fitted, part), self.classes[part], score)
 
         return np.concatenate([np.empty(0), *self._by_block(of, places)])
 
@@ -99,12 +96,14 @@ class LabelledRows:
         """Return the mapped probabilities of all or some rows, in the type of the numbers."""
 
         def of(part: slice | NDArray[np.intp]) -> Floats:
-            log_p = self._as_is(part) if fitted.unchanged else fitted.log_probabilities(self.log.part(part))
-            return np.exp(log_p).astype(self.values.dtype)
+            return np.exp(self._log_p(fitted, part)).astype(self.values.dtype)
 
         return np.concatenate([self.values[:0], *self._by_block(of, places)])
 
-    def _as_is(self, part: slice | NDArray[np.intp]) -> Float64s:
+    def _log_p(self, fitted: Softmax | None, part: slice | NDArray[np.intp]) -> Float64s:
+        """Return log-probabilities, mapped or unchanged: then no zero is moved."""
+        if fitted is not None and not fitted.unchanged:
+            return fitted.log_probabilities(self.log.part(part))
         values = self.values[part].astype(np.float64)
         if self.logits:
             return log_softmax(values)
@@ -183,7 +182,6 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     rows, classes = _rows_of(predictions, None if data.alone else data.labels)
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total
-    classes = _with_smallest(classes, rows, share, asked.prior_rows)
     rarer = _rarer(np.bincount(classes.classes, rows.weights).astype(np.float64) * share)
     before_losses = {score: classes.losses(score) for score in ("log", "brier")}
     certain = math.isinf(rows.mean(before_losses["log"]))
@@ -197,6 +195,8 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
         share=share,
         starts={},
     )
+    procedure = _with_smallest(procedure, rows)
+    classes = procedure.data
     for family in procedure.candidates:
         procedure.starts[family.name] = procedure.fit(family, procedure.source(rows))
     flat = asked.family is None and is_flat(procedure.starts[CLASS_TEMPERATURE.name])
@@ -282,21 +282,21 @@ def _rows_of(predictions: Predictions, labels: ClusterLabels | None) -> tuple[De
     return DealtRows.of(weights, units, clusters), labelled
 
 
-def _with_smallest(data: LabelledRows, rows: DealtRows, share: float, prior_rows: float) -> LabelledRows:
-    """Return the rows with the largest of some smallest probabilities with which a temperature fits as well.
+def _with_smallest(procedure: ClassProcedure, rows: DealtRows) -> ClassProcedure:
+    """Return the procedure with the largest limit of small probabilities with which a temperature fits as well.
 
     Tiny probabilities of a network say much, and those of a regression let a few errors decide a fit. Above 1.5e-7 only
     zeros are moved, which a forest predicts. The mean log loss is within one standard error of the least one.
     """
+    data = procedure.data
     smallest, n_classes = data.log.smallest, data.values.shape[1]
     most = min(smallest, _SHARE_OF_CLASS / n_classes) if data.log.zeros else 0.0
     lowest = min(smallest, CLIP)
     candidates = [lowest, *(least for least in _SMALLEST if lowest < least <= max(most, CLIP))]
-    moved = [replace(data, log=data.log._replace(smallest=least)) for least in candidates]
-    losses = [
-        each.losses("log", CLASS_TEMPERATURE.fit(ClassRows(each.log, each.classes, rows.weights * share, prior_rows)))
-        for each in moved
-    ]
+    moved = [replace(procedure, data=replace(data, log=data.log._replace(smallest=least))) for least in candidates]
+    if len(moved) == 1:
+        return moved[0]
+    losses = [each.data.losses("log", each.fit(CLASS_TEMPERATURE, each.source(rows))) for each in moved]
     best = losses[int(np.argmin([rows.mean(each) for each in losses]))]
     near = [rows.mean(each - best) <= rows.variance(each - best).error for each in losses]
     return moved[int(np.flatnonzero(near)[-1])]

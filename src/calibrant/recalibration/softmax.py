@@ -87,8 +87,6 @@ class Softmax:
 
     def log_probabilities(self, log_p: Floats) -> Float64s:
         """Return the logarithms of the mapped probabilities of rows (n, C)."""
-        if self.unchanged:
-            return np.asarray(log_p, np.float64)
         return log_softmax(self.predictors(log_p))
 
 

@@ -371,7 +371,7 @@ def slices(summary: Summary) -> Table:
         ),
         Column(
             "E",
-            [evidence_text(part["log_evidence"], summary).replace("more than", ">") for part in parts],
+            [_in_table(part["log_evidence"], summary) for part in parts],
             {"log_evidence": _each(parts, "log_evidence")},
         ),
         Column("mean so far", list(map(signed, means)), {"mean_difference": means}),
@@ -406,10 +406,7 @@ def groups(summary: Summary) -> Table | None:
         ),
         Column(
             "adjusted E",
-            [
-                "–" if log_evidence is None else evidence_text(log_evidence, summary).replace("more than", ">")
-                for log_evidence in _each(parts, "log_evidence")
-            ],
+            ["–" if part["log_evidence"] is None else _in_table(part["log_evidence"], summary) for part in parts],
             {"log_evidence": _each(parts, "log_evidence")},
         ),
         Column("flagged", ["yes" * part["called_out"] for part in parts], {"flagged": _each(parts, "called_out")}),
@@ -431,6 +428,10 @@ def _count(parts: Sequence[Facts]) -> Column:
     counts = _each(parts, "n")
     heading = "rows" if all(float(n).is_integer() for n in counts) else "weight"
     return Column(heading, list(map(amount, counts)), {"n": counts})
+
+
+def _in_table(log_evidence: float, summary: Summary) -> str:
+    return evidence_text(log_evidence, summary).replace("more than", ">")
 
 
 def _means(summary: Summary) -> list[float]:

@@ -463,7 +463,7 @@ def _jointly(
     Each of G groups starts with alpha / G. A group whose every place is certified keeps its promise with that, and the
     others go on with its part (Holm 1979; Bretz et al. 2009, doi 10.1002/sim.3495).
     """
-    ranked = {name: judged.ranked(alone=True) for name, judged in groups.items()}
+    ranked = {name: _of_group(judged) for name, judged in groups.items()}
     whole, found = alpha_of(asked.confidence), {}
     reasons = {name: _too_few(rows, asked, max_risk, whole / len(groups)) for name, rows in ranked.items()}
     open_ = [name for name in groups if not reasons[name]]
@@ -483,6 +483,11 @@ def _jointly(
     return found, dict(groups)
 
 
+def _of_group(judged: Judged) -> Ranked:
+    """Return the rows of a group, which may all be in one cluster."""
+    return judged.ranked(alone=True)
+
+
 def _too_few(ranked: Ranked, asked: Asked, max_risk: float, alpha: float) -> str:
     """Return why a group cannot be tested, or nothing."""
     needed = rows_of_first(asked, max_risk, alpha)
@@ -496,7 +501,7 @@ def _too_few(ranked: Ranked, asked: Asked, max_risk: float, alpha: float) -> str
 
 def _share(judged: Judged, found: Threshold) -> Share:
     """Return what a threshold does to other rows."""
-    ranked = judged.ranked(alone=True)
+    ranked = _of_group(judged)
     if found.value is None:
         return Share(coverage=0.0, risk=math.nan, risk_low=math.nan, risk_high=math.nan)
     place = int(np.searchsorted(-ranked.thresholds, -found.value, side="right")) - 1
