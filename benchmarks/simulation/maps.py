@@ -5,8 +5,9 @@
     python benchmarks/simulation/maps.py --page     # no simulation: writes the tables of docs/recalibrate.md
     python benchmarks/simulation/maps.py --only classes --methods auto  # a part of it
 
-Events: scores are drawn from three distributions, outcomes from a known rate of each score. The true gain of a map is
-the difference of its expected log loss, over 100,000 scores, from that of the scores themselves.
+Events: scores are drawn from four distributions, outcomes from a known rate of each score. The true gain of a map is
+the difference of its expected log loss, over 100,000 scores, from that of the scores themselves. The votes of 50 trees
+are 0 or 1 in many rows. These scores are right, so that moving them costs; the three steps would make them wrong.
 
 Classes: four classes with logits of standard deviation 2, and four kinds of error. The true gain is over 20,000 rows.
 
@@ -22,13 +23,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("CALIBRANT_NUM_THREADS", "1")
 
 import numpy as np
-from scipy.special import expit, log_softmax, logit, softmax
+from scipy.special import expit, log_softmax, logit, softmax, xlog1py, xlogy
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = {
@@ -52,7 +54,15 @@ SCORES: dict[str, Callable[[np.random.Generator, int], Array]] = {
     "uniform": lambda rng, n: rng.uniform(0.005, 0.995, n),
     "U-shaped": lambda rng, n: rng.beta(0.5, 0.5, n).clip(1e-4, 1 - 1e-4),
     "rare": lambda rng, n: rng.beta(1, 9, n).clip(1e-4, 1 - 1e-4),
+    "votes": lambda rng, n: rng.binomial(50, rng.beta(0.5, 0.5, n)) / 50,
 }
+
+
+def log(p: Array) -> Array:
+    """Return the logarithm, also of 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(p)
+
 
 RATES: dict[str, Callable[[Array], Array]] = {
     "calibrated": lambda p: p,
@@ -60,7 +70,7 @@ RATES: dict[str, Callable[[Array], Array]] = {
     "slope 1.5": lambda p: expit(1.5 * logit(p)),
     "shift 0.5": lambda p: expit(0.5 + logit(p)),
     "shift -0.5": lambda p: expit(-0.5 + logit(p)),
-    "beta": lambda p: expit(0.4 + 1.6 * np.log(p) - 0.7 * np.log1p(-p)),
+    "beta": lambda p: expit(0.4 + 1.6 * log(p) - 0.7 * log(1 - p)),
     "three steps": lambda p: np.where(p < 0.3, 0.1, np.where(p < 0.7, 0.45, 0.85)),
 }
 
@@ -84,7 +94,7 @@ MEASURED = ("sets", "gain", "worst", "kept", "covered", "proven_falsely")
 
 def expected_loss(rates: Array, q: Array) -> float:
     """Return the mean log loss of probabilities q where events occur with these rates."""
-    return float(-np.mean(rates * np.log(q) + (1 - rates) * np.log1p(-q)))
+    return float(-np.mean(xlogy(rates, q) + xlog1py(1 - rates, -q)))
 
 
 def measured(sets: int, made: Callable[[int], tuple[Any, float]]) -> dict[str, Any]:
@@ -185,7 +195,9 @@ def jobs(of: str, sets: int) -> Iterator[tuple[Any, ...]]:
         for n in reversed(SIZES):
             for method in METHODS:
                 if method != "identity":
-                    yield from ((method, scores, rate, n, sets) for scores in SCORES for rate in RATES)
+                    for scores, rate in product(SCORES, RATES):
+                        if (scores, rate) != ("votes", "three steps"):
+                            yield method, scores, rate, n, sets
     elif of == "classes":
         yield from ((m, error, n, sets) for n in reversed(CLASS_SIZES) for m in CLASS_METHODS for error in ERRORS)
     else:

@@ -101,7 +101,8 @@ def test_a_sketch_is_recalibrated_too() -> None:
     status, _, _ = run("recalibrate", "held_out.cal", "--map", "m.json", *FAST)
     assert status == 0
     grid = np.linspace(0.01, 0.99, 99)
-    np.testing.assert_allclose(CalibrationMap.read("m.json")(grid), fitted()(grid), atol=6e-5)
+    # Cells are dealt into other folds than scores, which decide by how much a map is shrunk.
+    np.testing.assert_allclose(CalibrationMap.read("m.json")(grid), fitted()(grid), atol=5e-4)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,8 @@ def test_a_sketch_has_the_maps_of_its_cells() -> None:
     sketch = calibrant.CalibrationSketch(notion="multilabel", class_names=NAMES)
     sketch.update(P, Y)
     fix = fix_of(sketch, class_names=None)
-    np.testing.assert_allclose(fix.map(P), FIX.map(P), rtol=0, atol=2e-4)
+    # Cells are dealt into other folds than scores, which decide by how much a map is shrunk.
+    np.testing.assert_allclose(fix.map(P), FIX.map(P), rtol=0, atol=1e-3)
 
 
 def test_clusters_of_copies_have_the_gain_of_the_rows_with_wider_ends() -> None:

@@ -186,6 +186,7 @@ def _smallest_of_the_peers(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(procedure, data=replace(data, log=data.log._replace(smallest=SMALLEST)))
 
     monkeypatch.setattr(classes, "_with_smallest", with_smallest)
+    monkeypatch.setattr(Rows, "smallest", CLIP)
 
 
 @functools.cache

@@ -16,8 +16,8 @@ import calibrant
 from calibrant.errors import InputError
 from calibrant.recalibration import Recalibration
 from calibrant.recalibration.events import brier_losses, certified_loss, log_losses
-from calibrant.recalibration.families import COX, UNCHANGED, Rows
-from calibrant.recalibration.pieces import Pieces
+from calibrant.recalibration.families import COX, Fit, Rows
+from calibrant.recalibration.pieces import CLIP
 from calibrant.report.evaluated import of_arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Independent
@@ -92,16 +92,27 @@ def test_another_shape_takes_the_isotonic_map() -> None:
     assert np.abs(fix.map([0.15, 0.45, 0.8]) - [0.1, 0.4, 0.8]).max() < 0.03
 
 
-def test_auto_takes_the_least_loss_or_no_change() -> None:
-    """No change remains if its loss is within one standard error of the least, as here."""
-    fix = fix_of(*sample(1_000, 0, 0.6))
-    losses = {name: mean for name, (mean, _) in fix.losses.items()}
-    assert list(losses) == ["identity", "temperature", "cox", "beta", "isotonic"]
-    assert fix.chosen == min(losses, key=losses.__getitem__)
-    kept = fix_of(*sample(1_000, 3, 1.0))
-    least = min(mean for mean, _ in kept.losses.values())
-    mean, error = kept.losses["identity"]
-    assert (kept.chosen == "identity") == (mean - least <= error)
+def test_auto_takes_the_least_loss_and_shrinks_it_towards_no_change() -> None:
+    shrinkages = []
+    for seed, slope in itertools.product(range(4), (0.6, 0.8, 1.0)):
+        p, y = sample(1_000, seed, slope, shift=0.0)
+        fix = fix_of(p, y)
+        losses = {name: mean for name, (mean, _) in fix.losses.items()}
+        assert list(losses) == ["identity", "temperature", "cox", "beta", "isotonic"]
+        best = min(losses, key=losses.__getitem__)
+        gap, error = losses["identity"] - losses[best], fix.losses["identity"][1]
+        if gap == 0 or error**2 / (2 * gap**2) >= 1:
+            assert (fix.chosen, fix.shrinkage) == ("identity", 0)
+            continue
+        assert fix.chosen == best
+        assert fix.shrinkage == pytest.approx(error**2 / (2 * gap**2))
+        whole = fix_of(p, y, method=best)
+        assert whole.shrinkage == 0
+        wanted = (1 - fix.shrinkage) * logit(whole.map(p)) + fix.shrinkage * logit(p)
+        np.testing.assert_allclose(logit(fix.map(p)), wanted, rtol=1e-9, atol=1e-9)
+        shrinkages.append(fix.shrinkage)
+    assert len(shrinkages) < 12  # no change is left in some
+    assert min(shrinkages) < 0.05 < 0.15 < max(shrinkages)
 
 
 @pytest.mark.parametrize("method", ["auto", "temperature", "cox", "beta", "isotonic", "shift", "histogram"])
@@ -406,11 +417,17 @@ def test_scores_that_remain_gain_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["log", "brier"])
-@pytest.mark.parametrize("map_", [Pieces.of_line(0.4, 1.7), Pieces.of_beta(0.2, 0.5, 2.0)])
-def test_the_loss_of_cells_is_within_its_certified_error(map_: Pieces, kind: str) -> None:
+@pytest.mark.parametrize(
+    "map_",
+    [
+        Fit("line", {"intercept": 0.4, "slope": 1.7, "smallest": CLIP}),
+        Fit("beta", {"constant": 0.2, "positive": 0.5, "negative": 2.0, "smallest": CLIP}),
+    ],
+)
+def test_the_loss_of_cells_is_within_its_certified_error(map_: Fit, kind: str) -> None:
     p, y = sample(6_000, 4)
     losses = {"log": log_losses, "brier": brier_losses}[kind]
-    of_rows = float(np.mean(losses(map_.log_odds(p))[y, np.arange(len(p))]))
+    of_rows = float(np.mean(losses(map_.pieces.log_odds(p))[y, np.arange(len(p))]))
     for cells, clusters in (
         (Cells.from_table(calibrant.ReliabilityTable.from_scores(p, y, grid="standard")), None),
         (Cells.from_table(calibrant.ReliabilityTable.from_scores(p, y)), np.arange(6_000) // 20),
@@ -422,7 +439,7 @@ def test_the_loss_of_cells_is_within_its_certified_error(map_: Pieces, kind: str
             design = Clustered.of(cells, data.clusters.event)
         parts = Parts.of(design)
         bound = certified_loss(design.cells, parts, dict.fromkeys(parts.folds.tolist(), map_), kind)
-        of_cells = parts.mean(losses(map_.log_odds(design.cells.scores))[:, np.newaxis])
+        of_cells = parts.mean(losses(map_.pieces.log_odds(design.cells.scores))[:, np.newaxis])
         assert 0 < abs(of_cells - of_rows) <= bound < 0.02
     few = Cells.from_table(calibrant.ReliabilityTable.from_scores(p[:900], y[:900]))
     assert certified_loss(few, Parts.of(Independent(few)), {0: map_}, kind) == 0
@@ -430,7 +447,7 @@ def test_the_loss_of_cells_is_within_its_certified_error(map_: Pieces, kind: str
 
 def test_the_infinite_loss_of_an_outcome_that_no_row_has_certifies_nothing() -> None:
     cells = Cells.from_table(calibrant.ReliabilityTable.from_scores([0.0] * 9 + [1.0] * 4, [0] * 9 + [1] * 4))
-    assert certified_loss(cells, Parts.of(Independent(cells)), {0: UNCHANGED}, "log") == 0
+    assert certified_loss(cells, Parts.of(Independent(cells)), {0: Fit("identity", {})}, "log") == 0
 
 
 def test_a_sketch_says_how_exact_the_loss_after_is() -> None:

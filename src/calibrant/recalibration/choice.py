@@ -1,8 +1,12 @@
 """The choice of a family, and what the procedure gains on rows that the map never saw.
 
-The losses of a family are those of its maps of the other four folds. "auto" takes the family with the least mean loss;
-no change, if its loss is within one standard error of that. To evaluate this procedure the choice is made anew inside
-each set of four folds.
+The losses of a family are those of its maps of the other four folds. "auto" takes the family with the least mean loss,
+and shrinks it towards no change. If the mean loss of no change is larger by G, with standard error se, the share is
+
+    min(1, se^2 / (2 G^2))
+
+as in a positive-part James-Stein estimate: for a map near no change se^2 is 2 G / N, and the share 1 / (N G). To
+evaluate this procedure the choice is made anew inside each set of four folds.
 """
 
 from __future__ import annotations
@@ -89,9 +93,9 @@ class Procedure(ABC, Generic[Rows]):
         return rows.dealt(generator(self.seed, Stream.DEALS, deal))
 
     def choose(self, rows: Rows, first: int = 0) -> Choice:
-        """Return the family with the least loss, or no change; ``first`` numbers its deals."""
+        """Return the family with the least loss, and how far it is shrunk; ``first`` numbers its deals."""
         if len(self.candidates) == 1:
-            return Choice(self.candidates[0], {}, {})
+            return Choice(self.candidates[0], 0.0, {}, {})
         n_deals = _DEALS_OF_FEW if self.rows < _FEW_ROWS else 1
         deals = [self.dealt(rows, deal) for deal in range(first, first + n_deals)]
         losses = [[self.losses(folds, maps) for maps in self._of_other_folds(folds)] for folds in deals]
@@ -104,20 +108,29 @@ class Procedure(ABC, Generic[Rows]):
             float(np.mean([folds.variance(_gap(x[i], x[best])).error for folds, x in zip(deals, losses, strict=True)]))
             for i in range(len(self.candidates))
         ]
-        remains = self.candidates[0].nearly_unchanged and means[0] - means[best] <= errors[0]
-        chosen = 0 if remains else best
+        shrinkage = 0.0
+        if best and self.candidates[0].nearly_unchanged:
+            ratio = errors[0] / (means[0] - means[best])
+            shrinkage = min(1.0, ratio * ratio / 2)
+        chosen = best if shrinkage < 1 else 0
         names = [family.name for family in self.candidates]
         return Choice(
-            self.candidates[chosen], dict(zip(names, means, strict=True)), dict(zip(names, errors, strict=True))
+            self.candidates[chosen],
+            shrinkage if chosen else 0.0,
+            dict(zip(names, means, strict=True)),
+            dict(zip(names, errors, strict=True)),
         )
+
+    def fitted(self, choice: Choice, source: Any) -> Any:
+        """Return the chosen map, fitted to rows and shrunk."""
+        return self.fit(choice.family, source).shrunk(choice.shrinkage)
 
     def evaluated(self, rows: Rows) -> tuple[Rows, dict[int, Any]]:
         """Return rows in folds, and for each fold the map of the whole procedure without it."""
         folds = self.dealt(rows, 0)
 
         def fitted(fold: int, others: Rows) -> Any:
-            choice = self.choose(others, first=(fold + 1) * _DEALS_OF_FEW)
-            return self.fit(choice.family, self.source(others))
+            return self.fitted(self.choose(others, first=(fold + 1) * _DEALS_OF_FEW), self.source(others))
 
         return folds, _by_fold(folds, fitted)
 
@@ -139,9 +152,13 @@ def _by_fold(folds: Rows, made: Callable[[int, Rows], Any]) -> dict[int, Any]:
 
 
 class Choice(NamedTuple):
-    """A chosen family, and by name the mean log loss of each candidate and its standard error from the best."""
+    """A chosen family, and by name the mean log loss of each candidate and its standard error from the best.
+
+    The map is moved towards no change by the share ``shrinkage``.
+    """
 
     family: Family
+    shrinkage: float
     losses: dict[str, float]
     errors: dict[str, float]
 

@@ -18,7 +18,7 @@ from calibrant.kernels.blocks import in_order
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Asked, Procedure
 from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, not_below_floor
-from calibrant.recalibration.families import Family
+from calibrant.recalibration.families import Family, half_a_row
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.proof import gain_of
@@ -54,9 +54,9 @@ MEASURES: Final = ("nll", "brier", "accuracy", "ece", "classwise_ece", "smece", 
 
 Result = TypeVar("Result")
 
-_SMALLEST: Final = (1e-10, CLIP, 1e-5, 1e-4, 1e-3)  # limits of small probabilities
-_SHARE_OF_CLASS: Final = 0.1  # of 1 / C, their largest value
-_HASHED: Final = 8  # columns that decide the order of rows
+_SMALLEST: Final = (1e-10, CLIP)  # limits of small probabilities
+_KEYED: Final = 8  # columns that decide the order of rows
+_GOLDEN: Final = 0.6180339887498949  # its multiples are far from fractions, so that keys differ
 _ENTRIES: Final = 1 << 20  # of a block of rows
 
 
@@ -206,6 +206,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     fitted = procedure.starts[choice.family.name]
     if choice.family is CLASS_TEMPERATURE:
         check_temperature(fitted)
+    fitted = fitted.shrunk(choice.shrinkage)
     # No change gains nothing, whatever the choice without a fold would be.
     remains = choice.family is CLASS_IDENTITY
     folds, maps = (rows, {0: fitted}) if remains else procedure.evaluated(rows)
@@ -237,6 +238,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
             chosen=choice.family.name,
             runner_up=choice.runner_up,
             losses={name: (loss, choice.errors[name]) for name, loss in choice.losses.items()},
+            shrinkage=choice.shrinkage,
             gain=gain,
             before=before,
             after=after,
@@ -268,8 +270,8 @@ def _rows_of(predictions: Predictions, labels: ClusterLabels | None) -> tuple[De
     places = np.flatnonzero(predictions.evaluated)
     rows = predictions.take(places)
     values = np.concatenate([block for _, block in rows.rows.blocks(0, rows.n)])
-    hashes = _hashes(values, rows.targets)
-    order = np.argsort(hashes, kind="stable")
+    keys, hashes = _keys(values, rows.targets)
+    order = np.lexsort((hashes, keys))
     values, classes, hashes = values[order], rows.targets[order], hashes[order]
     weights = np.ones(len(order)) if rows.weights is None else rows.weights[order]
     whole = integer_weights(weights)
@@ -285,14 +287,15 @@ def _rows_of(predictions: Predictions, labels: ClusterLabels | None) -> tuple[De
 def _with_smallest(procedure: ClassProcedure, rows: DealtRows) -> ClassProcedure:
     """Return the procedure with the largest limit of small probabilities with which a temperature fits as well.
 
-    Tiny probabilities of a network say much, and those of a regression let a few errors decide a fit. Above 1.5e-7 only
-    zeros are moved, which a forest predicts. The mean log loss is within one standard error of the least one.
+    Tiny probabilities of a network say much, and those of a regression let a few errors decide a fit. If there are none
+    below 1.5e-7, only zeros are moved, which a forest predicts. The mean log loss is within one standard error of the
+    least one.
     """
     data = procedure.data
-    smallest, n_classes = data.log.smallest, data.values.shape[1]
-    most = min(smallest, _SHARE_OF_CLASS / n_classes) if data.log.zeros else 0.0
-    lowest = min(smallest, CLIP)
-    candidates = [lowest, *(least for least in _SMALLEST if lowest < least <= max(most, CLIP))]
+    smallest = data.log.smallest
+    candidates = [smallest, *(least for least in _SMALLEST if smallest < least)]
+    if smallest > CLIP:
+        candidates = [half_a_row(procedure.rows, smallest, data.values.shape[1]) if data.log.zeros else CLIP]
     moved = [replace(procedure, data=replace(data, log=data.log._replace(smallest=least))) for least in candidates]
     if len(moved) == 1:
         return moved[0]
@@ -302,12 +305,17 @@ def _with_smallest(procedure: ClassProcedure, rows: DealtRows) -> ClassProcedure
     return moved[int(np.flatnonzero(near)[-1])]
 
 
-def _hashes(values: Floats, classes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a hash of the class and of some numbers of each row: its order is that of the content."""
-    hashes = mix64(classes)
-    for k in range(0, values.shape[1], max(values.shape[1] // _HASHED, 1)):
-        hashes = mix64(hashes ^ values[:, k].astype(np.float64).view(np.uint64))
-    return hashes
+def _keys(values: Floats, classes: NDArray[np.int64]) -> tuple[Float64s, NDArray[np.uint64]]:
+    """Return a number of each row from some of its columns and its class, and a hash of these.
+
+    The number decides the order of rows, so that rounding of the probabilities leaves nearly all rows in their folds.
+    """
+    keys, hashes = classes.astype(np.float64), mix64(classes)
+    for i, k in enumerate(range(0, values.shape[1], max(values.shape[1] // _KEYED, 1)), start=1):
+        column = values[:, k].astype(np.float64)
+        keys += (1 + i * _GOLDEN % 1) * column
+        hashes = mix64(hashes ^ column.view(np.uint64))
+    return keys, hashes
 
 
 def _new(values: Floats, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:

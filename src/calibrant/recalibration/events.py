@@ -13,10 +13,10 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.inputs.notions import Events
 from calibrant.measures.listed import selected
-from calibrant.recalibration.choice import Asked, Procedure
-from calibrant.recalibration.families import CANDIDATES, IDENTITY, SMOOTHED, UNCHANGED, Family, Fit, Rows
+from calibrant.recalibration.choice import Asked, Choice, Procedure
+from calibrant.recalibration.families import CANDIDATES, CLIPPED, IDENTITY, Family, Fit, Rows
 from calibrant.recalibration.maps import CalibrationMap, Fitted
-from calibrant.recalibration.pieces import CLIP, Pieces, probabilities
+from calibrant.recalibration.pieces import CLIP, UNCHANGED, probabilities
 from calibrant.recalibration.proof import Gain, gain_of
 from calibrant.recalibration.result import MapCurve, Recalibration, with_evidence
 from calibrant.report import evaluated
@@ -63,18 +63,18 @@ class EventProcedure(Procedure[Parts]):
         held = negatives + positives > 0
         return Rows(self.scores[held], (negatives + positives)[held], positives[held], self.prior_rows)
 
-    def fit(self, family: Family, source: Rows) -> Pieces:
+    def fit(self, family: Family, source: Rows) -> Fit:
         fit: Fit = family.fit(source)
-        return fit.pieces
+        return fit
 
-    def losses(self, rows: Parts, maps: Mapping[int, Pieces]) -> Float64s:
+    def losses(self, rows: Parts, maps: Mapping[int, Fit]) -> Float64s:
         return log_losses(self.log_odds(rows, maps))
 
-    def log_odds(self, folds: Parts, maps: Mapping[int, Pieces]) -> Float64s:
+    def log_odds(self, folds: Parts, maps: Mapping[int, Fit]) -> Float64s:
         """Return the log-odds (F, K) that each part has by the map of its fold."""
         log_odds = np.empty(folds.masses.shape[1:])
-        for fold, pieces in maps.items():
-            log_odds[folds.folds == fold] = pieces.log_odds(self.scores)
+        for fold, fit in maps.items():
+            log_odds[folds.folds == fold] = fit.pieces.log_odds(self.scores)
         return log_odds
 
     def gains(self, log_odds: Float64s, score: str) -> Float64s:
@@ -84,13 +84,13 @@ class EventProcedure(Procedure[Parts]):
         with np.errstate(invalid="ignore"):
             return np.asarray(before - losses(log_odds))
 
-    def band(self, family: Family, parts: Parts, scores: Float64s, level: float) -> tuple[Float64s, Float64s]:
-        """Return the pointwise band of a family's map at these scores, (M,), by the bootstrap."""
+    def band(self, choice: Choice, parts: Parts, scores: Float64s, level: float) -> tuple[Float64s, Float64s]:
+        """Return the pointwise band of the chosen map at these scores, (M,), by the bootstrap."""
         maps = (
-            self.fit(family, self.source(parts.resampled(generator(self.seed, Stream.DEALS, _BANDS + i))))
+            self.fitted(choice, self.source(parts.resampled(generator(self.seed, Stream.DEALS, _BANDS + i))))
             for i in range(_RESAMPLES)
         )
-        drawn = np.stack([probabilities(pieces.log_odds(scores)) for pieces in maps])
+        drawn = np.stack([probabilities(fit.pieces.log_odds(scores)) for fit in maps])
         tail = alpha_of(level) / 2
         low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
         return low, high
@@ -126,7 +126,7 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     family, resampling = asked.family, asked.resampling
     scores = design.cells.scores
     procedure = EventProcedure(
-        candidates=[family] if family is not None else [SMOOTHED if certain else IDENTITY, *CANDIDATES[1:]],
+        candidates=[family] if family is not None else [CLIPPED if certain else IDENTITY, *CANDIDATES[1:]],
         prior_rows=asked.prior_rows,
         rows=cells.effective_n,
         seed=resampling.seed,
@@ -138,10 +138,10 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
         rising = [each for each in procedure.candidates if each.fit(source).rising]
         procedure = replace(procedure, candidates=rising)
     choice = procedure.choose(parts)
-    fit = _fitted(choice.family, table, cells.effective_n, asked.prior_rows)
+    fit = _fitted(procedure, choice, table)
     # No change gains nothing, whatever the choice without a fold would be.
     remains = choice.family is IDENTITY
-    folds, maps = (parts, dict.fromkeys(parts.folds.tolist(), UNCHANGED)) if remains else procedure.evaluated(parts)
+    folds, maps = (parts, dict.fromkeys(parts.folds.tolist(), fit)) if remains else procedure.evaluated(parts)
     out_of_fold = procedure.log_odds(folds, maps)
     score = "brier" if certain or math.isinf(folds.mean(log_losses(out_of_fold))) else "log"
     inside = procedure.gains(fit.pieces.log_odds(scores), score)[:, np.newaxis]
@@ -170,12 +170,13 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
             after=after,
             flag=design.sample.flag,
             by_group=by_group(partial(_mapped, fit=fit), data, asked, settings),
-            curve_maker=partial(_curve, procedure, choice.family, parts, fit, table, resampling.level),
+            shrinkage=choice.shrinkage,
+            curve_maker=partial(_curve, procedure, choice, parts, fit, table, resampling.level),
         )
     )
 
 
-def _fitted(family: Family, table: ReliabilityTable, rows: float, prior_rows: float) -> Fit:
+def _fitted(procedure: EventProcedure, choice: Choice, table: ReliabilityTable) -> Fit:
     """Return the map that is fitted to all rows.
 
     Raises
@@ -183,14 +184,15 @@ def _fitted(family: Family, table: ReliabilityTable, rows: float, prior_rows: fl
     InputError
         If the fit is at its bound.
     """
-    share = rows / table.total
+    share = procedure.rows / table.total
     counts, positives = (np.asarray(column, np.float64) * share for column in (table.counts, table.positives))
-    fit: Fit = family.fit(Rows(table.scores.astype(np.float64), counts, positives, prior_rows))
+    rows = Rows(table.scores.astype(np.float64), counts, positives, procedure.prior_rows)
+    fit = procedure.fit(choice.family, rows)
     if not fit.rising:
         expected = "scores that rise with the event"
         got = "higher scores that do not go with more outcomes (slope 0), so that no increasing map helps"
         raise InputError("probs", expected, got, "check that the scores are of this event, and not of its opposite")
-    return fit
+    return fit.shrunk(choice.shrinkage)
 
 
 def _design(data: Evaluated) -> Independent | Clustered:
@@ -252,7 +254,7 @@ def _recalibrated(data: Evaluated, folds: Parts, log_odds: Float64s) -> Evaluate
     return replace(_alone(clustered), choices=data.choices, counted=None, flag=data.flag)
 
 
-def certified_loss(cells: Cells, folds: Parts, maps: Mapping[int, Pieces], score: str) -> float:
+def certified_loss(cells: Cells, folds: Parts, maps: Mapping[int, Fit], score: str) -> float:
     """Return how far the mean loss by increasing maps may be from that of the single scores in the cells.
 
     In a cell (low, high] the losses of a row without and with the event are between those of both ends. It is 0 if each
@@ -263,7 +265,7 @@ def certified_loss(cells: Cells, folds: Parts, maps: Mapping[int, Pieces], score
     losses = brier_losses if score == "brier" else log_losses
     total = 0.0
     for place, fold in enumerate(folds.folds.tolist()):
-        of_low, of_high = (losses(maps[fold].log_odds(end[several])) for end in (low, high))
+        of_low, of_high = (losses(maps[fold].pieces.log_odds(end[several])) for end in (low, high))
         masses = folds.masses[:, place, several]
         held = masses > 0
         total += float(masses[held] @ np.abs(of_high - of_low)[held])
@@ -331,12 +333,12 @@ def fitted_to(table: ReliabilityTable, *, clustered: bool) -> Fitted:
 
 
 def _curve(
-    procedure: EventProcedure, family: Family, parts: Parts, fit: Fit, table: ReliabilityTable, level: float
+    procedure: EventProcedure, choice: Choice, parts: Parts, fit: Fit, table: ReliabilityTable, level: float
 ) -> MapCurve:
     """Return the map from the smallest to the largest score."""
     low, high = np.clip([table.scores[0], table.scores[-1]], CLIP, 1 - CLIP).astype(np.float64).tolist()
     scores = np.linspace(low, high, _POINTS if low < high else 1)
-    lows, highs = procedure.band(family, parts, scores, level)
+    lows, highs = procedure.band(choice, parts, scores, level)
     return MapCurve(
         scores=scores,
         mapped=probabilities(fit.pieces.log_odds(scores)),

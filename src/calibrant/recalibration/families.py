@@ -26,18 +26,28 @@ from calibrant.runtime.dataclass import dataclass
 #: The prior rows of every fit.
 PRIOR_ROWS: Final = 20.0
 
+#: The parameters of no change.
+_NO_CHANGE: Final = {"intercept": 0.0, "slope": 1.0, "constant": 0.0, "positive": 1.0, "negative": 1.0}
+
 #: The weight of the Cox line in each block of the isotonic fit.
 _BLOCK_PRIOR: Final = 32.0
 _STEEPEST: Final = 100.0  # rise of a line between knots: steeper ones would lose digits of the score
 _LEAST_RATE: Final = 2.0**-50  # of a block: the Cox line may say 0 or 1 to rounding
 _BINS: Final = 15
-_SMOOTHED_KNOTS: Final = 65
 
 _STEPS: Final = 100
 _HALVINGS: Final = 60
 _ROUNDING: Final = 2.0**-52
 _ENTRIES: Final = 1 << 14  # rows of a block, so that its temporaries stay in the cache
 _POOLED: Final = 1 << 13  # means of rows: a fit to them is the start of a large fit
+
+
+def half_a_row(rows: float, nearest: float, n_classes: int = 2) -> float:
+    """Return what zeros of N rows and C classes are moved up to, 1 / ((2 N + 2) (C - 1)).
+
+    All zeros of a row together are half a row in N + 1. It is at most half of the nearest other probability.
+    """
+    return max(CLIP, min(0.5 / ((n_classes - 1) * (rows + 1)), nearest / 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +70,23 @@ class Rows(Memo):
     prior_rows: float = 0.0
 
     @cached_property
+    def smallest(self) -> float:
+        """Scores are moved into [smallest, 1 - smallest]; other scores than 0 and 1 only within 1.5e-7 of them."""
+        distances = np.minimum(self.scores, 1 - self.scores)
+        others = distances > CLIP
+        if others.all():
+            return CLIP
+        return half_a_row(float(self.counts.sum()), float(distances[others].min(initial=0.5)))
+
+    @cached_property
+    def moved(self) -> Float64s:
+        """The scores, moved into the range of the map."""
+        return np.clip(self.scores, self.smallest, 1 - self.smallest)
+
+    @cached_property
     def log_scores(self) -> tuple[Float64s, Float64s]:
-        """The logarithms of p and of 1 - p of the scores, moved into [CLIP, 1 - CLIP]."""
-        p = np.clip(self.scores, CLIP, 1 - CLIP)
-        return np.log(p), np.log1p(-p)
+        """The logarithms of p and of 1 - p of the moved scores."""
+        return np.log(self.moved), np.log1p(-self.moved)
 
     @cached_property
     def with_prior(self) -> Rows:
@@ -71,21 +94,40 @@ class Rows(Memo):
         if not self.prior_rows:
             return self
         share = self.prior_rows / float(self.counts.sum())
-        expected = self.counts * np.clip(self.scores, CLIP, 1 - CLIP)
-        return Rows(self.scores, self.counts * (1 + share), self.positives + share * expected)
+        positives = self.positives + share * (self.counts * self.moved)
+        return replace(self, counts=self.counts * (1 + share), positives=positives, prior_rows=0.0)
 
 
-class Fit(NamedTuple):
-    """A fitted map: its kind and its parameters in a stored map, and its pieces."""
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted map: its kind and its parameters in a stored map."""
 
     kind: str
     parameters: dict[str, Any]
-    pieces: Pieces
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The pieces of the map."""
+        return Pieces.of(self.kind, self.parameters)
 
     @property
     def rising(self) -> bool:
         """Whether higher scores become higher: not where the fit is at its bound."""
         return bool((self.pieces.positive + self.pieces.negative > 0).all()) or self.kind == "bins"
+
+    def shrunk(self, shrinkage: float) -> Fit:
+        """Return the map whose log-odds are moved by a share towards those of the scores."""
+        if not shrinkage:
+            return self
+        moved = {
+            name: (1 - shrinkage) * value + shrinkage * _NO_CHANGE[name]
+            for name, value in self.parameters.items()
+            if name in _NO_CHANGE
+        }
+        if self.kind == "knots":
+            x, y = np.array(self.parameters["log_odds"]), np.array(self.parameters["mapped"])
+            moved["mapped"] = ((1 - shrinkage) * y + shrinkage * x).tolist()
+        return replace(self, parameters={**self.parameters, **moved})
 
 
 @dataclass(frozen=True)
@@ -103,7 +145,7 @@ class Family:
     aliases : tuple of str
         Other names for the same.
     nearly_unchanged : bool
-        Whether "auto" prefers this family within one standard error of the least loss.
+        Whether this is no change, towards which "auto" shrinks the others.
     """
 
     name: str
@@ -115,46 +157,39 @@ class Family:
 
 def _identity(rows: Rows) -> Fit:
     del rows
-    return Fit("identity", {}, UNCHANGED)
+    return Fit("identity", {})
 
 
-def _smoothed(rows: Rows) -> Fit:
-    """Return (N p + r) / (N + 1), with the rate r = (K + 1/2) / (N + 1), by lines between knots in log-odds."""
-    n = float(rows.counts.sum())
-    rate = (float(rows.positives.sum()) + 0.5) / (n + 1)
-    x = np.linspace(-1, 1, _SMOOTHED_KNOTS) * (math.log1p(-CLIP) - math.log(CLIP))
-    p, q = 1 / (1 + np.exp(-x)), 1 / (1 + np.exp(x))
-    y = np.log(n * p + rate) - np.log(n * q + 1 - rate)
-    return Fit("knots", {"log_odds": x.tolist(), "mapped": y.tolist(), "slope": 1.0}, Pieces.of_knots(x, y, 1.0))
+def _clipped(rows: Rows) -> Fit:
+    return _line(rows, 0.0, 1.0)
 
 
-def _line(intercept: float, slope: float) -> Fit:
-    return Fit("line", {"intercept": intercept, "slope": slope}, Pieces.of_line(intercept, slope))
+def _line(rows: Rows, intercept: float, slope: float) -> Fit:
+    return Fit("line", {"intercept": intercept, "slope": slope, "smallest": rows.smallest})
 
 
 def _cox(rows: Rows) -> Fit:
     log_p, log_q = rows.log_scores
-    return _line(*_logistic(rows.with_prior, [log_p - log_q], start=(0.0, 1.0)))
+    return _line(rows, *_logistic(rows.with_prior, [log_p - log_q], start=(0.0, 1.0)))
 
 
 def _shift(rows: Rows) -> Fit:
     log_p, log_q = rows.log_scores
     (intercept,) = _logistic(rows.with_prior, [], start=(0.0,), offset=log_p - log_q)
-    return _line(intercept, 1.0)
+    return _line(rows, intercept, 1.0)
 
 
 def _temperature(rows: Rows) -> Fit:
     log_p, log_q = rows.log_scores
     (slope,) = _logistic(rows.with_prior, [log_p - log_q], start=(1.0,), constant=False)
-    return _line(0.0, slope)
+    return _line(rows, 0.0, slope)
 
 
 def _beta(rows: Rows) -> Fit:
     log_p, log_q = rows.log_scores
-    parameters = _logistic(rows.with_prior, [log_p, -log_q], start=(0.0, 1.0, 1.0))
-    return Fit(
-        "beta", dict(zip(("constant", "positive", "negative"), parameters, strict=True)), Pieces.of_beta(*parameters)
-    )
+    constant, positive, negative = _logistic(rows.with_prior, [log_p, -log_q], start=(0.0, 1.0, 1.0))
+    parameters = {"constant": constant, "positive": positive, "negative": negative, "smallest": rows.smallest}
+    return Fit("beta", parameters)
 
 
 def _isotonic(rows: Rows) -> Fit:
@@ -183,8 +218,8 @@ def _isotonic(rows: Rows) -> Fit:
             block = (before[0] + block[0], before[1] + block[1], before[2] + block[2])
         knots.append(block)
     x, y = np.array([_knot(block) for block in knots]).T
-    parameters = {"log_odds": x.tolist(), "mapped": y.tolist(), "slope": slope}
-    return Fit("knots", parameters, Pieces.of_knots(x, y, slope))
+    parameters = {"log_odds": x.tolist(), "mapped": y.tolist(), "slope": slope, "smallest": rows.smallest}
+    return Fit("knots", parameters)
 
 
 def _knot(block: Sequence[float]) -> tuple[float, float]:
@@ -204,18 +239,16 @@ def _histogram(rows: Rows) -> Fit:
     cumulated = np.cumsum(rows.counts)
     ends = np.searchsorted(cumulated, cumulated[-1] * np.arange(1, _BINS) / _BINS, side="left") + 1
     starts = np.unique(np.concatenate([[0], ends[ends < len(rows.scores)]]))
-    moved = np.clip(rows.scores, CLIP, 1 - CLIP)  # a map cannot tell scores beyond apart
+    moved = rows.moved  # a map cannot tell scores beyond apart
     starts = starts[(starts == 0) | (moved[starts] > moved[starts - 1])]
     prior = rows.with_prior
     rates = np.add.reduceat(prior.positives, starts) / np.add.reduceat(prior.counts, starts)
     edges = moved[starts[1:]]
-    return Fit("bins", {"edges": edges.tolist(), "rates": rates.tolist()}, Pieces.of_bins(edges, rates))
+    return Fit("bins", {"edges": edges.tolist(), "rates": rates.tolist(), "smallest": rows.smallest})
 
-
-UNCHANGED: Final = replace(Pieces.of_line(0.0, 1.0), clip=0.0)
 
 IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
-SMOOTHED: Final = Family("smoothed", "the scores with one row of the event rate", _smoothed, nearly_unchanged=True)
+CLIPPED: Final = Family("clipped", "the scores, but 0 and 1", _clipped, nearly_unchanged=True)
 COX: Final = Family("cox", "a line in log-odds", methodcaller("of", _cox), ("platt", "sigmoid", "logistic"))
 SHIFT: Final = Family("shift", "a shift of the log-odds", _shift)
 TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
@@ -223,11 +256,11 @@ BETA: Final = Family("beta", "beta calibration", _beta)
 ISOTONIC: Final = Family("isotonic", "shrunken isotonic regression", _isotonic)
 HISTOGRAM: Final = Family("histogram", "a constant for each bin", _histogram)
 
-#: The candidates of "auto" for one event; where a score of 0 or 1 was wrong, `SMOOTHED` is there for `IDENTITY`.
+#: The candidates of "auto" for one event; where a score of 0 or 1 was wrong, `CLIPPED` is there for `IDENTITY`.
 CANDIDATES: Final = (IDENTITY, TEMPERATURE, COX, BETA, ISOTONIC)
 
 #: The families of one event.
-FAMILIES: Final = (*CANDIDATES, SHIFT, SMOOTHED, HISTOGRAM)
+FAMILIES: Final = (*CANDIDATES, SHIFT, CLIPPED, HISTOGRAM)
 
 
 def names_of(families: Sequence[Family]) -> dict[str, Family]:

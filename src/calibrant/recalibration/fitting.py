@@ -55,7 +55,7 @@ def recalibrate(
     - ``beta``: s(c + a log p - b log(1 - p)), a and b at least 0
     - ``isotonic``: lines in log-odds between the blocks of the isotonic fit, each pulled towards the ``cox`` line
     - ``temperature`` (``ts``): s(b z); ``shift``: s(a + z)
-    - ``smoothed``: (N p + r) / (N + 1), with the rate r = (K + 1/2) / (N + 1) of K events in N rows
+    - ``clipped``: p, but for scores of 0 and 1, which are moved
     - ``histogram``: the observed frequency of 15 bins with equally many rows; it does not keep the order of the scores
 
     With probabilities p of C classes, and N rows:
@@ -67,8 +67,9 @@ def recalibrate(
 
     ``auto`` compares ``identity``, ``temperature``, ``cox``, ``beta`` and ``isotonic`` for one event; for classes
     ``identity`` and these three, ``matrix`` from 25 rows for each class on average and up to 100 classes. It takes the
-    one with the smallest mean log loss out of fold; ``identity``, if its loss is within one standard error of that.
-    Where a score of 0 or 1 was wrong, ``smoothed`` takes the place of ``identity``. The gain of a row is its loss
+    one with the smallest mean log loss out of fold, and moves its log-odds towards the unchanged ones by the share
+    se^2 / (2 G^2), where the loss of ``identity`` is larger by G with standard error se; from a share of 1 on it takes
+    ``identity``. Where a score of 0 or 1 was wrong, ``clipped`` takes its place. The gain of a row is its loss
     before less its loss after, by a map without its fold. To judge the whole procedure, the choice is repeated inside
     each set of four folds. With the mean gain O and its standard error, and the mean gain IS of the final map on its
     own rows, the interval of the true gain of the final map is
@@ -113,10 +114,11 @@ def recalibrate(
 
     Notes
     -----
-    Scores are moved into [1.5e-7, 1 - 1.5e-7], so that 0 and 1 have finite log-odds. Probabilities of classes are
-    moved up to 1.5e-7, to 1e-10, or only zeros to the smallest other one, at least 2^-126. If that one is above
-    1.5e-7, zeros may be moved up to 1e-5, 1e-4 or 1e-3, at most to it and to 0.1 / C. It is the largest of these
-    with which a temperature has a mean log loss within one standard error of the least; a map has it as
+    Scores are moved into [1.5e-7, 1 - 1.5e-7], so that 0 and 1 have finite log-odds; if there are scores outside,
+    those of N rows into [L, 1 - L] with L = 1 / (2 N + 2), at most half the distance of the other scores from 0 and 1.
+    Zeros of C classes are moved up to L / (C - 1) in the same way, if the others are above 1.5e-7. Otherwise
+    all are moved up to 1.5e-7, to 1e-10, or only zeros to the smallest other one, at least 2^-126: the largest of these
+    with which a temperature has a mean log loss within one standard error of the least. A map has the limit as
     ``smallest``. If a probability of 0 or 1 was wrong, the log loss is infinite; then the Brier score proves the
     gain. More than 4,396 distinct scores are dealt and evaluated in the cells of the standard grid. Rows of equal
     score are interchangeable, so the order of the rows plays no part. Cost: two reports, and about 0.2 s for the
@@ -127,7 +129,7 @@ def recalibrate(
     ----------
     Cox (1958). Kull, Silva Filho, Flach (2017), doi 10.1214/17-EJS1338SI. Guo, Pleiss, Sun, Weinberger (2017),
     arXiv 1706.04599. Berta, Holzmüller, Jordan, Bach (2025), arXiv 2511.03685. Bates, Hastie, Tibshirani (2023), doi
-    10.1080/01621459.2023.2197686.
+    10.1080/01621459.2023.2197686. James, Stein (1961), Proc. 4th Berkeley Symposium 1, 361-379, for the share.
 
     Examples
     --------

@@ -44,9 +44,9 @@ def sql(pieces: Pieces, column: str, *, quote: str) -> str:
     name = _quoted(column, quote)
     valid = f"{name} >= 0 AND {name} <= 1"
     score = f"{name} * 1e0"  # a double: the name of that type differs between engines
-    if pieces.clip == 0:
+    if pieces.unchanged:
         return f"CASE WHEN {valid} THEN {score} END"
-    x = f"LEAST(GREATEST({score}, {_literal(pieces.clip)}), {_literal(1 - pieces.clip)})"
+    x = f"LEAST(GREATEST({score}, {_literal(pieces.smallest)}), {_literal(1 - pieces.smallest)})"
     values = [_sql_piece(x, *numbers) for numbers in _pieces(pieces)]
     inner = " ".join(
         f"WHEN {x} < {_literal(edge)} THEN {value}" for edge, value in zip(pieces.edges.tolist(), values, strict=False)
@@ -177,9 +177,9 @@ def expression(pieces: Pieces, column: str | nw.Expr) -> nw.Expr:
 
     score = nw.col(column) if isinstance(column, str) else column
     valid = (score >= 0) & (score <= 1)
-    if pieces.clip == 0:
+    if pieces.unchanged:
         return nw.when(valid).then(score.cast(nw.Float64))
-    x = score.cast(nw.Float64).clip(pieces.clip, 1 - pieces.clip)
+    x = score.cast(nw.Float64).clip(pieces.smallest, 1 - pieces.smallest)
     values = [_expression_of_piece(x, *numbers) for numbers in _pieces(pieces)]
     value: Any = values[-1]
     for edge, lower in zip(pieces.edges.tolist()[::-1], values[-2::-1], strict=True):
@@ -222,10 +222,10 @@ class _Graph:
 
     def mapped(self, pieces: Pieces, score: str) -> str:
         """Add a map of scores (N,) in [0, 1]."""
-        if pieces.clip == 0:
+        if pieces.unchanged:
             return score
         constant, node = self.constant, self.node
-        x = node("Clip", score, constant(pieces.clip), constant(1 - pieces.clip))
+        x = node("Clip", score, constant(pieces.smallest), constant(1 - pieces.smallest))
         columns = (pieces.constants, pieces.positive, pieces.negative)
         if len(pieces.edges):
             axis = constant(np.array([1], np.int64))

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +19,7 @@ from calibrant.errors import FileError, InputError
 from calibrant.inputs.arrays import as_values
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
-from calibrant.recalibration.families import UNCHANGED
-from calibrant.recalibration.pieces import CLIP, LEAST, Labels, Pieces, probabilities
+from calibrant.recalibration.pieces import CLIP, KINDS, LEAST, UNCHANGED, Labels, Pieces, floats, number, probabilities
 from calibrant.recalibration.softmax import SMALLEST, Softmax, log_probabilities, log_softmax
 from calibrant.results.writing import replace_file
 from calibrant.runtime.arrays import Float64s
@@ -33,7 +33,6 @@ SCHEMA: Final = "calibrant.map"
 VERSION: Final = 1
 
 _MOST_BYTES: Final = 4_000_000
-_MOST_PIECES: Final = 100_000
 _MOST_LABELS: Final = 10_000
 _FOREIGN: Final = "pass a map that calibrant wrote"
 _DAMAGED: Final = "read it again, or write the map anew"
@@ -180,7 +179,7 @@ class CalibrationMap:
             Scores in [0, 1], of any shape; for a map of C labels (..., C); for a map of C classes probabilities
             (..., C), whose rows have the sum 1. Or log-odds, or logits of classes, with ``logits``.
         logits : bool, default False
-            Whether ``probs`` are log-odds or logits. Log-odds are not moved into a range.
+            Whether ``probs`` are log-odds or logits.
 
         Returns
         -------
@@ -335,7 +334,6 @@ class CalibrationMap:
             "version": VERSION,
             "kind": self.kind,
             "parameters": dict(self.parameters),
-            "clip": CLIP,
             "event": dict(self.event),
             "fitted": {**vars(self.fitted), "quantiles": list(self.fitted.quantiles)},
             "evidence": dict(self.evidence),
@@ -376,11 +374,11 @@ class CalibrationMap:
                 kind=content["kind"],
                 parameters=content["parameters"],
                 event=content["event"],
-                fitted=Fitted(**{**fitted, "quantiles": tuple(_floats(fitted["quantiles"]).tolist())}),
+                fitted=Fitted(**{**fitted, "quantiles": tuple(floats(fitted["quantiles"]).tolist())}),
                 evidence=content["evidence"],
                 proven=content["proven"],
             )
-            sound = _sound(read) and content["clip"] == CLIP
+            sound = _sound(read)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError("text", "a calibration map", f"other content ({repr(error)[:100]})", _FOREIGN) from None
         if not sound:
@@ -423,48 +421,16 @@ def _refused(constant: str) -> None:
     raise ValueError(msg)
 
 
-def _floats(values: Any) -> Float64s:
-    """Return a list of JSON's numbers as an array."""
-    if not isinstance(values, list) or not 0 < len(values) <= _MOST_PIECES or set(map(type, values)) != {float}:
-        msg = "expected a list of numbers"
-        raise TypeError(msg)
-    return np.array(values)
-
-
-def _number(value: Any) -> float:
-    if type(value) is not float:
-        msg = f"expected a number, got {repr(value)[:40]}"
-        raise TypeError(msg)
-    return value
-
-
-def _bins(parameters: Mapping[str, Any]) -> Pieces:
-    rates = _floats(parameters["rates"])
-    edges = _floats(parameters["edges"]) if len(rates) > 1 else np.empty(0)
-    if len(edges) != len(rates) - 1:
-        msg = "expected an edge between any two rates"
-        raise ValueError(msg)
-    return Pieces.of_bins(edges, rates)
-
-
-def _knots(parameters: Mapping[str, Any]) -> Pieces:
-    x, y = _floats(parameters["log_odds"]), _floats(parameters["mapped"])
-    if x.shape != y.shape or not (np.diff(x) > 0).all():
-        msg = "expected knots in increasing order"
-        raise ValueError(msg)
-    return Pieces.of_knots(x, y, _number(parameters["slope"]))
-
-
 def _softmax(parameters: Mapping[str, Any]) -> Softmax:
-    constants, factors = _floats(parameters["constants"]), parameters["factors"]
+    constants, factors = floats(parameters["constants"]), parameters["factors"]
     if isinstance(factors, list) and factors and isinstance(factors[0], list):
-        matrix = np.stack([_floats(row) for row in factors])
+        matrix = np.stack([floats(row) for row in factors])
     else:
-        matrix = _floats(factors)
+        matrix = floats(factors)
     if set(matrix.shape) != {len(constants)} or len(constants) < 2:
         msg = "expected a constant and factors for each class"
         raise ValueError(msg)
-    return Softmax(matrix, constants, _number(parameters["smallest"]))
+    return Softmax(matrix, constants, number(parameters["smallest"]))
 
 
 def _labels(parameters: Mapping[str, Any]) -> Labels:
@@ -472,19 +438,11 @@ def _labels(parameters: Mapping[str, Any]) -> Labels:
     if not isinstance(maps, list) or not 0 < len(maps) <= _MOST_LABELS:
         msg = "expected a list of maps"
         raise TypeError(msg)
-    read = tuple(_FORMS[each["kind"]](each["parameters"]) for each in maps if each["kind"] != "labels")
-    if len(read) < len(maps) or not all(isinstance(each, Pieces) for each in read):
-        msg = "expected maps of one event"
-        raise ValueError(msg)
-    return Labels(tuple(each for each in read if isinstance(each, Pieces)))
+    return Labels(tuple(Pieces.of(each["kind"], each["parameters"]) for each in maps))
 
 
 _FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], Form]]] = {
-    "identity": lambda _: UNCHANGED,
-    "line": lambda x: Pieces.of_line(_number(x["intercept"]), _number(x["slope"])),
-    "beta": lambda x: Pieces.of_beta(*(_number(x[name]) for name in ("constant", "positive", "negative"))),
-    "knots": _knots,
-    "bins": _bins,
+    **{kind: partial(Pieces.of, kind) for kind in KINDS},
     "softmax": _softmax,
     "labels": _labels,
 }
@@ -493,7 +451,7 @@ _FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], Form]]] = {
 def _sound(read: CalibrationMap) -> bool:
     """Return whether a map has the types and numbers of one that was fitted."""
     fitted, form = read.fitted, read.form
-    ends = np.array([_number(fitted.low), _number(fitted.high), *fitted.quantiles])
+    ends = np.array([number(fitted.low), number(fitted.high), *fitted.quantiles])
     if isinstance(form, Softmax):
         sound = _sound_softmax(form)
     else:
@@ -502,7 +460,7 @@ def _sound(read: CalibrationMap) -> bool:
         sound
         and bool(((ends >= 0) & (ends <= 1)).all() and (np.diff(fitted.quantiles) >= 0).all())
         and type(fitted.n) is int
-        and 0 <= _number(fitted.positives) < math.inf
+        and 0 <= number(fitted.positives) < math.inf
         and fitted.n > 0
         and type(fitted.cluster) is bool
         and type(read.proven) is bool
@@ -517,7 +475,8 @@ def _sound_pieces(pieces: Pieces) -> bool:
     numbers = np.concatenate([pieces.edges, constants, pieces.positive, pieces.negative])
     increasing = bool((np.diff(pieces.edges) > 0).all()) and bool(((pieces.edges >= 0) & (pieces.edges <= 1)).all())
     rising = bool((pieces.positive >= 0).all() and (pieces.negative >= 0).all())
-    return bool(np.isfinite(numbers).all()) and increasing and rising
+    inside = pieces is UNCHANGED or CLIP <= pieces.smallest < 0.5
+    return bool(np.isfinite(numbers).all()) and increasing and rising and inside
 
 
 def _sound_softmax(softmax: Softmax) -> bool:

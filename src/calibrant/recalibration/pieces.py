@@ -8,7 +8,8 @@ is written in (NumPy, SQL, expressions, ONNX, torch) is made from the pieces.
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.intervals import root
 from calibrant.table import grid as grids
 
-#: Fitted maps move scores into [CLIP, 1 - CLIP]: the first edge of the standard grid, so that a sketch loses nothing.
+#: The least limit of small scores of one event: the first edge of the standard grid, so that a sketch loses nothing.
 CLIP: Final = float(grids.edges("standard")[1])
 
 #: The smallest probability that a map returns: the smallest normal number.
@@ -35,58 +36,55 @@ class Pieces:
         The scores at which a new piece begins, increasing. A score equal to an edge is on the piece above.
     constants, positive, negative : (M,)
         c, and the factors a of log p and b of -log(1 - p).
-    clip : float
-        Scores are moved into [clip, 1 - clip] first.
+    smallest : float
+        Scores are moved into [smallest, 1 - smallest] first; 0, if they remain as they are.
     """
 
     edges: Float64s
     constants: Float64s
     positive: Float64s
     negative: Float64s
-    clip: float = CLIP
+    smallest: float
 
     @classmethod
-    def of_line(cls, intercept: float, slope: float) -> Pieces:
-        """Return one piece, a line in log-odds."""
-        return cls.of_beta(intercept, slope, slope)
+    def of(cls, kind: str, parameters: Mapping[str, Any]) -> Pieces:
+        """Return the map of this kind with the parameters of a stored map.
 
-    @classmethod
-    def of_beta(cls, constant: float, positive: float, negative: float) -> Pieces:
-        """Return one piece with its two factors."""
-        return cls(np.empty(0), np.array([constant]), np.array([positive]), np.array([negative]))
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            For parameters that no stored map has.
+        """
+        return UNCHANGED if kind == "identity" else cls(*_KINDS[kind](parameters), number(parameters["smallest"]))
 
-    @classmethod
-    def of_knots(cls, x: Float64s, y: Float64s, slope: float) -> Pieces:
-        """Return the lines that join knots in log-odds, with this slope below the first and above the last."""
-        inner = np.diff(y) / np.diff(x)
-        slopes = np.concatenate([[slope], inner, [slope]])
-        at = np.concatenate([[0], np.arange(len(x))])  # the knot that each line goes through
-        return cls(1 / (1 + np.exp(-x)), y[at] - slopes * x[at], slopes, slopes)
-
-    @classmethod
-    def of_bins(cls, edges: Float64s, rates: Float64s) -> Pieces:
-        """Return a constant for each bin."""
-        with np.errstate(divide="ignore"):
-            constants = np.log(rates) - np.log1p(-rates)
-        return cls(edges, constants, np.zeros_like(constants), np.zeros_like(constants))
+    @property
+    def unchanged(self) -> bool:
+        """Whether scores remain as they are."""
+        return self.smallest == 0
 
     def mapped(self, x: Float64s, *, logits: bool) -> Float64s:
         """Return the mapped scores, or those of log-odds; unchanged scores keep their bits."""
-        if self.clip == 0 and not logits:
+        if self.unchanged and not logits:
             return x.copy()
         return probabilities(self.of_logits(x) if logits else self.log_odds(x))
 
     def log_odds(self, scores: Float64s) -> Float64s:
         """Return the log-odds of the mapped scores."""
-        p = np.clip(scores, self.clip, 1 - self.clip)
+        p = np.clip(scores, self.smallest, 1 - self.smallest)
         with np.errstate(divide="ignore"):
             log_p, log_q = np.log(p), np.log1p(-p)
         return self._log_odds(log_p, log_q, np.searchsorted(self.edges, p, side="right"))
 
     def of_logits(self, logits: Float64s) -> Float64s:
-        """Return the log-odds of the mapped scores with these log-odds, which are not moved."""
-        log_p, log_q = -np.logaddexp(0, -logits), -np.logaddexp(0, logits)
+        """Return the log-odds of the mapped scores with these log-odds."""
+        z = np.clip(logits, -self.farthest, self.farthest)
+        log_p, log_q = -np.logaddexp(0, -z), -np.logaddexp(0, z)
         return self._log_odds(log_p, log_q, np.searchsorted(self.edges, np.exp(log_p), side="right"))
+
+    @property
+    def farthest(self) -> float:
+        """The log-odds of 1 - ``smallest``, which no log-odds exceed."""
+        return math.inf if self.unchanged else math.log1p(-self.smallest) - math.log(self.smallest)
 
     def _log_odds(self, log_p: Float64s, log_q: Float64s, piece: np.ndarray) -> Float64s:
         a, b = self.positive[piece], self.negative[piece]
@@ -98,7 +96,8 @@ class Pieces:
         lowest, highest = self.log_odds(np.array([0.0, 1.0]))
         if not lowest < log_odds < highest:
             return 0.0 if log_odds <= lowest else 1.0
-        z = root(lambda z: float(self.of_logits(np.array([z]))[0]) - log_odds, *_ENDS, xtol=1e-14)
+        ends = -self.farthest, self.farthest
+        z = root(lambda z: float(self.of_logits(np.array([z]))[0]) - log_odds, *ends, xtol=1e-14)
         return 1 / (1 + math.exp(-z))
 
 
@@ -113,7 +112,66 @@ class Labels:
         return np.stack([each.mapped(x[..., k], logits=logits) for k, each in enumerate(self.maps)], axis=-1)
 
 
-_ENDS: Final = (math.log(CLIP) - math.log1p(-CLIP), math.log1p(-CLIP) - math.log(CLIP))
+#: No change.
+UNCHANGED: Final = Pieces(np.empty(0), np.zeros(1), np.ones(1), np.ones(1), 0.0)
+
+_Curves = tuple[Float64s, Float64s, Float64s, Float64s]  # edges, constants, factors
+
+
+def floats(values: Any) -> Float64s:
+    """Return a list of JSON's numbers as an array."""
+    if not isinstance(values, list) or set(map(type, values)) != {float}:
+        msg = "expected a list of numbers"
+        raise TypeError(msg)
+    return np.array(values)
+
+
+def number(value: Any) -> float:
+    """Return a number of JSON."""
+    if type(value) is not float:
+        msg = f"expected a number, got {repr(value)[:40]}"
+        raise TypeError(msg)
+    return value
+
+
+def _curve(parameters: Mapping[str, Any], *names: str) -> _Curves:
+    """Return one piece, with the names of its constant and its factors."""
+    constant, positive, negative = (np.array([number(parameters[name])]) for name in names)
+    return np.empty(0), constant, positive, negative
+
+
+def _knots(parameters: Mapping[str, Any]) -> _Curves:
+    """Return the lines that join knots in log-odds, with this slope below the first and above the last."""
+    x, y, slope = floats(parameters["log_odds"]), floats(parameters["mapped"]), number(parameters["slope"])
+    if x.shape != y.shape or not (np.diff(x) > 0).all():
+        msg = "expected knots in increasing order"
+        raise ValueError(msg)
+    slopes = np.concatenate([[slope], np.diff(y) / np.diff(x), [slope]])
+    at = np.concatenate([[0], np.arange(len(x))])  # the knot that each line goes through
+    return 1 / (1 + np.exp(-x)), y[at] - slopes * x[at], slopes, slopes
+
+
+def _bins(parameters: Mapping[str, Any]) -> _Curves:
+    """Return a constant for each bin."""
+    rates = floats(parameters["rates"])
+    edges = floats(parameters["edges"]) if len(rates) > 1 else np.empty(0)
+    if len(edges) != len(rates) - 1:
+        msg = "expected an edge between any two rates"
+        raise ValueError(msg)
+    with np.errstate(divide="ignore"):
+        constants = np.log(rates) - np.log1p(-rates)
+    return edges, constants, np.zeros_like(constants), np.zeros_like(constants)
+
+
+_KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], _Curves]]] = {
+    "line": lambda x: _curve(x, "intercept", "slope", "slope"),
+    "beta": lambda x: _curve(x, "constant", "positive", "negative"),
+    "knots": _knots,
+    "bins": _bins,
+}
+
+#: The kinds of maps of one event.
+KINDS: Final = ("identity", *_KINDS)
 
 
 def probabilities(log_odds: Float64s) -> Float64s:

@@ -129,6 +129,8 @@ class Recalibration(RecalibrationResult):
         With "auto", the family with the least loss among the others.
     losses : mapping
         With "auto", the mean log loss out of fold of each candidate, and its standard error from the best.
+    shrinkage : float
+        With "auto", by which share the log-odds of the map are moved towards those of the scores.
     gain : Gain
         By how much the map lowers the mean loss of new rows.
     before, after : Report
@@ -144,6 +146,7 @@ class Recalibration(RecalibrationResult):
     chosen: str
     runner_up: str | None
     losses: Mapping[str, tuple[float, float]]
+    shrinkage: float
     gain: Gain
     before: Report
     after: Report
@@ -205,6 +208,7 @@ class Recalibration(RecalibrationResult):
             "chosen": self.chosen,
             "runner_up": self.runner_up,
             "losses": {name: {"mean": mean, "error": error} for name, (mean, error) in self.losses.items()},
+            "shrinkage": self.shrinkage,
             "proven": self.proven,
             "gain": {name: plain(value, f"gain.{name}", missing) for name, value in vars(self.gain).items()},
             "map": {"kind": self.map.kind, "parameters": dict(self.map.parameters)},

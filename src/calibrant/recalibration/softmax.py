@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -79,6 +80,14 @@ class Softmax:
     def unchanged(self) -> bool:
         """Whether probabilities remain as they are."""
         return not self.is_matrix and bool((self.factors == 1).all() and (self.constants == 0).all())
+
+    def shrunk(self, shrinkage: float) -> Softmax:
+        """Return the map whose log-probabilities are moved by a share towards the unchanged ones."""
+        if not shrinkage:
+            return self
+        unchanged = np.eye(self.n_classes) if self.is_matrix else 1.0
+        factors = (1 - shrinkage) * self.factors + shrinkage * unchanged
+        return replace(self, factors=factors, constants=(1 - shrinkage) * self.constants)
 
     def predictors(self, log_p: Floats) -> Float64s:
         """Return W log p + c of rows (n, C)."""

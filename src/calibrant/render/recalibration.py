@@ -31,6 +31,7 @@ from calibrant.statistics.resampling import alpha_of
 _LISTED: Final = 11  # rows of the table of a map
 _NAMED: Final = 10  # labels in a sentence
 _NOTABLE: Final = 1e-6  # limit of probabilities that the text names
+_NOTABLE_SHARE: Final = 0.05  # of the shrinkage
 
 #: The columns of the terminal, but for the first.
 _WIDTHS: Final = ("{:>10}", "  {:^18}", "{:>10}", "  {:^18}")
@@ -47,7 +48,7 @@ FAMILIES: Final = {
     "isotonic": "isotonic regression, shrunken to a line in log-odds",
     "shift": "a shift of the log-odds",
     "temperature": "temperature scaling",
-    "smoothed": "the scores, moved towards the event rate by one row",
+    "clipped": "the unchanged scores, but for 0 and 1",
     "histogram": "the observed frequency of each bin",
     "vector": "vector scaling",
     "matrix": "matrix scaling",
@@ -166,15 +167,27 @@ def _gain(summary: Summary) -> str:
 
 def _choice(summary: Summary) -> str:
     chosen, runner_up = FAMILIES[summary["chosen"]], summary["runner_up"]
-    formula = "" if summary["chosen"] == "smoothed" else map_text(summary["map"])
+    formula = "" if summary["chosen"] == "clipped" else map_text(summary["map"])
+    sentences = [f"Map: {chosen}{formula}."]
+    if runner_up is not None:
+        best = "the smallest log loss on rows that it was not fitted to"
+        sentences.append(f"It has {best}; the next best is {FAMILIES[runner_up]}.")
+    if summary["shrinkage"] >= _NOTABLE_SHARE:
+        numbers = "log-probabilities" if of_classes(summary) else "log-odds"
+        sentences.append(
+            f"Its {numbers} are shrunk by {summary['shrinkage']:.0%} towards no change.".replace("%", " %")
+        )
     smallest = summary["map"]["parameters"].get("smallest", 0.0)
-    moved = ""
     if summary["chosen"] != "identity" and smallest >= _NOTABLE:
-        moved = f" Before the map, probabilities below {smallest:g} become {smallest:g}."
-    if runner_up is None:
-        return f"Map: {chosen}{formula}.{moved}"
-    best = "the smallest log loss on rows that it was not fitted to"
-    return f"Map: {chosen}{formula}. It has {best}; the next best is {FAMILIES[runner_up]}.{moved}"
+        sentences.append(_moved(smallest, of_event=not of_classes(summary)))
+    return " ".join(sentences)
+
+
+def _moved(smallest: float, *, of_event: bool) -> str:
+    """Return what is moved before the map."""
+    if of_event:
+        return f"Before the map, scores outside [{smallest:.3g}, 1 - {smallest:.3g}] are moved to its ends."
+    return f"Before the map, probabilities below {smallest:.3g} become {smallest:.3g}."
 
 
 def map_text(fitted: Facts) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from calibrant.recalibration import CalibrationMap
-from calibrant.recalibration.pieces import Labels
+from calibrant.recalibration.pieces import Labels, Pieces
 from calibrant.recalibration.softmax import Softmax
 
 
@@ -25,7 +25,7 @@ class RecalibrationLayer(torch.nn.Module):
         The map, from `calibrant.recalibrate` or `calibrant.CalibrationMap.read`: of one event for scores of any shape,
         of classes for (..., C).
     logits : bool, default False
-        Whether the input is log-odds, or logits of classes. Log-odds are not moved into a range.
+        Whether the input is log-odds, or logits of classes.
 
     Notes
     -----
@@ -49,8 +49,8 @@ class RecalibrationLayer(torch.nn.Module):
         if isinstance(form, Labels):
             self.labels = torch.nn.ModuleList([RecalibrationLayer(each, logits=logits) for each in fitted.of_labels()])
             return
-        self.unchanged = form.unchanged if isinstance(form, Softmax) else form.clip == 0
-        self.clip = form.smallest if isinstance(form, Softmax) else form.clip
+        self.unchanged, self.smallest = form.unchanged, form.smallest
+        self.farthest = form.farthest if isinstance(form, Pieces) else math.inf
         self.of_classes = isinstance(form, Softmax)
         names = _OF_CLASSES if self.of_classes else _OF_EVENT
         for name in names:
@@ -71,11 +71,12 @@ class RecalibrationLayer(torch.nn.Module):
     def _event(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the mapped scores, and which scores are valid."""
         if self.logits:
-            log_p, log_q = torch.nn.functional.logsigmoid(x), torch.nn.functional.logsigmoid(-x)
+            z = x.clamp(-self.farthest, self.farthest)
+            log_p, log_q = torch.nn.functional.logsigmoid(z), torch.nn.functional.logsigmoid(-z)
             score, valid = log_p.exp(), ~x.isnan()
         else:
             score, valid = x, (x >= 0) & (x <= 1)
-            p = x.to(torch.float64).clamp(self.clip, 1 - self.clip)  # 1 - CLIP is 1 in single precision
+            p = x.to(torch.float64).clamp(self.smallest, 1 - self.smallest)  # single precision may not have the ends
             log_p, log_q = p.log(), torch.log1p(-p)
         edges = self.get_buffer("edges")
         piece = torch.bucketize(score.to(edges.dtype), edges, right=True)
@@ -93,7 +94,7 @@ class RecalibrationLayer(torch.nn.Module):
             log_p, valid = x.log(), ((x >= 0) & (x <= 1)).all(-1, keepdim=True)
             if self.unchanged:
                 return x, valid
-        log_p = log_p.clamp(min=math.log(self.clip))
+        log_p = log_p.clamp(min=math.log(self.smallest))
         factors, constants = (self.get_buffer(name).to(x.dtype) for name in _OF_CLASSES)
         t = log_p @ factors.T if factors.ndim == 2 else log_p * factors
         return torch.softmax(t + constants, -1), valid
