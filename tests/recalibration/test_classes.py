@@ -240,6 +240,48 @@ def test_a_class_of_probability_0_that_occurred_is_proven_by_the_brier_score() -
     assert fix.gain.value == pytest.approx(fix.before["brier"].value - fix.after["brier"].value, rel=1e-9)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_a_shrunk_map_has_a_mean_of_log_probabilities(method: str, share: float) -> None:
+    p, y = drawn(400, 3, shift=0.5)
+    fitted = fix_of(p, y, method=method).map.form
+    log_p = np.log(p)
+    mean = (1 - share) * fitted.log_probabilities(log_p) + share * log_p
+    shrunk = fitted.shrunk(share)
+    np.testing.assert_allclose(
+        shrunk.log_probabilities(log_p), mean - logsumexp(mean, axis=1, keepdims=True), rtol=0, atol=1e-12
+    )
+
+
+def test_auto_shrinks_its_map_by_the_evidence() -> None:
+    shrinkages = []
+    for seed in range(6):
+        p, y = drawn(300, 3, slope=(0.6, 0.8, 1.0)[seed % 3], shift=0.0, seed=seed)
+        fix = fix_of(p, y)
+        losses = {name: mean for name, (mean, _) in fix.losses.items()}
+        best = min(losses, key=losses.__getitem__)
+        gap, error = losses["identity"] - losses[best], fix.losses["identity"][1]
+        if gap == 0 or error**2 >= 2 * gap**2:
+            assert (fix.chosen, fix.shrinkage) == ("identity", 0)
+            continue
+        assert (fix.chosen, fix.shrinkage) == (best, pytest.approx(error**2 / (2 * gap**2)))
+        shrinkages.append(fix.shrinkage)
+        whole = fix_of(p, y, method=best).map.form
+        np.testing.assert_allclose(fix.map.form.factors, whole.shrunk(fix.shrinkage).factors)
+        said = f"Its log-probabilities are shrunk by {fix.shrinkage:.0%} towards no change.".replace("%", " %")
+        assert (said in " ".join(str(fix).split())) == (fix.shrinkage >= 0.05)
+        assert fix.to_dict()["shrinkage"] == fix.shrinkage
+    assert 1 < len(shrinkages) < 6
+    assert min(shrinkages) < 0.05 < max(shrinkages)
+
+
+def test_rounding_of_the_probabilities_leaves_rows_in_their_folds() -> None:
+    p, y = drawn(300, 3, slope=0.8)
+    one, other = fix_of(p, y), fix_of(p * (1 + 1e-12 * np.random.default_rng(0).normal(size=p.shape)), y)
+    assert other.gain.value == pytest.approx(one.gain.value, rel=1e-9)
+    assert other.shrinkage == pytest.approx(one.shrinkage, rel=1e-9)
+
+
 def test_matrix_scaling_needs_rows_of_each_class() -> None:
     assert "matrix" not in fix_of(*drawn(90, 4)).losses
     assert "matrix" in fix_of(*drawn(100, 4)).losses
@@ -281,8 +323,8 @@ def test_zeros_alone_are_moved_far() -> None:
     y = (rng.random((3_000, 1)) > truth.cumsum(axis=1)).sum(axis=1).clip(max=2)
     p = np.array([rng.multinomial(100, row) for row in truth]) / 100
     for values, options in ((p, {}), (np.log(p, where=p > 0, out=np.full(p.shape, -math.inf)), {"logits": True})):
-        assert fix_of(values, y, method="temperature", **options).map.form.smallest == 1 / 6_002
-    few = fix_of(p[:90], y[:90], method="temperature").map.form.smallest
+        assert fix_of(values, y, method="temperature", **options).map.form.smallest == 1 / (2 * 6_002)
+    few = fix_of(p[:45], y[:45], method="temperature").map.form.smallest
     assert few == pytest.approx(0.005)  # half the smallest other probability
     inner = (100 * p + 1e-2) / 100.03
     assert fix_of(inner, y, method="temperature").map.form.smallest == CLIP
@@ -514,6 +556,6 @@ def test_a_reader_is_told_what_zeros_become() -> None:
     truth = rng.dirichlet([0.3, 0.3, 0.3], 2_000)
     p = np.array([rng.multinomial(100, row) for row in truth]) / 100
     y = (rng.random((2_000, 1)) > truth.cumsum(axis=1)).sum(axis=1).clip(max=2)
-    said = "Before the map, probabilities below 0.00025 become 0.00025."
+    said = "Before the map, probabilities below 0.000125 become 0.000125."
     assert said in " ".join(str(fix_of(p, y, method="vector")).split())
     assert "Before the map" not in str(fix_of(*drawn(300, 3), method="vector"))

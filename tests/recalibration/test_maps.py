@@ -351,6 +351,13 @@ def test_scores_of_0_and_1_are_moved_by_half_a_row(scores: list[float], smallest
         assert family.fit(rows).parameters.get("smallest") == (None if family.name == "identity" else rows.smallest)
 
 
+def test_a_reader_is_told_which_scores_are_moved() -> None:
+    said = "Before the map, scores outside [0.00025, 1 - 0.00025] are moved to its ends."
+    for drawn, moved in ((with_zeros, True), (sample, False)):
+        fix = calibrant.recalibrate(*drawn(2_000, 0), method="cox", n_resamples=0)
+        assert (said in " ".join(str(fix).split())) == moved
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("method", [name for name in NAMES if name not in ("identity", "histogram")])
 def test_a_shrunk_map_has_a_mean_of_log_odds(method: str, share: float) -> None:

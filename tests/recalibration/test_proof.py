@@ -15,9 +15,11 @@ from scipy.stats import norm, t
 import calibrant
 from calibrant.errors import InputError
 from calibrant.recalibration import Recalibration
+from calibrant.recalibration.choice import Choice, Procedure
 from calibrant.recalibration.events import brier_losses, certified_loss, log_losses
 from calibrant.recalibration.families import COX, Fit, Rows
 from calibrant.recalibration.pieces import CLIP
+from calibrant.recalibration.softmax import CLASS_TEMPERATURE
 from calibrant.report.evaluated import of_arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Independent
@@ -137,6 +139,19 @@ def test_prior_rows_make_a_map_of_any_scores(method: str, p: Any, y: Any) -> Non
 
 
 # ---------------------------------------------------------------- the proof
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_the_proof_and_the_band_are_those_of_the_shrunk_map(classes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    p, y = sample(600, 0, 0.5)
+    nearly = Choice(CLASS_TEMPERATURE if classes else COX, 1 - 1e-9, {}, {})
+    monkeypatch.setattr(Procedure, "choose", lambda *_, **__: nearly)
+    fix = fix_of(np.stack([1 - p, p], axis=1) if classes else p, y, notion=None)
+    assert fix.gain.value == pytest.approx(0, abs=1e-8)
+    assert fix.gain.in_sample == pytest.approx(0, abs=1e-8)
+    assert fix.after["nll"].value == pytest.approx(fix.before["nll"].value, abs=1e-8)
+    if not classes:
+        np.testing.assert_allclose(fix.curve.lows, fix.curve.scores, atol=1e-8)
 
 
 def test_the_gain_is_the_naive_one_with_these_folds() -> None:
