@@ -323,8 +323,8 @@ def test_zeros_alone_are_moved_far() -> None:
     y = (rng.random((3_000, 1)) > truth.cumsum(axis=1)).sum(axis=1).clip(max=2)
     p = np.array([rng.multinomial(100, row) for row in truth]) / 100
     for values, options in ((p, {}), (np.log(p, where=p > 0, out=np.full(p.shape, -math.inf)), {"logits": True})):
-        assert fix_of(values, y, method="temperature", **options).map.form.smallest == 1 / (2 * 6_002)
-    few = fix_of(p[:45], y[:45], method="temperature").map.form.smallest
+        assert fix_of(values, y, method="temperature", **options).map.form.smallest == 1 / 6_002
+    few = fix_of(p[:90], y[:90], method="temperature").map.form.smallest
     assert few == pytest.approx(0.005)  # half the smallest other probability
     inner = (100 * p + 1e-2) / 100.03
     assert fix_of(inner, y, method="temperature").map.form.smallest == CLIP
@@ -556,6 +556,6 @@ def test_a_reader_is_told_what_zeros_become() -> None:
     truth = rng.dirichlet([0.3, 0.3, 0.3], 2_000)
     p = np.array([rng.multinomial(100, row) for row in truth]) / 100
     y = (rng.random((2_000, 1)) > truth.cumsum(axis=1)).sum(axis=1).clip(max=2)
-    said = "Before the map, probabilities below 0.000125 become 0.000125."
+    said = "Before the map, probabilities below 0.00025 become 0.00025."
     assert said in " ".join(str(fix_of(p, y, method="vector")).split())
     assert "Before the map" not in str(fix_of(*drawn(300, 3), method="vector"))

@@ -295,7 +295,7 @@ def _with_smallest(procedure: ClassProcedure, rows: DealtRows) -> ClassProcedure
     smallest = data.log.smallest
     candidates = [smallest, *(least for least in _SMALLEST if smallest < least)]
     if smallest > CLIP:
-        candidates = [half_a_row(procedure.rows, smallest, data.values.shape[1]) if data.log.zeros else CLIP]
+        candidates = [half_a_row(procedure.rows, smallest) if data.log.zeros else CLIP]
     moved = [replace(procedure, data=replace(data, log=data.log._replace(smallest=least))) for least in candidates]
     if len(moved) == 1:
         return moved[0]

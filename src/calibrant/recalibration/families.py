@@ -42,12 +42,9 @@ _ENTRIES: Final = 1 << 14  # rows of a block, so that its temporaries stay in th
 _POOLED: Final = 1 << 13  # means of rows: a fit to them is the start of a large fit
 
 
-def half_a_row(rows: float, nearest: float, n_classes: int = 2) -> float:
-    """Return what zeros of N rows and C classes are moved up to, 1 / ((2 N + 2) (C - 1)).
-
-    All zeros of a row together are half a row in N + 1. It is at most half of the nearest other probability.
-    """
-    return max(CLIP, min(0.5 / ((n_classes - 1) * (rows + 1)), nearest / 2))
+def half_a_row(rows: float, nearest: float) -> float:
+    """Return what zeros are moved up to: half a row in N + 1, at most half of the smallest other probability."""
+    return max(CLIP, min(0.5 / (rows + 1), nearest / 2))
 
 
 @dataclass(frozen=True, eq=False)

@@ -116,7 +116,7 @@ def recalibrate(
     -----
     Scores are moved into [1.5e-7, 1 - 1.5e-7], so that 0 and 1 have finite log-odds; if there are scores outside,
     those of N rows into [L, 1 - L] with L = 1 / (2 N + 2), at most half the distance of the other scores from 0 and 1.
-    Zeros of C classes are moved up to L / (C - 1) in the same way, if the others are above 1.5e-7. Otherwise
+    Zeros of classes are moved up to L in the same way, if the other probabilities are above 1.5e-7. Otherwise
     all are moved up to 1.5e-7, to 1e-10, or only zeros to the smallest other one, at least 2^-126: the largest of these
     with which a temperature has a mean log loss within one standard error of the least. A map has the limit as
     ``smallest``. If a probability of 0 or 1 was wrong, the log loss is infinite; then the Brier score proves the
