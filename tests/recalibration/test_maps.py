@@ -358,6 +358,12 @@ def test_a_reader_is_told_which_scores_are_moved() -> None:
         assert (said in " ".join(str(fix).split())) == moved
 
 
+@pytest.mark.parametrize(("method", "formula"), [("temperature", ""), ("cox", " + 0.168")])
+def test_a_reader_sees_the_line_of_a_map(method: str, formula: str) -> None:
+    fix = calibrant.recalibrate(*sample(2_000, 0), method=method, n_resamples=0)
+    assert f"{fix.map.parameters['slope']:.3g} × log-odds{formula}." in " ".join(str(fix).split())
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("method", [name for name in NAMES if name not in ("identity", "histogram")])
 def test_a_shrunk_map_has_a_mean_of_log_odds(method: str, share: float) -> None:

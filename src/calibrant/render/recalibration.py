@@ -195,8 +195,8 @@ def map_text(fitted: Facts) -> str:
     numbers = fitted["parameters"]
     if fitted["kind"] == "line":
         intercept, slope = numbers["intercept"], numbers["slope"]
-        sign = "+" if intercept >= 0 else "-"
-        return f", {slope:.3g} × log-odds {sign} {abs(intercept):.3g}"
+        constant = f" {'+' if intercept > 0 else '-'} {abs(intercept):.3g}" if intercept else ""
+        return f", {slope:.3g} × log-odds{constant}"
     if fitted["kind"] == "softmax":
         factors = numbers["factors"]
         same = not isinstance(factors[0], list) and len(set(factors)) == 1 and not any(numbers["constants"])
