@@ -141,12 +141,12 @@ def recalibrate(
     >>> fix.chosen, fix.proven, round(fix.gain.value, 3), round(fix.gain.low, 3), round(fix.gain.high, 3)
     ('isotonic', True, 0.093, 0.076, 0.114)
     >>> fix.map([0.2, 0.5]).round(2).tolist()
-    [0.04, 0.24]
+    [0.04, 0.25]
     >>> logits = rng.normal(size=(2_000, 3))
     >>> labels = np.array([rng.choice(3, p=np.exp(z / 2) / np.exp(z / 2).sum()) for z in logits])
     >>> fix = calibrant.recalibrate(logits, labels, logits=True)
     >>> fix.chosen, fix.proven, round(1 / fix.map.parameters["factors"][0], 2)
-    ('temperature', True, 2.07)
+    ('temperature', True, 2.05)
     """
     _family(method, (*FAMILIES, *CLASS_FAMILIES))
     if not isinstance(prior_rows, (int, float)) or isinstance(prior_rows, bool) or not 0 <= prior_rows < math.inf:

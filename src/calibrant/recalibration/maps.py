@@ -196,7 +196,7 @@ class CalibrationMap:
         >>> import calibrant
         >>> fix = calibrant.recalibrate([0.2] * 50 + [0.8] * 50, [0] * 48 + [1] * 2 + [0] * 5 + [1] * 45)
         >>> fix.map([0.2, 0.8]).round(2).tolist()
-        [0.09, 0.91]
+        [0.1, 0.9]
         """
         array = as_values("probs", probs)
         x = np.asarray(array, np.float64)

@@ -84,7 +84,7 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     >>> y = np.where(rng.random(2_000) < p**2, "yes", "no")
     >>> recalibrator = Recalibrator().fit(p, y)
     >>> recalibrator.transform([0.2, 0.5]).round(2)
-    array([0.04, 0.24])
+    array([0.04, 0.25])
     >>> recalibrator.transform([[0.8, 0.2], [0.5, 0.5]]).round(2)
     Traceback (most recent call last):
         ...

@@ -39,7 +39,7 @@ class RecalibrationLayer(torch.nn.Module):
     >>> fix = calibrant.recalibrate([0.2] * 50 + [0.8] * 50, [0] * 48 + [1] * 2 + [0] * 5 + [1] * 45)
     >>> layer = RecalibrationLayer(fix.map)
     >>> [round(p, 2) for p in layer(torch.tensor([0.2, 0.8])).tolist()]
-    [0.09, 0.91]
+    [0.1, 0.9]
     """
 
     def __init__(self, fitted: CalibrationMap, *, logits: bool = False) -> None:
