@@ -21,7 +21,7 @@ from calibrant.recalibration import CalibrationMap
 from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.softmax import CLASS_FAMILIES, MATRIX, VECTOR, ClassRows, prepared
 
-METHODS = ["identity", "temperature", "vector", "matrix"]
+METHODS = ["identity", "clipped", "temperature", "vector", "matrix"]
 
 
 def drawn(
@@ -228,16 +228,21 @@ def test_rows_of_clusters_show_a_gain_that_clusters_do_not() -> None:
     assert whole.map.fitted.cluster
 
 
-def test_a_class_of_probability_0_that_occurred_is_proven_by_the_brier_score() -> None:
+def test_if_a_class_of_probability_0_occurred_a_map_is_compared_with_clipped_probabilities() -> None:
     p, y = drawn(600, 3)
     p[:5] = [1, 0, 0]
     y[:5] = 1
-    fix = fix_of(p, y)
-    assert fix.gain.score == "brier"
+    fix, clipped = fix_of(p, y), fix_of(p, y, method="clipped")
+    assert list(fix.losses) == ["clipped", "temperature", "vector", "matrix"]
+    assert fix.gain.score == "log"
     assert math.isinf(fix.before["nll"].value)
-    assert math.isfinite(fix.after["nll"].value)
-    assert "identity" not in fix.losses
-    assert fix.gain.value == pytest.approx(fix.before["brier"].value - fix.after["brier"].value, rel=1e-9)
+    wanted = np.maximum(p, clipped.map.form.smallest)
+    np.testing.assert_allclose(clipped.map(p), wanted / wanted.sum(axis=1, keepdims=True))
+    loss = -np.mean(np.log(clipped.map(p)[np.arange(600), y]))
+    assert fix.gain.value == pytest.approx(loss - fix.after["nll"].value)
+    assert clipped.gain.score == "brier"
+    assert clipped.gain.value == pytest.approx(clipped.before["brier"].value - clipped.after["brier"].value)
+    assert CalibrationMap.from_json(clipped.map.to_json()) == clipped.map
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -358,7 +363,7 @@ def probes(n_classes: int) -> np.ndarray:
 def test_a_map_is_a_softmax_of_logarithms(fitted: CalibrationMap) -> None:
     p = probes(fitted.n_classes or 0)
     factors = fitted.form.factors if fitted.form.is_matrix else np.diag(fitted.form.factors)
-    log_p = np.log(np.maximum(p, fitted.form.smallest))
+    log_p = np.log(np.maximum(p, fitted.form.smallest or 1e-300))
     expected = p if fitted.form.unchanged else softmax(log_p @ factors.T + fitted.form.constants, axis=1)
     np.testing.assert_allclose(fitted(p), expected, rtol=1e-12, atol=0)
     np.testing.assert_allclose(fitted(p).sum(axis=1), 1, rtol=1e-12)
@@ -385,6 +390,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a smallest probability of 0": lambda x: x.update(smallest=0.0),
     "a smallest probability of 1": lambda x: x.update(smallest=1.0),
     "a smallest probability of text": lambda x: x.update(smallest="1e-9"),
+    "a smallest probability of 0 with factors": lambda x: x.update(smallest=0.0, factors=[0.5] * len(x["factors"])),
     "no smallest probability": lambda x: x.pop("smallest"),
 }
 

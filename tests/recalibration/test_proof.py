@@ -264,15 +264,23 @@ def test_a_notebook_shows_one_sentence_and_the_page() -> None:
     assert fix.verdict()[0].partition(" (")[0] in fix._repr_html_()
 
 
-def test_a_certain_score_that_failed_is_proven_by_the_brier_score() -> None:
+def test_with_a_certain_score_that_failed_a_map_is_compared_with_clipped_scores() -> None:
     p, y = sample(3_000, 0, 0.5)
-    fix = fix_of(np.append(p, 1.0), np.append(y, 0))
-    assert fix.gain.score == "brier"
-    assert math.isfinite(fix.gain.low)
+    p, y = np.append(p, 1.0), np.append(y, 0)
+    fix, clipped = fix_of(p, y), fix_of(p, y, method="clipped")
+    assert list(fix.losses) == ["clipped", "temperature", "cox", "beta", "isotonic"]
+    assert fix.gain.score == "log"
     assert math.isinf(fix.before["nll"].value)
-    assert math.isfinite(fix.after["nll"].value)
-    assert "identity" not in fix.losses
-    assert "The log loss is infinite, because a probability of 0 or 1 was wrong" in " ".join(str(fix).split())
+    q = clipped.map(p)
+    assert fix.gain.value == pytest.approx(-np.mean(np.log(np.where(y == 1, q, 1 - q))) - fix.after["nll"].value)
+    assert fix.after["nll"].value == pytest.approx(
+        -np.mean(np.log(np.where(y == 1, fix.map(p), 1 - fix.map(p)))), abs=0.005
+    )
+    said = "because a probability of 0 or 1 was wrong; the decrease is relative to clipped scores."
+    assert said in " ".join(str(fix).split())
+    assert clipped.gain.score == "brier"
+    assert clipped.gain.value == pytest.approx(clipped.before["brier_event"].value - clipped.after["brier_event"].value)
+    assert "the decrease is relative" not in " ".join(str(clipped).split())
 
 
 # ---------------------------------------------------------------- laws

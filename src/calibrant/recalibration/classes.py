@@ -24,7 +24,8 @@ from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.proof import gain_of
 from calibrant.recalibration.result import Recalibration, with_evidence
 from calibrant.recalibration.softmax import (
-    CLASS_FAMILIES,
+    CLASS_CANDIDATES,
+    CLASS_CLIPPED,
     CLASS_IDENTITY,
     CLASS_TEMPERATURE,
     MATRIX,
@@ -210,11 +211,12 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     # No change gains nothing, whatever the choice without a fold would be.
     remains = choice.family is CLASS_IDENTITY
     folds, maps = (rows, {0: fitted}) if remains else procedure.evaluated(rows)
-    score = "brier" if certain else "log"
-    inside = before_losses[score] - classes.losses(score, fitted)
-    gain = gain_of(
-        rows, inside, folds, before_losses[score] - procedure.losses(folds, maps, score), score, asked.resampling.level
-    )
+    score = "brier" if certain and choice.family.nearly_unchanged else "log"
+    before_loss = before_losses[score]
+    if certain and score == "log":  # it is infinite, and that of clipped probabilities finite
+        before_loss = classes.losses(score, procedure.fit(CLASS_CLIPPED, procedure.source(rows)))
+    inside, outside = before_loss - classes.losses(score, fitted), before_loss - procedure.losses(folds, maps, score)
+    gain = gain_of(rows, inside, folds, outside, score, asked.resampling.level)
     settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=asked.resampling)
     before = report_on(data, settings).report
     after = before
@@ -250,10 +252,10 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
 
 def _candidates(rows: float, n_classes: int, *, certain: bool) -> tuple[Family, ...]:
     """Return the candidates of "auto"; probabilities of 0 that were wrong cannot remain."""
-    without = {CLASS_IDENTITY} if certain else set()
+    _, *others = CLASS_CANDIDATES
     if n_classes > MOST_CLASSES or rows < ROWS_OF_CLASS * n_classes:
-        without.add(MATRIX)
-    return tuple(family for family in CLASS_FAMILIES if family not in without)
+        others.remove(MATRIX)
+    return (CLASS_CLIPPED if certain else CLASS_IDENTITY, *others)
 
 
 def _rarer(weights: Float64s) -> float:

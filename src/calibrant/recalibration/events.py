@@ -16,7 +16,7 @@ from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Asked, Choice, Procedure
 from calibrant.recalibration.families import CANDIDATES, CLIPPED, IDENTITY, Family, Fit, Rows
 from calibrant.recalibration.maps import CalibrationMap, Fitted
-from calibrant.recalibration.pieces import CLIP, UNCHANGED, probabilities
+from calibrant.recalibration.pieces import CLIP, UNCHANGED, Pieces, probabilities
 from calibrant.recalibration.proof import Gain, gain_of
 from calibrant.recalibration.result import MapCurve, Recalibration, with_evidence
 from calibrant.report import evaluated
@@ -77,10 +77,10 @@ class EventProcedure(Procedure[Parts]):
             log_odds[folds.folds == fold] = fit.pieces.log_odds(self.scores)
         return log_odds
 
-    def gains(self, log_odds: Float64s, score: str) -> Float64s:
-        """Return the loss of the scores less that of mapped scores (..., K), without and with the event."""
+    def gains(self, log_odds: Float64s, score: str, start: Pieces) -> Float64s:
+        """Return the loss by a first map less that of mapped scores (..., K), without and with the event."""
         losses = brier_losses if score == "brier" else log_losses
-        before = losses(UNCHANGED.log_odds(self.scores)).reshape(2, *[1] * (log_odds.ndim - 1), -1)
+        before = losses(start.log_odds(self.scores)).reshape(2, *[1] * (log_odds.ndim - 1), -1)
         with np.errstate(invalid="ignore"):
             return np.asarray(before - losses(log_odds))
 
@@ -143,16 +143,23 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     remains = choice.family is IDENTITY
     folds, maps = (parts, dict.fromkeys(parts.folds.tolist(), fit)) if remains else procedure.evaluated(parts)
     out_of_fold = procedure.log_odds(folds, maps)
-    score = "brier" if certain or math.isinf(folds.mean(log_losses(out_of_fold))) else "log"
-    inside = procedure.gains(fit.pieces.log_odds(scores), score)[:, np.newaxis]
-    gain = gain_of(parts, inside, folds, procedure.gains(out_of_fold, score), score, resampling.level)
+    clipped = certain and not choice.family.nearly_unchanged
+    infinite = math.isinf(folds.mean(log_losses(out_of_fold))) or (certain and not clipped)
+    score = "brier" if infinite else "log"
+    # The log loss of the scores is infinite if 0 or 1 was wrong, that of clipped scores is finite.
+    start = procedure.fit(CLIPPED, procedure.source(parts)).pieces if clipped and not infinite else UNCHANGED
+    inside = procedure.gains(fit.pieces.log_odds(scores), score, start)[:, np.newaxis]
+    gain = gain_of(parts, inside, folds, procedure.gains(out_of_fold, score, start), score, resampling.level)
     settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=resampling)
     before = report_on(_alone(data), settings).report
     after = before
     if not remains:
         after = report_on(_recalibrated(data, folds, out_of_fold), settings).report
         bound = certified_loss(design.cells, folds, maps, score) if fit.kind != "bins" else math.nan
-        after = _as_after(before, after, gain, bound, increasing=fit.kind != "bins")
+        loss = before["nll" if score == "log" else "brier_event"].value
+        if not start.unchanged:
+            loss = parts.mean(log_losses(start.log_odds(scores))[:, np.newaxis])
+        after = _as_after(before, after, gain, loss, bound, increasing=fit.kind != "bins")
     return with_evidence(
         Recalibration(
             map=CalibrationMap(
@@ -283,20 +290,20 @@ def _ends(cells: Cells) -> tuple[Float64s, Float64s]:
     return np.where(sums.several, sums.low, cells.scores), np.where(sums.several, sums.high, cells.scores)
 
 
-def _as_after(before: Report, after: Report, gain: Gain, bound: float, *, increasing: bool) -> Report:
+def _as_after(before: Report, after: Report, gain: Gain, loss: float, bound: float, *, increasing: bool) -> Report:
     """Return the report on recalibrated rows, with what is known better.
 
-    The loss that proves is the loss before less the gain, with the certified error ``bound``; where it is above 0 no
-    bound is known of the others. An increasing map keeps the AUROC, which rounding would move.
+    The loss that proves is ``loss``, that before, less the gain, with the certified error ``bound``; where it is above
+    0 no bound is known of the others. An increasing map keeps the AUROC, which rounding would move.
     """
     estimates = dict(not_below_floor(after).estimates)
     if bound != 0:
         estimates = {name: replace(part, error_bound=math.nan) for name, part in estimates.items()}
     if increasing:
         estimates["auroc"] = before["auroc"]
-    loss = "nll" if gain.score == "log" else "brier_event"
-    shift = before[loss].value - gain.value - estimates[loss].value
-    estimates[loss] = replace(_moved(estimates[loss], shift), error_bound=bound)
+    name = "nll" if gain.score == "log" else "brier_event"
+    shift = loss - gain.value - estimates[name].value
+    estimates[name] = replace(_moved(estimates[name], shift), error_bound=bound)
     return replace(after, estimates=estimates)
 
 

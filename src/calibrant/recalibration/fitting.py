@@ -60,19 +60,20 @@ def recalibrate(
 
     With probabilities p of C classes, and N rows:
 
+    - ``identity``: p; ``clipped``: p, but for zeros, which are moved
     - ``temperature`` (``ts``): softmax(b log p)
     - ``vector`` (``svs``): softmax(a log p + c), with a factor and a constant for each class
     - ``matrix`` (``sms``): softmax(W log p + c). Both are fitted after b with the mean penalty
       C / N (\|c\|^2 + \|a / b - 1\|^2), and C (C - 1) / N times the squares of the other entries of W / b
 
     ``auto`` compares ``identity``, ``temperature``, ``cox``, ``beta`` and ``isotonic`` for one event; for classes
-    ``identity`` and these three, ``matrix`` from 25 rows for each class on average and up to 100 classes. It takes the
-    one with the smallest mean log loss out of fold, and moves its log-odds towards the unchanged ones by the share
-    se^2 / (2 G^2), where the loss of ``identity`` is larger by G with standard error se; from a share of 1 on it takes
-    ``identity``. Where a score of 0 or 1 was wrong, ``clipped`` takes its place. The gain of a row is its loss
-    before less its loss after, by a map without its fold. To judge the whole procedure, the choice is repeated inside
-    each set of four folds. With the mean gain O and its standard error, and the mean gain IS of the final map on its
-    own rows, the interval of the true gain of the final map is
+    ``identity``, ``temperature``, ``vector``, and from 25 rows for each class on average up to 100 classes ``matrix``.
+    It takes the one with the smallest mean log loss out of fold, and moves its log-odds towards the unchanged ones by
+    the share se^2 / (2 G^2), where the loss of ``identity`` is larger by G with standard error se; from a share of 1 on
+    it takes ``identity``. Where a score of 0 or 1 was wrong, ``clipped`` takes the place of ``identity``. The gain of a
+    row is its loss before less its loss after, by a map without its fold. To judge the whole procedure, the choice is
+    repeated inside each set of four folds. With the mean gain O and its standard error, and the mean gain IS of the
+    final map on its own rows, the interval of the true gain of the final map is
 
     .. math:: [O - t\,\mathrm{se},\ \max(O, IS) + t \max(\mathrm{se}, \mathrm{se}_{IS})] .
 
@@ -114,16 +115,16 @@ def recalibrate(
 
     Notes
     -----
-    Scores are moved into [1.5e-7, 1 - 1.5e-7], so that 0 and 1 have finite log-odds; if there are scores outside,
-    those of N rows into [L, 1 - L] with L = 1 / (2 N + 2), at most half the distance of the other scores from 0 and 1.
-    Zeros of classes are moved up to L in the same way, if the other probabilities are above 1.5e-7. Otherwise
-    all are moved up to 1.5e-7, to 1e-10, or only zeros to the smallest other one, at least 2^-126: the largest of these
-    with which a temperature has a mean log loss within one standard error of the least. A map has the limit as
-    ``smallest``. If a probability of 0 or 1 was wrong, the log loss is infinite; then the Brier score proves the
-    gain. More than 4,396 distinct scores are dealt and evaluated in the cells of the standard grid. Rows of equal
-    score are interchangeable, so the order of the rows plays no part. Cost: two reports, and about 0.2 s for the
-    map of one event and its proof, from a sketch or from 2,000,000 scores. Classes need memory for some copies of
-    their rows.
+    Scores are moved into [1.5e-7, 1 - 1.5e-7], so that 0 and 1 have finite log-odds; if there are scores outside, those
+    of N rows into [L, 1 - L] with L = 1 / (2 N + 2), at most half the distance of the other scores from 0 and 1. Zeros
+    of classes are moved up to L in the same way, if the other probabilities are above 1.5e-7. Otherwise all are moved
+    up to 1.5e-7, to 1e-10, or only zeros to the smallest other one, at least 2^-126: the largest of these with which a
+    temperature has a mean log loss within one standard error of the least. A map has the limit as ``smallest``. If a
+    probability of 0 or 1 was wrong, the log loss is infinite, and the gain is relative to the log loss of clipped
+    probabilities; the Brier score proves the gain of ``clipped`` itself, and of a map to a wrong 0 or 1. More than
+    4,396 distinct scores are dealt and evaluated in the cells of the standard grid. Rows of equal score are
+    interchangeable, so the order of the rows plays no part. Cost: two reports, and about 0.2 s for the map of one event
+    and its proof, from a sketch or from 2,000,000 scores. Classes need memory for some copies of their rows.
 
     References
     ----------

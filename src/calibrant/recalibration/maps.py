@@ -481,7 +481,8 @@ def _sound_pieces(pieces: Pieces) -> bool:
 
 def _sound_softmax(softmax: Softmax) -> bool:
     finite = bool(np.isfinite(softmax.factors).all() and np.isfinite(softmax.constants).all())
-    return finite and SMALLEST <= softmax.smallest < 1
+    same = not softmax.is_matrix and bool((softmax.factors == 1).all() and (softmax.constants == 0).all())
+    return finite and (SMALLEST <= softmax.smallest < 1 or (softmax.unchanged and same))
 
 
 def _of_classes(softmax: Softmax, x: Float64s, tolerance: float, *, logits: bool) -> Float64s:

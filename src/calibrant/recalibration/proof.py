@@ -32,8 +32,8 @@ class Gain:
     in_sample : float
         The mean gain of the map on the rows that it was fitted to.
     score : {"log", "brier"}
-        The loss: the log loss, in nats; the Brier score, if a probability of 0 or 1 was wrong,
-        before or after, and the log loss is infinite.
+        The loss: the log loss, in nats, from that of clipped scores if it was infinite; the Brier score of clipped
+        scores themselves, and of a map to 0 or 1 that was wrong.
     level : float
         The confidence of the interval.
     """

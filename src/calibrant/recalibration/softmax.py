@@ -24,7 +24,6 @@ from calibrant.kernels.blocks import in_order
 from calibrant.kernels.loading import kernels_for
 from calibrant.recalibration.families import Family
 from calibrant.runtime.arrays import Float64s
-from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
 #: Probabilities below this, the smallest normal float32, are taken as zeros.
@@ -53,7 +52,7 @@ class Softmax:
     constants : (C,)
         c.
     smallest : float
-        Smaller probabilities are moved up to this.
+        Smaller probabilities are moved up to this; 0, if all remain as they are.
     """
 
     factors: Float64s
@@ -76,10 +75,10 @@ class Softmax:
         """Whether classes are mixed."""
         return self.factors.ndim == 2
 
-    @cached_property
+    @property
     def unchanged(self) -> bool:
         """Whether probabilities remain as they are."""
-        return not self.is_matrix and bool((self.factors == 1).all() and (self.constants == 0).all())
+        return self.smallest == 0
 
     def shrunk(self, shrinkage: float) -> Softmax:
         """Return the map whose log-probabilities are moved by a share towards the unchanged ones."""
@@ -243,6 +242,10 @@ def _blocks(
 
 
 def _identity(rows: ClassRows) -> Softmax:
+    return replace(_clipped(rows), smallest=0.0)
+
+
+def _clipped(rows: ClassRows) -> Softmax:
     return Softmax.of_temperature(1.0, rows)
 
 
@@ -259,12 +262,16 @@ def _matrix(rows: ClassRows) -> Softmax:
 
 
 CLASS_IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
+CLASS_CLIPPED: Final = Family("clipped", "the probabilities, but zeros", _clipped, nearly_unchanged=True)
 CLASS_TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 VECTOR: Final = Family("vector", "vector scaling", _vector, ("svs",))
 MATRIX: Final = Family("matrix", "matrix scaling", _matrix, ("sms",))
 
-#: The families of classes, the simplest first; all are candidates of "auto".
-CLASS_FAMILIES: Final = (CLASS_IDENTITY, CLASS_TEMPERATURE, VECTOR, MATRIX)
+#: The candidates of "auto" for classes; where a probability of 0 was wrong, `CLASS_CLIPPED` is there for no change.
+CLASS_CANDIDATES: Final = (CLASS_IDENTITY, CLASS_TEMPERATURE, VECTOR, MATRIX)
+
+#: The families of classes.
+CLASS_FAMILIES: Final = (*CLASS_CANDIDATES, CLASS_CLIPPED)
 
 #: Matrix scaling is a candidate up to this number of classes, and from this number of rows of each class on average.
 MOST_CLASSES: Final = 100

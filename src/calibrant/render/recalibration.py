@@ -159,7 +159,12 @@ def _gain(summary: Summary) -> str:
         )
     value, low, high = texts([gain["value"], gain["low"], gain["high"]], 4, [0.0])
     interval = f"{percent(summary['level'])} CI {low} to {high}; p {chance(gain['p_value'])}"
-    why = "" if gain["score"] == "log" else " The log loss is infinite, because a probability of 0 or 1 was wrong."
+    why = ""
+    if "before.nll.value" in summary["not_finite"]:
+        why = " The log loss is infinite, because a probability of 0 or 1 was wrong"
+        why += "; the decrease is relative to clipped scores." if gain["score"] == "log" else "."
+    elif gain["score"] == "brier":
+        why = " The log loss after the map is infinite, because it makes a probability 0 or 1."
     if summary["proven"]:
         return f"Recalibration lowers the {loss} of new rows by {value} ({interval}).{why}"
     return f"No evidence that recalibration helps: estimated decrease of the {loss} {value} ({interval}).{why}"
