@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -273,7 +273,9 @@ def _rows_of(predictions: Predictions, labels: ClusterLabels | None) -> tuple[De
     rows = predictions.take(places)
     values = np.concatenate([block for _, block in rows.rows.blocks(0, rows.n)])
     keys, hashes = _keys(values, rows.targets)
-    order = np.lexsort((hashes, keys))
+    order = np.argsort(keys, kind="stable")
+    if (_differ(hashes[order]) & ~_differ(keys[order])).any():
+        order = np.lexsort((hashes, keys))
     values, classes, hashes = values[order], rows.targets[order], hashes[order]
     weights = np.ones(len(order)) if rows.weights is None else rows.weights[order]
     whole = integer_weights(weights)
@@ -320,10 +322,14 @@ def _keys(values: Floats, classes: NDArray[np.int64]) -> tuple[Float64s, NDArray
     return keys, hashes
 
 
+def _differ(numbers: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which numbers differ from the one before; the first does."""
+    return np.concatenate([[True], numbers[1:] != numbers[:-1]])
+
+
 def _new(values: Floats, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return which sorted rows differ from the row before."""
-    new = np.ones(len(values), np.bool_)
-    new[1:] = hashes[1:] != hashes[:-1]
+    new = _differ(hashes)
     same = np.flatnonzero(~new)
     new[same] = (values[same] != values[same - 1]).any(axis=1)
     return new
