@@ -184,8 +184,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total
     rarer = _rarer(np.bincount(classes.classes, rows.weights).astype(np.float64) * share)
-    before_losses = {score: classes.losses(score) for score in ("log", "brier")}
-    certain = math.isinf(rows.mean(before_losses["log"]))
+    certain = math.isinf(rows.mean(classes.losses("log")))
     candidates = _candidates(effective, predictions.n_classes, certain=certain)
     procedure = ClassProcedure(
         candidates=candidates if asked.family is None else (asked.family,),
@@ -200,8 +199,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     classes = procedure.data
     for family in procedure.candidates:
         procedure.starts[family.name] = procedure.fit(family, procedure.source(rows))
-    flat = asked.family is None and is_flat(procedure.starts[CLASS_TEMPERATURE.name])
-    if flat:
+    if asked.family is None and is_flat(procedure.starts[CLASS_TEMPERATURE.name]):
         procedure = replace(procedure, candidates=[each for each in candidates if each is not CLASS_TEMPERATURE])
     choice = procedure.choose(rows)
     fitted = procedure.starts[choice.family.name]
@@ -212,9 +210,9 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     remains = choice.family is CLASS_IDENTITY
     folds, maps = (rows, {0: fitted}) if remains else procedure.evaluated(rows)
     score = "brier" if certain and choice.family.nearly_unchanged else "log"
-    before_loss = before_losses[score]
-    if certain and score == "log":  # it is infinite, and that of clipped probabilities finite
-        before_loss = classes.losses(score, procedure.fit(CLASS_CLIPPED, procedure.source(rows)))
+    # The log loss of unchanged probabilities is infinite if a zero was wrong, that of clipped ones is finite.
+    clipped = procedure.fit(CLASS_CLIPPED, procedure.source(rows)) if certain and score == "log" else None
+    before_loss = classes.losses(score, clipped)
     inside, outside = before_loss - classes.losses(score, fitted), before_loss - procedure.losses(folds, maps, score)
     gain = gain_of(rows, inside, folds, outside, score, asked.resampling.level)
     settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=asked.resampling)

@@ -84,6 +84,10 @@ class EventProcedure(Procedure[Parts]):
         with np.errstate(invalid="ignore"):
             return np.asarray(before - losses(log_odds))
 
+    def unchanged(self, rows: Parts, *, certain: bool) -> Pieces:
+        """Return no change; clipped scores, if 0 or 1 was wrong, because their log loss is finite."""
+        return self.fit(CLIPPED, self.source(rows)).pieces if certain else UNCHANGED
+
     def band(self, choice: Choice, parts: Parts, scores: Float64s, level: float) -> tuple[Float64s, Float64s]:
         """Return the pointwise band of the chosen map at these scores, (M,), by the bootstrap."""
         maps = (
@@ -143,11 +147,9 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     remains = choice.family is IDENTITY
     folds, maps = (parts, dict.fromkeys(parts.folds.tolist(), fit)) if remains else procedure.evaluated(parts)
     out_of_fold = procedure.log_odds(folds, maps)
-    clipped = certain and not choice.family.nearly_unchanged
-    infinite = math.isinf(folds.mean(log_losses(out_of_fold))) or (certain and not clipped)
-    score = "brier" if infinite else "log"
-    # The log loss of the scores is infinite if 0 or 1 was wrong, that of clipped scores is finite.
-    start = procedure.fit(CLIPPED, procedure.source(parts)).pieces if clipped and not infinite else UNCHANGED
+    score, start = "brier", UNCHANGED
+    if math.isfinite(folds.mean(log_losses(out_of_fold))) and not (certain and choice.family.nearly_unchanged):
+        score, start = "log", procedure.unchanged(parts, certain=certain)
     inside = procedure.gains(fit.pieces.log_odds(scores), score, start)[:, np.newaxis]
     gain = gain_of(parts, inside, folds, procedure.gains(out_of_fold, score, start), score, resampling.level)
     settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=resampling)
@@ -156,10 +158,8 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     if not remains:
         after = report_on(_recalibrated(data, folds, out_of_fold), settings).report
         bound = certified_loss(design.cells, folds, maps, score) if fit.kind != "bins" else math.nan
-        loss = before["nll" if score == "log" else "brier_event"].value
-        if not start.unchanged:
-            loss = parts.mean(log_losses(start.log_odds(scores))[:, np.newaxis])
-        after = _as_after(before, after, gain, loss, bound, increasing=fit.kind != "bins")
+        clipped = None if start.unchanged else parts.mean(log_losses(start.log_odds(scores))[:, np.newaxis])
+        after = _as_after(before, after, gain, clipped, bound, increasing=fit.kind != "bins")
     return with_evidence(
         Recalibration(
             map=CalibrationMap(
@@ -290,11 +290,13 @@ def _ends(cells: Cells) -> tuple[Float64s, Float64s]:
     return np.where(sums.several, sums.low, cells.scores), np.where(sums.several, sums.high, cells.scores)
 
 
-def _as_after(before: Report, after: Report, gain: Gain, loss: float, bound: float, *, increasing: bool) -> Report:
+def _as_after(
+    before: Report, after: Report, gain: Gain, clipped: float | None, bound: float, *, increasing: bool
+) -> Report:
     """Return the report on recalibrated rows, with what is known better.
 
-    The loss that proves is ``loss``, that before, less the gain, with the certified error ``bound``; where it is above
-    0 no bound is known of the others. An increasing map keeps the AUROC, which rounding would move.
+    The loss that proves is the loss before, or of clipped scores, less the gain, with the certified error ``bound``;
+    where it is above 0 no bound is known of the others. An increasing map keeps the AUROC, which rounding would move.
     """
     estimates = dict(not_below_floor(after).estimates)
     if bound != 0:
@@ -302,7 +304,7 @@ def _as_after(before: Report, after: Report, gain: Gain, loss: float, bound: flo
     if increasing:
         estimates["auroc"] = before["auroc"]
     name = "nll" if gain.score == "log" else "brier_event"
-    shift = loss - gain.value - estimates[name].value
+    shift = (before[name].value if clipped is None else clipped) - gain.value - estimates[name].value
     estimates[name] = replace(_moved(estimates[name], shift), error_bound=bound)
     return replace(after, estimates=estimates)
 
