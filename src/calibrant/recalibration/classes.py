@@ -184,7 +184,8 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total
     rarer = _rarer(np.bincount(classes.classes, rows.weights).astype(np.float64) * share)
-    certain = math.isinf(rows.mean(classes.losses("log")))
+    log_loss = classes.losses("log")
+    certain = math.isinf(rows.mean(log_loss))
     candidates = _candidates(effective, predictions.n_classes, certain=certain)
     procedure = ClassProcedure(
         candidates=candidates if asked.family is None else (asked.family,),
@@ -209,10 +210,11 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     # No change gains nothing, whatever the choice without a fold would be.
     remains = choice.family is CLASS_IDENTITY
     folds, maps = (rows, {0: fitted}) if remains else procedure.evaluated(rows)
-    score = "brier" if certain and choice.family.nearly_unchanged else "log"
-    # The log loss of unchanged probabilities is infinite if a zero was wrong, that of clipped ones is finite.
-    clipped = procedure.fit(CLASS_CLIPPED, procedure.source(rows)) if certain and score == "log" else None
-    before_loss = classes.losses(score, clipped)
+    score, before_loss = "log", log_loss
+    if certain and choice.family.nearly_unchanged:
+        score, before_loss = "brier", classes.losses("brier")
+    elif certain:  # the log loss is infinite, that of clipped probabilities finite
+        before_loss = classes.losses("log", procedure.fit(CLASS_CLIPPED, procedure.source(rows)))
     inside, outside = before_loss - classes.losses(score, fitted), before_loss - procedure.losses(folds, maps, score)
     gain = gain_of(rows, inside, folds, outside, score, asked.resampling.level)
     settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=asked.resampling)
