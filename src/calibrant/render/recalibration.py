@@ -175,8 +175,10 @@ def _choice(summary: Summary) -> str:
     formula = "" if summary["chosen"] == "clipped" else map_text(summary["map"])
     sentences = [f"Map: {chosen}{formula}."]
     if runner_up is not None:
-        best = "the smallest log loss on rows that it was not fitted to"
-        sentences.append(f"It has {best}; the next best is {FAMILIES[runner_up]}.")
+        other, losses = FAMILIES[runner_up], summary["losses"]
+        best = f"It has the smallest log loss on rows that it was not fitted to; the next best is {other}."
+        smaller = f"The log loss of {other} is smaller, but not by more than chance explains."
+        sentences.append(best if losses[summary["chosen"]]["mean"] <= losses[runner_up]["mean"] else smaller)
     if summary["shrinkage"] >= _NOTABLE_SHARE:
         numbers = "log-probabilities" if of_classes(summary) else "log-odds"
         sentences.append(
