@@ -129,6 +129,17 @@ def test_the_order_of_rows_plays_no_part() -> None:
     np.testing.assert_allclose(one.variances(slopes), other.variances(slopes), rtol=1e-12)
 
 
+@pytest.mark.parametrize("logits", [False, True])
+def test_the_last_bits_of_scores_choose_no_other_rows(logits: bool) -> None:
+    """Scores of two processors differ in their last bits; 512 other rows would move the factor by about 1e-4."""
+    probs, targets = drawn(3_000, 5)
+    given = np.log(probs) if logits else probs
+    expected = rows_of(given, targets, logits=logits).dependence
+    for seed in range(20):
+        near = given * (1 + 1e-15 * np.random.default_rng(seed).standard_normal(given.shape))
+        assert rows_of(near, targets, logits=logits).dependence == pytest.approx(expected, rel=1e-12)
+
+
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     probs, targets = drawn(200_000, 4)
     found = []

@@ -26,6 +26,7 @@ Floats = NDArray[np.floating[Any]]
 _ENTRIES: Final = 2**18  # scores that are in memory together
 _SAMPLE: Final = 512  # rows whose covariance stands for that of all
 _CANDIDATES: Final = 8  # times as many rows are looked at more closely
+_OFFSET: Final = np.uint64(0x9E3779B9)  # 2^32 over the golden ratio
 _MOST: Final = 2.0  # of the dependence: that of two classes, whose S are opposite
 _TOGETHER: Final = 64  # classes
 
@@ -122,23 +123,30 @@ class ClassRows:
         return np.asarray(weights[rows] if self._whole else weights[rows] ** 2)
 
     def _sample(self) -> Iterator[tuple[Floats, NDArray[np.int64], Float64s]]:
-        """Yield some evaluated rows: those whose scores of three classes have the smallest hashes."""
+        """Yield some evaluated rows: those whose rounded scores of three classes have the smallest hashes."""
         predictions, keep = self.predictions, np.flatnonzero(self.predictions.evaluated)
         if len(keep) > _SAMPLE:
             hashes = self._hashes(keep, [0])
             few = np.flatnonzero(hashes < np.uint64(min(_CANDIDATES * _SAMPLE / len(keep), 1.0) * (2**64 - 2**12)))
             keep = keep[few] if len(few) >= _SAMPLE else keep
-            hashes = self._hashes(keep, range(0, predictions.n_classes, max(predictions.n_classes // 3, 1)))
-            keep = keep[np.argsort(hashes, kind="stable")[:_SAMPLE]]
+            classes = range(0, predictions.n_classes, max(predictions.n_classes // 3, 1))
+            hashes, exact = self._hashes(keep, classes), self._hashes(keep, classes, rounded=False)
+            keep = keep[np.lexsort((exact, hashes))[:_SAMPLE]]
         few_rows = predictions.take(keep)
         return ClassRows(few_rows, self.uppers)._blocks(0, few_rows.n)
 
-    def _hashes(self, rows: NDArray[np.intp], classes: Iterable[int]) -> NDArray[np.uint64]:
-        """Return a hash of the scores of these classes for each row."""
+    def _hashes(self, rows: NDArray[np.intp], classes: Iterable[int], *, rounded: bool = True) -> NDArray[np.uint64]:
+        """Return a hash of the scores of these classes for each row.
+
+        Rounded scores have about 20 significant bits, so that their last bits, which differ between processors, leave
+        nearly all hashes as they are. The offset keeps short decimals away from the edges of rounding.
+        """
         values, hashes = self.predictions.rows.values, np.zeros(len(rows), np.uint64)
         sheets, places = np.divmod(rows, values.shape[2])
         for k in classes:
             scores = values[sheets, k, places]
             bits = scores if self.predictions.rows.bfloat16 else scores.astype(np.float64).view(np.uint64)
+            if rounded and not self.predictions.rows.bfloat16:
+                bits = (bits + _OFFSET) >> np.uint64(32)
             hashes = mix64(hashes ^ bits.astype(np.uint64))
         return hashes
