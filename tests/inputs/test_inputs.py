@@ -1307,7 +1307,7 @@ def test_torch():
     for own in (weights, weights.to(torch.bfloat16), weights.double().requires_grad_()):
         assert brier_score(probs, targets, weights=own) == brier_score(PROBS, TARGETS, weights=[1, 2, 0.5, 0])
     assert ece_of([torch.tensor(0.5), torch.tensor(0.25)], [0, 1]) == ece_of([0.5, 0.25], [0, 1])
-    message = "probs: expected an array, got a Tensor (Got unsupported ScalarType Float8_e4m3fn); convert it to a NumPy"
+    message = "probs: expected a dense tensor of integers or of floats of at least 16 bits, got dtype float8_e4m3fn"
     assert str(refused(ece_of, probs.to(torch.float8_e4m3fn), targets)).startswith(message)
     assert refused(ece_of, torch.tensor([0.5, NAN], dtype=torch.bfloat16), [0, 1]).row == 1
 

@@ -992,6 +992,34 @@ def test_bad_input(name, preds, target, match):
     assert metric._width is None
 
 
+UNSTORED = {
+    "sparse": (lambda x: x.to_sparse(), r"a sparse tensor \(layout torch.sparse_coo\); convert it with .to_dense\(\)"),
+    "compressed": (lambda x: x.to_sparse_csr(), "a sparse tensor .*to_dense"),
+    "quantised": (
+        lambda x: torch.quantize_per_tensor(x.float(), 0.01, 0, torch.quint8),
+        r"a quantised tensor \(quint8\); convert it with .dequantize\(\)",
+    ),
+    "nested": (lambda x: torch.nested.nested_tensor(list(x)), "a nested tensor; pass the rows as one tensor"),
+    "jagged": (lambda x: torch.nested.nested_tensor(list(x), layout=torch.jagged), "a nested tensor"),
+    "8 bits": (lambda x: x.to(torch.float8_e4m3fn), r"dtype float8_e4m3fn; convert it with .float\(\)"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", UNSTORED)
+@pytest.mark.parametrize("name", METRICS)
+def test_tensors_that_do_not_store_their_numbers_are_refused(kind, name):
+    make, match = UNSTORED[kind]
+    preds, target = torch.rand(6, 3).softmax(1), torch.eye(3).repeat(2, 1)
+    for argument, arguments in {"preds": (make(preds), target), "target": (preds, make(target))}.items():
+        with pytest.raises(InputError, match=f"{argument}: expected a dense tensor.*, got {match}"):
+            METRICS[name][0]().update(*arguments)
+    with pytest.raises(InputError, match=f"probs: expected a dense tensor.*, got {match}"):
+        calibrant.evaluate(make(preds), target)
+    with pytest.raises(InputError, match="targets: expected a tensor with numbers, got a tensor on the meta device"):
+        calibrant.evaluate(preds, target.to("meta"))
+
+
 def test_bad_input_for_the_batches_before():
     metric = ct.BrierScore()
     metric.update(*classes(20, 4)[:2])

@@ -45,7 +45,9 @@ def as_array(argument: str, x: Any) -> NDArray[Any]:
     if is_masked(x):
         raise InputError(argument, "no masked entries", "a masked array", "filter the masked rows out first")
     try:
-        array = _from_library(x)
+        array = _from_library(argument, x)
+    except InputError:
+        raise
     except (ValueError, TypeError, RuntimeError, BufferError) as error:
         if isinstance(x, Sequence) and isinstance(error, ValueError):
             remedy = "give every row the same number of entries"
@@ -64,10 +66,31 @@ def as_array(argument: str, x: Any) -> NDArray[Any]:
     return as_typed(argument, array)
 
 
-def _from_library(x: Any) -> NDArray[Any]:
+def check_stored(argument: str, tensor: Any) -> None:
+    """Reject a tensor of torch that does not store its numbers one by one, each with at least 16 bits."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if tensor.is_nested:
+        got, remedy = "a nested tensor", "pass the rows as one tensor"
+    elif str(tensor.layout) != "torch.strided":
+        got, remedy = f"a sparse tensor (layout {tensor.layout})", "convert it with .to_dense()"
+    elif tensor.is_quantized:
+        got, remedy = f"a quantised tensor ({dtype})", "convert it with .dequantize()"
+    elif tensor.is_floating_point() and tensor.element_size() < 2:
+        got, remedy = f"dtype {dtype}", "convert it with .float()"
+    else:
+        return
+    raise InputError(argument, "a dense tensor of integers or of floats of at least 16 bits", got, remedy)
+
+
+def _from_library(argument: str, x: Any) -> NDArray[Any]:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
-        tensor = x.detach().cpu()
+        check_stored(argument, x)
+        if x.is_meta:
+            raise InputError(
+                argument, "a tensor with numbers", "a tensor on the meta device", "pass a tensor with data"
+            )
+        tensor = x.detach().resolve_conj().cpu()
         return np.asarray((tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy())
     library = type(x).__module__.partition(".")[0]
     if library == "cupy":
