@@ -220,7 +220,11 @@ def test_a_failed_run_keeps_the_old_file(stored: str) -> None:
     [
         (("new.csv", "--output", "out.csv"), 1, "has no column with the usual name of a score"),
         (("new.csv", "--score", "risks", "--output", "out.csv"), 1, "has no column 'risks'; did you mean 'risk'?"),
-        (("new.csv", "--score", "risk", "--output", "new.csv"), 2, "is the file that is read"),
+        (
+            ("new.csv", "--score", "risk", "--output", "new.csv"),
+            2,
+            "'new.csv' is also read, as FILE; name another file",
+        ),
         (("new.csv", "--score", "risk", "--output", "out.txt"), 2, "name a file that ends in .csv"),
         (("new.csv", "--score", "risk", "--output", "no/out.csv"), 2, "the folder 'no' does not exist"),
         (("new.csv", "--score", "risk", "--output", "o.csv", "--name", "id"), 1, "has a column named 'id'"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from glob import has_magic
-from itertools import combinations
+from glob import glob, has_magic
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -16,7 +18,7 @@ from click.core import ParameterSource
 
 from calibrant.cli import console
 from calibrant.cli.conditions import Condition
-from calibrant.cli.usage import FAULTS, Configured, Wanted
+from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Configured, Wanted
 from calibrant.errors import nearest, quoted
 from calibrant.files.columns import Options
 from calibrant.runtime.dataclass import dataclass
@@ -30,10 +32,34 @@ if TYPE_CHECKING:
 #: The engines that can read files.
 ENGINES: Final = ("embedded", "spark")
 
+#: The parameters of commands that name files to read. No output may be one of these files.
+READ: Final = {
+    "files": "FILE",
+    "path": "FILE",
+    "map_file": "MAP",
+    "targets_file": "--targets",
+    "baseline": "--baseline",
+    "threshold_path": "--threshold",
+}
+#: The parameters of commands that name files to write. No two of them may be the same file.
+WRITTEN: Final = {
+    **{f"{kind}_path": f"--{kind}" for kind in ("json", "html", "markdown", "png", "svg", "sketch", "map", "sql")},
+    "onnx_path": "--onnx",
+    "since_onset_path": "--since-onset",
+    "prometheus_path": "--prometheus",
+    "output": "--output",
+}
+#: The parameters of commands that name files to read and to write.
+UPDATED: Final = {"state_path": "STATE"}
+#: The output that may be an input, by its command: sketches are added up in the first of them.
+_MAY_BE_READ: Final = ("merge", "sketch_path")
+
 _MOST_LABELS: Final = 100_000
 
 Command = Callable[..., Any]
 Declaration = Callable[[Command], Command]
+#: The real path of a file, or its device and its number there.
+Identity = str | tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,11 +147,7 @@ class CommandOptions(Options):
     @property
     def outputs(self) -> dict[str, str]:
         """The paths to write to, by option."""
-        kinds = (
-            *("json", "html", "markdown", "png", "svg", "sketch", "map", "sql", "onnx"),
-            *("since_onset", "prometheus"),
-        )
-        paths = {f"--{kind.replace('_', '-')}": getattr(self, f"{kind}_path") for kind in kinds}
+        paths = {option: getattr(self, name, None) for name, option in WRITTEN.items()}
         return {option: path for option, path in paths.items() if path is not None}
 
 
@@ -386,7 +408,7 @@ Problem = str | tuple[str, str]
 def check(ctx: click.Context, problems: Iterable[Problem]) -> None:
     """Raise all problems as one error, after those of single options that the parsing of the command line found."""
     errors: list[click.UsageError] = [*ctx.meta.get(FAULTS, ())]
-    for problem in problems:
+    for problem in chain(problems, _of_one_file_twice(ctx)):
         if isinstance(problem, str):
             errors.append(click.UsageError(problem, ctx))
         else:
@@ -396,6 +418,53 @@ def check(ctx: click.Context, problems: Iterable[Problem]) -> None:
         raise click.UsageError("; and ".join(error.format_message().removesuffix(".") for error in distinct), ctx)
     for error in distinct:
         raise error
+
+
+def _of_one_file_twice(ctx: click.Context) -> Iterator[Problem]:
+    """Yield the outputs of any command that are one of its inputs or outputs, after patterns and links are resolved."""
+    read = [(CONFIGURED_BY, name) for name in ctx.meta.get(CONFIGURED_BY, ())]
+    for name, label in READ.items():
+        given = ctx.params.get(name) or ()
+        read += [(label, path) for each in ([given] if isinstance(given, str) else given) for path in _matching(each)]
+    owners = {identity: label for label, path in read if path != "-" for identity in _identities(path)}
+    if any(path == "-" for _, path in read):
+        owners |= dict.fromkeys(_numbers(0), "standard input")
+    written: dict[Identity, str] = {}
+    for name, label in {**UPDATED, **WRITTEN}.items():
+        path = ctx.params.get(name)
+        if not path:
+            continue
+        found = _identities(path)
+        within = {os.path.dirname(each) for each in found if isinstance(each, str)} if os.path.exists(path) else set()
+        if (ctx.command.name, name) != _MAY_BE_READ and (owner := _first(owners, found | within)) is not None:
+            yield label, f"{quoted(path)} is also read, as {owner}; name another file"
+        elif (other := _first(written, found)) is not None:
+            yield f"{other} and {label} both name {path}; name a different file for each option"
+        written |= dict.fromkeys(found, label)
+
+
+def _matching(pattern: str) -> list[str]:
+    """Return the files of this machine that a name or a pattern stands for."""
+    exists = pattern == "-" or os.path.exists(pattern)
+    return glob(pattern, recursive=True) if has_magic(pattern) and not exists else [pattern]
+
+
+def _identities(path: str) -> set[Identity]:
+    """Return what two names of one file have in common: where their links end, and the number of the file."""
+    end: Identity = "-" if path == "-" else os.path.normcase(os.path.realpath(path))
+    return {end, *_numbers(path)}
+
+
+def _numbers(file: str | int) -> list[Identity]:
+    """Return the device and the number of a regular file; nothing for what is not one."""
+    with suppress(OSError):
+        status = os.stat(file)
+        return [(status.st_dev, status.st_ino)] if stat.S_ISREG(status.st_mode) else []
+    return []
+
+
+def _first(labels: Mapping[Identity, str], identities: Iterable[Identity]) -> str | None:
+    return next((labels[each] for each in identities if each in labels), None)
 
 
 def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
@@ -615,9 +684,6 @@ def _of_outputs(ctx: click.Context, options: CommandOptions) -> Iterator[Problem
             yield from _of_folder(option, path)
         else:
             yield option, f"{quoted(path)}; name a file that ends in {endings[0]}, such as report{endings[0]}"
-    for (option, path), (other_option, other_path) in combinations(options.outputs.items(), 2):
-        if path and os.path.abspath(path) == os.path.abspath(other_path):
-            yield f"{option} and {other_option} both name {other_path}; name a different file for each option"
     for option in ("title", "date"):
         typed = ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
         if typed and options.html_path is None and not options.open_page:
@@ -634,8 +700,6 @@ def problems_of_apply(path: str | None, output: str | None, name: str) -> Iterat
     if not output.lower().endswith(endings):
         yield "--output", f"{quoted(output)}; name a file that ends in {', '.join(endings[:-1])} or {endings[-1]}"
     yield from _of_folder("--output", output)
-    if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
-        yield "--output", f"{quoted(output)} is the file that is read; name another file"
 
 
 def problems_of_sketch(path: str | None) -> Iterator[Problem]:

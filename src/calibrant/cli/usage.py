@@ -28,6 +28,9 @@ TYPED: Final = "calibrant.typed"
 #: The key of the errors of single options in a context's ``meta``: the checks of the command raise them with theirs.
 FAULTS: Final = "calibrant.faults"
 
+#: The key of the files of options that were read in a context's ``meta``; errors call these files so too.
+CONFIGURED_BY: Final = "the file of options"
+
 #: The sections of a command's help, each with the names of its options.
 SECTIONS: Final = {
     title: names.split()
@@ -404,6 +407,7 @@ def configure(ctx: click.Context, typed: Mapping[str, Any]) -> str | None:
             raise file.error("has no table [tool.calibrant]; add the table, or name another file")
     else:
         return None
+    ctx.meta[CONFIGURED_BY] = [file.path]
     values = file.values(table)
     expressions = {name: name for name in _COLUMN_OR_SQL if re.search(r"\W", str(values.get(name, "")))}
     for name, option in (_SQL | expressions).items():
