@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import os
+import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import calibrant
 from calibrant.cli import main
 from calibrant.cli.options import READ, UPDATED, WRITTEN
 
@@ -163,6 +167,48 @@ def test_standard_input_that_is_a_file_is_not_replaced() -> None:
             )
         assert (done.returncode, "is also read, as standard input" in done.stderr) == (2, True), done.stderr
     assert Path("in.csv").read_bytes() == CONTENT
+
+
+#: A command line of each command, without outputs; `--output` and `--sketch` of two commands must be named.
+LINES = {
+    "report": "report in.csv --n-resamples 0 --exact",
+    "compare": "compare in.csv --scores score,other --outcome outcome",
+    "recalibrate": "recalibrate in.csv --method cox --n-resamples 0",
+    "threshold": "threshold in.csv --max-risk 0.4",
+    "monitor": "monitor state.json in.csv",
+    "apply": "apply map.json in.csv --score score",
+    "merge": "merge in.cal",
+    "floor": "floor --n 50 --n-resamples 2",
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+@pytest.mark.parametrize(("command", "target"), list(of_files(set(WRITTEN))))
+def test_an_output_that_is_a_pipe_is_written_to(command: str, target: str) -> None:
+    """Everything that is not a file is written by the same code; see tests/results."""
+    rng = np.random.default_rng(1)
+    score = rng.uniform(0.01, 0.99, 300).round(3)
+    outcome = (rng.random(300) < 0.5 + 0.2 * (score - 0.5)).astype(int)
+    rows = "".join(f"{p},{1 - p:.3f},{y}\n" for p, y in zip(score, outcome, strict=True))
+    Path("in.csv").write_text(f"score,other,outcome\n{rows}")
+    if command == "apply":
+        calibrant.recalibrate(score, outcome, method="cox", n_resamples=0).fitted().to_json("map.json")
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(score, outcome)
+    sketch.save("in.cal")
+    pipe, link = "pipe", f"link{ENDING.get(target, '')}"
+    os.mkfifo(pipe)
+    os.symlink(pipe, link)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(Path(pipe).read_bytes()), daemon=True)
+    reader.start()
+    status, _, err = run(*LINES[command].split(), label(command, target), link)
+    reader.join(10)
+    assert status in (0, 3, 4), err
+    assert len(got[0]) > 50
+    assert stat.S_ISFIFO(os.lstat(pipe).st_mode)
+    assert os.readlink(link) == pipe
+    assert not [name for name in os.listdir() if name.endswith(".part")]
 
 
 def test_a_sum_of_sketches_may_replace_one_of_them() -> None:
