@@ -282,7 +282,8 @@ def fetch(url: str) -> list[str]:
     """
     if url in _copies:
         return [url]
-    protocol = urlsplit(url).scheme.lower()
+    with reading(url, "correct the address, or copy the file to this machine", "is not a valid address"):
+        protocol = urlsplit(url).scheme.lower()
     if protocol not in _PACKAGES:
         protocols = ", ".join(f"{name}://" for name in _PACKAGES)
         raise FileError(url, f"unknown protocol {protocol}://", f"use one of {protocols}, or a file on this machine")
