@@ -18,7 +18,7 @@ import click
 from click.core import ParameterSource, iter_params_for_processing
 
 from calibrant.cli import console
-from calibrant.errors import nearest, quoted
+from calibrant.errors import FileError, nearest, quoted
 from calibrant.render.style import short
 from calibrant.runtime.dataclass import dataclass
 
@@ -459,19 +459,17 @@ class _File:
         """Return the table of options; None if it is a project's file without one."""
         is_project = os.path.basename(self.path) == _PROJECT
         try:
-            with open(self.path, "rb") as stream:
-                data = stream.read(_LARGEST + 1)
-            if len(data) > _LARGEST:
-                problem = f"expected at most {_LARGEST:,} bytes of options, got more; name another file"
-                raise self.error(problem)
+            from calibrant.results.reading import read_bytes
+
+            data = read_bytes(self.path, "", _LARGEST)
             if is_project and b"calibrant" not in data:
                 return None
             import tomllib
 
             table: _Table = tomllib.loads(data.decode())
-        except OSError as error:
-            problem = f"cannot be read ({error.strerror or error}); check the path, or pass --no-config"
-            raise self.error(problem) from None
+        except FileError as error:
+            msg = f"{error.problem}; check the path, or pass --no-config"
+            raise self.error(msg) from None
         except (ValueError, RecursionError) as error:
             problem = (
                 f"expected TOML, got invalid TOML ({short(str(error), 200)}); correct the file, or pass --no-config"
