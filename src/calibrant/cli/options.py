@@ -20,6 +20,7 @@ from calibrant.cli import console
 from calibrant.cli.conditions import Condition
 from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Configured, Wanted
 from calibrant.errors import nearest, quoted
+from calibrant.errors.wording import number
 from calibrant.files.columns import Options
 from calibrant.runtime.dataclass import dataclass
 
@@ -495,14 +496,17 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
     yield from _of_one_model(ctx, options, ("positive", "top-label"))
     yield from _of_risks(options)
     if not 0.5 <= options.confidence < 1:
-        yield "--confidence", f"{options.confidence:g}; pass a share from 0.5 to below 1, such as 0.95"
+        yield "--confidence", f"{number(options.confidence)}; pass a share from 0.5 to below 1, such as 0.95"
     if options.per_class and options.by:
         yield "--per-class and --by exclude each other; pass only one of the two options"
     error, referral = options.cost_of_error, options.cost_of_referral
     if (error is None) != (referral is None):
         yield "--cost-of-error and --cost-of-referral belong together; pass both"
     elif error is not None and referral is not None and not 0 < referral < error:
-        yield "--cost-of-referral", f"{referral:g}; pass a cost above 0 and below that of an error, {error:g}"
+        yield (
+            "--cost-of-referral",
+            f"{number(referral)}; pass a cost above 0 and below that of an error, {number(error)}",
+        )
 
 
 def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
@@ -513,12 +517,12 @@ def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator
     elif options.state_path:
         yield from _of_folder("STATE", options.state_path)
     if options.alpha is not None and not 0 < options.alpha <= 0.5:
-        yield "--alpha", f"{options.alpha:g}; pass a probability above 0 and up to 0.5, such as 0.05"
+        yield "--alpha", f"{number(options.alpha)}; pass a probability above 0 and up to 0.5, such as 0.05"
     if options.tolerance is not None and options.tolerance_odds is not None:
         yield "--tolerance and --tolerance-odds exclude each other; pass only one of the two options"
     yield from _of_tolerance(options.tolerance)
     if options.tolerance_odds is not None and not options.tolerance_odds > 1:
-        yield "--tolerance-odds", f"{options.tolerance_odds:g}; pass a factor above 1, such as 1.1"
+        yield "--tolerance-odds", f"{number(options.tolerance_odds)}; pass a factor above 1, such as 1.1"
     if options.time is not None:
         for option, given in (("--label", options.label is not None), ("--by", bool(options.by))):
             if given:
@@ -540,7 +544,7 @@ def _of_risks(options: CommandOptions) -> Iterator[Problem]:
     for option, risk in risks.items():
         if risk is not None and not 0 < risk <= 0.5:
             example = f", such as {risk / 100:g}; {risk:g} % is {risk / 100:g}" if 1 <= risk <= 50 else ", such as 0.05"
-            yield option, f"{risk:g}; pass a share above 0 and up to 0.5{example}"
+            yield option, f"{number(risk)}; pass a share above 0 and up to 0.5{example}"
     if (options.yes_risk is None) != (options.no_risk is None):
         yield "--yes-risk and --no-risk belong together; pass both, or --max-risk for one kind of decision"
     elif options.yes_risk is not None:
@@ -555,9 +559,9 @@ def _of_one_model(ctx: click.Context, options: CommandOptions, notions: Sequence
     """Yield the problems of the options that ``report``, ``recalibrate`` and ``threshold`` share."""
     yield from _of_both(ctx, options, notions)
     yield from _of_level(options.level)
-    for option, number in (("--n-resamples", options.n_resamples), ("--rng", options.rng)):
-        if number < 0:
-            yield option, f"{number}; pass 0 or more"
+    for option, whole in (("--n-resamples", options.n_resamples), ("--rng", options.rng)):
+        if whole < 0:
+            yield option, f"{whole}; pass 0 or more"
     if options.score and options.probs:
         yield "--score is for one event, and --probs is for many classes; pass only one of the two options"
     if options.outcome and options.target:
@@ -652,12 +656,12 @@ def problems_of_floor(ctx: click.Context, params: Mapping[str, Any]) -> Iterator
 
 def _of_tolerance(tolerance: float | None, option: str = "--tolerance") -> Iterator[Problem]:
     if tolerance is not None and not 0 < tolerance < 1:
-        yield option, f"{tolerance:g}; pass the largest acceptable error, such as 0.02"
+        yield option, f"{number(tolerance)}; pass the largest acceptable error, such as 0.02"
 
 
 def _of_level(level: float) -> Iterator[Problem]:
     if not 0.5 <= level < 1:
-        yield "--level", f"{level:g}; pass a share from 0.5 to below 1, such as 0.95"
+        yield "--level", f"{number(level)}; pass a share from 0.5 to below 1, such as 0.95"
 
 
 def _of_both(ctx: click.Context, options: CommandOptions, notions: Sequence[str]) -> Iterator[Problem]:

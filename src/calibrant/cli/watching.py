@@ -12,6 +12,7 @@ import numpy as np
 from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
 from calibrant.errors import FileError, InputError
+from calibrant.errors.wording import number
 from calibrant.files.predictions import FilePredictions, FileSketch
 from calibrant.files.sql import sql_name
 from calibrant.monitoring import Monitor, state
@@ -65,7 +66,9 @@ def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions)
         if watch.settings[name] != value:
             option, had = f"--{name.replace('_', '-')}", watch.settings[name]
             problem = (
-                f"was begun without {option}" if had is None else f"was begun with {option} {had:g}, not {value:g}"
+                f"was begun without {option}"
+                if had is None
+                else f"was begun with {option} {number(had)}, not {number(value)}"
             )
             raise FileError(options.state_path, problem, f"leave {option} out, or begin a new state")
     if options.threshold_path is not None:

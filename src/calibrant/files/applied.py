@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, nearest, quoted
+from calibrant.errors.wording import number
 from calibrant.files.columns import PROBS_NAMES, Options, Selection, class_columns, listed
 from calibrant.files.engine import SETTINGS, Engines, EngineTable, Table, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
@@ -195,9 +196,9 @@ def _mapped(table: Table, columns: Sequence[str], scores: Sequence[Any], mapped:
         row = error.row or 0
         at, bad = table.row_of(first + row), values[row, error.column or 0]
         if len(columns) > 1 and error.column is None:
-            problem = f"columns {listed(columns)} have the sum {values[row].sum():g} in row {at:,}, not 1"
+            problem = f"columns {listed(columns)} have the sum {values[row].sum():.10g} in row {at:,}, not 1"
             raise FileError(table.path, problem, error.remedy) from None
-        problem = f"column {quoted(columns[error.column or 0])} holds {bad:g} in row {at:,}, not a score"
+        problem = f"column {quoted(columns[error.column or 0])} holds {number(bad)} in row {at:,}, not a score"
         raise FileError(table.path, problem, _MISSING if np.isnan(bad) else _OUTSIDE) from None
     return [arrow.array(column) for column in found.reshape(len(values), -1).T]
 

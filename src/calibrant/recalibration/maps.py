@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import FileError, InputError
+from calibrant.errors import FileError, InputError, wording
 from calibrant.inputs.arrays import as_values
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
@@ -496,7 +496,7 @@ def _of_classes(softmax: Softmax, x: Float64s, tolerance: float, *, logits: bool
     off = np.abs(sums - 1) > tolerance
     if not logits and off.any():
         row = int(np.argmax(off))
-        at = f"{sums[row]:g} at row {row}"
+        at = f"{sums[row]:.10g} at row {row}"
         raise InputError("probs", "rows with the sum 1", at, "pass the probabilities of all classes", row=row)
     if softmax.unchanged:
         return x.copy() if not logits else np.exp(log_softmax(rows)).reshape(x.shape)
@@ -508,4 +508,4 @@ def _refused_at(x: Float64s, wrong: NDArray[np.bool_], expected: str, remedy: st
     place = tuple(int(i) for i in np.argwhere(wrong)[0])
     at = place[0] if len(place) == 1 else place
     column = place[1] if len(place) == 2 else None
-    return InputError("probs", expected, f"{x[place]:g} at row {at}", remedy, row=place[0], column=column)
+    return InputError("probs", expected, f"{wording.number(x[place])} at row {at}", remedy, row=place[0], column=column)
