@@ -94,6 +94,17 @@ def test_each_text_is_known_to_name_a_file_or_not(command: str) -> None:
     assert texts <= TEXTS | READS | WRITES
 
 
+@pytest.mark.parametrize(("command", "name"), list(of_files(TEXTS)))
+def test_a_text_that_is_not_utf8_is_refused(command: str, name: str) -> None:
+    """The terminal hands on bytes as they are."""
+    Path("in.csv").write_bytes(CONTENT)
+    option = label(command, name)
+    words = line(command, files="in.csv", path="in.csv", state_path="s.json")
+    status, out, err = run(*words, option, "a\udcff")
+    assert (status, out) == (2, "")
+    assert option in err
+
+
 @pytest.mark.parametrize("name", sorted(READ | WRITTEN | UPDATED))
 def test_errors_name_a_file_as_the_command_does(name: str) -> None:
     names = {label(*each).removesuffix("...").strip("[.]") for each in of_files({name})}

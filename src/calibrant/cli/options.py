@@ -22,6 +22,7 @@ from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Configured, Wanted
 from calibrant.errors import nearest, quoted
 from calibrant.errors.wording import number
 from calibrant.files.columns import Options
+from calibrant.render.style import shown
 from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -409,7 +410,7 @@ Problem = str | tuple[str, str]
 def check(ctx: click.Context, problems: Iterable[Problem]) -> None:
     """Raise all problems as one error, after those of single options that the parsing of the command line found."""
     errors: list[click.UsageError] = [*ctx.meta.get(FAULTS, ())]
-    for problem in chain(problems, _of_one_file_twice(ctx)):
+    for problem in chain(problems, _of_one_file_twice(ctx), _of_texts(ctx)):
         if isinstance(problem, str):
             errors.append(click.UsageError(problem, ctx))
         else:
@@ -419,6 +420,15 @@ def check(ctx: click.Context, problems: Iterable[Problem]) -> None:
         raise click.UsageError("; and ".join(error.format_message().removesuffix(".") for error in distinct), ctx)
     for error in distinct:
         raise error
+
+
+def _of_texts(ctx: click.Context) -> Iterator[Problem]:
+    """Yield the texts that are not UTF-8, as names of files alone may be: no other program would take them."""
+    for param in ctx.command.params:
+        given = ctx.params.get(str(param.name)) or ()
+        texts = [given] if isinstance(given, str) else given if isinstance(given, tuple) else ()
+        if param.name not in {**READ, **WRITTEN, **UPDATED} and re.search("[\ud800-\udfff]", "".join(map(str, texts))):
+            yield max(param.opts, key=len), f"{quoted(shown(str(given), '?'))}; pass text in UTF-8"
 
 
 def _of_one_file_twice(ctx: click.Context) -> Iterator[Problem]:
