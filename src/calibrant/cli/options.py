@@ -53,7 +53,7 @@ WRITTEN: Final = {
 }
 #: The parameters of commands that name files to read and to write.
 UPDATED: Final = {"state_path": "STATE"}
-#: The output that may be an input, by its command: sketches are added up in the first of them.
+#: The output that may be one of the inputs, with its command: sketches may be added up in one of them.
 _MAY_BE_READ: Final = ("merge", "sketch_path")
 
 _MOST_LABELS: Final = 100_000

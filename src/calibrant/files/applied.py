@@ -134,9 +134,9 @@ def _check_names(table: Table, names: Sequence[str], kind: str) -> None:
     twice = [each for each, count in Counter(table.header).items() if count > 1 and (each or kind != "csv")]
     if twice:
         raise FileError(table.path, f"has several columns named {quoted(twice[0])}", "give each column its own name")
-    ended = [each for each in table.header if "\0" in each and (kind == "csv" or isinstance(table, EngineTable))]
-    if ended:
-        problem = f"has a column whose name contains the character NUL, {ended[0]!r}"
+    cut = [each for each in table.header if "\0" in each and (kind == "csv" or isinstance(table, EngineTable))]
+    if cut:
+        problem = f"has a column whose name contains the character NUL, {cut[0]!r}"
         raise FileError(table.path, problem, "rename the column")
 
 
