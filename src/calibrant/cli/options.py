@@ -20,7 +20,6 @@ from calibrant.cli import console
 from calibrant.cli.conditions import Condition
 from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Configured, Wanted
 from calibrant.errors import nearest, quoted
-from calibrant.errors.wording import number
 from calibrant.files.columns import Options
 from calibrant.render.style import shown
 from calibrant.runtime.dataclass import dataclass
@@ -506,7 +505,7 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
     yield from _of_one_model(ctx, options, ("positive", "top-label"))
     yield from _of_risks(options)
     if not 0.5 <= options.confidence < 1:
-        yield "--confidence", f"{number(options.confidence)}; pass a share from 0.5 to below 1, such as 0.95"
+        yield "--confidence", f"{_exact(options.confidence)}; pass a share from 0.5 to below 1, such as 0.95"
     if options.per_class and options.by:
         yield "--per-class and --by exclude each other; pass only one of the two options"
     error, referral = options.cost_of_error, options.cost_of_referral
@@ -515,7 +514,7 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
     elif error is not None and referral is not None and not 0 < referral < error:
         yield (
             "--cost-of-referral",
-            f"{number(referral)}; pass a cost above 0 and below that of an error, {number(error)}",
+            f"{_exact(referral)}; pass a cost above 0 and below that of an error, {_exact(error)}",
         )
 
 
@@ -527,12 +526,12 @@ def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator
     elif options.state_path:
         yield from _of_folder("STATE", options.state_path)
     if options.alpha is not None and not 0 < options.alpha <= 0.5:
-        yield "--alpha", f"{number(options.alpha)}; pass a probability above 0 and up to 0.5, such as 0.05"
+        yield "--alpha", f"{_exact(options.alpha)}; pass a probability above 0 and up to 0.5, such as 0.05"
     if options.tolerance is not None and options.tolerance_odds is not None:
         yield "--tolerance and --tolerance-odds exclude each other; pass only one of the two options"
     yield from _of_tolerance(options.tolerance)
     if options.tolerance_odds is not None and not options.tolerance_odds > 1:
-        yield "--tolerance-odds", f"{number(options.tolerance_odds)}; pass a factor above 1, such as 1.1"
+        yield "--tolerance-odds", f"{_exact(options.tolerance_odds)}; pass a factor above 1, such as 1.1"
     if options.time is not None:
         for option, given in (("--label", options.label is not None), ("--by", bool(options.by))):
             if given:
@@ -554,7 +553,7 @@ def _of_risks(options: CommandOptions) -> Iterator[Problem]:
     for option, risk in risks.items():
         if risk is not None and not 0 < risk <= 0.5:
             example = f", such as {risk / 100:g}; {risk:g} % is {risk / 100:g}" if 1 <= risk <= 50 else ", such as 0.05"
-            yield option, f"{number(risk)}; pass a share above 0 and up to 0.5{example}"
+            yield option, f"{_exact(risk)}; pass a share above 0 and up to 0.5{example}"
     if (options.yes_risk is None) != (options.no_risk is None):
         yield "--yes-risk and --no-risk belong together; pass both, or --max-risk for one kind of decision"
     elif options.yes_risk is not None:
@@ -664,14 +663,21 @@ def problems_of_floor(ctx: click.Context, params: Mapping[str, Any]) -> Iterator
         yield "name the number of predictions, such as --n 500, or the largest acceptable ECE, such as --prove 0.02"
 
 
+def _exact(value: float) -> str:
+    """Return a number with the digits that make it wrong."""
+    from calibrant.errors.wording import number  # which loads NumPy
+
+    return number(value)
+
+
 def _of_tolerance(tolerance: float | None, option: str = "--tolerance") -> Iterator[Problem]:
     if tolerance is not None and not 0 < tolerance < 1:
-        yield option, f"{number(tolerance)}; pass the largest acceptable error, such as 0.02"
+        yield option, f"{_exact(tolerance)}; pass the largest acceptable error, such as 0.02"
 
 
 def _of_level(level: float) -> Iterator[Problem]:
     if not 0.5 <= level < 1:
-        yield "--level", f"{number(level)}; pass a share from 0.5 to below 1, such as 0.95"
+        yield "--level", f"{_exact(level)}; pass a share from 0.5 to below 1, such as 0.95"
 
 
 def _of_both(ctx: click.Context, options: CommandOptions, notions: Sequence[str]) -> Iterator[Problem]:
