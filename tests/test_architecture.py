@@ -437,6 +437,7 @@ LOOKS = {
 }
 # Functions that look at a message of another library, which tells what happened in no other way.
 FOREIGN_TEXT = {
+    "files.applied._writing",  # DuckDB
     "files.engine.explain",  # DuckDB
     "files.local.first_line",  # any
     "files.text.explain",  # DuckDB, json

@@ -262,7 +262,7 @@ def test_a_removed_working_directory_has_no_file(tmp_path: Path) -> None:
         ("level = ", "expected TOML, got invalid TOML (Invalid value (at end of document)); correct the file, or pass"),
         ("level = 0.9\xff".encode("latin-1"), "expected TOML, got invalid TOML ('utf-8' codec can't decode byte 0xff"),
         ("x = " + "[" * 5000, "expected TOML, got invalid TOML ("),
-        ("# " + "x" * 1_000_000, "expected at most 1,000,000 bytes of options, got more; name another file"),
+        ("# " + "x" * 1_000_000, "has more than 1,000,000 bytes; check the path, or pass --no-config"),
     ],
 )
 def test_a_wrong_file_is_named_with_its_key(text: str | bytes, message: str) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -220,7 +223,11 @@ def test_a_failed_run_keeps_the_old_file(stored: str) -> None:
     [
         (("new.csv", "--output", "out.csv"), 1, "has no column with the usual name of a score"),
         (("new.csv", "--score", "risks", "--output", "out.csv"), 1, "has no column 'risks'; did you mean 'risk'?"),
-        (("new.csv", "--score", "risk", "--output", "new.csv"), 2, "is the file that is read"),
+        (
+            ("new.csv", "--score", "risk", "--output", "new.csv"),
+            2,
+            "'new.csv' is also read, as FILE; name another file",
+        ),
         (("new.csv", "--score", "risk", "--output", "out.txt"), 2, "name a file that ends in .csv"),
         (("new.csv", "--score", "risk", "--output", "no/out.csv"), 2, "the folder 'no' does not exist"),
         (("new.csv", "--score", "risk", "--output", "o.csv", "--name", "id"), 1, "has a column named 'id'"),
@@ -228,6 +235,8 @@ def test_a_failed_run_keeps_the_old_file(stored: str) -> None:
         (("none.csv", "--output", "out.csv"), 1, "no such file"),
         (("empty.csv", "--score", "risk", "--output", "out.csv"), 1, "has no rows"),
         (("a.npy", "--output", "out.csv"), 1, "which has no columns"),
+        (("*.csv", "--score", "risk", "--output", "out.csv"), 1, "is one of 3 files that the pattern matches"),
+        (("http://[::1/a.csv", "--output", "out.csv"), 1, "is not a valid address (Invalid IPv6 URL)"),
         (("new.csv",), 2, "Name the file to write"),
     ],
 )
@@ -238,6 +247,107 @@ def test_a_wrong_file_or_option_is_named(stored: str, args: tuple[str, ...], sta
     assert found == status
     assert message in " ".join(err.split())
     assert not os.path.exists("out.csv")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("p,", "p,,", ",p", " p ,q", "p,  ", "p,v0,", 'p," x"', 'p,"a,b"', 'p,"a""b"', 'p,"a\nb"', "p,#x", "p,rowid"),
+        *("p,a;b", "p,\u00e9", "p,calibrant score 0", "p,column0", "p,p_1", "p,select"),
+    ],
+)
+def test_the_names_of_columns_are_kept(stored: str, header: str) -> None:
+    columns = next(csv.reader(header.splitlines(keepends=True)))
+    rows = "".join(f"{','.join(f'0.{row}{k}' for k in range(len(columns)))}\n" for row in range(1, 4))
+    Path("in.csv").write_text(f"{header}\n{rows}", "utf-8")
+    for target in ("csv", "parquet", "arrow"):
+        status, _, err = run("apply", stored, "in.csv", "--score", "p", "--output", f"out.{target}", "--quiet")
+        if target == "csv":
+            lines = Path("out.csv").read_text("utf-8").splitlines()
+            assert [line.rpartition(",")[0] for line in lines[-3:]] == rows.splitlines()
+            with open("out.csv", encoding="utf-8", newline="") as stream:
+                assert next(csv.reader(stream)) == [*columns, "calibrated"]
+        elif len(set(columns)) < len(columns):
+            assert (status, "in.csv: has several columns named ''" in err) == (1, True)
+        else:
+            read = pyarrow.parquet.read_table if target == "parquet" else pyarrow.feather.read_table
+            assert read(f"out.{target}").column_names == [*columns, "calibrated"]
+
+
+@pytest.mark.parametrize(
+    "names", [["p", "P"], ["P", "p"], ["", "p"], [" p ", "p"], ["p", "", "v0"], ["p", "a\0b", "a"]]
+)
+def test_the_names_of_columns_with_types_are_kept(stored: str, names: list[str]) -> None:
+    table = pyarrow.Table.from_arrays([pyarrow.array([0.1 * k + 0.1]) for k in range(len(names))], names=names)
+    pyarrow.parquet.write_table(table, "in.parquet")
+    pyarrow.feather.write_feather(table, "in.arrow")
+    score = 0.1 * names.index("p") + 0.1
+    for source in ("in.parquet", "in.arrow"):
+        for target in ("out.csv", "out.parquet", "out.arrow"):
+            status, _, err = run("apply", stored, source, "--score", "p", "--output", target, "--quiet")
+            if target == "out.csv" and "a\0b" in names:
+                assert (status, "has a column whose name contains the character NUL" in err) == (1, True)
+                continue
+            assert (status, err) == (0, "")
+            if target == "out.csv":
+                found = next(csv.reader(Path("out.csv").read_text().splitlines()))
+                value = float(Path("out.csv").read_text().splitlines()[1].rpartition(",")[2])
+            else:
+                read = pyarrow.parquet.ParquetFile if target == "out.parquet" else pyarrow.ipc.open_file
+                file = read(target)
+                found, value = (file.schema_arrow if target == "out.parquet" else file.schema).names, None
+            assert found == [*names, "calibrated"]
+            assert value is None or value == fitted()(score)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("p,P", "has columns whose names differ only in upper and lower case: 'p', 'P'"),
+        ("p,a\0b", "has a column whose name contains the character NUL, 'a\\x00b'"),
+        ("p,Calibrated", "has a column named 'Calibrated'; name the new column with --name"),
+    ],
+)
+def test_names_that_cannot_be_kept_are_refused(stored: str, header: str, message: str) -> None:
+    Path("in.csv").write_text(f"{header}\n0.1,0.2\n")
+    for target in ("out.csv", "out.parquet"):
+        status, _, err = run("apply", stored, "in.csv", "--score", "p", "--output", target)
+        assert (status, message in err) == (1, True), err
+
+
+@pytest.mark.parametrize("score", ["p", "meta.p"])
+def test_columns_within_structs_are_not_added(stored: str, score: str) -> None:
+    rows = [{"p": 0.25, "meta": {"p": 0.5, "of": {"x": k}}} for k in range(3)]
+    table = pyarrow.Table.from_pylist(rows)
+    pyarrow.parquet.write_table(table, "in.parquet")
+    pyarrow.feather.write_feather(table, "in.arrow")
+    Path("in.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for source in ("in.parquet", "in.arrow", "in.jsonl"):
+        assert run("apply", stored, source, "--score", score, "--output", "out.parquet", "--quiet") == (0, "", "")
+        found = pyarrow.parquet.read_table("out.parquet")
+        assert found.drop_columns("calibrated").to_pylist() == rows
+        assert found["calibrated"].to_pylist() == [fitted()(0.25 if score == "p" else 0.5)] * 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+@pytest.mark.parametrize("target", ["csv", "parquet", "arrow"])
+def test_a_full_disk_is_said_and_keeps_the_old_file(stored: str, target: str) -> None:
+    frame = pd.DataFrame({"risk": np.random.default_rng(1).random(20_000)})
+    frame.to_csv("in.csv", index=False)
+    Path(f"out.{target}").write_text("old")
+    code = """
+import resource, signal, sys
+from calibrant.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+main(sys.argv[1:])
+"""
+    command = [sys.executable, "-c", code, "apply", stored, "in.csv", "--score", "risk", "--output", f"out.{target}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert f"out.{target}: cannot be written" in done.stderr
+    assert Path(f"out.{target}").read_text() == "old"
+    assert not [name for name in os.listdir() if name.endswith(".part")]
 
 
 def test_a_foreign_map_is_refused() -> None:

@@ -803,6 +803,9 @@ QUOTED = {
     "check that probs has a column for every class": "report beyond.npz",
     "leave such rows out with": "report hole.csv",
     "and all other values are not": "report draw.csv",
+    "is also read, as": "report games.csv --json games.csv",
+    "is not a regular file": "apply folder plain.csv --score p --output out.csv",
+    "differ only in upper and lower case": "report cases.csv --score p --outcome P",
     "No such command": "reprot games.csv",
     "belongs to a command": "--score p plain.csv",
     "No such option": "report games.csv --sorce p",
@@ -867,6 +870,7 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
         "headless.csv": "0.5,1\n",
         "tabs.csv": "score\toutcome\n0.5\t1\n",
         "hole.csv": "score,outcome\n0.5,\n",
+        "cases.csv": "p,P\n0.5,1\n",
         "nan.csv": "score,outcome\nnan,1\n",
         "percent.csv": "score,outcome\n85,1\n",
         "logits.csv": "score,outcome\n-5,1\n",
@@ -996,3 +1000,59 @@ def test_an_unknown_option_beside_a_file_of_options() -> None:
     assert status == 2
     assert "No such option '--scor'" in err
     assert "'x' is not a valid integer" in err
+
+
+# ---------------------------------------------------------------- numbers that would be right if they were rounded
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("command", "column", "value"),
+    [
+        *((command, "score", 1.0000000001) for command in ("report", "recalibrate", "threshold", "monitor", "apply")),
+        ("report", "outcome", 1.0000000001),
+        ("report --weight weight", "weight", -1e-12),
+        ("report --weight weight --weights-are frequency", "weight", 2.0000000001),
+        ("monitor --weight weight --max-weight 2", "weight", 2.0000000001),
+        ("monitor --weight weight --max-weight 2.5", "weight", 2.500000001),
+        ("report --percent", "score", 100.00000001),
+        ("compare --scores score,other --outcome outcome", "other", 1.0000000001),
+    ],
+)
+def test_a_cell_that_is_right_when_it_is_rounded_is_shown_in_full(
+    command: str, column: str, value: float, kind: str
+) -> None:
+    weight = 2.0 if "frequency" in command else 1.5
+    columns = {name: np.array([0.25, 0.5] * 20) for name in ("score", "other")}
+    columns |= {"outcome": np.array([0.0, 1.0] * 20), "weight": np.full(40, weight)}
+    columns[column][-1] = value
+    if kind == "csv":
+        table("in.csv", **columns)
+    else:
+        pq.write_table(pa.table(columns), "in.parquet")
+    name, *options = command.split()
+    words = {"monitor": ["s.json"], "apply": ["m.json"]}.get(name, [])
+    if name == "apply":
+        options += ["--score", "score", "--output", "out.csv"]
+        calibrant.recalibrate([0.1, 0.4, 0.6, 0.9] * 9, [0, 1, 0, 1] * 9, method="cox").fitted().to_json("m.json")
+    assert str(value) in refused(name, *words, f"in.{kind}", *options)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("report in.csv --level 0.4999999999", "report in.csv --tolerance 1.0000000001"),
+        *("threshold in.csv --max-risk 0.5000000001", "threshold in.csv --confidence 0.4999999999"),
+        *("threshold in.csv --cost-of-error 1 --cost-of-referral 1.0000000001", "floor --prove 1.0000000001"),
+        *("monitor s.json in.csv --alpha 0.5000000001", "monitor s.json in.csv --tolerance-odds 0.9999999999"),
+    ],
+)
+def test_an_option_that_is_right_when_it_is_rounded_is_shown_in_full(words: str) -> None:
+    status, _, err = run(*words.split())
+    assert (status, words.split()[-1] in err) == (2, True), err
+
+
+def test_a_sum_of_classes_is_shown_with_the_digits_that_are_wrong() -> None:
+    """The sums may differ from 1 by 0.001."""
+    table("in.csv", p_a=[0.5] * 40, p_b=[0.5] * 39 + [0.50100001], target=["a", "b"] * 20)
+    assert "got 1.00100001;" in refused("report", "in.csv")

@@ -302,6 +302,9 @@ def test_the_library_of_workbooks_is_missing(tmp_path, monkeypatch):
 
 # Files on the network. The server of these tests is in this process.
 
+#: A file that takes longer to send, at 100 kB/s, than a server may be silent in these tests.
+SLOW = "score,outcome\n" + "0.2500000000,0\n0.7500000000,1\n" * 5_000
+
 
 class Server(http.server.ThreadingHTTPServer):
     def handle_error(self, *_: object) -> None:  # a client that went away
@@ -312,7 +315,16 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/silent.csv":
             time.sleep(1)
-        super().do_GET()
+        if self.path not in ("/slow.csv", "/cut.csv"):
+            super().do_GET()
+            return
+        content = SLOW.encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        for start in range(0, len(content) // (1 if self.path == "/slow.csv" else 2), 2_000):
+            self.wfile.write(content[start : start + 2_000])
+            time.sleep(0.02 if self.path == "/slow.csv" else 0)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -361,6 +373,45 @@ def test_what_the_web_does_not_give(tmp_path, server, monkeypatch):
         read_predictions([f"{server}/silent.csv"])
     assert time.monotonic() - start < 2
     assert local.PATIENCE < 10
+
+
+def test_a_slow_server_is_not_a_silent_one(server, monkeypatch):
+    monkeypatch.setattr(local, "PATIENCE", 0.5)
+    start = time.monotonic()
+    assert len(read_predictions([f"{server}/slow.csv"]).probs) == 10_000
+    assert time.monotonic() - start > 1
+
+
+def test_a_file_that_ends_early_is_refused(server):
+    with pytest.raises(FileError, match=r"/cut\.csv: ended after \d\d,000 of 150,014 bytes; try again, or copy"):
+        read_predictions([f"{server}/cut.csv"])
+
+
+def test_a_slow_bucket_is_not_a_silent_one(monkeypatch):
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    content, pieces = SLOW.encode(), []
+
+    class Stream(fsspec.spec.AbstractBufferedFile):
+        def _fetch_range(self, start, end):
+            pieces.append(len(content[start:end]))
+            time.sleep((end - start) / 200_000)
+            return content[start:end]
+
+    class Bucket(fsspec.AbstractFileSystem):
+        protocol = "slow"
+
+        def info(self, path, **_):
+            return {"name": path, "size": len(content), "type": "file"}
+
+        def _open(self, path, mode="rb", **options):
+            options.pop("block_size", None)
+            return Stream(self, path, mode, **options)
+
+    fsspec.register_implementation("slow", Bucket, clobber=True)
+    monkeypatch.setitem(local._PACKAGES, "slow", "fsspec")
+    monkeypatch.setattr(local, "PATIENCE", 0.6)
+    assert len(read_predictions(["slow://logs/slow.csv"]).probs) == 10_000
+    assert sum(pieces) == len(content)  # nothing is fetched twice
 
 
 @pytest.mark.parametrize(("protocol", "package"), [("s3", "s3fs"), ("gs", "gcsfs"), ("hf", "huggingface_hub")])

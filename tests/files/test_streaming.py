@@ -996,7 +996,7 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
         status, _, err = run("report", path, "--sketch", name)
         assert status == 2
         assert said in " ".join(err.split())
-    assert run("report", "one.cal", "--sketch", "one.cal")[0] == 1  # which it would write over
+    assert run("report", "one.cal", "--sketch", "one.cal")[0] == 2  # which it would write over
 
 
 def test_the_page_says_what_fits() -> None:

@@ -1127,8 +1127,8 @@ def test_the_predictions_are_never_written_over(tmp_path: Path, option: str) -> 
     link = tmp_path / "link.html"
     link.symlink_to(source)
     status, out, err = command("report", source, option, link)
-    assert status == 1
-    assert f"{option}: expected another file than the input, got {link}; name another file" in err
+    assert status == 2
+    assert f"for {option}: {str(link)!r} is also read, as FILE; name another file" in err
     assert (out, source.read_text(encoding="utf-8")) == ("", text)
 
 
@@ -1144,8 +1144,8 @@ def test_the_file_of_targets_is_never_written_over(tmp_path: Path) -> None:
     target = tmp_path / "targets.npy"
     before = target.read_bytes()
     status, _, err = command("report", tmp_path / "probs.npy", "--targets", target, "--json", target)
-    assert status == 1
-    assert "expected another file than the input" in err
+    assert status == 2
+    assert "is also read, as --targets; name another file" in err
     assert target.read_bytes() == before
 
 

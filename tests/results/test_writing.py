@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import socket
+import stat
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import calibrant
 from calibrant.errors import FileError
-from calibrant.results.writing import append_file, replace_file, write_file
+from calibrant.results.writing import append_file, replace_file, replacing, write_file
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="limits, pipes and descriptors of POSIX")
 
@@ -51,18 +54,120 @@ def test_a_page_is_written_to_any_kind_of_path(tmp_path: Path) -> None:
         report.to_html(tmp_path / "no folder" / "a.html")
 
 
+def write_apart(path: str, data: bytes) -> None:
+    """Write as `calibrant apply` does, which names a file to a library."""
+    with replacing(path) as part, open(part, "wb") as stream:
+        stream.write(data)
+
+
+WRITERS = (write_file, replace_file, write_apart)
+
+
+def made(kind: str, path: Path) -> Path:
+    """Make something that is not a file; devices are made beside the test, and never those of the machine."""
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as server:
+                server.bind(os.path.relpath(path))
+        case _:
+            is_of_blocks = kind == "device of blocks"
+            try:  # the numbers of the null device, and of one for which there is no driver
+                os.mknod(path, (stat.S_IFBLK if is_of_blocks else stat.S_IFCHR) | 0o666, os.makedev(1, 3))
+            except OSError:
+                pytest.skip("only root makes devices")
+            if is_of_blocks:
+                return path
+            try:
+                path.write_bytes(b"")
+            except OSError:
+                pytest.skip("devices cannot be opened in this folder")
+    return path
+
+
+def linked(path: Path) -> Path:
+    """Return a link to a link to a path."""
+    for name in ("first link", "second link"):
+        link = path.with_name(name)
+        link.symlink_to(path)
+        path = link
+    return path
+
+
 @posix
-def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe.html"
-    os.mkfifo(pipe)
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path, write: Callable[..., None], link: bool) -> None:
+    pipe = made("pipe", tmp_path / "pipe.html")
     got: list[bytes] = []
-    for write in (write_file, replace_file):
-        reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
-        reader.start()
-        write(str(pipe), b"data")
-        reader.join(10)
-    assert got == [b"data"] * 2
-    assert os.listdir(tmp_path) == ["pipe.html"]
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    write(str(linked(pipe) if link else pipe), b"data" * 50_000)
+    reader.join(10)
+    assert got == [b"data" * 50_000]
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]
+
+
+@posix
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path, write: Callable[..., None], link: bool) -> None:
+    device = made("device", tmp_path / "null")
+    write(str(linked(device) if link else device), b"data")
+    assert stat.S_ISCHR(device.lstat().st_mode)
+
+
+@posix
+@pytest.mark.parametrize("kind", ["folder", "socket", "device of blocks"])
+@pytest.mark.parametrize("write", WRITERS)
+def test_what_cannot_be_written_to_is_refused(
+    tmp_path: Path, write: Callable[..., None], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    target = made(kind, tmp_path / "target")
+    before = target.lstat()
+    for path in (target, linked(target)):
+        with pytest.raises(
+            OSError if write is write_file else FileError, match=r"(?i)is a directory|it is neither a file"
+        ):
+            write(str(path), b"data")
+    assert (target.lstat().st_mode, target.lstat().st_ino) == (before.st_mode, before.st_ino)
+
+
+@posix
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_link_to_nothing_becomes_a_link_to_the_file(tmp_path: Path, write: Callable[..., None]) -> None:
+    link = linked(tmp_path / "new")
+    write(str(link), b"data")
+    assert ((tmp_path / "new").read_bytes(), link.is_symlink()) == (b"data", True)
+
+
+@posix
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+@pytest.mark.parametrize("write", [writer.__name__ for writer in WRITERS])
+def test_a_link_to_standard_output_writes_there(tmp_path: Path, write: str, kind: str) -> None:
+    code = """
+import sys
+from tests.results import test_writing
+getattr(test_writing, sys.argv[1])(sys.argv[2], b"data")
+"""
+    root = Path(__file__).parents[2]
+    for name, target in {"link": "/dev/stdout", "of a folder": "/dev"}.items():
+        (tmp_path / name).symlink_to(target)
+    for path in (tmp_path / "link", tmp_path / "of a folder" / "stdout", tmp_path / "of a folder" / "fd" / "1"):
+        command = [sys.executable, "-c", code, write, str(path)]
+        if kind == "pipe":
+            found = subprocess.run(command, capture_output=True, check=True, cwd=root).stdout
+        else:
+            with open(tmp_path / "out", "wb") as stream:
+                subprocess.run(command, stdout=stream, check=True, cwd=root)
+            found = (tmp_path / "out").read_bytes()
+        assert found == b"data"
+    assert (tmp_path / "link").is_symlink()
 
 
 @posix

@@ -955,7 +955,7 @@ def test_a_file_that_is_no_sketch_is_refused(tmp_path: Path, data: Any, message:
 
 
 def test_a_folder_is_no_sketch(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"cannot be read .Is a directory.; check the path"):
+    with pytest.raises(FileError, match=r"is not a regular file; pass a file that calibrant report"):
         CalibrationSketch.load(tmp_path)
 
 

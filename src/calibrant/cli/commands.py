@@ -449,7 +449,7 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[list[FileR
 
 
 @main.command(short_help="Write a file with recalibrated scores.")
-@click.argument("map_path", metavar="MAP", type=Wanted("Name a map, which calibrant recalibrate --map writes."))
+@click.argument("map_file", metavar="MAP", type=Wanted("Name a map, which calibrant recalibrate --map writes."))
 @click.argument("path", metavar="FILE", type=Wanted("Name the file with the scores, such as new.csv."))
 @option(
     "--output",
@@ -468,7 +468,7 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[list[FileR
 @click.pass_context
 def apply(
     ctx: click.Context,
-    map_path: str,
+    map_file: str,
     path: str,
     output: str,
     score: str | None,
@@ -491,7 +491,7 @@ def apply(
         from calibrant.cli import loading
 
         loading.apply(
-            map_path,
+            map_file,
             path,
             output,
             score=score,

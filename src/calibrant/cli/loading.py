@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from calibrant.cli import console, output
+from calibrant.cli import console
 from calibrant.cli.options import ENGINES, CommandOptions, single_file
 from calibrant.errors import FileError
 from calibrant.files.chunks import Judging, Progress
@@ -51,14 +51,12 @@ def load(
     """Read the files; append to ``rows`` what an error may be about."""
     remote = options.engine == "spark" and any("://" in name for name in options.files)  # only Spark finds these
     paths = list(options.files) if remote else expand(options.files)
-    if not remote:
-        output.check_targets([*paths, options.targets_file], options)
-        if is_sketch_file(paths[0]):
-            _check_sketch_options(ctx, options)
-            saved = read_sketches(paths, keep_going=options.keep_going)
-            if saved.sketch.n == 0:
-                raise FileError(saved.paths[0], "holds a sketch without rows", "name a sketch of predictions")
-            return saved
+    if not remote and is_sketch_file(paths[0]):
+        _check_sketch_options(ctx, options)
+        saved = read_sketches(paths, keep_going=options.keep_going)
+        if saved.sketch.n == 0:
+            raise FileError(saved.paths[0], "holds a sketch without rows", "name a sketch of predictions")
+        return saved
     if options.engine == "spark":
         from calibrant.cli import spark
 
@@ -91,7 +89,6 @@ def load_models(
     """Read the predictions of several models: columns of the same files, files of their own, or sketches."""
     baseline = [] if options.baseline is None else [options.baseline]
     paths = [path for name in (*options.files, *baseline) for path in expand([name])]
-    output.check_targets([*paths, options.targets_file], options)
     if options.models:
         return _load_columns(options, step, rows)
     if options.is_long and len(paths) == 1 and not is_sketch_file(paths[0]):

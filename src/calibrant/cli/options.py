@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from glob import has_magic
-from itertools import combinations
+from glob import glob, has_magic
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -16,9 +18,10 @@ from click.core import ParameterSource
 
 from calibrant.cli import console
 from calibrant.cli.conditions import Condition
-from calibrant.cli.usage import FAULTS, Configured, Wanted
+from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Configured, Wanted
 from calibrant.errors import nearest, quoted
 from calibrant.files.columns import Options
+from calibrant.render.style import shown
 from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -30,10 +33,34 @@ if TYPE_CHECKING:
 #: The engines that can read files.
 ENGINES: Final = ("embedded", "spark")
 
+#: The parameters of commands that name files to read. No output may be one of these files.
+READ: Final = {
+    "files": "FILE",
+    "path": "FILE",
+    "map_file": "MAP",
+    "targets_file": "--targets",
+    "baseline": "--baseline",
+    "threshold_path": "--threshold",
+}
+#: The parameters of commands that name files to write. No two of them may be the same file.
+WRITTEN: Final = {
+    **{f"{kind}_path": f"--{kind}" for kind in ("json", "html", "markdown", "png", "svg", "sketch", "map", "sql")},
+    "onnx_path": "--onnx",
+    "since_onset_path": "--since-onset",
+    "prometheus_path": "--prometheus",
+    "output": "--output",
+}
+#: The parameters of commands that name files to read and to write.
+UPDATED: Final = {"state_path": "STATE"}
+#: The output that may be one of the inputs, with its command: sketches may be added up in one of them.
+_MAY_BE_READ: Final = ("merge", "sketch_path")
+
 _MOST_LABELS: Final = 100_000
 
 Command = Callable[..., Any]
 Declaration = Callable[[Command], Command]
+#: The real path of a file, or its device and its number there.
+Identity = str | tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,11 +148,7 @@ class CommandOptions(Options):
     @property
     def outputs(self) -> dict[str, str]:
         """The paths to write to, by option."""
-        kinds = (
-            *("json", "html", "markdown", "png", "svg", "sketch", "map", "sql", "onnx"),
-            *("since_onset", "prometheus"),
-        )
-        paths = {f"--{kind.replace('_', '-')}": getattr(self, f"{kind}_path") for kind in kinds}
+        paths = {option: getattr(self, name, None) for name, option in WRITTEN.items()}
         return {option: path for option, path in paths.items() if path is not None}
 
 
@@ -386,7 +409,7 @@ Problem = str | tuple[str, str]
 def check(ctx: click.Context, problems: Iterable[Problem]) -> None:
     """Raise all problems as one error, after those of single options that the parsing of the command line found."""
     errors: list[click.UsageError] = [*ctx.meta.get(FAULTS, ())]
-    for problem in problems:
+    for problem in chain(problems, _of_one_file_twice(ctx), _of_texts(ctx)):
         if isinstance(problem, str):
             errors.append(click.UsageError(problem, ctx))
         else:
@@ -396,6 +419,62 @@ def check(ctx: click.Context, problems: Iterable[Problem]) -> None:
         raise click.UsageError("; and ".join(error.format_message().removesuffix(".") for error in distinct), ctx)
     for error in distinct:
         raise error
+
+
+def _of_texts(ctx: click.Context) -> Iterator[Problem]:
+    """Yield the texts that are not UTF-8, as names of files alone may be: no other program would take them."""
+    for param in ctx.command.params:
+        given = ctx.params.get(str(param.name)) or ()
+        texts = [given] if isinstance(given, str) else given if isinstance(given, tuple) else ()
+        if param.name not in {**READ, **WRITTEN, **UPDATED} and re.search("[\ud800-\udfff]", "".join(map(str, texts))):
+            yield max(param.opts, key=len), f"{quoted(shown(str(given), '?'))}; pass text in UTF-8"
+
+
+def _of_one_file_twice(ctx: click.Context) -> Iterator[Problem]:
+    """Yield the outputs of any command that are one of its inputs or outputs, after patterns and links are resolved."""
+    read = [(CONFIGURED_BY, name) for name in ctx.meta.get(CONFIGURED_BY, ())]
+    for name, label in READ.items():
+        given = ctx.params.get(name) or ()
+        read += [(label, path) for each in ([given] if isinstance(given, str) else given) for path in _matching(each)]
+    owners = {identity: label for label, path in read if path != "-" for identity in _identities(path)}
+    if any(path == "-" for _, path in read):
+        owners |= dict.fromkeys(_numbers(0), "standard input")
+    written: dict[Identity, str] = {}
+    for name, label in {**UPDATED, **WRITTEN}.items():
+        path = ctx.params.get(name)
+        if not path:
+            continue
+        found = _identities(path)
+        within = {os.path.dirname(each) for each in found if isinstance(each, str)} if os.path.exists(path) else set()
+        if (ctx.command.name, name) != _MAY_BE_READ and (owner := _first(owners, found | within)) is not None:
+            yield label, f"{quoted(path)} is also read, as {owner}; name another file"
+        elif (other := _first(written, found)) is not None:
+            yield f"{other} and {label} both name {path}; name a different file for each option"
+        written |= dict.fromkeys(found, label)
+
+
+def _matching(pattern: str) -> list[str]:
+    """Return the files of this machine that a name or a pattern stands for."""
+    exists = pattern == "-" or os.path.exists(pattern)
+    return glob(pattern, recursive=True) if has_magic(pattern) and not exists else [pattern]
+
+
+def _identities(path: str) -> set[Identity]:
+    """Return what two names of one file have in common: where their links end, and the number of the file."""
+    end: Identity = "-" if path == "-" else os.path.normcase(os.path.realpath(path))
+    return {end, *_numbers(path)}
+
+
+def _numbers(file: str | int) -> list[Identity]:
+    """Return the device and the number of a regular file; nothing for what is not one."""
+    with suppress(OSError):
+        status = os.stat(file)
+        return [(status.st_dev, status.st_ino)] if stat.S_ISREG(status.st_mode) else []
+    return []
+
+
+def _first(labels: Mapping[Identity, str], identities: Iterable[Identity]) -> str | None:
+    return next((labels[each] for each in identities if each in labels), None)
 
 
 def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
@@ -426,14 +505,17 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
     yield from _of_one_model(ctx, options, ("positive", "top-label"))
     yield from _of_risks(options)
     if not 0.5 <= options.confidence < 1:
-        yield "--confidence", f"{options.confidence:g}; pass a share from 0.5 to below 1, such as 0.95"
+        yield "--confidence", f"{_exact(options.confidence)}; pass a share from 0.5 to below 1, such as 0.95"
     if options.per_class and options.by:
         yield "--per-class and --by exclude each other; pass only one of the two options"
     error, referral = options.cost_of_error, options.cost_of_referral
     if (error is None) != (referral is None):
         yield "--cost-of-error and --cost-of-referral belong together; pass both"
     elif error is not None and referral is not None and not 0 < referral < error:
-        yield "--cost-of-referral", f"{referral:g}; pass a cost above 0 and below that of an error, {error:g}"
+        yield (
+            "--cost-of-referral",
+            f"{_exact(referral)}; pass a cost above 0 and below that of an error, {_exact(error)}",
+        )
 
 
 def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
@@ -444,12 +526,12 @@ def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator
     elif options.state_path:
         yield from _of_folder("STATE", options.state_path)
     if options.alpha is not None and not 0 < options.alpha <= 0.5:
-        yield "--alpha", f"{options.alpha:g}; pass a probability above 0 and up to 0.5, such as 0.05"
+        yield "--alpha", f"{_exact(options.alpha)}; pass a probability above 0 and up to 0.5, such as 0.05"
     if options.tolerance is not None and options.tolerance_odds is not None:
         yield "--tolerance and --tolerance-odds exclude each other; pass only one of the two options"
     yield from _of_tolerance(options.tolerance)
     if options.tolerance_odds is not None and not options.tolerance_odds > 1:
-        yield "--tolerance-odds", f"{options.tolerance_odds:g}; pass a factor above 1, such as 1.1"
+        yield "--tolerance-odds", f"{_exact(options.tolerance_odds)}; pass a factor above 1, such as 1.1"
     if options.time is not None:
         for option, given in (("--label", options.label is not None), ("--by", bool(options.by))):
             if given:
@@ -471,7 +553,7 @@ def _of_risks(options: CommandOptions) -> Iterator[Problem]:
     for option, risk in risks.items():
         if risk is not None and not 0 < risk <= 0.5:
             example = f", such as {risk / 100:g}; {risk:g} % is {risk / 100:g}" if 1 <= risk <= 50 else ", such as 0.05"
-            yield option, f"{risk:g}; pass a share above 0 and up to 0.5{example}"
+            yield option, f"{_exact(risk)}; pass a share above 0 and up to 0.5{example}"
     if (options.yes_risk is None) != (options.no_risk is None):
         yield "--yes-risk and --no-risk belong together; pass both, or --max-risk for one kind of decision"
     elif options.yes_risk is not None:
@@ -486,9 +568,9 @@ def _of_one_model(ctx: click.Context, options: CommandOptions, notions: Sequence
     """Yield the problems of the options that ``report``, ``recalibrate`` and ``threshold`` share."""
     yield from _of_both(ctx, options, notions)
     yield from _of_level(options.level)
-    for option, number in (("--n-resamples", options.n_resamples), ("--rng", options.rng)):
-        if number < 0:
-            yield option, f"{number}; pass 0 or more"
+    for option, whole in (("--n-resamples", options.n_resamples), ("--rng", options.rng)):
+        if whole < 0:
+            yield option, f"{whole}; pass 0 or more"
     if options.score and options.probs:
         yield "--score is for one event, and --probs is for many classes; pass only one of the two options"
     if options.outcome and options.target:
@@ -581,14 +663,21 @@ def problems_of_floor(ctx: click.Context, params: Mapping[str, Any]) -> Iterator
         yield "name the number of predictions, such as --n 500, or the largest acceptable ECE, such as --prove 0.02"
 
 
+def _exact(value: float) -> str:
+    """Return a number with the digits that make it wrong."""
+    from calibrant.errors.wording import number  # which loads NumPy
+
+    return number(value)
+
+
 def _of_tolerance(tolerance: float | None, option: str = "--tolerance") -> Iterator[Problem]:
     if tolerance is not None and not 0 < tolerance < 1:
-        yield option, f"{tolerance:g}; pass the largest acceptable error, such as 0.02"
+        yield option, f"{_exact(tolerance)}; pass the largest acceptable error, such as 0.02"
 
 
 def _of_level(level: float) -> Iterator[Problem]:
     if not 0.5 <= level < 1:
-        yield "--level", f"{level:g}; pass a share from 0.5 to below 1, such as 0.95"
+        yield "--level", f"{_exact(level)}; pass a share from 0.5 to below 1, such as 0.95"
 
 
 def _of_both(ctx: click.Context, options: CommandOptions, notions: Sequence[str]) -> Iterator[Problem]:
@@ -615,9 +704,6 @@ def _of_outputs(ctx: click.Context, options: CommandOptions) -> Iterator[Problem
             yield from _of_folder(option, path)
         else:
             yield option, f"{quoted(path)}; name a file that ends in {endings[0]}, such as report{endings[0]}"
-    for (option, path), (other_option, other_path) in combinations(options.outputs.items(), 2):
-        if path and os.path.abspath(path) == os.path.abspath(other_path):
-            yield f"{option} and {other_option} both name {other_path}; name a different file for each option"
     for option in ("title", "date"):
         typed = ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
         if typed and options.html_path is None and not options.open_page:
@@ -634,8 +720,6 @@ def problems_of_apply(path: str | None, output: str | None, name: str) -> Iterat
     if not output.lower().endswith(endings):
         yield "--output", f"{quoted(output)}; name a file that ends in {', '.join(endings[:-1])} or {endings[-1]}"
     yield from _of_folder("--output", output)
-    if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
-        yield "--output", f"{quoted(output)} is the file that is read; name another file"
 
 
 def problems_of_sketch(path: str | None) -> Iterator[Problem]:

@@ -441,16 +441,6 @@ def _title(paths: Sequence[str]) -> str:
     return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
 
 
-def check_targets(read: Sequence[str | None], options: CommandOptions) -> None:
-    """Reject an output that would overwrite a file that is read."""
-    for option, target in options.outputs.items():
-        if target == "-" or not os.path.exists(target):
-            continue
-        if any(os.path.samefile(target, path) for path in read if path is not None and os.path.exists(path)):
-            msg = f"{option}: expected another file than the input, got {target}; name another file"
-            raise CalibrantError(msg)
-
-
 def style() -> Style:
     """Return what the terminal can show."""
     from calibrant.render import terminal

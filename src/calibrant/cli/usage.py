@@ -18,7 +18,7 @@ import click
 from click.core import ParameterSource, iter_params_for_processing
 
 from calibrant.cli import console
-from calibrant.errors import nearest, quoted
+from calibrant.errors import FileError, nearest, quoted
 from calibrant.render.style import short
 from calibrant.runtime.dataclass import dataclass
 
@@ -27,6 +27,9 @@ TYPED: Final = "calibrant.typed"
 
 #: The key of the errors of single options in a context's ``meta``: the checks of the command raise them with theirs.
 FAULTS: Final = "calibrant.faults"
+
+#: The key of the files of options that were read in a context's ``meta``; errors call these files so too.
+CONFIGURED_BY: Final = "the file of options"
 
 #: The sections of a command's help, each with the names of its options.
 SECTIONS: Final = {
@@ -404,6 +407,7 @@ def configure(ctx: click.Context, typed: Mapping[str, Any]) -> str | None:
             raise file.error("has no table [tool.calibrant]; add the table, or name another file")
     else:
         return None
+    ctx.meta[CONFIGURED_BY] = [file.path]
     values = file.values(table)
     expressions = {name: name for name in _COLUMN_OR_SQL if re.search(r"\W", str(values.get(name, "")))}
     for name, option in (_SQL | expressions).items():
@@ -455,19 +459,17 @@ class _File:
         """Return the table of options; None if it is a project's file without one."""
         is_project = os.path.basename(self.path) == _PROJECT
         try:
-            with open(self.path, "rb") as stream:
-                data = stream.read(_LARGEST + 1)
-            if len(data) > _LARGEST:
-                problem = f"expected at most {_LARGEST:,} bytes of options, got more; name another file"
-                raise self.error(problem)
+            from calibrant.results.reading import read_bytes
+
+            data = read_bytes(self.path, "", _LARGEST)
             if is_project and b"calibrant" not in data:
                 return None
             import tomllib
 
             table: _Table = tomllib.loads(data.decode())
-        except OSError as error:
-            problem = f"cannot be read ({error.strerror or error}); check the path, or pass --no-config"
-            raise self.error(problem) from None
+        except FileError as error:
+            msg = f"{error.problem}; check the path, or pass --no-config"
+            raise self.error(msg) from None
         except (ValueError, RecursionError) as error:
             problem = (
                 f"expected TOML, got invalid TOML ({short(str(error), 200)}); correct the file, or pass --no-config"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +11,12 @@ import numpy as np
 
 from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
-from calibrant.errors import FileError
+from calibrant.errors import FileError, InputError
+from calibrant.errors.wording import number
 from calibrant.files.predictions import FilePredictions, FileSketch
 from calibrant.files.sql import sql_name
 from calibrant.monitoring import Monitor, state
+from calibrant.results.reading import parsed, read_bytes
 
 if TYPE_CHECKING:
     import click
@@ -65,11 +66,17 @@ def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions)
         if watch.settings[name] != value:
             option, had = f"--{name.replace('_', '-')}", watch.settings[name]
             problem = (
-                f"was begun without {option}" if had is None else f"was begun with {option} {had:g}, not {value:g}"
+                f"was begun without {option}"
+                if had is None
+                else f"was begun with {option} {number(had)}, not {number(value)}"
             )
             raise FileError(options.state_path, problem, f"leave {option} out, or begin a new state")
     if options.threshold_path is not None:
-        watch.watch_threshold(_threshold(options.threshold_path))
+        try:
+            watch.watch_threshold(_threshold(options.threshold_path))
+        except InputError as error:
+            problem = f"expected {error.expected}, got {error.got}"
+            raise FileError(options.threshold_path, problem, error.remedy) from None
     known, seen = set(watch.labels), []
     for label, arguments in _slices(predictions, options):
         if options.time is not None and label in known:
@@ -81,15 +88,15 @@ def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions)
     return watch
 
 
-def _threshold(path: str) -> Any:
+def _threshold(path: str) -> dict[str, Any]:
+    remedy = "name the JSON that calibrant threshold --json wrote"
     try:
-        found = json.loads(Path(path).read_bytes())
-        if not isinstance(found, dict):
-            raise ValueError(found)
-        return found
-    except (OSError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or "is not the JSON of a threshold"
-        raise FileError(path, problem, "name the JSON that calibrant threshold --json wrote") from None
+        found = parsed(read_bytes(path, remedy))
+    except ValueError as error:
+        raise FileError(path, f"is not the JSON of a threshold ({str(error)[:100]})", remedy) from None
+    if not isinstance(found, dict):
+        raise FileError(path, "is not the JSON of a threshold", remedy)
+    return found
 
 
 def _slices(

@@ -114,9 +114,13 @@ def in_terms(names: Mapping[str, str], terms: Terms) -> Iterator[None]:
 
 
 def number(value: Any) -> str:
-    """Format a number with six digits, or with all if six digits would look like a probability."""
+    """Format a number with six digits, or with all if six digits would look like a probability, or like a round number.
+
+    An error about 1.0000000001 or 2.5000001 must not say 1 or 2.5, which may be right.
+    """
     short, exact = f"{float(value):.6g}", str(value).removesuffix(".0")
-    return exact if len(exact) <= len(short) or 0 <= float(short) <= 1 else short
+    is_round = float(short) == float(f"{float(value):.5g}")
+    return exact if len(exact) <= len(short) or 0 <= float(short) <= 1 or is_round else short
 
 
 def expected_labels(n_classes: int | None) -> str:
@@ -150,7 +154,7 @@ def _words(argument: str, fault: Fault, facts: Facts, terms: Terms) -> Words | N
                 f"normalise the rows (divide each by its sum), {terms.logits} if they are logits, or "
                 f"{terms.multilabel} for one event per column{terms.unsummed}"
             )
-            return Words(expected_sum(tolerance), f"{total:.6g}", remedy)
+            return Words(expected_sum(tolerance), f"{total:.10g}", remedy)
         case LengthFacts():
             return _length(facts, terms)
         case ModelFacts(shape=shape, other=other, other_shape=other_shape):

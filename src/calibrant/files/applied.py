@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import csv
+import errno
+import io
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, nearest, quoted
-from calibrant.files.columns import PROBS_NAMES, Selection, class_columns, listed
-from calibrant.files.engine import SETTINGS, Engines, EngineTable, Table, batch_rows
-from calibrant.files.local import load
+from calibrant.errors.wording import number
+from calibrant.files.columns import PROBS_NAMES, Options, Selection, class_columns, listed
+from calibrant.files.engine import SETTINGS, Engines, EngineTable, Table, batch_rows, settle
+from calibrant.files.local import first_line, load, reading
 from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path
 from calibrant.files.sources import table_of
-from calibrant.files.sql import identifier, number_of
+from calibrant.files.sql import identifier, literal, number_of
 from calibrant.results.writing import replacing
 from calibrant.runtime.dataclass import dataclass
 
@@ -75,30 +81,31 @@ def apply_to_file(
         For a file that cannot be read or written, a missing column, a name that is taken, and for a value that is not
         a score: it names the row.
     """
-    (path,) = expand([path])
+    (path, *others) = expand([path])
+    if others:
+        raise FileError(path, f"is one of {1 + len(others)} files that the pattern matches", "name one file at a time")
     check_bytes(path)
     kind = kind_of(path)
     if kind not in ("csv", "json", "parquet", "arrow"):
         raise FileError(path, f"is a .{kind}, which has no columns", "save the scores as CSV or Parquet")
-    engines = Engines([path])
-    table = table_of(path, kind, None, engines)
+    probs = None if classes is None else classes.probs
+    # Only a score within a struct needs the engine, which does not keep every type of the other columns.
+    table = table_of(path, kind, None, Engines([path]), Options(score=score or "", probs=probs))
     columns, names = [_score_of(table, score)] if classes is None else [], [name]
     if classes is not None:
         columns = class_columns(table.path, table.columns, classes.probs, classes.number, classes.names)
         names = [f"{name}_{each}" for each in classes.names or range(classes.number)]
-    taken = [each for each in names if each in table.columns]
-    if taken:
-        raise FileError(path, f"has a column named {quoted(taken[0])}", "name the new column with --name")
+    kind = ENDINGS[os.path.splitext(output)[1].lower()]
+    _check_names(table, names, kind)
+    arrow, header = load("pyarrow", "to write files"), [*table.header, *names]
     rows, failures = 0, []
 
     def longer() -> Iterator[Any]:
         nonlocal rows
         try:
             for batch, scores in _batches(table, columns, comma=comma):
-                wider = batch
-                for each, values in zip(names, _mapped(table, columns, scores, mapped, rows), strict=True):
-                    wider = wider.append_column(each, values)
-                yield wider
+                wider = [*batch.columns, *_mapped(table, columns, scores, mapped, rows)]
+                yield arrow.RecordBatch.from_arrays(wider, schema=_schema(batch.schema, header))
                 rows += batch.num_rows
         except CalibrantError as error:
             failures.append(error)  # what writes the rows would raise another one
@@ -108,14 +115,38 @@ def apply_to_file(
     first = next(batches, None)
     if first is None:
         raise FileError(path, "has no rows", "name a file with scores", fault=FileFault.EMPTY)
-    with replacing(output) as part:
+    with replacing(output) as part, _writing(output, kind):
         try:
-            _write(itertools.chain([first], batches), first.schema, part, ENDINGS[os.path.splitext(output)[1].lower()])
+            _write(itertools.chain([first], batches), first.schema, part, kind)
         except Exception:
             if failures:
                 raise failures[0] from None
             raise
     return rows
+
+
+def _check_names(table: Table, names: Sequence[str], kind: str) -> None:
+    """Reject names of new columns that are taken, and columns whose names would not be kept."""
+    lower = {each.lower(): each for each in table.columns}
+    taken = [lower[each.lower()] for each in names if each.lower() in lower]
+    if taken:
+        raise FileError(table.path, f"has a column named {quoted(taken[0])}", "name the new column with --name")
+    twice = [each for each, count in Counter(table.header).items() if count > 1 and (each or kind != "csv")]
+    if twice:
+        raise FileError(table.path, f"has several columns named {quoted(twice[0])}", "give each column its own name")
+    cut = [each for each in table.header if "\0" in each and (kind == "csv" or isinstance(table, EngineTable))]
+    if cut:
+        problem = f"has a column whose name contains the character NUL, {cut[0]!r}"
+        raise FileError(table.path, problem, "rename the column")
+
+
+def _schema(schema: Any, header: Sequence[str]) -> Any:
+    """Return the schema of columns and new ones, with the names of a file and what else it says of its columns."""
+    arrow = load("pyarrow", "to write files")
+    fields = [field.with_name(name) for field, name in zip(schema, header, strict=False)]
+    return arrow.schema(
+        [*fields, *(arrow.field(name, arrow.float64()) for name in header[len(fields) :])], schema.metadata
+    )
 
 
 def _score_of(table: Table, score: str | None) -> str:
@@ -138,10 +169,12 @@ def _batches(table: Table, columns: Sequence[str], *, comma: bool) -> Iterator[t
         for batch in table.batches(Selection(probs=table.columns)):
             yield batch, [batch.column(column) for column in columns]
         return
+    table.check_names()
+    own = [identifier(name) for name in table.columns[: len(table.header)]]  # paths within structs come after them
     names = map(identifier, columns)
     numbers = [name if table.has_types else number_of(name, comma=comma) for name in names]
-    scores = ", ".join(f"{number} AS {identifier(f'{_NUMBER} {i}')}" for i, number in enumerate(numbers))
-    query = f"SELECT *, {scores} FROM {table.relation()}"
+    scores = [f"{number} AS {identifier(f'{_NUMBER} {i}')}" for i, number in enumerate(numbers)]
+    query = f"SELECT {', '.join([*own, *scores])} FROM {table.relation()}"
     with table.connection() as connection:
         try:
             for batch in connection.sql(query).to_arrow_reader(batch_rows(len(table.columns) + len(columns))):
@@ -163,9 +196,9 @@ def _mapped(table: Table, columns: Sequence[str], scores: Sequence[Any], mapped:
         row = error.row or 0
         at, bad = table.row_of(first + row), values[row, error.column or 0]
         if len(columns) > 1 and error.column is None:
-            problem = f"columns {listed(columns)} have the sum {values[row].sum():g} in row {at:,}, not 1"
+            problem = f"columns {listed(columns)} have the sum {values[row].sum():.10g} in row {at:,}, not 1"
             raise FileError(table.path, problem, error.remedy) from None
-        problem = f"column {quoted(columns[error.column or 0])} holds {bad:g} in row {at:,}, not a score"
+        problem = f"column {quoted(columns[error.column or 0])} holds {number(bad)} in row {at:,}, not a score"
         raise FileError(table.path, problem, _MISSING if np.isnan(bad) else _OUTSIDE) from None
     return [arrow.array(column) for column in found.reshape(len(values), -1).T]
 
@@ -174,9 +207,10 @@ def _numbers(table: Table, column: str, scores: Any, first: int) -> NDArray[np.f
     """Return the scores of a column."""
     arrow = load("pyarrow", "to write files")
     try:
-        numbers = scores.cast(arrow.float64())
-    except arrow.ArrowInvalid as error:
-        raise FileError(table.path, f"column {quoted(column)} does not hold numbers ({error})", _MISSING) from None
+        numbers = _decoded(scores).cast(arrow.float64())
+    except arrow.ArrowException as error:  # a text that is not a number, or a type that has none
+        problem = f"column {quoted(column)} holds {scores.type}, not numbers ({first_line(error)})"
+        raise FileError(table.path, problem, _MISSING) from None
     if numbers.null_count:
         row = table.row_of(first + int(np.flatnonzero(np.asarray(numbers.is_null()))[0]))
         raise FileError(table.path, f"column {quoted(column)} holds no number in row {row:,}, not a score", _MISSING)
@@ -184,13 +218,17 @@ def _numbers(table: Table, column: str, scores: Any, first: int) -> NDArray[np.f
     return values
 
 
+def _decoded(column: Any) -> Any:
+    """Return a column without run-end encoding, from which neither Arrow nor DuckDB casts."""
+    compute, types = load("pyarrow.compute", "to read runs"), load("pyarrow.types", "to read runs")
+    return compute.run_end_decode(column) if types.is_run_end_encoded(column.type) else column
+
+
 def _write(batches: Iterator[Any], schema: Any, part: str, kind: str) -> None:
     """Write record batches as a kind of file."""
     path = utf8_path(part)
-    if kind == "csv":  # by DuckDB, which quotes texts only where they need it
-        reader = load("pyarrow", "to write files").RecordBatchReader.from_batches(schema, batches)
-        with load("duckdb", "to write CSV").connect(":memory:", config=SETTINGS) as connection:
-            connection.from_arrow(reader).write_csv(path)
+    if kind == "csv":
+        _write_csv(batches, schema, path)
         return
     if kind == "parquet":
         writer = load("pyarrow.parquet", "to write Parquet").ParquetWriter(path, schema)
@@ -199,3 +237,45 @@ def _write(batches: Iterator[Any], schema: Any, part: str, kind: str) -> None:
     with writer:
         for batch in batches:
             writer.write_batch(batch)
+
+
+def _write_csv(batches: Iterator[Any], schema: Any, path: str) -> None:
+    """Write record batches as CSV by DuckDB, which quotes texts only where they need it.
+
+    It would rename columns that are alike to it or that have no name, so it gets other names, and the header as text.
+    """
+    arrow = load("pyarrow", "to write files")
+    head = io.StringIO()
+    csv.writer(head, lineterminator="\n").writerow(schema.names)
+    known = arrow.schema([(str(number), _known_type(field.type)) for number, field in enumerate(schema)])
+    plain = (batch.rename_columns(known.names).cast(known) for batch in batches)
+    with load("duckdb", "to write CSV").connect(":memory:", config=SETTINGS) as connection:
+        settle(connection, "UTC")
+        connection.register("rows", arrow.RecordBatchReader.from_batches(known, plain))
+        header = f"HEADER false, PREFIX {literal(head.getvalue())}, SUFFIX '\n'"
+        connection.execute(f"COPY rows TO {literal(path)} (FORMAT csv, {header}, USE_TMP_FILE false)")
+
+
+def _known_type(kind: Any) -> Any:
+    """Return the type in which DuckDB takes the values of a type without a loss; the cast raises where there is one."""
+    arrow = load("pyarrow", "to write files")
+    if arrow.types.is_float16(kind):
+        return arrow.float32()
+    if arrow.types.is_decimal256(kind) or (arrow.types.is_decimal(kind) and kind.scale < 0):
+        return arrow.string()
+    return arrow.duration("us") if kind == arrow.duration("ns") else kind
+
+
+@contextmanager
+def _writing(output: str, kind: str) -> Iterator[None]:
+    """Turn what a writer raises into one line: errors of the disk, and of types that this kind of file lacks."""
+    remedy = "leave the column of that type out, or write another kind of file"
+    with reading(output, remedy, f"cannot be written as {kind}"):
+        try:
+            yield
+        except Exception as error:
+            if os.strerror(errno.ENOSPC) in str(error):  # errors of DuckDB have no number
+                raise FileError(output, "cannot be written: the disk is full", "free some space") from None
+            if isinstance(error, OSError) and error.errno is not None:
+                raise FileError(output, f"cannot be written ({error.strerror or error})", "check the disk") from None
+            raise

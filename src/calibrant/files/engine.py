@@ -154,13 +154,18 @@ class Table(ABC):
     def __init__(self, path: str) -> None:
         self.path = path
         self.where: str | None = None
-        self.columns: tuple[str, ...] = ()
+        self.columns: tuple[str, ...] = ()  #: what can be read: the file's columns, and paths within structs
         self.rows: int | None = None  #: where the file says how many it has
         self.integers: frozenset[str] = frozenset()  #: columns of floats that become integers where they are whole
         #: What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
         self.dtypes: dict[str, np.dtype[Any]] = {}
         self.objects: tuple[str, ...] = ()  #: columns of objects of numbers; their keys are columns too
         self.expected: dict[str, str] = {}  #: what a column's cells should have been, where it is not numbers
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the file's own columns, as they stand in the file."""
+        return self.columns
 
     @abstractmethod
     def batches(self, selection: Selection) -> Iterator[Any]:
@@ -206,6 +211,12 @@ class EngineTable(Table):
         self.comma = False  # whether decimals have a comma
         self.casts: dict[str, str] = {}
         self._sql: dict[str, str] = {}  # of the user's own, with its options
+        self._paths: dict[str, str] = {}  # the columns within structs, with their SQL
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the file's own columns, as they stand in the file."""
+        return tuple(name for name in self.columns if name not in self._paths)
 
     @abstractmethod
     def relation(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -89,14 +90,23 @@ def values_of(paths: Sequence[str], column: str, options: Options) -> Held:
     typed = True
     for table in tables:
         for values in _column(table, column):
-            for each in values.value_counts().to_pylist():
-                value = each["values"]
+            for value, count in _counted(values):
                 typed = typed and (not table.has_types or not isinstance(value, str))
-                counts[None if value is None else _text(value)] += each["counts"]
+                counts[None if value is None else _text(value)] += count
             if len(counts) > MOST:
                 break
     numbers = all(text is None or not math.isnan(number_in(text)) for text in counts)
     return Held(counts=dict(counts), spoken=tables[0].spoken(column), is_number=typed and numbers)
+
+
+def _counted(values: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the values of a column with their numbers, each of them alone where Arrow cannot count them, as lists."""
+    try:
+        counts = values.value_counts().to_pylist()
+    except NotImplementedError:
+        yield from zip(values.to_pylist(), itertools.repeat(1), strict=False)
+    else:
+        yield from ((each["values"], each["counts"]) for each in counts)
 
 
 def _tables(paths: Sequence[str], options: Options) -> list[Table]:
@@ -248,12 +258,12 @@ def _unusable(
             numbers = np.asarray(part.drop_null().to_numpy(zero_copy_only=False), np.float64)
             _count_numbers(counts, numbers, use, eps)
             continue
-        for each in part.drop_null().value_counts().to_pylist():
-            text = _text(each["values"])
+        for value, count in _counted(part.drop_null()):
+            text = _text(value)
             if text.startswith("["):  # a list in a CSV
                 return None
             if said := _fault(text.replace(",", ".") if decimal_comma else text, use, eps):
-                counts[said] += each["counts"]
+                counts[said] += count
                 texts = examples.setdefault(said, [])
                 if said in _WITH_EXAMPLES and len(texts) <= _EXAMPLES and text not in texts:
                     texts.append(text)

@@ -45,6 +45,8 @@ PATIENCE: Final = 8.0
 #: The packages that read files on the network; those of the web need none.
 _PACKAGES: Final = {"s3": "s3fs", "gs": "gcsfs", "hf": "huggingface_hub", "http": "", "https": ""}
 _STEP: Final = 1 << 20  # bytes that are copied at a time
+_FIRST_STEP: Final = 1 << 15  # from the network, where a large piece may take longer than the time of silence
+_LARGEST_STEP: Final = 1 << 23
 
 _WORKBOOK: Final = ".xlsx"
 #: The program that reads workbooks.
@@ -282,7 +284,8 @@ def fetch(url: str) -> list[str]:
     """
     if url in _copies:
         return [url]
-    protocol = urlsplit(url).scheme.lower()
+    with reading(url, "correct the address, or copy the file to this machine", "is not a valid address"):
+        protocol = urlsplit(url).scheme.lower()
     if protocol not in _PACKAGES:
         protocols = ", ".join(f"{name}://" for name in _PACKAGES)
         raise FileError(url, f"unknown protocol {protocol}://", f"use one of {protocols}, or a file on this machine")
@@ -302,8 +305,14 @@ def fetch(url: str) -> list[str]:
     names = _patiently(url, lambda: _names(fsspec, url), lambda: 0)
     for name in names:
         if name not in _copies:
-            _copy(name, lambda name=name: fsspec.open(name, "rb").open())  # type: ignore[misc]
+            _copy(name, partial(_open_bucket, fsspec, name))
     return names
+
+
+def _open_bucket(fsspec: Any, name: str) -> IO[bytes]:
+    system, path = fsspec.core.url_to_fs(name)
+    stream: IO[bytes] = system.open(path, "rb", cache_type="none")  # a cache would fetch blocks of up to 50 MB
+    return stream
 
 
 def _names(fsspec: Any, url: str) -> list[str]:
@@ -337,12 +346,27 @@ def _copy(url: str, start: Callable[[], IO[bytes]]) -> None:
     def work() -> None:
         nonlocal done
         with start() as stream, open(copy, "xb") as target:
-            while data := stream.read(_STEP):
+            for data in _pieces(stream):
                 target.write(data)
                 done += len(data)
+            if missing := getattr(stream, "length", None):  # which Python counts and does not check
+                problem = f"ended after {done:,} of {done + missing:,} bytes"
+                raise FileError(url, problem, "try again, or copy the file to this machine")
 
     _patiently(url, work, lambda: done)
     _copies[url] = copy
+
+
+def _pieces(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of a stream: what a web server has sent, or as much as comes well within the time of silence."""
+    size, read = _FIRST_STEP, getattr(stream, "read1", stream.read)
+    while True:
+        start = time.monotonic()
+        data = read(size)
+        if not data:
+            return
+        yield data
+        size = min(2 * size, _LARGEST_STEP) if time.monotonic() - start < PATIENCE / 8 else max(size // 2, 1)
 
 
 def _patiently(url: str, work: Callable[[], Answer], progress: Callable[[], int]) -> Answer:

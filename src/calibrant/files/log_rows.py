@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.errors import FileError, quoted
+from calibrant.errors import FileError, quoted, wording
 from calibrant.files.local import load, original, reading
 from calibrant.files.paths import LONGEST_OBJECT, bounded_lines, open_bytes, open_text
 from calibrant.inputs.memory import max_memory
@@ -350,13 +350,13 @@ def _contradictions(
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the columns that contradict a metric of the log, each with the reason and what to do."""
     if acc is not None and (cells["chosen"] in right) != bool(acc):
-        problem = f"acc is {acc:g}, but the log-likelihoods and the target contradict this value"
+        problem = f"acc is {wording.number(acc)}, but the log-likelihoods and the target contradict this value"
         for column in ("probs", "target", "chosen_probability"):
             yield column, (problem, "name the score with --score and the outcome with --outcome")
     for metric in ("acc_norm", "acc_bytes"):
         value, column = _truth(sample, metric), f"{metric}_probs"
         if value is not None and column in cells and (np.argmax(cells[column]) in right) != bool(value):
-            problem = f"{metric} is {value:g}, but the texts of the choices contradict this value"
+            problem = f"{metric} is {wording.number(value)}, but the texts of the choices contradict this value"
             yield column, (problem, "leave --probs out, to evaluate the log-likelihoods without text lengths")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +15,10 @@ from calibrant.files.predictions import FilePredictions, FileSketch, Omitted
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
+from calibrant.results.reading import opened, parsed
 from calibrant.results.writing import replace_file
 from calibrant.sketch import CalibrationSketch
+from calibrant.sketch.storage import MOST_BYTES
 
 #: The curves of a sketch: of the event, of each class, and all of these of each group.
 MOST_CURVES: Final = 500
@@ -147,8 +148,8 @@ def _read(path: str) -> CalibrationSketch:
     if not is_sketch_file(path):
         raise FileError(path, "is not a .cal file", _REMEDY)
     if path.lower().endswith(".json"):
-        with reading(path):
-            text = Path(located(path)).read_text("utf-8")
+        with reading(path), opened(located(path), _REMEDY, MOST_BYTES) as stream:
+            text = stream.read().decode()
         try:
             return _of_report(path, text) if _REPORT.match(text) else CalibrationSketch.from_json(text)
         except InputError as error:
@@ -171,7 +172,7 @@ def _of_report(path: str, text: str) -> CalibrationSketch:
     name = Path(path).name
     remedy = _REPORT_REMEDY.format(name, Path(name).with_suffix(".cal"))
     with reading(path, remedy, "contains a damaged report"):
-        content: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = parsed(text)
     if "sketch" not in content:
         raise _without_sketch(path, content, remedy)
     try:

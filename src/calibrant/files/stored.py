@@ -258,7 +258,7 @@ class FilteredTable(EngineTable):
         self._streamed = self.columns = stored.columns
         self.dtypes = stored.dtypes
         if stored.structs:
-            with self.connection() as connection, reading(self.path):
+            with reading(self.path), self.connection() as connection:
                 rows = connection.sql(f"SELECT * FROM {self.relation()}")
                 types = dict(zip(rows.columns, rows.types, strict=True))
             paths = self.paths_of(types)
@@ -289,7 +289,8 @@ class FilteredTable(EngineTable):
     def connection(self) -> Iterator[Any]:
         """Open a connection that knows the file as a table."""
         with super().connection() as connection:
-            self._stored.register(connection, self._streamed)
+            with reading(self.path, "leave the column of that type out"):
+                self._stored.register(connection, self._streamed)
             yield connection
 
     def explain(self, error: Exception, condition: bool = True) -> CalibrantError:

@@ -55,6 +55,12 @@ class CsvTable(EngineTable):
         self._any = True
         check_text(path, self._engines.check, LONGEST_LINE)
         self.columns = header(path)
+        self.check_names()
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The fields of the first line, with their spaces, also where they are empty."""
+        return tuple(_fields(self.path, separator(self.path)))
 
     def relation(self) -> str:
         """Return the SQL of the table: all text, but for the columns that a condition uses."""
@@ -276,7 +282,6 @@ class JsonTable(EngineTable):
         super().__init__(path, where, engines)
         check_text(path, self._engines.check)
         self._shape = shape_of(path)
-        self._paths: dict[str, str] = {}
         self._types = self._find_types()
         self.columns = tuple(self._types)
 

@@ -218,7 +218,7 @@ def _of_sum(row_fault: RowFault, columns: Columns) -> InputError:
     total = sum(float(row_fault.values[name]) for name in rows.score_names(columns))
     tolerance = sum_tolerance(columns.precision)
     facts = SumFacts(total=total, tolerance=tolerance, place=Place(row_fault.row), n_rows=row_fault.n)
-    got, remedy = row_fault.among(f"{total:.6g}"), "divide each row by its sum, or make a sketch for each label"
+    got, remedy = row_fault.among(f"{total:.10g}"), "divide each row by its sum, or make a sketch for each label"
     return InputError("probs", expected_sum(tolerance), got, remedy, fault=Fault.ROW_SUM, facts=facts)
 
 

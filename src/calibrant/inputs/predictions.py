@@ -26,7 +26,7 @@ from calibrant.errors.faults import (
     ScoreFacts,
     WeightFacts,
 )
-from calibrant.errors.wording import refuse
+from calibrant.errors.wording import number, refuse
 from calibrant.inputs.arrays import as_array, as_numbers, as_values, is_bfloat16, widened
 from calibrant.inputs.weights import (
     LEAST_WEIGHT,
@@ -478,7 +478,7 @@ def _weights(
         raise InputError(
             "weights",
             "frequencies, which are whole numbers with a sum of at most 2^53",
-            f"{weights[row]:g} at row {row}",
+            f"{number(weights[row])} at row {row}",
             remedy,
             row=row,
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from calibrant.errors import FileError, InputError
+from calibrant.errors import FileError, InputError, wording
 from calibrant.inputs.arrays import as_values
 from calibrant.inputs.notions import PER_CLASS, read
 from calibrant.inputs.predictions import Notion
@@ -292,7 +292,8 @@ class Monitor:
             total, most = own.total, float(np.max(own.own_weights.sum(axis=0) / own.counts))
         if most > self.max_weight * (1 + 1e-12):
             remedy = "begin a new monitor with a larger bound, which must be known before the outcomes"
-            raise InputError("weights", f"at most max_weight = {self.max_weight:g}", f"{most:g}", remedy)
+            expected = f"at most max_weight = {wording.number(self.max_weight)}"
+            raise InputError("weights", expected, wording.number(most), remedy)
         return self.max_weight * table.total / total
 
     def _slice(self, label: str, data: Evaluated, frame: Frame, unit: float) -> Slice:

@@ -25,11 +25,9 @@ import json
 import math
 import os
 import re
-import stat
 import sys
 import time
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
@@ -37,7 +35,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import FileError, InputError, quoted
+from calibrant.errors import FileError, InputError
+from calibrant.results.reading import check_json, parsed, read_bytes
 from calibrant.results.writing import replace_file
 
 Number = TypeVar("Number", np.float64, np.int64)
@@ -47,7 +46,6 @@ VERSION: Final = 1
 
 _MOST_BYTES: Final = 100_000_000
 _MOST_VALUES: Final = 1_000_000  # in Python each of them takes up to 200 bytes
-_MOST_DEPTH: Final = 20
 _MOST_NUMBERS: Final = 1_000_000  # of a packed array
 _PAUSE: Final = 0.005  # seconds between two attempts to lock
 _dumped: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
@@ -58,7 +56,6 @@ _CHECKSUM: Final = b'"checksum": "'
 _RESERVED: Final = ("format", "version", "checksum")
 
 _FOREIGN: Final = "name a state that calibrant monitor wrote"
-_TOO_DEEP: Final = f"values are nested more than {_MOST_DEPTH} deep"
 _DAMAGED: Final = "restore the file from a copy, or delete it to start a new state"
 _NEW: Final = "start a new state in another file"
 
@@ -82,7 +79,7 @@ def encode(content: Mapping[str, Any]) -> bytes:
     if reserved := [key for key in _RESERVED if key in content]:
         raise InputError("content", f"other keys than {', '.join(_RESERVED)}", repr(reserved[0]), "rename the key")
     try:
-        _check(dict(content))
+        check_json(dict(content))
         parts = {"format": FORMAT, "version": VERSION, **content}
         body = "".join(["{\n", *(f"{_dumped(key)}: {_lines(key, value)},\n" for key, value in parts.items())]).encode()
     except ValueError as error:
@@ -124,11 +121,9 @@ def decode(data: bytes, source: str) -> dict[str, Any]:
     if problem := _excess(data):
         raise FileError(source, problem, _FOREIGN)
     try:
-        content: dict[str, Any] = json.loads(data.decode(), object_pairs_hook=_unique)
-        _check(content)
-    except (ValueError, RecursionError) as error:
-        reason = _TOO_DEEP if isinstance(error, RecursionError) else str(error)[:200]
-        raise FileError(source, f"is not a valid state ({reason})", _DAMAGED) from None
+        content: dict[str, Any] = parsed(data)
+    except ValueError as error:
+        raise FileError(source, f"is not a valid state ({str(error)[:200]})", _DAMAGED) from None
     return {key: value for key, value in content.items() if key not in _RESERVED}
 
 
@@ -167,47 +162,6 @@ def _excess(data: bytes) -> str:
     return ""
 
 
-def _check(value: object, depth: int = 0) -> None:
-    """Reject what JSON does not hold.
-
-    Raises
-    ------
-    ValueError
-        It says what.
-    """
-    if isinstance(value, (dict, list, tuple)):
-        if depth == _MOST_DEPTH:
-            raise ValueError(_TOO_DEEP)
-        if isinstance(value, dict):
-            for key in value:
-                if not isinstance(key, str):
-                    msg = f"the key {key!r:.40} is not text"
-                    raise ValueError(msg)
-                _check(key)
-        for each in value.values() if isinstance(value, dict) else value:
-            _check(each, depth + 1)
-    elif isinstance(value, str):
-        if not value.isascii():
-            value.encode()  # half a pair of surrogates is not text
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            msg = f"{value} is not a finite number"
-            raise ValueError(msg)
-    elif not (value is None or isinstance(value, int)):
-        msg = f"a {type(value).__name__} is not a value of JSON"
-        raise ValueError(msg)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON, whose keys must differ."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        msg = f"the key {quoted(twice[:40])} occurs more than once"
-        raise ValueError(msg)
-    return found
-
-
 def _lines(key: str, value: object) -> str:
     """Return a value as JSON: the list of slices with a line for each slice, others in one line."""
     if key == "slices" and isinstance(value, (list, tuple)) and value:
@@ -233,18 +187,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """
     name = os.fspath(path)
     try:
-        status = os.stat(name)
-        if not stat.S_ISREG(status.st_mode):  # a pipe would never end
-            raise FileError(name, "is not a regular file", _FOREIGN)
-        if status.st_size > _MOST_BYTES:
-            raise FileError(name, f"has more than {_MOST_BYTES:,} bytes", _FOREIGN)
-        with open(name, "rb") as stream:
-            data = stream.read(status.st_size + 1)
+        os.stat(name)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        problem = f"cannot be read ({error.strerror or error})"
-        raise FileError(name, problem, "check the path and its permissions") from None
+    except OSError:
+        pass  # reading it says what is wrong
+    data = read_bytes(name, _FOREIGN, _MOST_BYTES)
     return decode(data, name)
 
 

@@ -9,18 +9,18 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import FileError, InputError
+from calibrant.errors import FileError, InputError, wording
 from calibrant.inputs.arrays import as_values
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
 from calibrant.recalibration.pieces import CLIP, KINDS, LEAST, UNCHANGED, Labels, Pieces, floats, number, probabilities
 from calibrant.recalibration.softmax import SMALLEST, Softmax, log_probabilities, log_softmax
+from calibrant.results.reading import MOST_BYTES, parsed, read_bytes
 from calibrant.results.writing import replace_file
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 SCHEMA: Final = "calibrant.map"
 VERSION: Final = 1
 
-_MOST_BYTES: Final = 4_000_000
 _MOST_LABELS: Final = 10_000
 _FOREIGN: Final = "pass a map that calibrant wrote"
 _DAMAGED: Final = "read it again, or write the map anew"
@@ -353,11 +352,11 @@ class CalibrationMap:
         calibrant.errors.InputError
             For text that is not a map, is damaged, or has an unknown version or kind.
         """
-        if len(text) > _MOST_BYTES:
-            raise InputError("text", f"at most {_MOST_BYTES:,} bytes", f"{len(text):,}", _FOREIGN)
+        if len(text) > MOST_BYTES:
+            raise InputError("text", f"at most {MOST_BYTES:,} bytes", f"{len(text):,}", _FOREIGN)
         try:
-            content = json.loads(text, parse_constant=_refused)
-        except (TypeError, ValueError, RecursionError) as error:
+            content = parsed(text)
+        except (TypeError, ValueError) as error:
             raise InputError("text", "JSON", f"invalid JSON ({str(error)[:100]})", _FOREIGN) from None
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
             raise InputError("text", "a calibration map", "other JSON", _FOREIGN)
@@ -396,11 +395,7 @@ class CalibrationMap:
         """
         name = os.fspath(path)
         try:
-            with Path(name).open("rb") as stream:
-                data = stream.read(_MOST_BYTES + 1)
-            return cls.from_json(data)
-        except OSError as error:
-            raise FileError(name, f"cannot be read ({error.strerror or error})", "check the path") from None
+            return cls.from_json(read_bytes(name, _FOREIGN))
         except InputError as error:
             raise FileError(name, f"expected {error.expected}, got {error.got}", error.remedy) from None
 
@@ -414,11 +409,6 @@ class CalibrationMap:
 def _digest(content: Mapping[str, Any]) -> str:
     """Return the checksum of JSON content, whatever its layout."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _refused(constant: str) -> None:
-    msg = f"{constant} is not a number"
-    raise ValueError(msg)
 
 
 def _softmax(parameters: Mapping[str, Any]) -> Softmax:
@@ -506,7 +496,7 @@ def _of_classes(softmax: Softmax, x: Float64s, tolerance: float, *, logits: bool
     off = np.abs(sums - 1) > tolerance
     if not logits and off.any():
         row = int(np.argmax(off))
-        at = f"{sums[row]:g} at row {row}"
+        at = f"{sums[row]:.10g} at row {row}"
         raise InputError("probs", "rows with the sum 1", at, "pass the probabilities of all classes", row=row)
     if softmax.unchanged:
         return x.copy() if not logits else np.exp(log_softmax(rows)).reshape(x.shape)
@@ -518,4 +508,4 @@ def _refused_at(x: Float64s, wrong: NDArray[np.bool_], expected: str, remedy: st
     place = tuple(int(i) for i in np.argwhere(wrong)[0])
     at = place[0] if len(place) == 1 else place
     column = place[1] if len(place) == 2 else None
-    return InputError("probs", expected, f"{x[place]:g} at row {at}", remedy, row=place[0], column=column)
+    return InputError("probs", expected, f"{wording.number(x[place])} at row {at}", remedy, row=place[0], column=column)

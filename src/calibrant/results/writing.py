@@ -1,4 +1,4 @@
-"""Files that are written: complete or not at all."""
+"""Files that are written: complete or not at all. What is not a file is never replaced."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ import glob
 import os
 import re
 import secrets
+import shutil
 import stat
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import BinaryIO, Final
 
 from calibrant.errors import FileError
 from calibrant.runtime.process import attended, undone
 
-_YOUNG = 60.0  # seconds in which a writer has certainly locked its part
-_NAMES = {"stdin": 0, "stdout": 1, "stderr": 2}  # in /dev
+_YOUNG: Final = 60.0  # seconds in which a writer has certainly locked its part
+_NAMES: Final = {"stdin": 0, "stdout": 1, "stderr": 2}  # in /dev
+_MOST_LINKS: Final = 40  # which one path leads through, as in Linux
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_NOT_WRITTEN: Final = "it is neither a file, a pipe nor a device of characters"
 
 
 def replace_file(path: str, data: bytes) -> None:
@@ -66,7 +72,7 @@ def _explaining(path: str) -> Iterator[None]:
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file; the old content stays until the new one is complete on the disk.
 
-    A pipe, a device or a descriptor such as ``/dev/stdout`` cannot be replaced: it is written to.
+    Only a file is replaced. A pipe, a device of characters or a descriptor such as ``/dev/stdout`` is written to.
 
     Raises
     ------
@@ -74,26 +80,20 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         If it cannot be written. A file has not changed then.
     """
     name = os.fspath(path)
-    descriptor = descriptor_of(name)
-    if descriptor is not None:
-        with open(os.dup(descriptor), "wb") as stream:
+    opened = _opener(name)
+    if opened is None:
+        with _replacing(name) as part, open(part, "wb") as stream:
             stream.write(data)
-        return
-    target = os.path.realpath(name)  # a link stays a link
-    try:
-        mode = os.stat(target).st_mode
-    except FileNotFoundError:
-        mode = None
-    if mode is not None and not stat.S_ISREG(mode):
-        with open(target, "wb") as stream:
+    else:
+        with opened() as stream:
             stream.write(data)
-        return
-    _replace(target, data, None if mode is None else stat.S_IMODE(mode))
 
 
 @contextmanager
 def replacing(path: str) -> Iterator[str]:
     """Yield the name of a new file to write, which replaces ``path`` at the end; after an error nothing has changed.
+
+    What `write_file` writes to gets the bytes of the new file at the end.
 
     Raises
     ------
@@ -101,35 +101,81 @@ def replacing(path: str) -> Iterator[str]:
         If it cannot be written.
     """
     with _explaining(path):
-        target = os.path.realpath(path)
-        _remove_stale(target)
-        part = _part(target, secrets.token_hex(4))
-        with attended(), undone(partial(_made, part), partial(os.unlink, part)):
-            try:
+        opened = _opener(path)
+        if opened is None:
+            with _replacing(path) as part:
                 yield part
-                with open(part, "rb+") as stream:
-                    os.fsync(stream.fileno())
-                if os.path.exists(target):
-                    os.chmod(part, stat.S_IMODE(os.stat(target).st_mode))
-                os.replace(part, target)
-            except BaseException:  # Ctrl-C as well
-                with suppress(OSError):
-                    os.unlink(part)
-                raise
+            return
+        make = partial(tempfile.TemporaryDirectory, prefix="calibrant-")
+        with undone(make, lambda: folder.cleanup()) as folder, folder:
+            part = os.path.join(folder.name, "part")
+            yield part
+            with open(part, "rb") as written, opened() as stream:
+                shutil.copyfileobj(written, stream)
 
 
-def _made(part: str) -> str:
-    """Make an empty file."""
-    with open(part, "xb"):
-        return part
+def _opener(path: str) -> Callable[[], BinaryIO] | None:
+    """Return what opens the target of a path that is written to, not replaced; None for a file and for a new name.
+
+    Raises
+    ------
+    OSError
+        For a folder, a socket, and a device of blocks, whose content would be lost.
+    """
+    descriptor = descriptor_of(path)
+    if descriptor is not None:
+        return lambda: open(os.dup(descriptor), "wb")
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(mode):
+        return None
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+        return lambda: open(path, "wb")
+    raise OSError(errno.EISDIR, os.strerror(errno.EISDIR)) if stat.S_ISDIR(mode) else OSError(_NOT_WRITTEN)
+
+
+@contextmanager
+def _replacing(path: str) -> Iterator[str]:
+    """Yield the name of an empty file, which replaces ``path`` at the end."""
+    target = os.path.realpath(path)  # a link stays a link
+    _remove_stale(target)
+    part = _part(target, secrets.token_hex(4))
+    with attended(), undone(partial(os.open, part, _NEW, 0o666), partial(os.unlink, part)) as descriptor:
+        is_locked = _lock(descriptor)
+        if not is_locked:
+            os.close(descriptor)
+        try:
+            yield part
+            with open(part, "rb+") as stream:
+                os.fsync(stream.fileno())  # some disks report only now that they are full
+            if os.path.exists(target):
+                os.chmod(part, stat.S_IMODE(os.stat(target).st_mode))
+            os.replace(part, target)
+        except BaseException:  # Ctrl-C as well
+            with suppress(OSError):
+                os.unlink(part)
+            raise
+        finally:
+            if is_locked:
+                os.close(descriptor)
 
 
 def descriptor_of(path: str) -> int | None:
-    """Return the descriptor that a path such as ``/dev/stdout`` or ``/dev/fd/63`` names; None for other paths."""
-    match = re.fullmatch(r"/dev/(stdin|stdout|stderr)|/(?:dev|proc/self)/fd/(\d{1,9})", path)
-    if match is None or os.name != "posix":
-        return None
-    return _NAMES[match[1]] if match[1] else int(match[2])
+    """Return the descriptor that a path such as ``/dev/stdout``, or a link to it, names; None for other paths."""
+    for _ in range(_MOST_LINKS if os.name == "posix" else 0):
+        folder, name = os.path.split(path)
+        folder = os.path.realpath(folder)
+        if folder == "/dev" and name in _NAMES:
+            return _NAMES[name]
+        if re.fullmatch(r"\d{1,9}", name) and folder in ("/dev/fd", "/proc/self/fd", f"/proc/{os.getpid()}/fd"):
+            return int(name)
+        try:
+            path = os.path.join(folder, os.readlink(os.path.join(folder, name)))
+        except OSError:  # not a link
+            return None
+    return None
 
 
 def _part(target: str, token: str) -> str:
@@ -156,23 +202,3 @@ def _remove_stale(target: str) -> None:
             is_young = time.time() - os.fstat(stream.fileno()).st_mtime < _YOUNG
             if not is_young and _lock(stream.fileno()):
                 os.unlink(part)
-
-
-def _replace(target: str, data: bytes, mode: int | None) -> None:
-    _remove_stale(target)
-    part = _part(target, secrets.token_hex(4))
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with attended(), undone(lambda: os.open(part, flags, 0o666), partial(os.unlink, part)) as descriptor:
-        try:
-            with open(descriptor, "wb") as stream:
-                _lock(stream.fileno())
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())  # some disks report only now that they are full
-            if mode is not None:
-                os.chmod(part, mode)
-            os.replace(part, target)
-        except BaseException:  # Ctrl-C as well
-            with suppress(OSError):
-                os.unlink(part)
-            raise

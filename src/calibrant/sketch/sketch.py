@@ -18,6 +18,7 @@ from calibrant.inputs.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.inputs.predictions import Layout, Notion, Predictions, as_predictions, names_of
 from calibrant.inputs.weights import WeightsAre
 from calibrant.kernels.loading import following
+from calibrant.results.reading import opened
 from calibrant.results.writing import replace_file
 from calibrant.sketch import storage
 from calibrant.sketch.content import Content, same
@@ -497,15 +498,12 @@ class CalibrationSketch:
             For a file that does not exist, cannot be read, is not a sketch, is damaged, or has an unknown version.
         """
         name = _name_of(path)
-        try:
-            with open(name, "rb") as stream:
-                head = stream.read(64)
-                if not storage.is_sketch(head):  # before a large file of another kind is read
-                    got = f"bytes that begin with {head[:16]!r}" if head else "an empty file"
-                    raise FileError(name, f"expected a calibrant sketch, got {got}", _REMEDY)
-                data = head + stream.read()
-        except OSError as error:
-            raise FileError(name, f"cannot be read ({error.strerror or error})", "check the path") from None
+        with opened(name, _REMEDY, storage.MOST_BYTES) as stream:
+            head = stream.read(64)
+            if not storage.is_sketch(head):  # before a large file of another kind is read
+                got = f"bytes that begin with {head[:16]!r}" if head else "an empty file"
+                raise FileError(name, f"expected a calibrant sketch, got {got}", _REMEDY)
+            data = head + stream.read()
         try:
             return cls.from_bytes(data)
         except InputError as error:

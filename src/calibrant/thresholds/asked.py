@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.errors.wording import number
 from calibrant.statistics.design import MINORITY
 from calibrant.statistics.resampling import alpha_of
 from calibrant.thresholds.ranked import Ranked
@@ -52,7 +53,9 @@ def as_costs(error: float | None, referral: float | None) -> tuple[float, float]
     assert error is not None and referral is not None  # noqa: PT018 - checked above
     if referral >= error:
         remedy = "decide every row automatically: a referral costs as much as an error"
-        raise InputError("cost_of_referral", f"less than the cost of an error, {error:g}", f"{referral:g}", remedy)
+        raise InputError(
+            "cost_of_referral", f"less than the cost of an error, {number(error)}", number(referral), remedy
+        )
     return float(error), float(referral)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
+from calibrant.errors.wording import number
 from calibrant.inputs.arrays import as_array, as_numbers
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import effective_n
@@ -375,9 +376,11 @@ def _thresholds(values: Any) -> Float64s:
     outside = ~((array > 0) & (array < 1))
     if outside.any():
         place = int(np.argmax(outside))
-        raise InputError("thresholds", "numbers above 0 and below 1", f"{array[place]:g} at {place}", remedy)
+        raise InputError("thresholds", "numbers above 0 and below 1", f"{number(array[place])} at {place}", remedy)
     falls = np.diff(array) <= 0
     if falls.any():
         place = int(np.argmax(falls))
-        raise InputError("thresholds", "increasing numbers", f"{array[place]:g}, {array[place + 1]:g}", remedy)
+        raise InputError(
+            "thresholds", "increasing numbers", f"{number(array[place])}, {number(array[place + 1])}", remedy
+        )
     return array
