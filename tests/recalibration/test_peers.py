@@ -22,8 +22,9 @@ from scipy.special import expit, log_softmax, softmax
 import calibrant
 from calibrant.measures.isotonic.isotonic import isotonic_fit
 from calibrant.recalibration import CalibrationMap, classes
-from calibrant.recalibration.families import Fit, Rows, family_of
+from calibrant.recalibration.families import Fit, family_of
 from calibrant.recalibration.pieces import CLIP
+from calibrant.recalibration.rows import Rows
 from calibrant.recalibration.softmax import SMALLEST
 
 _spec = importlib.util.spec_from_file_location("record_maps", Path(__file__).parents[1] / "golden" / "record_maps.py")
@@ -99,7 +100,7 @@ def rows_of(case: Any, targets: np.ndarray) -> Rows:
     scores, place = np.unique(case.probs, return_inverse=True)
     counts, positives = np.bincount(place, weights), np.bincount(place, weights * targets)
     held = counts > 0
-    return Rows(scores[held], counts[held], positives[held])
+    return Rows.of_scores(scores[held], counts[held], positives[held])
 
 
 def mapped(fit: Fit, probs: np.ndarray) -> np.ndarray:

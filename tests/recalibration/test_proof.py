@@ -17,8 +17,9 @@ from calibrant.errors import InputError
 from calibrant.recalibration import Recalibration
 from calibrant.recalibration.choice import Choice, Procedure
 from calibrant.recalibration.events import brier_losses, certified_loss, log_losses
-from calibrant.recalibration.families import COX, Fit, Rows
+from calibrant.recalibration.families import COX, Fit
 from calibrant.recalibration.pieces import CLIP
+from calibrant.recalibration.rows import Rows
 from calibrant.recalibration.softmax import CLASS_TEMPERATURE
 from calibrant.report.evaluated import of_arguments
 from calibrant.statistics.cells import Cells
@@ -172,7 +173,7 @@ def test_the_gain_is_the_naive_one_with_these_folds() -> None:
     for fold in range(FOLDS):
         negatives, positives = dealt.masses[:, [f for f in range(FOLDS) if f != fold]].sum(axis=1)
         kept = negatives + positives > 0
-        line = COX.fit(Rows(table.scores[kept], (negatives + positives)[kept], positives[kept], 20.0)).parameters
+        line = COX.fit(Rows.of_scores(table.scores[kept], (negatives + positives)[kept], positives[kept], 20.0)).parameters
         for cell, outcome in itertools.product(range(len(table)), (0, 1)):
             z = logit(table.scores[cell])
             after = np.logaddexp(0, (1 - 2 * outcome) * (line["intercept"] + line["slope"] * z))
@@ -493,7 +494,7 @@ def test_a_fit_to_many_scores_is_the_root_of_its_gradient() -> None:
     """Many scores are fitted in blocks, from a start at means of them."""
     p, y = sample(100_000, 6)
     order = np.argsort(p)
-    rows = Rows(p[order], np.ones(len(p)), y[order].astype(float))
+    rows = Rows.of_scores(p[order], np.ones(len(p)), y[order].astype(float))
     fit = COX.fit(rows)
     residuals = y - expit(fit.pieces.log_odds(p))
     np.testing.assert_allclose([residuals.sum(), residuals @ logit(p)], 0, atol=1e-5)

@@ -18,11 +18,12 @@ from calibrant.kernels.blocks import in_order
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Asked, Procedure
 from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, not_below_floor
-from calibrant.recalibration.families import Family, half_a_row
+from calibrant.recalibration.families import Family
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.proof import gain_of
 from calibrant.recalibration.result import Recalibration, with_evidence
+from calibrant.recalibration.rows import half_a_row
 from calibrant.recalibration.softmax import (
     CLASS_CANDIDATES,
     CLASS_CLIPPED,

@@ -23,6 +23,7 @@ from calibrant.errors import InputError
 from calibrant.kernels.blocks import in_order
 from calibrant.kernels.loading import kernels_for
 from calibrant.recalibration.families import Family
+from calibrant.recalibration.pieces import LEAST
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 
@@ -79,6 +80,11 @@ class Softmax:
     def unchanged(self) -> bool:
         """Whether probabilities remain as they are."""
         return self.smallest == 0
+
+    @property
+    def floor(self) -> float:
+        """What zeros and smaller probabilities are moved up to, if they do not remain as they are."""
+        return max(self.smallest, LEAST)
 
     def shrunk(self, shrinkage: float) -> Softmax:
         """Return the map whose log-probabilities are moved by a share towards the unchanged ones."""

@@ -50,7 +50,8 @@ class RecalibrationLayer(torch.nn.Module):
             self.labels = torch.nn.ModuleList([RecalibrationLayer(each, logits=logits) for each in fitted.of_labels()])
             return
         self.unchanged, self.smallest = form.unchanged, form.smallest
-        self.farthest = form.farthest if isinstance(form, Pieces) else math.inf
+        if isinstance(form, Pieces):
+            self.ends, self.ends_of_logits = form.ends, form.ends_of_logits
         self.of_classes = isinstance(form, Softmax)
         names = _OF_CLASSES if self.of_classes else _OF_EVENT
         for name in names:
@@ -71,17 +72,18 @@ class RecalibrationLayer(torch.nn.Module):
     def _event(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the mapped scores, and which scores are valid."""
         if self.logits:
-            z = x.clamp(-self.farthest, self.farthest)
+            z = x if self.unchanged else x.clamp(*self.ends_of_logits)
             log_p, log_q = torch.nn.functional.logsigmoid(z), torch.nn.functional.logsigmoid(-z)
-            score, valid = log_p.exp(), ~x.isnan()
+            place, edges, valid = z, self.get_buffer("breaks"), ~x.isnan()
         else:
-            score, valid = x, (x >= 0) & (x <= 1)
-            p = x.to(torch.float64).clamp(self.smallest, 1 - self.smallest)  # single precision may not have the ends
+            # Single precision may not have the ends.
+            p = x.to(torch.float64) if self.unchanged else x.to(torch.float64).clamp(*self.ends)
             log_p, log_q = p.log(), torch.log1p(-p)
-        edges = self.get_buffer("edges")
-        piece = torch.bucketize(score.to(edges.dtype), edges, right=True)
-        c, a, b = (self.get_buffer(name).to(log_p.dtype)[piece] for name in ("constants", "positive", "negative"))
-        moved = torch.where(a == b, a * (log_p - log_q), a * log_p - b * log_q)
+            z = log_p - log_q
+            place, edges, valid = x, self.get_buffer("edges"), (x >= 0) & (x <= 1)
+        piece = torch.bucketize(place.to(edges.dtype), edges, right=True)
+        c, a, b = (self.get_buffer(name).to(z.dtype)[piece] for name in ("constants", "positive", "negative"))
+        moved = torch.where(a == b, a * z, a * log_p - b * log_q)
         return torch.sigmoid(c + moved), valid
 
     def _classes(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -101,4 +103,4 @@ class RecalibrationLayer(torch.nn.Module):
 
 
 _OF_CLASSES: Final = ("factors", "constants")
-_OF_EVENT: Final = ("edges", "constants", "positive", "negative")
+_OF_EVENT: Final = ("edges", "breaks", "constants", "positive", "negative")
