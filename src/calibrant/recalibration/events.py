@@ -295,7 +295,7 @@ def _auroc(
     """
     z = rows.exact.log_odds
     mapped = fit.pieces.of_logits(z)
-    numbers = int(len(data.tables[0])), len(np.unique(probabilities(mapped)))
+    numbers = len(data.tables[0]), len(np.unique(probabilities(mapped)))
     if numbers[0] == numbers[1] or data.tables[0].grid is not None:
         return numbers, before["auroc"]
     design: Independent | Clustered = Independent(Cells(rows.distinct))

@@ -190,7 +190,9 @@ def _histogram(rows: Rows) -> Fit:
     starts = starts[(starts == 0) | (moved[starts] > moved[starts - 1])]
     prior = rows.with_prior
     rates = np.add.reduceat(prior.positives, starts) / np.add.reduceat(prior.counts, starts)
-    return _fit("bins", rows, edges=moved[starts[1:]].tolist(), rates=rates.tolist())
+    first = starts[1:]
+    edges = probabilities((rows.moved[first - 1] + rows.moved[first]) / 2)  # a score itself could be rounded
+    return _fit("bins", rows, edges=edges.tolist(), rates=rates.tolist())
 
 
 IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
@@ -330,13 +332,8 @@ def _newton(task: _Logistic, start: Float64s) -> Float64s:
     at, total = start, float(n.sum())
     value, gradient, curvature = task.likelihood(at)
     for _ in range(_STEPS):
-        try:
-            step = np.linalg.solve(curvature, gradient)
-        except np.linalg.LinAlgError:
-            if not mixed:
-                break
-            step = np.linalg.lstsq(curvature, gradient)[0]  # few distinct scores
-        gain = float(gradient @ step) / 2
+        step = _step(gradient, curvature)
+        gain = float(np.sum(gradient * step)) / 2
         if not math.isfinite(gain):
             break
         part = 1.0
@@ -359,10 +356,17 @@ def _newton(task: _Logistic, start: Float64s) -> Float64s:
     )
 
 
+def _step(gradient: Float64s, curvature: Float64s) -> Float64s:
+    """Return the step of Newton's method; of few distinct scores, whose curvature is singular, the shortest one."""
+    widths = np.sqrt(np.diag(curvature))
+    widths = np.where(widths > 0, widths, 1.0)
+    return np.asarray(np.linalg.lstsq(curvature / np.outer(widths, widths), gradient / widths, rcond=1e-12)[0] / widths)
+
+
 def _polished(task: _Logistic, at: Float64s, gradient: Float64s, curvature: Float64s, before: Float64s) -> Float64s:
     """Return the parameters after further steps of Newton's method, as long as these halve: the rest is rounding."""
     for _ in range(_STEPS):
-        step = np.linalg.lstsq(curvature, gradient)[0]
+        step = _step(gradient, curvature)
         if not np.abs(step).max() < np.abs(before).max() / 2:
             break
         at, before = at + step, step

@@ -34,7 +34,7 @@ SCHEMA: Final = "calibrant.map"
 VERSION: Final = 2
 _READ_VERSIONS: Final = (1, 2)  # in version 1, maps of one event have one limit for both ends
 
-#: The most bytes of a stored map: vector scaling of 262,144 classes has about 25 MB, matrix scaling of 1,000 classes 30.
+#: The most bytes of a stored map. Vector scaling of 262,144 classes has 15 MB, matrix scaling of 1,000 classes 25.
 MOST_BYTES: Final = 64_000_000
 _MOST_LABELS: Final = 10_000
 _MOST_ROWS: Final = 1 << 53

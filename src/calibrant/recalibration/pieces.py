@@ -7,7 +7,6 @@ is written in (NumPy, SQL, expressions, ONNX, torch) is made from the pieces.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 

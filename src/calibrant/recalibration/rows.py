@@ -8,7 +8,7 @@ one for all above the last, so that its scores are moved up to these edges.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final, Self, cast
+from typing import Final, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,6 @@ class Rows(Memo):
         share = self.prior_rows / float(self.counts.sum())
         positives = self.positives + share * (self.counts * probabilities(self.moved))
         return replace(self, counts=self.counts * (1 + share), positives=positives, prior_rows=0.0)
-
 
     @property
     def ranked(self) -> bool:
@@ -161,7 +160,11 @@ class EventRows:
         if data.clusters is not None:
             design: Independent | Clustered = Clustered.of(Cells.from_table(table), data.clusters.event)
         else:
-            cells = Cells.from_table(table) if on_grid else Cells(_pooled(distinct, _first_of_cells(z)))
+            cells = (
+                Cells.from_table(table)
+                if on_grid
+                else Cells(_pooled(distinct, _first_of_cells(z, logits=distinct is not table)))
+            )
             design = Independent(cells)
         cells = design.cells
         if on_grid:
@@ -170,7 +173,7 @@ class EventRows:
         else:
             # Both are in the order of the scores, so that the first row of a cell has the same rows before it.
             first = np.searchsorted(np.cumsum(counts) - counts / 2, np.cumsum(cells.counts) - cells.counts)
-            middle, low, high = _middles(z, counts, cells, first)
+            middle, low, high = _middles(z, counts, cells, first, logits=distinct is not table)
         share = cells.effective_n / cells.total
         ends = limits(z, cells.effective_n, CLIP if on_grid else 0.0)
         merged = (np.abs(middle) >= _TAIL) & (low < high) & (on_grid or data.clusters is not None)
@@ -239,13 +242,16 @@ def _log_odds(logits: Float64s, notion: str) -> tuple[Float64s, NDArray[np.intp]
     return own - rest, classes
 
 
-def _first_of_cells(log_odds: Float64s) -> NDArray[np.intp]:
+def _first_of_cells(log_odds: Float64s, *, logits: bool) -> NDArray[np.intp]:
     """Return the first of the distinct log-odds of each cell: each alone, or if they are many those of the grid.
 
-    Beyond its ends, cells are 0.2 % of the log-odds wide.
+    Beyond its ends, cells are 0.2 % of the log-odds wide. Logits can have any scale: their cells have equally many.
     """
-    if len(log_odds) <= len(grids.edges("standard")) + 1:
+    most = len(grids.edges("standard")) + 1
+    if len(log_odds) <= most:
         return np.arange(len(log_odds))
+    if logits:
+        return np.arange(most) * len(log_odds) // most
     size = np.maximum(np.abs(log_odds), _TAIL)
     beyond = np.sign(log_odds) * (_BEYOND + np.floor(np.log(size / _TAIL) * _CELLS_OF_TAIL))
     keys = np.where(size > _TAIL, beyond, grids.cell_of(probabilities(log_odds), "standard"))
@@ -262,13 +268,18 @@ def _pooled(table: ReliabilityTable, first: NDArray[np.intp]) -> ReliabilityTabl
     return ReliabilityTable(scores, counts, positives, table.n, square_weights=squares)
 
 
-def _middles(log_odds: Float64s, counts: Float64s, cells: Cells, first: NDArray[np.intp]) -> tuple[Float64s, ...]:
-    """Return the log-odds of each cell, those of its mean score or beyond the grid their mean, with the ends."""
+def _middles(
+    log_odds: Float64s, counts: Float64s, cells: Cells, first: NDArray[np.intp], *, logits: bool
+) -> tuple[Float64s, ...]:
+    """Return the log-odds of each cell, those of its mean score, or of logits and beyond the grid their mean.
+
+    The ends of the cells follow.
+    """
     low, high = log_odds[first], log_odds[np.append(first[1:], len(log_odds)) - 1]
     middle = log_odds_of(cells.scores)
     means = np.add.reduceat(log_odds * counts, first) / np.add.reduceat(counts, first)
     means = np.where(low == high, low, means)
-    tail = (low == high) | ((np.abs(middle) >= _TAIL) & np.isfinite(means))
+    tail = (low == high) | ((logits | (np.abs(middle) >= _TAIL)) & np.isfinite(means))
     return np.where(tail, means, middle), low, high
 
 

@@ -49,9 +49,11 @@ class RecalibrationLayer(torch.nn.Module):
         if isinstance(form, Labels):
             self.labels = torch.nn.ModuleList([RecalibrationLayer(each, logits=logits) for each in fitted.of_labels()])
             return
-        self.unchanged, self.smallest = form.unchanged, form.smallest
+        self.unchanged = form.unchanged
         if isinstance(form, Pieces):
             self.ends, self.ends_of_logits = form.ends, form.ends_of_logits
+        else:
+            self.floor, self.floor_of_logits = math.log(form.floor), form.floor_of_logits
         self.of_classes = isinstance(form, Softmax)
         names = _OF_CLASSES if self.of_classes else _OF_EVENT
         for name in names:
@@ -96,7 +98,7 @@ class RecalibrationLayer(torch.nn.Module):
             log_p, valid = x.log(), ((x >= 0) & (x <= 1)).all(-1, keepdim=True)
             if self.unchanged:
                 return x, valid
-        log_p = log_p.clamp(min=math.log(self.smallest))
+        log_p = log_p.clamp(min=self.floor_of_logits if self.logits else self.floor)
         factors, constants = (self.get_buffer(name).to(x.dtype) for name in _OF_CLASSES)
         t = log_p @ factors.T if factors.ndim == 2 else log_p * factors
         return torch.softmax(t + constants, -1), valid
