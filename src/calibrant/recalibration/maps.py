@@ -261,7 +261,7 @@ class CalibrationMap:
         """Return the map as an expression of SQL over a column of scores; of C classes or labels as C expressions.
 
         NULL, NaN and numbers outside [0, 1] become NULL, and so do rows of classes whose sum is not 1. The numbers
-        equal those of Python to rounding.
+        equal those of Python to rounding. The database needs CASE, LN and EXP, and for classes ABS.
 
         Parameters
         ----------
@@ -274,7 +274,8 @@ class CalibrationMap:
         Raises
         ------
         calibrant.errors.InputError
-            For another number of columns, and for matrix scaling or more than 64 classes.
+            For another number of columns, a quotation mark that is not one character, and for matrix scaling or more
+            than 64 classes.
 
         Examples
         --------
