@@ -618,3 +618,26 @@ def test_a_reader_is_told_what_zeros_become() -> None:
     said = "Before the map, probabilities below 0.00025 become 0.00025."
     assert said in " ".join(str(fix_of(p, y, method="vector")).split())
     assert "Before the map" not in str(fix_of(*drawn(300, 3), method="vector"))
+
+
+@pytest.mark.parametrize("method", ["auto", "vector", "matrix"])
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_order_of_weighted_rows_changes_no_bit(method: str, clustered: bool) -> None:
+    p, y = drawn(600, 3)
+    p[300:], y[300:] = p[:300], y[:300]  # equal rows with different weights
+    weights = np.random.default_rng(1).random(600)
+    order = np.random.default_rng(2).permutation(600)
+    clusters = np.arange(600) // 7 if clustered else None
+    one, other = (
+        fix_of(
+            p[rows],
+            y[rows],
+            method=method,
+            weights=weights[rows],
+            weights_are="sampling",
+            clusters=None if clusters is None else clusters[rows],
+        )
+        for rows in (np.arange(600), order)
+    )
+    assert one.map.parameters == other.map.parameters
+    assert one.gain == other.gain
