@@ -69,11 +69,11 @@ def recalibrate(
     ``auto`` compares ``identity``, ``temperature``, ``cox``, ``beta`` and ``isotonic`` for one event; for classes
     ``identity``, ``temperature``, up to 10,000 classes ``vector``, and from 25 rows for each class on average up to 100
     classes ``matrix``. It takes the one with the smallest mean log loss out of fold, and moves its log-odds towards the
-    unchanged ones by the share se^2 / (2 G^2), where the loss of ``identity`` is larger by G with standard error se; from a share of 1 on
-    it takes ``identity``. Where a score of 0 or 1 was wrong, ``clipped`` takes the place of ``identity``. The gain of a
-    row is its loss before less its loss after, by a map without its fold. To judge the whole procedure, the choice is
-    repeated inside each set of four folds. With the mean gain O and its standard error, and the mean gain IS of the
-    final map on its own rows, the interval of the true gain of the final map is
+    unchanged ones by the share se^2 / (2 G^2), where the loss of ``identity`` is larger by G with standard error se;
+    from a share of 1 on it takes ``identity``. Where a score of 0 or 1 was wrong, ``clipped`` takes the place of
+    ``identity``. The gain of a row is its loss before less its loss after, by a map without its fold. To judge the
+    whole procedure, the choice is repeated inside each set of four folds. With the mean gain O and its standard error,
+    and the mean gain IS of the final map on its own rows, the interval of the true gain of the final map is
 
     .. math:: [O - t\,\mathrm{se},\ \max(O, IS) + t \max(\mathrm{se}, \mathrm{se}_{IS})] .
 
