@@ -10,7 +10,7 @@ To run it again, in an environment of its own (the tests need none of these pack
 
 The cases are made from seeds, with uniform numbers, arithmetic and square roots only, so that the recorder and the
 tests see the same rows. Packages move scores into different ranges before they take logarithms. So each package is
-given scores that are already in [CLIP, 1 - CLIP], the range of calibrant.
+given scores that are already in [CLIP, 1 - CLIP], and so is calibrant.
 
 In maps.json each package has, for each case:
 
@@ -36,9 +36,9 @@ import numpy as np
 FILE = Path(__file__).resolve().parent / "maps.json"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "statsmodels", "probcal", "betacal", "probmetrics", "netcal", "torch")
 
-#: calibrant moves scores into [CLIP, 1 - CLIP]: sin(pi / 8192) ** 2.
+#: Scores are moved into [CLIP, 1 - CLIP] first: sin(pi / 8192) ** 2.
 CLIP = math.sin(math.pi / 8192) ** 2
-#: calibrant cuts the probabilities of classes here.
+#: The probabilities of classes are cut here, in the packages and in the tests.
 LEAST = 2.0**-126
 
 GRID = np.array(

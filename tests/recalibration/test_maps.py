@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import pickle
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit, logit
+from sklearn.metrics import roc_auc_score
 
 import calibrant
 from calibrant.errors import FileError, InputError
 from calibrant.recalibration import CalibrationMap
-from calibrant.recalibration.families import FAMILIES, Rows, family_of
+from calibrant.recalibration.families import FAMILIES, family_of
 from calibrant.recalibration.maps import Watch
 from calibrant.recalibration.pieces import CLIP
+from calibrant.recalibration.rows import Rows
 
 MARK = " with zeros"
 NAMES = [family.name for family in FAMILIES]
@@ -44,7 +47,7 @@ def sample(n: int, seed: int, slope: float = 0.7, shift: float = 0.3) -> tuple[n
 
 def rows_of(p: np.ndarray, y: np.ndarray) -> Rows:
     scores, place = np.unique(p, return_inverse=True)
-    return Rows(scores, np.bincount(place).astype(float), np.bincount(place, y).astype(float))
+    return Rows.of_scores(scores, np.bincount(place).astype(float), np.bincount(place, y).astype(float))
 
 
 def with_zeros(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -95,7 +98,7 @@ def test_a_fit_is_the_largest_likelihood_with_the_prior_rows(method: str, prior:
     assert naive(ours) <= best.fun + 1e-9
 
 
-_FIXED = {("shift", "slope"), ("temperature", "intercept"), ("", "smallest")}
+_FIXED = {("shift", "slope"), ("temperature", "intercept"), ("", "smallest"), ("", "largest")}
 
 
 def test_cox_is_the_logistic_regression_of_scikit_learn() -> None:
@@ -110,7 +113,7 @@ def test_cox_is_the_logistic_regression_of_scikit_learn() -> None:
 
 def test_six_separated_rows_have_the_published_slope() -> None:
     """Slope and intercept of the specification, by hand with 10 prior rows."""
-    rows = Rows(np.array([0.1, 0.2, 0.3, 0.7, 0.8, 0.9]), np.ones(6), np.array([0, 0, 0, 1, 1, 1.0]))
+    rows = Rows.of_scores(np.array([0.1, 0.2, 0.3, 0.7, 0.8, 0.9]), np.ones(6), np.array([0, 0, 0, 1, 1, 1.0]))
     fit = family_of("platt").fit(replace(rows, prior_rows=10.0))
     assert fit.parameters["intercept"] == pytest.approx(0, abs=1e-12)
     assert fit.parameters["slope"] == pytest.approx(1.3994445, abs=5e-8)
@@ -118,9 +121,9 @@ def test_six_separated_rows_have_the_published_slope() -> None:
 
 @pytest.mark.parametrize("method", ["cox", "beta", "temperature"])
 def test_separated_rows_need_prior_rows(method: str) -> None:
-    rows = Rows(np.array([0.6, 0.7, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
+    rows = Rows.of_scores(np.array([0.6, 0.7, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
     if method == "temperature":
-        rows = Rows(np.array([0.1, 0.2, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
+        rows = Rows.of_scores(np.array([0.1, 0.2, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
     with pytest.raises(InputError, match="leave prior_rows out"):
         family_of(method).fit(rows)
     assert family_of(method).fit(replace(rows, prior_rows=20.0)).rising
@@ -147,7 +150,7 @@ def naive_isotonic(p: np.ndarray, y: np.ndarray, prior: float) -> tuple[np.ndarr
     """The knots of the shrunken isotonic fit, by its definition."""
     scores, place = np.unique(p, return_inverse=True)
     n, k = np.bincount(place).astype(float), np.bincount(place, y).astype(float)
-    cox = family_of("cox").fit(Rows(scores, n, k, prior)).parameters
+    cox = family_of("cox").fit(Rows.of_scores(scores, n, k, prior)).parameters
     q = expit(cox["intercept"] + cox["slope"] * logit(scores))
     blocks = isotonic_regression(k / n, weights=n).blocks
     sums = [[float(np.sum(c[a:b])) for a, b in itertools.pairwise(blocks)] for c in (n, k, n * q)]
@@ -197,8 +200,8 @@ def test_a_map_increases_and_keeps_off_zero_and_one(method: str) -> None:
     assert (np.diff(mapped) >= 0).all()
     if method != "identity":
         assert (np.diff(fix(np.linspace(CLIP, 1 - CLIP, 10_001))) > 0).all()
-        assert 0 < mapped[0] == fix(CLIP)
-        assert mapped[-1] == fix(1 - CLIP) < 1
+        assert 0 < mapped[0] < fix(1e-300) < fix(1e-30) < fix(CLIP)
+        assert fix(1 - CLIP) < mapped[-1] < 1
 
 
 @pytest.mark.parametrize("method", [name for name in NAMES if name != "histogram"])
@@ -208,7 +211,7 @@ def test_the_inverse_is_the_score_that_becomes_the_probability(method: str) -> N
         assert float(fix(fix.inverse(q))) == pytest.approx(q, abs=1e-12)
     if method != "identity":
         with pytest.raises(InputError, match="a probability that the map reaches"):
-            fix.inverse(1e-12)
+            fitted(method + MARK).inverse(1e-12)
 
 
 def test_a_map_of_bins_has_no_inverse() -> None:
@@ -219,8 +222,102 @@ def test_a_map_of_bins_has_no_inverse() -> None:
 @pytest.mark.parametrize("method", MAPS)
 def test_log_odds_are_mapped_as_their_probabilities(method: str) -> None:
     fix = fitted(method)
-    z = np.concatenate([np.linspace(-20, 20, 401), [-np.inf, -800, 800, np.inf]])
+    z = np.concatenate([np.linspace(-20, 20, 401), [-700, -100]])
     np.testing.assert_allclose(fix(z, logits=True), fix(expit(z)), rtol=1e-8, atol=1e-300)
+    beyond = np.array([37.0, 40, 800, 1e6, 1e29, np.inf])  # double precision has no probabilities of these
+    if method in ("cox", "temperature", "shift", "clipped"):
+        slope, intercept = fix.parameters["slope"], fix.parameters["intercept"]
+        np.testing.assert_allclose(1 - fix(beyond[:3], logits=True), expit(-intercept - slope * beyond[:3]), atol=2e-16)
+    for far in (beyond, -beyond):
+        mapped = fix(far, logits=True)
+        assert np.isfinite(mapped).all()
+        assert (np.diff(mapped) * np.sign(far[0]) >= 0).all()
+
+
+LOGITS = [(8.0, 0.0), (0.01, 0.0), (100.0, 50.0), (1e4, -3e4), (1e-6, 0.0)]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [600, 6_000])
+@pytest.mark.parametrize(("scale", "shift"), LOGITS)
+def test_logits_are_fitted_as_logits(scale: float, shift: float, n: int, kind: type) -> None:
+    """The map undoes any scale and shift of the logits, with the likelihood of another program, and keeps the ranks."""
+    rng = np.random.default_rng(1)
+    z = rng.normal(0, 2, n)
+    y = (rng.random(n) < expit(0.9 * z + 0.2)).astype(int)
+    given = (scale * z + shift).astype(kind)
+    fix = calibrant.recalibrate(given, y, logits=True, method="cox", prior_rows=0, n_resamples=0)
+    from sklearn.linear_model import LogisticRegression
+
+    back = (given.astype(float) - shift) / scale
+    model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12).fit(back[:, None], y)
+    slope, intercept = model.coef_[0, 0], model.intercept_[0]
+    ours = fix.map.parameters
+    assert ours["slope"] * scale == pytest.approx(slope, rel=1e-6)
+    assert ours["intercept"] + ours["slope"] * shift == pytest.approx(intercept, abs=1e-5)
+    np.testing.assert_allclose(fix.map(given, logits=True), expit(slope * back + intercept), atol=1e-5)
+    after = float(np.mean(np.logaddexp(0, np.where(y == 1, -1, 1) * (slope * back + intercept))))
+    # More than 4,396 scores are evaluated in cells, whose loss before is rounded.
+    assert fix.after["nll"].value == pytest.approx(after, abs=0.02 + 1e-5 * fix.before["nll"].value)
+    assert fix.after["auroc"].value == pytest.approx(roc_auc_score(y, back), abs=1e-7)
+
+
+def test_the_auroc_after_is_that_of_the_mapped_scores() -> None:
+    """Logits above 37 have the probability 1, so that a map tells more scores apart than the report before."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 30, 3_000)
+    y = (rng.random(3_000) < expit(z / 20)).astype(int)
+    fix = calibrant.recalibrate(z, y, logits=True, method="temperature", n_resamples=0)
+    assert fix.before["auroc"].value == pytest.approx(roc_auc_score(y, expit(z)), abs=1e-12)
+    assert fix.after["auroc"].value == pytest.approx(roc_auc_score(y, fix.map(z, logits=True)), abs=1e-12)
+    assert fix.distinct_scores == (len(np.unique(expit(z))), 3_000)
+    assert f"the {fix.distinct_scores[0]:,} different scores become 3,000" in " ".join(str(fix).split())
+
+
+def test_tiny_probabilities_are_not_merged() -> None:
+    rng = np.random.default_rng(0)
+    p = expit(rng.normal(-16, 6, 6_000))
+    y = (rng.random(6_000) < expit(0.3 * logit(p) + 3)).astype(int)
+    fix = calibrant.recalibrate(p, y, n_resamples=0)
+    assert fix.distinct_scores == (6_000, 6_000)
+    assert fix.after["auroc"].value == pytest.approx(roc_auc_score(y, fix.map(p)), abs=1e-9)
+
+
+def test_a_sketch_says_which_scores_it_merges() -> None:
+    rng = np.random.default_rng(0)
+    p = expit(rng.normal(-14, 3, 4_000))
+    y = (rng.random(4_000) < expit(0.3 * logit(p) + 3)).astype(int)
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(p, y)
+    merged = np.count_nonzero(p <= CLIP)
+    fix = calibrant.recalibrate(sketch, method="cox", n_resamples=0)
+    assert f"{merged:,} rows have scores within 1.5e-7 of 0 or 1" in fix.flag
+    assert not calibrant.recalibrate(p, y, method="cox", n_resamples=0).flag
+
+
+@pytest.mark.parametrize("method", ["cox", "temperature", "isotonic", "beta", "shift"])
+def test_one_wrong_logit_of_700_is_no_reason_for_no_result(method: str) -> None:
+    rng = np.random.default_rng(1)
+    z = rng.normal(0, 2, 400)
+    y = (rng.random(400) < expit(z)).astype(int)
+    z[0], y[0] = -700, 1
+    fix = calibrant.recalibrate(z, y, logits=True, method=method, n_resamples=0)
+    assert fix.before["nll"].value == pytest.approx(np.mean(np.logaddexp(0, np.where(y == 1, -z, z))))
+    assert math.isfinite(fix.gain.value)
+    assert str(fix)
+    assert ("the slope is 0" in fix.flag) == (method in ("cox", "temperature", "isotonic"))
+
+
+@pytest.mark.parametrize("method", ["cox", "beta", "temperature", "shift"])
+def test_a_fit_converges_to_rounding(method: str) -> None:
+    """So that the order of sums, which differs between processors, moves no parameter by 1e-9."""
+    for seed, scale in ((0, 1.0), (1, 12.0), (2, 0.05)):
+        p, y = sample(20_000, seed)
+        z = scale * logit(p)
+        one = family_of(method).fit(rows_of(expit(z), y)).pieces
+        other = family_of(method).fit(replace(rows_of(expit(z), y), prior_rows=1e-12)).pieces
+        for name in ("constants", "positive", "negative"):
+            np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-9)
 
 
 def test_float32_scores_are_mapped_as_numbers() -> None:
@@ -330,25 +427,37 @@ def _changed(text: str, change: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("scores", "smallest"),
+    ("scores", "smallest", "largest"),
     [
-        ([0.0, 0.3, 0.9], 1 / 202),
-        ([0.3, 0.9, 1.0], 1 / 202),
-        ([0.0, 0.5, 1 - 1e-3], 5e-4),  # half the distance of the nearest other score
-        ([0.0, 2 * CLIP, 0.5], CLIP),
-        ([CLIP / 2, 0.5, 0.6], 1 / 202),  # as much a 0 as in a sketch
-        ([2 * CLIP, 0.5, 0.6], CLIP),
-        ([0.0, CLIP, 1.0], 1 / 202),
+        ([0.0, 0.3, 0.9], 1 / 202, 1),
+        ([0.3, 0.9, 1.0], 0, 1 - 1 / 202),
+        ([0.0, 1e-3, 0.5], 5e-4, 1),  # half the smallest other score
+        ([0.0, 2 * CLIP, 0.5], CLIP, 1),
+        ([0.5, 1 - 2.0**-53, 1.0], 0, 1 - 2.0**-53),
+        ([1e-300, 0.5, 0.6], 0, 1),
+        ([0.0, CLIP, 1.0], CLIP / 2, 1 - 1 / 202),
     ],
 )
-def test_scores_of_0_and_1_are_moved_by_half_a_row(scores: list[float], smallest: float) -> None:
-    rows = Rows(np.array(scores), np.array([50.0, 20.0, 30.0]), np.array([1.0, 10.0, 29.0]), 20.0)
-    assert rows.smallest == pytest.approx(smallest, rel=1e-12)
+def test_scores_of_0_and_1_are_moved_by_half_a_row(scores: list[float], smallest: float, largest: float) -> None:
+    rows = Rows.of_scores(np.array(scores), np.array([50.0, 20.0, 30.0]), np.array([1.0, 10.0, 29.0]), 20.0)
+    assert (rows.smallest, rows.largest) == (pytest.approx(smallest, rel=1e-12), pytest.approx(largest, rel=1e-12))
     fit = family_of("clipped").fit(rows)
-    np.testing.assert_allclose(fit.pieces.log_odds(rows.scores), logit(np.clip(scores, smallest, 1 - smallest)))
+    np.testing.assert_allclose(fit.pieces.log_odds(np.array(scores)), logit(np.clip(scores, smallest, largest)))
     assert fit.rising
     for family in FAMILIES:
-        assert family.fit(rows).parameters.get("smallest") == (None if family.name == "identity" else rows.smallest)
+        stored = family.fit(rows).parameters
+        assert family.name == "identity" or (stored["smallest"], stored["largest"]) == (rows.smallest, rows.largest)
+
+
+def test_a_map_of_version_1_is_read() -> None:
+    """It has one limit for both ends."""
+
+    def old(content: Any) -> None:
+        content["version"] = 1
+        content["parameters"] = {"intercept": 0.5, "slope": 2.0, "smallest": 0.01}
+
+    read = CalibrationMap.from_json(_changed(fitted("cox").to_json(), old))
+    np.testing.assert_allclose(read([0.0, 0.3, 1.0]), expit(0.5 + 2 * logit([0.01, 0.3, 0.99])), rtol=1e-12)
 
 
 def test_a_reader_is_told_which_scores_are_moved() -> None:
@@ -369,10 +478,39 @@ def test_a_reader_sees_the_line_of_a_map(method: str, formula: str) -> None:
 def test_a_shrunk_map_has_a_mean_of_log_odds(method: str, share: float) -> None:
     p, y = with_zeros(2_000, 0)
     fit = family_of(method).fit(rows_of(p, y))
-    moved = np.clip(POINTS, fit.pieces.smallest, 1 - fit.pieces.smallest)
+    moved = np.clip(POINTS, fit.pieces.smallest, fit.pieces.largest)
     wanted = (1 - share) * fit.pieces.log_odds(POINTS) + share * (np.log(moved) - np.log1p(-moved))
     # A line between knots that are 1e-7 apart has lost digits of its slope.
     np.testing.assert_allclose(fit.shrunk(share).pieces.log_odds(POINTS), wanted, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", MAPS)
+def test_sql_needs_no_more_than_ln_and_exp(method: str) -> None:
+    """SQLite has neither LEAST nor GREATEST."""
+    fix = fitted(method)
+    with sqlite3.connect(":memory:") as connection:
+        _with_functions(connection)
+        connection.execute("CREATE TABLE t (i INTEGER, s REAL)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", enumerate(POINTS.tolist()))
+        found = connection.execute(f"SELECT {fix.to_sql('s')} FROM t ORDER BY i").fetchall()
+        np.testing.assert_allclose(np.array(found)[:, 0], fix(POINTS), rtol=1e-9, atol=1e-12)
+        query = f"SELECT {fix.to_sql('v')} FROM (SELECT ? AS v)"
+        assert [connection.execute(query, (v,)).fetchone() for v in (None, 1.5, -0.1, math.inf)] == [(None,)] * 4
+    connection.close()
+
+
+def _with_functions(connection: sqlite3.Connection) -> None:
+    """Register LN and EXP where SQLite was built without them; as in other databases, what overflows is an error."""
+    connection.create_function("LN", 1, math.log, deterministic=True)
+    connection.create_function("EXP", 1, math.exp, deterministic=True)
+
+
+@pytest.mark.parametrize("quote", [None, "", 3, "[]"])
+def test_a_quotation_mark_is_one_character(quote: Any) -> None:
+    with pytest.raises(InputError, match="quote: expected one character"):
+        _COX.to_sql("the score", quote=quote)
+    with pytest.raises(InputError, match="column: expected the name of a column"):
+        _COX.to_sql(3)
 
 
 @pytest.mark.parametrize("name", ["order", "End", "p 1", 'a"b'])
@@ -401,7 +539,7 @@ def test_a_changed_or_cut_map_is_refused(tmp_path: Path) -> None:
 INFINITE = math.inf
 
 CHANGES: dict[str, Any] = {
-    "another version": lambda x: x.update(version=2),
+    "another version": lambda x: x.update(version=3),
     "another kind": lambda x: x.update(kind="spline"),
     "no kind": lambda x: x.pop("kind"),
     "a text for a number": lambda x: x["parameters"].update(slope="1"),
@@ -413,7 +551,18 @@ CHANGES: dict[str, Any] = {
     "a number too large": lambda x: x["parameters"].update(slope=10**400),
     "a true for a number": lambda x: x["parameters"].update(slope=True),
     "no smallest score": lambda x: x["parameters"].pop("smallest"),
-    "a smallest score of 0": lambda x: x["parameters"].update(smallest=0.0),
+    "a smallest score below 0": lambda x: x["parameters"].update(smallest=-0.1),
+    "a largest score of 0.5": lambda x: x["parameters"].update(largest=0.5),
+    "a slope far too large": lambda x: x["parameters"].update(slope=1e308),
+    "knots far too far": lambda x: x["parameters"].update(mapped=[y * 1e307 for y in x["parameters"]["mapped"]]),
+    "class names of one text": lambda x: x["event"].update(class_names="ab"),
+    "class names of numbers": lambda x: x["event"].update(class_names=[1, 2]),
+    "equal class names": lambda x: x["event"].update(class_names=["a", "a"]),
+    "no class names": lambda x: x["event"].pop("class_names"),
+    "an unknown notion": lambda x: x["event"].update(notion="risk"),
+    "a notion of another kind": lambda x: x["event"].update(notion=[]),
+    "rows without end": lambda x: x["fitted"].update(n=10**400),
+    "one quantile": lambda x: x["fitted"].update(quantiles=[0.5]),
     "a smallest score of 0.5": lambda x: x["parameters"].update(smallest=0.5),
     "no rows": lambda x: x["fitted"].update(n=0),
     "a field too many": lambda x: x["fitted"].update(more=1),
@@ -434,6 +583,7 @@ CHANGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.filterwarnings("error")
 def test_a_forged_map_is_refused(change: Any) -> None:
     with pytest.raises(InputError, match=r"^text: expected"):
         CalibrationMap.from_json(_changed(fitted("isotonic").to_json(), change))

@@ -17,12 +17,13 @@ from calibrant.errors import InputError
 from calibrant.recalibration import Recalibration
 from calibrant.recalibration.choice import Choice, Procedure
 from calibrant.recalibration.events import brier_losses, certified_loss, log_losses
-from calibrant.recalibration.families import COX, Fit, Rows
+from calibrant.recalibration.families import COX, Fit
 from calibrant.recalibration.pieces import CLIP
+from calibrant.recalibration.rows import EventRows, Rows
 from calibrant.recalibration.softmax import CLASS_TEMPERATURE
 from calibrant.report.evaluated import of_arguments
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import Independent
 from calibrant.statistics.folds import FOLDS, Parts, deal_buckets
 
 
@@ -172,7 +173,9 @@ def test_the_gain_is_the_naive_one_with_these_folds() -> None:
     for fold in range(FOLDS):
         negatives, positives = dealt.masses[:, [f for f in range(FOLDS) if f != fold]].sum(axis=1)
         kept = negatives + positives > 0
-        line = COX.fit(Rows(table.scores[kept], (negatives + positives)[kept], positives[kept], 20.0)).parameters
+        line = COX.fit(
+            Rows.of_scores(table.scores[kept], (negatives + positives)[kept], positives[kept], 20.0)
+        ).parameters
         for cell, outcome in itertools.product(range(len(table)), (0, 1)):
             z = logit(table.scores[cell])
             after = np.logaddexp(0, (1 - 2 * outcome) * (line["intercept"] + line["slope"] * z))
@@ -455,26 +458,25 @@ def test_the_loss_of_cells_is_within_its_certified_error(map_: Fit, kind: str) -
     p, y = sample(6_000, 4)
     losses = {"log": log_losses, "brier": brier_losses}[kind]
     of_rows = float(np.mean(losses(map_.pieces.log_odds(p))[y, np.arange(len(p))]))
-    for cells, clusters in (
-        (Cells.from_table(calibrant.ReliabilityTable.from_scores(p, y, grid="standard")), None),
-        (Cells.from_table(calibrant.ReliabilityTable.from_scores(p, y)), np.arange(6_000) // 20),
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(p, y)
+    for data, _ in (
+        of_arguments(sketch, None),
+        of_arguments(p, y),
+        of_arguments(p, y, clusters=np.arange(6_000) // 20),
     ):
-        design: Any = Independent(cells)
-        if clusters is not None:
-            data, _ = of_arguments(p, y, clusters=clusters)
-            assert data.clusters is not None
-            design = Clustered.of(cells, data.clusters.event)
-        parts = Parts.of(design)
-        bound = certified_loss(design.cells, parts, dict.fromkeys(parts.folds.tolist(), map_), kind)
-        of_cells = parts.mean(losses(map_.pieces.log_odds(design.cells.scores))[:, np.newaxis])
+        rows = EventRows.of(data)
+        parts = Parts.of(rows.design)
+        bound = certified_loss(rows, parts, dict.fromkeys(parts.folds.tolist(), map_), kind)
+        of_cells = parts.mean(losses(map_.pieces.of_logits(rows.log_odds))[:, np.newaxis])
         assert 0 < abs(of_cells - of_rows) <= bound < 0.02
-    few = Cells.from_table(calibrant.ReliabilityTable.from_scores(p[:900], y[:900]))
-    assert certified_loss(few, Parts.of(Independent(few)), {0: map_}, kind) == 0
+    few = EventRows.of(of_arguments(p[:900], y[:900])[0])
+    assert certified_loss(few, Parts.of(few.design), {0: map_}, kind) == 0
 
 
 def test_the_infinite_loss_of_an_outcome_that_no_row_has_certifies_nothing() -> None:
-    cells = Cells.from_table(calibrant.ReliabilityTable.from_scores([0.0] * 9 + [1.0] * 4, [0] * 9 + [1] * 4))
-    assert certified_loss(cells, Parts.of(Independent(cells)), {0: Fit("identity", {})}, "log") == 0
+    rows = EventRows.of(of_arguments([0.0] * 9 + [1.0] * 4, [0] * 9 + [1] * 4)[0])
+    assert certified_loss(rows, Parts.of(rows.design), {0: Fit("identity", {})}, "log") == 0
 
 
 def test_a_sketch_says_how_exact_the_loss_after_is() -> None:
@@ -493,7 +495,7 @@ def test_a_fit_to_many_scores_is_the_root_of_its_gradient() -> None:
     """Many scores are fitted in blocks, from a start at means of them."""
     p, y = sample(100_000, 6)
     order = np.argsort(p)
-    rows = Rows(p[order], np.ones(len(p)), y[order].astype(float))
+    rows = Rows.of_scores(p[order], np.ones(len(p)), y[order].astype(float))
     fit = COX.fit(rows)
     residuals = y - expit(fit.pieces.log_odds(p))
     np.testing.assert_allclose([residuals.sum(), residuals @ logit(p)], 0, atol=1e-5)

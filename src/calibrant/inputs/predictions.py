@@ -106,6 +106,12 @@ class Predictions:
         has_target = (self.labels >= 0).reshape(self.n, -1).any(axis=1)
         return np.asarray(has_target if self.weights is None else has_target & (self.weights > 0))
 
+    def label(self, k: int) -> Predictions:
+        """Return the scores of one of several labels."""
+        rows = Rows(self.rows.values[:, k : k + 1], self.rows.bfloat16)
+        labels = np.ascontiguousarray(self.labels[:, k])
+        return replace(self, rows=rows, labels=labels, layout="binary", class_names=None, index=None)
+
     def take(self, places: NDArray[np.intp]) -> Predictions:
         """Return a copy of these rows."""
         values = self.rows.values

@@ -18,11 +18,12 @@ from calibrant.kernels.blocks import in_order
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Asked, Procedure
 from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, not_below_floor
-from calibrant.recalibration.families import Family, half_a_row
+from calibrant.recalibration.families import Family
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.proof import gain_of
 from calibrant.recalibration.result import Recalibration, with_evidence
+from calibrant.recalibration.rows import half_a_row
 from calibrant.recalibration.softmax import (
     CLASS_CANDIDATES,
     CLASS_CLIPPED,
@@ -31,6 +32,7 @@ from calibrant.recalibration.softmax import (
     MATRIX,
     MOST_CLASSES,
     ROWS_OF_CLASS,
+    VECTOR,
     ClassRows,
     Floats,
     LogRows,
@@ -45,7 +47,6 @@ from calibrant.report.building import Settings, report_on
 from calibrant.report.evaluated import Evaluated
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics import class_rows as evaluated_rows
 from calibrant.statistics.design import MINORITY
 from calibrant.statistics.folds import DealtRows
 from calibrant.table.cluster_labels import ClusterLabels, mix64
@@ -169,17 +170,9 @@ class ClassProcedure(Procedure[DealtRows]):
         return losses
 
 
-def _predictions(data: Evaluated) -> Predictions:
-    """Return the predictions of all classes."""
-    if data.class_rows is None:
-        expected = f"at most {evaluated.MOST_CLASSES:,} classes"
-        raise InputError("probs", expected, f"{data.n_classes:,}", "pass notion='top-label' (--notion top-label)")
-    return data.class_rows.predictions
-
-
 def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     """Return the recalibration of the probabilities of all classes."""
-    predictions = _predictions(data)
+    predictions = cast("Predictions", data.predictions)
     rows, classes = _rows_of(predictions, None if data.alone else data.labels)
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total
@@ -217,7 +210,8 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
         before_loss = classes.losses("log", procedure.fit(CLASS_CLIPPED, procedure.source(rows)))
     inside, outside = before_loss - classes.losses(score, fitted), before_loss - procedure.losses(folds, maps, score)
     gain = gain_of(rows, inside, folds, outside, score, asked.resampling.level)
-    settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=asked.resampling)
+    measures = [name for name in MEASURES if name != "classwise_ece" or data.class_rows is not None]
+    settings = Settings(n_bins=15, **selected(measures, None)._asdict(), resampling=asked.resampling)
     before = report_on(data, settings).report
     after = before
     if not remains:
@@ -255,6 +249,8 @@ def _candidates(rows: float, n_classes: int, *, certain: bool) -> tuple[Family, 
     _, *others = CLASS_CANDIDATES
     if n_classes > MOST_CLASSES or rows < ROWS_OF_CLASS * n_classes:
         others.remove(MATRIX)
+    if n_classes > evaluated.MOST_CLASSES:  # two parameters for each class, and rarely a row for each
+        others.remove(VECTOR)
     return (CLASS_CLIPPED if certain else CLASS_IDENTITY, *others)
 
 
@@ -273,11 +269,14 @@ def _rows_of(predictions: Predictions, labels: ClusterLabels | None) -> tuple[De
     rows = predictions.take(places)
     values = np.concatenate([block for _, block in rows.rows.blocks(0, rows.n)])
     keys, hashes = _keys(values, rows.targets)
+    weights = np.ones(len(keys)) if rows.weights is None else rows.weights
     order = np.argsort(keys, kind="stable")
-    if (_differ(hashes[order]) & ~_differ(keys[order])).any():
-        order = np.lexsort((hashes, keys))
+    if not _differ(keys[order]).all():
+        whole_rows = _hashes_of_ties(values, hashes, keys[order], order)
+        ties = [whole_rows, hashes, keys]
+        order = np.lexsort(([] if labels is None else [labels.take(places).hashes]) + [weights, *ties])
     values, classes, hashes = values[order], rows.targets[order], hashes[order]
-    weights = np.ones(len(order)) if rows.weights is None else rows.weights[order]
+    weights = weights[order]
     whole = integer_weights(weights)
     clusters = None if labels is None else labels.take(places[order]).numbered()[0]
     if whole and clusters is None:
@@ -289,24 +288,23 @@ def _rows_of(predictions: Predictions, labels: ClusterLabels | None) -> tuple[De
 
 
 def _with_smallest(procedure: ClassProcedure, rows: DealtRows) -> ClassProcedure:
-    """Return the procedure with the largest limit of small probabilities with which a temperature fits as well.
+    """Return the procedure with the limit of small probabilities: of logits, and in most data, only zeros are moved.
 
-    Tiny probabilities of a network say much, and those of a regression let a few errors decide a fit. If there are none
-    below 1.5e-7, only zeros are moved, which a forest predicts. The mean log loss is within one standard error of the
-    least one.
+    Tiny probabilities of a network say much. Those of a regression let a few errors decide a fit: a limit of 1.5e-7 or
+    1e-10 is taken where the mean log loss of a temperature is smaller with it by more than two standard errors.
     """
     data = procedure.data
-    smallest = data.log.smallest
-    candidates = [smallest, *(least for least in _SMALLEST if smallest < least)]
-    if smallest > CLIP:
-        candidates = [half_a_row(procedure.rows, smallest) if data.log.zeros else CLIP]
+    smallest = half_a_row(procedure.rows, data.log.smallest) if data.log.zeros else 0.0
+    candidates = [smallest]
+    if not data.logits:
+        candidates += [least for least in _SMALLEST if data.log.smallest < least]
     moved = [replace(procedure, data=replace(data, log=data.log._replace(smallest=least))) for least in candidates]
     if len(moved) == 1:
         return moved[0]
     losses = [each.data.losses("log", each.fit(CLASS_TEMPERATURE, each.source(rows))) for each in moved]
-    best = losses[int(np.argmin([rows.mean(each) for each in losses]))]
-    near = [rows.mean(each - best) <= rows.variance(each - best).error for each in losses]
-    return moved[int(np.flatnonzero(near)[-1])]
+    clear = [rows.mean(losses[0] - each) > 2 * rows.variance(losses[0] - each).error for each in losses]
+    means = [rows.mean(each) if better else math.inf for each, better in zip(losses, clear, strict=True)]
+    return moved[int(np.argmin(means)) if any(clear) else 0]
 
 
 def _keys(values: Floats, classes: NDArray[np.int64]) -> tuple[Float64s, NDArray[np.uint64]]:
@@ -320,6 +318,20 @@ def _keys(values: Floats, classes: NDArray[np.int64]) -> tuple[Float64s, NDArray
         keys += (1 + i * _GOLDEN % 1) * column
         hashes = mix64(hashes ^ column.view(np.uint64))
     return keys, hashes
+
+
+def _hashes_of_ties(
+    values: Floats, hashes: NDArray[np.uint64], keys: Float64s, order: NDArray[np.intp]
+) -> NDArray[np.uint64]:
+    """Return hashes of all columns of the rows whose key, in this order, is that of another row; of others 0."""
+    new = _differ(keys)
+    tied = order[~new | ~np.append(new[1:], True)]
+    mixed = hashes[tied]
+    for k in range(values.shape[1]):
+        mixed = mix64(mixed ^ values[tied, k].astype(np.float64).view(np.uint64))
+    found = np.zeros(len(hashes), np.uint64)
+    found[tied] = mixed
+    return found
 
 
 def _differ(numbers: NDArray[Any]) -> NDArray[np.bool_]:
@@ -337,7 +349,7 @@ def _new(values: Floats, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 def _mapped(data: Evaluated, fitted: Softmax) -> Evaluated:
     """Return the same rows with mapped probabilities."""
-    predictions = cast("evaluated_rows.ClassRows", data.class_rows).predictions
+    predictions = cast("Predictions", data.predictions)
     rows = predictions.take(np.flatnonzero(predictions.evaluated))
     values = np.concatenate([block for _, block in rows.rows.blocks(0, rows.n)])
     log = prepared(values, logits=predictions.logits)._replace(smallest=fitted.smallest)

@@ -14,11 +14,12 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import Events
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Asked, Choice, Procedure
-from calibrant.recalibration.families import CANDIDATES, CLIPPED, IDENTITY, Family, Fit, Rows
+from calibrant.recalibration.families import CANDIDATES, CLIPPED, IDENTITY, Family, Fit
 from calibrant.recalibration.maps import CalibrationMap, Fitted
 from calibrant.recalibration.pieces import CLIP, UNCHANGED, Pieces, probabilities
 from calibrant.recalibration.proof import Gain, gain_of
 from calibrant.recalibration.result import MapCurve, Recalibration, with_evidence
+from calibrant.recalibration.rows import EventRows, Rows
 from calibrant.report import evaluated
 from calibrant.report.building import Settings, report_on
 from calibrant.report.evaluated import Evaluated
@@ -28,7 +29,6 @@ from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import CoarseSums
 from calibrant.statistics.design import Clustered, Independent, rarer_rows
 from calibrant.statistics.folds import Parts
 from calibrant.statistics.resampling import Stream, alpha_of, generator
@@ -45,6 +45,10 @@ CANCELLING: Final = ("ece", "smece", "miscalibration")
 #: The rows of the less frequent outcome that a map needs.
 LEAST_ROWS: Final = 5
 
+_FLAT: Final = (
+    "the slope is 0, because a few rows with extreme log-odds were wrong, so that the map is nearly a constant"
+)
+
 _QUANTILES: Final = np.linspace(0, 1, 21)
 _POINTS: Final = 101  # of the curve of a map
 _RESAMPLES: Final = 200  # of the rows, for the band of a map
@@ -53,34 +57,40 @@ _BANDS: Final = 1000  # the first of their random numbers
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EventProcedure(Procedure[Parts]):
-    """The procedure for scores (K,) of cells, whose rows have this ``weight`` in all."""
+    """The procedure for the log-odds (K,) of cells, whose rows have this ``weight`` in all.
 
-    scores: Float64s
+    Scores of all maps are moved into [smallest, largest], so that rows out of fold have the range of the others.
+    """
+
+    log_odds: Float64s
     weight: float
+    smallest: float
+    largest: float
 
     def source(self, rows: Parts) -> Rows:
         negatives, positives = rows.masses.sum(axis=1) * (self.rows / self.weight)
         held = negatives + positives > 0
-        return Rows(self.scores[held], (negatives + positives)[held], positives[held], self.prior_rows)
+        counts = (negatives + positives)[held]
+        return Rows(self.log_odds[held], counts, positives[held], self.prior_rows, self.smallest, self.largest)
 
     def fit(self, family: Family, source: Rows) -> Fit:
         fit: Fit = family.fit(source)
         return fit
 
     def losses(self, rows: Parts, maps: Mapping[int, Fit]) -> Float64s:
-        return log_losses(self.log_odds(rows, maps))
+        return log_losses(self.mapped(rows, maps))
 
-    def log_odds(self, folds: Parts, maps: Mapping[int, Fit]) -> Float64s:
+    def mapped(self, folds: Parts, maps: Mapping[int, Fit]) -> Float64s:
         """Return the log-odds (F, K) that each part has by the map of its fold."""
         log_odds = np.empty(folds.masses.shape[1:])
         for fold, fit in maps.items():
-            log_odds[folds.folds == fold] = fit.pieces.log_odds(self.scores)
+            log_odds[folds.folds == fold] = fit.pieces.of_logits(self.log_odds)
         return log_odds
 
     def gains(self, log_odds: Float64s, score: str, start: Pieces) -> Float64s:
         """Return the loss by a first map less that of mapped scores (..., K), without and with the event."""
         losses = brier_losses if score == "brier" else log_losses
-        before = losses(start.log_odds(self.scores)).reshape(2, *[1] * (log_odds.ndim - 1), -1)
+        before = losses(start.of_logits(self.log_odds)).reshape(2, *[1] * (log_odds.ndim - 1), -1)
         with np.errstate(invalid="ignore"):
             return np.asarray(before - losses(log_odds))
 
@@ -119,47 +129,51 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
         For few rows of an outcome, and if no map rises: "auto" leaves out those that do not.
     """
     (table,) = data.tables
-    cells = Cells.from_table(table)
-    rarer = rarer_rows(cells)
+    rows = EventRows.of(data)
+    design = rows.design
+    rarer = rarer_rows(rows.fine)
     if rarer < LEAST_ROWS:
         expected = f"at least {LEAST_ROWS} rows of either outcome"
         raise InputError("targets", expected, f"{rarer:g} of the less frequent one", "pass more rows")
-    design = _design(data)
     parts = Parts.of(design)
-    certain = bool(table.impossible)
+    certain = rows.impossible
     family, resampling = asked.family, asked.resampling
-    scores = design.cells.scores
     procedure = EventProcedure(
         candidates=[family] if family is not None else [CLIPPED if certain else IDENTITY, *CANDIDATES[1:]],
         prior_rows=asked.prior_rows,
-        rows=cells.effective_n,
+        rows=rows.fine.effective_n,
         seed=resampling.seed,
-        scores=scores,
+        log_odds=rows.log_odds,
         weight=parts.total,
+        smallest=rows.exact.smallest,
+        largest=rows.exact.largest,
     )
     if family is None:
         source = procedure.source(parts)
         rising = [each for each in procedure.candidates if each.fit(source).rising]
         procedure = replace(procedure, candidates=rising)
     choice = procedure.choose(parts)
-    fit = _fitted(procedure, choice, table)
+    fit = _fitted(procedure, choice, rows.exact)
     # No change gains nothing, whatever the choice without a fold would be.
     remains = choice.family is IDENTITY
     folds, maps = (parts, dict.fromkeys(parts.folds.tolist(), fit)) if remains else procedure.evaluated(parts)
-    out_of_fold = procedure.log_odds(folds, maps)
+    out_of_fold = procedure.mapped(folds, maps)
     score, start = "brier", UNCHANGED
     if math.isfinite(folds.mean(log_losses(out_of_fold))) and not (certain and choice.family.nearly_unchanged):
         score, start = "log", procedure.unchanged(parts, certain=certain)
-    inside = procedure.gains(fit.pieces.log_odds(scores), score, start)[:, np.newaxis]
+    inside = procedure.gains(fit.pieces.of_logits(rows.log_odds), score, start)[:, np.newaxis]
     gain = gain_of(parts, inside, folds, procedure.gains(out_of_fold, score, start), score, resampling.level)
     settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=resampling)
     before = report_on(_alone(data), settings).report
-    after = before
+    after, distinct = before, None
     if not remains:
         after = report_on(_recalibrated(data, folds, out_of_fold), settings).report
-        bound = certified_loss(design.cells, folds, maps, score) if fit.kind != "bins" else math.nan
-        clipped = None if start.unchanged else parts.mean(log_losses(start.log_odds(scores))[:, np.newaxis])
-        after = _as_after(before, after, gain, clipped, bound, increasing=fit.kind != "bins")
+        bound = certified_loss(rows, folds, maps, score) if fit.kind != "bins" else math.nan
+        clipped = None if start.unchanged else parts.mean(log_losses(start.of_logits(rows.log_odds))[:, np.newaxis])
+        after = _as_after(before, after, gain, clipped, bound)
+        if fit.kind != "bins":
+            distinct, auroc = _auroc(data, rows, fit, before, settings)
+            after = replace(after, estimates={**after.estimates, "auroc": auroc})
     return with_evidence(
         Recalibration(
             map=CalibrationMap(
@@ -175,7 +189,8 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
             gain=gain,
             before=before,
             after=after,
-            flag=design.sample.flag,
+            flag="; ".join(filter(None, (design.sample.flag, rows.flag, "" if fit.rising else _FLAT))),
+            distinct_scores=distinct,
             by_group=by_group(partial(_mapped, fit=fit), data, asked, settings),
             shrinkage=choice.shrinkage,
             curve_maker=partial(_curve, procedure, choice, parts, fit, table, resampling.level),
@@ -183,7 +198,7 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     )
 
 
-def _fitted(procedure: EventProcedure, choice: Choice, table: ReliabilityTable) -> Fit:
+def _fitted(procedure: EventProcedure, choice: Choice, rows: Rows) -> Fit:
     """Return the map that is fitted to all rows.
 
     Raises
@@ -191,29 +206,21 @@ def _fitted(procedure: EventProcedure, choice: Choice, table: ReliabilityTable) 
     InputError
         If the fit is at its bound.
     """
-    share = procedure.rows / table.total
-    counts, positives = (np.asarray(column, np.float64) * share for column in (table.counts, table.positives))
-    rows = Rows(table.scores.astype(np.float64), counts, positives, procedure.prior_rows)
-    fit = procedure.fit(choice.family, rows)
-    if not fit.rising:
+    fit = procedure.fit(choice.family, replace(rows, prior_rows=procedure.prior_rows))
+    if not fit.rising and not rows.ranked:
         expected = "scores that rise with the event"
         got = "higher scores that do not go with more outcomes (slope 0), so that no increasing map helps"
         raise InputError("probs", expected, got, "check that the scores are of this event, and not of its opposite")
     return fit.shrunk(choice.shrinkage)
 
 
-def _design(data: Evaluated) -> Independent | Clustered:
-    cells = Cells.from_table(data.tables[0])
-    return Independent(cells) if data.clusters is None else Clustered.of(cells, data.clusters.event)
-
-
 def _mapped(data: Evaluated, fit: Fit) -> Evaluated:
     """Return the same rows with mapped scores."""
     if fit.kind == "identity":
         return _alone(data)
-    design = _design(data)
-    parts = Parts.of(design)
-    log_odds = np.broadcast_to(fit.pieces.log_odds(design.cells.scores), parts.masses.shape[1:])
+    rows = EventRows.of(data)
+    parts = Parts.of(rows.design)
+    log_odds = np.broadcast_to(fit.pieces.of_logits(rows.log_odds), parts.masses.shape[1:])
     return _recalibrated(data, parts, log_odds)
 
 
@@ -261,48 +268,54 @@ def _recalibrated(data: Evaluated, folds: Parts, log_odds: Float64s) -> Evaluate
     return replace(_alone(clustered), choices=data.choices, counted=None, flag=data.flag)
 
 
-def certified_loss(cells: Cells, folds: Parts, maps: Mapping[int, Fit], score: str) -> float:
+def certified_loss(rows: EventRows, folds: Parts, maps: Mapping[int, Fit], score: str) -> float:
     """Return how far the mean loss by increasing maps may be from that of the single scores in the cells.
 
     In a cell (low, high] the losses of a row without and with the event are between those of both ends. It is 0 if each
     cell has one score.
     """
-    low, high = _ends(cells)
+    low, high = rows.low, rows.high
     several = low < high
     losses = brier_losses if score == "brier" else log_losses
     total = 0.0
     for place, fold in enumerate(folds.folds.tolist()):
-        of_low, of_high = (losses(maps[fold].pieces.log_odds(end[several])) for end in (low, high))
+        of_low, of_high = (losses(maps[fold].pieces.of_logits(end[several])) for end in (low, high))
         masses = folds.masses[:, place, several]
         held = masses > 0
         total += float(masses[held] @ np.abs(of_high - of_low)[held])
     return total / folds.total
 
 
-def _ends(cells: Cells) -> tuple[Float64s, Float64s]:
-    """Return the smallest and the largest score that each cell can hold, (K,)."""
-    if isinstance(cells, CoarseSums):
-        low, high = _ends(cells.fine)
-        return low[cells.first], high[np.append(cells.first[1:], len(low)) - 1]
-    sums = cells.table.cell_sums
-    if sums is None:
-        return cells.scores, cells.scores
-    return np.where(sums.several, sums.low, cells.scores), np.where(sums.several, sums.high, cells.scores)
+def _auroc(
+    data: Evaluated, rows: EventRows, fit: Fit, before: Report, settings: Settings
+) -> tuple[tuple[int, int], Estimate]:
+    """Return how many different scores the rows have before and after an increasing map, and the AUROC after it.
+
+    It is that before if as many remain, because their order does.
+    """
+    z = rows.exact.log_odds
+    mapped = fit.pieces.of_logits(z)
+    numbers = len(data.tables[0]), len(np.unique(probabilities(mapped)))
+    if numbers[0] == numbers[1] or data.tables[0].grid is not None:
+        return numbers, before["auroc"]
+    design: Independent | Clustered = Independent(Cells(rows.distinct))
+    log_odds = mapped
+    if data.clusters is not None:
+        design, log_odds = rows.design, fit.pieces.of_logits(rows.log_odds)
+    parts = Parts.of(design)
+    found = _recalibrated(data, parts, np.broadcast_to(log_odds, parts.masses.shape[1:]))
+    return numbers, report_on(found, settings).report["auroc"]
 
 
-def _as_after(
-    before: Report, after: Report, gain: Gain, clipped: float | None, bound: float, *, increasing: bool
-) -> Report:
+def _as_after(before: Report, after: Report, gain: Gain, clipped: float | None, bound: float) -> Report:
     """Return the report on recalibrated rows, with what is known better.
 
     The loss that proves is the loss before, or of clipped scores, less the gain, with the certified error ``bound``;
-    where it is above 0 no bound is known of the others. An increasing map keeps the AUROC, which rounding would move.
+    where it is above 0 no bound is known of the others.
     """
     estimates = dict(not_below_floor(after).estimates)
     if bound != 0:
         estimates = {name: replace(part, error_bound=math.nan) for name, part in estimates.items()}
-    if increasing:
-        estimates["auroc"] = before["auroc"]
     name = "nll" if gain.score == "log" else "brier_event"
     shift = (before[name].value if clipped is None else clipped) - gain.value - estimates[name].value
     estimates[name] = replace(_moved(estimates[name], shift), error_bound=bound)

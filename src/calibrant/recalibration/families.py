@@ -18,9 +18,10 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.kernels.blocks import in_order
 from calibrant.measures.isotonic.isotonic import isotonic_fit
-from calibrant.recalibration.pieces import CLIP, Pieces
+from calibrant.recalibration.pieces import Pieces, probabilities
+from calibrant.recalibration.rows import Rows
 from calibrant.runtime.arrays import Float64s
-from calibrant.runtime.cached import Memo, cached_property
+from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
 #: The prior rows of every fit.
@@ -35,64 +36,13 @@ _STEEPEST: Final = 100.0  # rise of a line between knots: steeper ones would los
 _LEAST_RATE: Final = 2.0**-50  # of a block: the Cox line may say 0 or 1 to rounding
 _BINS: Final = 15
 
+_FAR: Final = 30.0  # log-odds whose probabilities are 0 or 1 to rounding
 _STEPS: Final = 100
 _HALVINGS: Final = 60
 _ROUNDING: Final = 2.0**-52
+_SEPARATED: Final = 1e-9  # the mean log loss of outcomes that a threshold separates falls to 0
 _ENTRIES: Final = 1 << 14  # rows of a block, so that its temporaries stay in the cache
 _POOLED: Final = 1 << 13  # means of rows: a fit to them is the start of a large fit
-
-
-def half_a_row(rows: float, nearest: float) -> float:
-    """Return what zeros are moved up to: half a row in N + 1, at most half of the smallest other probability."""
-    return max(CLIP, min(0.5 / (rows + 1), nearest / 2))
-
-
-@dataclass(frozen=True, eq=False)
-class Rows(Memo):
-    """What a map is fitted to.
-
-    Attributes
-    ----------
-    scores : (K,)
-        Distinct scores, ascending.
-    counts, positives : (K,)
-        The rows of each score, and how many have the event.
-    prior_rows : float
-        The number of prior rows.
-    """
-
-    scores: Float64s
-    counts: Float64s
-    positives: Float64s
-    prior_rows: float = 0.0
-
-    @cached_property
-    def smallest(self) -> float:
-        """Scores are moved into [smallest, 1 - smallest]; other scores than 0 and 1 only within 1.5e-7 of them."""
-        distances = np.minimum(self.scores, 1 - self.scores)
-        others = distances > CLIP
-        if others.all():
-            return CLIP
-        return half_a_row(float(self.counts.sum()), float(distances[others].min(initial=0.5)))
-
-    @cached_property
-    def moved(self) -> Float64s:
-        """The scores, moved into the range of the map."""
-        return np.clip(self.scores, self.smallest, 1 - self.smallest)
-
-    @cached_property
-    def log_scores(self) -> tuple[Float64s, Float64s]:
-        """The logarithms of p and of 1 - p of the moved scores."""
-        return np.log(self.moved), np.log1p(-self.moved)
-
-    @cached_property
-    def with_prior(self) -> Rows:
-        """These rows and the prior rows."""
-        if not self.prior_rows:
-            return self
-        share = self.prior_rows / float(self.counts.sum())
-        positives = self.positives + share * (self.counts * self.moved)
-        return replace(self, counts=self.counts * (1 + share), positives=positives, prior_rows=0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +60,7 @@ class Fit:
     @property
     def rising(self) -> bool:
         """Whether higher scores become higher: not where the fit is at its bound."""
-        return bool((self.pieces.positive + self.pieces.negative > 0).all()) or self.kind == "bins"
+        return self.pieces.rising or self.kind == "bins"
 
     def shrunk(self, shrinkage: float) -> Fit:
         """Return the map whose log-odds are moved by a share towards those of the scores."""
@@ -161,32 +111,34 @@ def _clipped(rows: Rows) -> Fit:
     return _line(rows, 0.0, 1.0)
 
 
+def _fit(kind: str, rows: Rows, **parameters: Any) -> Fit:
+    return Fit(kind, {**parameters, "smallest": rows.smallest, "largest": rows.largest})
+
+
 def _line(rows: Rows, intercept: float, slope: float) -> Fit:
-    return Fit("line", {"intercept": intercept, "slope": slope, "smallest": rows.smallest})
+    return _fit("line", rows, intercept=intercept, slope=slope)
 
 
 def _cox(rows: Rows) -> Fit:
-    log_p, log_q = rows.log_scores
-    return _line(rows, *_logistic(rows.with_prior, [log_p - log_q], start=(0.0, 1.0)))
+    return _line(rows, *_logistic(rows.with_prior, [rows.moved], start=(0.0, 1.0)))
 
 
 def _shift(rows: Rows) -> Fit:
-    log_p, log_q = rows.log_scores
-    (intercept,) = _logistic(rows.with_prior, [], start=(0.0,), offset=log_p - log_q)
+    below = np.cumsum(rows.counts - rows.positives)[-1]
+    start = -float(rows.moved[np.searchsorted(np.cumsum(rows.counts), below)])  # half the events of that score
+    (intercept,) = _logistic(rows.with_prior, [], start=(start,), offset=rows.moved)
     return _line(rows, intercept, 1.0)
 
 
 def _temperature(rows: Rows) -> Fit:
-    log_p, log_q = rows.log_scores
-    (slope,) = _logistic(rows.with_prior, [log_p - log_q], start=(1.0,), constant=False)
+    (slope,) = _logistic(rows.with_prior, [rows.moved], start=(1.0,), constant=False)
     return _line(rows, 0.0, slope)
 
 
 def _beta(rows: Rows) -> Fit:
-    log_p, log_q = rows.log_scores
-    constant, positive, negative = _logistic(rows.with_prior, [log_p, -log_q], start=(0.0, 1.0, 1.0))
-    parameters = {"constant": constant, "positive": positive, "negative": negative, "smallest": rows.smallest}
-    return Fit("beta", parameters)
+    columns = [-np.logaddexp(0, -rows.moved), np.logaddexp(0, rows.moved)]
+    constant, positive, negative = _logistic(rows.with_prior, columns, start=(0.0, 1.0, 1.0))
+    return _fit("beta", rows, constant=constant, positive=positive, negative=negative)
 
 
 def _isotonic(rows: Rows) -> Fit:
@@ -197,12 +149,11 @@ def _isotonic(rows: Rows) -> Fit:
     """
     line = rows.of(_cox)
     slope = line.parameters["slope"]
-    log_p, log_q = rows.log_scores
-    cox = 1 / (1 + np.exp(-line.pieces.log_odds(rows.scores)))
+    cox = probabilities(line.pieces.of_logits(rows.moved))
     starts = isotonic_fit(rows.counts, rows.positives).starts
     n, k, q, z = (
         np.add.reduceat(column, starts)
-        for column in (rows.counts, rows.positives, rows.counts * cox, rows.counts * (log_p - log_q))
+        for column in (rows.counts, rows.positives, rows.counts * cox, rows.counts * rows.moved)
     )
     weights = n + _BLOCK_PRIOR
     x, value = z / n, k + _BLOCK_PRIOR * q / n
@@ -215,8 +166,7 @@ def _isotonic(rows: Rows) -> Fit:
             block = (before[0] + block[0], before[1] + block[1], before[2] + block[2])
         knots.append(block)
     x, y = np.array([_knot(block) for block in knots]).T
-    parameters = {"log_odds": x.tolist(), "mapped": y.tolist(), "slope": slope, "smallest": rows.smallest}
-    return Fit("knots", parameters)
+    return _fit("knots", rows, log_odds=x.tolist(), mapped=y.tolist(), slope=slope)
 
 
 def _knot(block: Sequence[float]) -> tuple[float, float]:
@@ -235,13 +185,14 @@ def _histogram(rows: Rows) -> Fit:
     """Return the rate of each of 15 bins with equally many rows; ties are not divided."""
     cumulated = np.cumsum(rows.counts)
     ends = np.searchsorted(cumulated, cumulated[-1] * np.arange(1, _BINS) / _BINS, side="left") + 1
-    starts = np.unique(np.concatenate([[0], ends[ends < len(rows.scores)]]))
-    moved = rows.moved  # a map cannot tell scores beyond apart
+    starts = np.unique(np.concatenate([[0], ends[ends < len(rows.counts)]]))
+    moved = probabilities(rows.moved)  # a map cannot tell scores beyond apart
     starts = starts[(starts == 0) | (moved[starts] > moved[starts - 1])]
     prior = rows.with_prior
     rates = np.add.reduceat(prior.positives, starts) / np.add.reduceat(prior.counts, starts)
-    edges = moved[starts[1:]]
-    return Fit("bins", {"edges": edges.tolist(), "rates": rates.tolist(), "smallest": rows.smallest})
+    first = starts[1:]
+    edges = probabilities((rows.moved[first - 1] + rows.moved[first]) / 2)  # a score itself could be rounded
+    return _fit("bins", rows, edges=edges.tolist(), rates=rates.tolist())
 
 
 IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
@@ -274,9 +225,13 @@ def family_of(name: str) -> Family:
 
 
 class _Logistic(NamedTuple):
-    """The likelihood of a constant, if there is one, and of factors of columns, added to an offset."""
+    """The likelihood of a constant, if there is one, and of factors of columns, added to an offset.
 
-    rows: Rows
+    Sums over rows are in their order, which is that of their scores, and not those of a library of linear algebra.
+    """
+
+    counts: Float64s
+    positives: Float64s
     columns: tuple[Float64s, ...]
     constant: bool
     offset: Float64s
@@ -290,27 +245,30 @@ class _Logistic(NamedTuple):
         size = min(1 << (len(self.offset) // _POOLED).bit_length(), _ENTRIES)
 
         def of_block(part: slice) -> list[Float64s]:
-            n, k = self.rows.counts[part], self.rows.positives[part]
-            weighted = [n * each[part] for each in (self.rows.scores, self.offset, *self.columns)]
+            n, k = self.counts[part], self.positives[part]
+            weighted = [n * each[part] for each in (self.offset, *self.columns)]
             starts = np.arange(0, len(n), size)
             return [np.add.reduceat(each, starts) for each in (n, k, *weighted)]
 
         counts, positives, *sums = (np.concatenate(each) for each in self._blocks(of_block))
-        scores, offset, *columns = (each / counts for each in sums)
-        return _Logistic(Rows(scores, counts, positives), tuple(columns), self.constant, offset)
+        offset, *columns = (each / counts for each in sums)
+        return _Logistic(counts, positives, tuple(columns), self.constant, offset)
 
     def likelihood(self, at: Float64s) -> tuple[float, Float64s, Float64s]:
         """Return sum k log s(t) + (n - k) log s(-t), with the gradient and the curvature."""
 
         def of_block(part: slice) -> tuple[float, Float64s, Float64s]:
-            n, k = self.rows.counts[part], self.rows.positives[part]
-            design = np.stack([np.ones_like(n)] * self.constant + [column[part] for column in self.columns])
-            t = at @ design + self.offset[part]
+            n, k = self.counts[part], self.positives[part]
+            design = [np.ones_like(n)] * self.constant + [column[part] for column in self.columns]
+            t = sum((factor * column for factor, column in zip(at, design, strict=True)), start=self.offset[part])
             small = np.exp(-np.abs(t))
             larger = 1 / (1 + small)
             up = np.where(t >= 0, larger, small * larger)
-            value = k @ t - n @ (np.maximum(t, 0) + np.log1p(small))
-            return float(value), design @ (k - n * up), (design * (n * small * larger**2)) @ design.T
+            value = float(np.sum(k * t - n * (np.maximum(t, 0) + np.log1p(small))))
+            rest, weight = k - n * up, n * small * larger**2
+            gradient = np.array([np.sum(column * rest) for column in design])
+            curvature = np.array([[np.sum(one * other * weight) for one in design] for other in design])
+            return value, gradient, curvature
 
         value, gradient, curvature = (sum(each[1:], start=each[0]) for each in self._blocks(of_block))
         return value, gradient, curvature
@@ -330,8 +288,15 @@ def _logistic(
     offset: Float64s | None = None,
 ) -> tuple[float, ...]:
     """Return the most likely constant and factors of the columns; factors are at least 0."""
-    task = _Logistic(rows, tuple(columns), constant, np.zeros(len(rows.scores)) if offset is None else offset)
-    return tuple(_most_likely(task, np.array(start)).tolist())
+    # Columns of log-odds in the hundreds would hide the constant in the curvature.
+    scales = [1.0] * constant + [float(np.abs(column).max()) or 1.0 for column in columns]
+    scaled = tuple(column / scale for column, scale in zip(columns, scales[constant:], strict=True))
+    if offset is None:
+        offset = np.zeros(len(rows.counts))
+        if max(scales) > _FAR:  # where the curve is flat, no step of Newton's method leads back
+            start = tuple(0.0 for _ in start)
+    task = _Logistic(rows.counts, rows.positives, scaled, constant, offset)
+    return tuple((_most_likely(task, np.array(start) * scales) / scales).tolist())
 
 
 def _most_likely(task: _Logistic, start: Float64s) -> Float64s:
@@ -362,18 +327,13 @@ def _newton(task: _Logistic, start: Float64s) -> Float64s:
     InputError
         If the likelihood has no maximum, because a threshold separates the outcomes and prior rows are missing.
     """
-    n, k = task.rows.counts, task.rows.positives
+    n, k = task.counts, task.positives
     mixed = bool(((k > 0) & (k < n)).any())  # so that a maximum exists
     at, total = start, float(n.sum())
     value, gradient, curvature = task.likelihood(at)
     for _ in range(_STEPS):
-        try:
-            step = np.linalg.solve(curvature, gradient)
-        except np.linalg.LinAlgError:
-            if not mixed:
-                break
-            step = np.linalg.lstsq(curvature, gradient)[0]  # few distinct scores
-        gain = float(gradient @ step) / 2
+        step = _step(gradient, curvature)
+        gain = float(np.sum(gradient * step)) / 2
         if not math.isfinite(gain):
             break
         part = 1.0
@@ -384,11 +344,31 @@ def _newton(task: _Logistic, start: Float64s) -> Float64s:
                 break
             part /= 2
         at, value = moved, reached
+        if not mixed and value > -_SEPARATED * total:
+            break
         if gain <= _ROUNDING * (total if mixed else abs(value)):
-            return at
+            return _polished(task, at, gradient, curvature, step)
     raise InputError(
         "prior_rows",
         "scores that overlap between outcomes, or prior rows",
         "scores that separate the outcomes, without prior rows",
         "leave prior_rows out: without prior rows the most likely map is infinitely steep",
     )
+
+
+def _step(gradient: Float64s, curvature: Float64s) -> Float64s:
+    """Return the step of Newton's method; of few distinct scores, whose curvature is singular, the shortest one."""
+    widths = np.sqrt(np.diag(curvature))
+    widths = np.where(widths > 0, widths, 1.0)
+    return np.asarray(np.linalg.lstsq(curvature / np.outer(widths, widths), gradient / widths, rcond=1e-12)[0] / widths)
+
+
+def _polished(task: _Logistic, at: Float64s, gradient: Float64s, curvature: Float64s, before: Float64s) -> Float64s:
+    """Return the parameters after further steps of Newton's method, as long as these halve: the rest is rounding."""
+    for _ in range(_STEPS):
+        step = _step(gradient, curvature)
+        if not np.abs(step).max() < np.abs(before).max() / 2:
+            break
+        at, before = at + step, step
+        _, gradient, curvature = task.likelihood(at)
+    return at

@@ -67,13 +67,13 @@ def recalibrate(
       C / N (\|c\|^2 + \|a / b - 1\|^2), and C (C - 1) / N times the squares of the other entries of W / b
 
     ``auto`` compares ``identity``, ``temperature``, ``cox``, ``beta`` and ``isotonic`` for one event; for classes
-    ``identity``, ``temperature``, ``vector``, and from 25 rows for each class on average up to 100 classes ``matrix``.
-    It takes the one with the smallest mean log loss out of fold, and moves its log-odds towards the unchanged ones by
-    the share se^2 / (2 G^2), where the loss of ``identity`` is larger by G with standard error se; from a share of 1 on
-    it takes ``identity``. Where a score of 0 or 1 was wrong, ``clipped`` takes the place of ``identity``. The gain of a
-    row is its loss before less its loss after, by a map without its fold. To judge the whole procedure, the choice is
-    repeated inside each set of four folds. With the mean gain O and its standard error, and the mean gain IS of the
-    final map on its own rows, the interval of the true gain of the final map is
+    ``identity``, ``temperature``, up to 10,000 classes ``vector``, and from 25 rows for each class on average up to 100
+    classes ``matrix``. It takes the one with the smallest mean log loss out of fold, and moves its log-odds towards the
+    unchanged ones by the share se^2 / (2 G^2), where the loss of ``identity`` is larger by G with standard error se;
+    from a share of 1 on it takes ``identity``. Where a score of 0 or 1 was wrong, ``clipped`` takes the place of
+    ``identity``. The gain of a row is its loss before less its loss after, by a map without its fold. To judge the
+    whole procedure, the choice is repeated inside each set of four folds. With the mean gain O and its standard error,
+    and the mean gain IS of the final map on its own rows, the interval of the true gain of the final map is
 
     .. math:: [O - t\,\mathrm{se},\ \max(O, IS) + t \max(\mathrm{se}, \mathrm{se}_{IS})] .
 
@@ -115,11 +115,12 @@ def recalibrate(
 
     Notes
     -----
-    Scores are moved into [1.5e-7, 1 - 1.5e-7], so that 0 and 1 have finite log-odds; if there are scores outside, those
-    of N rows into [L, 1 - L] with L = 1 / (2 N + 2), at most half the distance of the other scores from 0 and 1. Zeros
-    of classes are moved up to L in the same way, if the other probabilities are above 1.5e-7. Otherwise all are moved
-    up to 1.5e-7, to 1e-10, or only zeros to the smallest other one, at least 2^-126: the largest of these with which a
-    temperature has a mean log loss within one standard error of the least. A map has the limit as ``smallest``. If a
+    Logits are fitted as logits, and probabilities by their log-odds. Only scores of 0 and 1 are moved, whose log-odds
+    are infinite: those of N rows by L = 1 / (2 N + 2), at most half the distance of the nearest other score. Zeros of
+    classes are moved up to L in the same way. A map has the limits as ``smallest`` and ``largest``; with 0 and 1 it
+    moves scores of 0 and 1 to the nearest numbers. Probabilities of classes are also moved up to 1e-10 or 1.5e-7 if a
+    temperature then has a mean log loss that is smaller by more than two standard errors; logits are not. A sketch has
+    one cell for all scores up to 1.5e-7, and one for those near 1, so that its maps have these limits. If a
     probability of 0 or 1 was wrong, the log loss is infinite, and the gain is relative to the log loss of clipped
     probabilities; the Brier score proves the gain of ``clipped`` itself, and of a map to a wrong 0 or 1. More than
     4,396 distinct scores are dealt and evaluated in the cells of the standard grid. Rows of equal score are

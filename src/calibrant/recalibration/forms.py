@@ -40,22 +40,35 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def sql(pieces: Pieces, column: str, *, quote: str) -> str:
-    """Return an expression of SQL for the mapped scores of a column."""
+    """Return an expression of SQL for the mapped scores of a column, of CASE, LN and EXP."""
     name = _quoted(column, quote)
     valid = f"{name} >= 0 AND {name} <= 1"
     score = f"{name} * 1e0"  # a double: the name of that type differs between engines
     if pieces.unchanged:
         return f"CASE WHEN {valid} THEN {score} END"
-    x = f"LEAST(GREATEST({score}, {_literal(pieces.smallest)}), {_literal(1 - pieces.smallest)})"
-    values = [_sql_piece(x, *numbers) for numbers in _pieces(pieces)]
-    inner = " ".join(
-        f"WHEN {x} < {_literal(edge)} THEN {value}" for edge, value in zip(pieces.edges.tolist(), values, strict=False)
-    )
-    value = f"CASE {inner} ELSE {values[-1]} END" if inner else values[-1]
-    return f"CASE WHEN {valid} THEN {value} END"
+    low, high = _ends(pieces)
+    below, above = pieces.mapped(np.array([low, high]), logits=False).tolist()
+    values = [_sql_piece(f"({score})", *numbers) for numbers in _pieces(pieces)]
+    cases = [f"WHEN {name} <= {_literal(low)} THEN {_literal(below)}"]
+    cases += [f"WHEN {name} >= {_literal(high)} THEN {_literal(above)}"]
+    cases += [
+        f"WHEN {name} < {_literal(edge)} THEN {value}"
+        for edge, value in zip(pieces.edges.tolist(), values, strict=False)
+    ]
+    return f"CASE WHEN {valid} THEN CASE {' '.join(cases)} ELSE {values[-1]} END END"
+
+
+def _ends(pieces: Pieces) -> tuple[float, float]:
+    """Return the scores that smaller and larger ones are moved to, between which no exponent is too large."""
+    low, high = pieces.ends
+    if not pieces.rising:
+        return low, high
+    return max(low, pieces.score_at(-_LARGEST)), min(high, pieces.score_at(_LARGEST))
 
 
 def _quoted(column: str, quote: str) -> str:
+    if not isinstance(quote, str) or len(quote) != 1:
+        raise InputError("quote", "one character, such as '\"' or '`'", repr(quote), "leave it out for standard SQL")
     plain = _NAME.fullmatch(column) and column.lower() not in _RESERVED
     return column if plain else quote + column.replace(quote, 2 * quote) + quote
 
@@ -102,6 +115,8 @@ def columns_of(columns: str | Sequence[str] | nw.Expr, number: int) -> list[str]
     if isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) != number:
         got = f"{len(columns)}" if isinstance(columns, (list, tuple)) else repr(columns)
         raise InputError("column", f"{number} names, one for each class", got, "name the columns of the classes")
+    for name in columns:
+        one_column(name)
     return list(columns)
 
 
@@ -112,18 +127,28 @@ def sql_of_classes(softmax: Softmax, columns: str | Sequence[str], *, quote: str
     valid = f"{inside} AND ABS({' + '.join(names)} - 1) <= {_literal(SUM_TOLERANCE)}"
     if softmax.unchanged:
         return [f"CASE WHEN {valid} THEN {name} * 1e0 END" for name in names]
-    logs = [f"LN(GREATEST({name} * 1e0, {_literal(softmax.smallest)}))" for name in names]
+    least = _literal(softmax.floor)
+    logs = [f"LN(CASE WHEN {name} < {least} THEN {least} ELSE {name} * 1e0 END)" for name in names]
     terms = [
         f"({_literal(constant)} + {_literal(factor)} * {log})"
         for log, factor, constant in zip(logs, softmax.factors.tolist(), softmax.constants.tolist(), strict=True)
     ]
+    ends = softmax.factors * math.log(softmax.floor)
+    lows, highs = softmax.constants + np.minimum(ends, 0), softmax.constants + np.maximum(ends, 0)
     shares = [
         " + ".join(
-            "1e0" if j == k else f"EXP(LEAST({_literal(_LARGEST)}, {terms[j]} - {terms[k]}))" for j in range(len(terms))
+            "1e0" if j == k else _sql_exponential(f"{terms[j]} - {terms[k]}", cut=bool(highs[j] - lows[k] > _LARGEST))
+            for j in range(len(terms))
         )
         for k in range(len(terms))
     ]
     return [f"CASE WHEN {valid} THEN 1e0 / ({share}) END" for share in shares]
+
+
+def _sql_exponential(exponent: str, *, cut: bool) -> str:
+    if not cut:
+        return f"EXP({exponent})"
+    return f"EXP(CASE WHEN {exponent} > {_literal(_LARGEST)} THEN {_literal(_LARGEST)} ELSE {exponent} END)"
 
 
 def expressions_of_classes(softmax: Softmax, columns: str | Sequence[str] | nw.Expr) -> list[nw.Expr]:
@@ -137,7 +162,7 @@ def expressions_of_classes(softmax: Softmax, columns: str | Sequence[str] | nw.E
     if softmax.unchanged:
         return [nw.when(valid).then(score) for score in scores]
     numbers = zip(scores, softmax.factors.tolist(), softmax.constants.tolist(), strict=True)
-    terms = [score.clip(softmax.smallest, 1).log() * factor + constant for score, factor, constant in numbers]
+    terms = [score.clip(softmax.floor, 1).log() * factor + constant for score, factor, constant in numbers]
     mapped: list[nw.Expr] = []
     for k, own in enumerate(terms):
         others = [(term - own).clip(upper_bound=_LARGEST).exp() for j, term in enumerate(terms) if j != k]
@@ -156,7 +181,7 @@ def _sql_piece(x: str, constant: float, positive: float, negative: float) -> str
         moved = f"{_literal(positive)} * LN({x} / (1e0 - {x}))"
     else:
         moved = f"{_literal(positive)} * LN({x}) - {_literal(negative)} * LN(1e0 - {x})"
-    return f"1e0 / (1e0 + EXP(LEAST({_literal(_LARGEST)}, -({_literal(constant)} + {moved}))))"
+    return f"1e0 / (1e0 + EXP(-({_literal(constant)} + {moved})))"
 
 
 def _rate(log_odds: float) -> float:
@@ -179,7 +204,7 @@ def expression(pieces: Pieces, column: str | nw.Expr) -> nw.Expr:
     valid = (score >= 0) & (score <= 1)
     if pieces.unchanged:
         return nw.when(valid).then(score.cast(nw.Float64))
-    x = score.cast(nw.Float64).clip(pieces.smallest, 1 - pieces.smallest)
+    x = score.cast(nw.Float64).clip(*_ends(pieces))
     values = [_expression_of_piece(x, *numbers) for numbers in _pieces(pieces)]
     value: Any = values[-1]
     for edge, lower in zip(pieces.edges.tolist()[::-1], values[-2::-1], strict=True):
@@ -225,7 +250,7 @@ class _Graph:
         if pieces.unchanged:
             return score
         constant, node = self.constant, self.node
-        x = node("Clip", score, constant(pieces.smallest), constant(1 - pieces.smallest))
+        x = node("Clip", score, *map(constant, pieces.ends))
         columns = (pieces.constants, pieces.positive, pieces.negative)
         if len(pieces.edges):
             axis = constant(np.array([1], np.int64))
@@ -285,7 +310,7 @@ def onnx_of_classes(softmax: Softmax) -> Any:
     )
     if softmax.unchanged:
         return graph.model(valid, "score", ["N", softmax.n_classes])
-    log_p = node("Log", node("Max", "score", constant(softmax.smallest)))
+    log_p = node("Log", node("Max", "score", constant(softmax.floor)))
     moved = node("MatMul" if softmax.is_matrix else "Mul", log_p, constant(softmax.factors.T))
     t = node("Add", moved, constant(softmax.constants))
     return graph.model(valid, node("Softmax", t, axis=-1), ["N", softmax.n_classes])

@@ -31,6 +31,8 @@ def of_labels(data: Evaluated, asked: Asked) -> LabelRecalibrations:
     for k, (name, table) in enumerate(zip(names, data.tables, strict=True)):
         sums = None if data.clusters is None else ClusterSums(data.clusters.classes[k])
         one = replace(evaluated.of_table(table, "positive"), clusters=sums, flag=data.flag, choices=data.choices)
+        if data.predictions is not None:
+            one = replace(one, predictions=data.predictions.label(k))
         try:
             fixes[name] = of_event(one, asked)
         except InputError as error:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from calibrant.errors import FileError, InputError, wording
 from calibrant.inputs.arrays import as_values
+from calibrant.inputs.notions import NOTIONS
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
-from calibrant.recalibration.pieces import CLIP, KINDS, LEAST, UNCHANGED, Labels, Pieces, floats, number, probabilities
-from calibrant.recalibration.softmax import SMALLEST, Softmax, log_probabilities, log_softmax
+from calibrant.recalibration.pieces import KINDS, LEAST, MOST, Labels, Pieces, floats, number, probabilities
+from calibrant.recalibration.softmax import Softmax, log_probabilities, log_softmax
 from calibrant.results.reading import MOST_BYTES, parsed, read_bytes
 from calibrant.results.writing import replace_file
 from calibrant.runtime.arrays import Float64s
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 SCHEMA: Final = "calibrant.map"
-VERSION: Final = 1
+VERSION: Final = 2
+_READ_VERSIONS: Final = (1, 2)  # in version 1, maps of one event have one limit for both ends
 
 _MOST_LABELS: Final = 10_000
+_MOST_ROWS: Final = 1 << 53
 _FOREIGN: Final = "pass a map that calibrant wrote"
 _DAMAGED: Final = "read it again, or write the map anew"
 
@@ -256,7 +259,7 @@ class CalibrationMap:
         """Return the map as an expression of SQL over a column of scores; of C classes or labels as C expressions.
 
         NULL, NaN and numbers outside [0, 1] become NULL, and so do rows of classes whose sum is not 1. The numbers
-        equal those of Python to rounding.
+        equal those of Python to rounding. The database needs CASE, LN and EXP, and for classes ABS.
 
         Parameters
         ----------
@@ -269,7 +272,8 @@ class CalibrationMap:
         Raises
         ------
         calibrant.errors.InputError
-            For another number of columns, and for matrix scaling or more than 64 classes.
+            For another number of columns, a quotation mark that is not one character, and for matrix scaling or more
+            than 64 classes.
 
         Examples
         --------
@@ -327,7 +331,13 @@ class CalibrationMap:
         return model
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the map as JSON with a checksum; with ``path`` also write it there, as a whole or not at all."""
+        """Return the map as JSON with a checksum; with ``path`` also write it there, as a whole or not at all.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For a map of more than 64 MB, such as matrix scaling of 2,000 classes.
+        """
         content = {
             "schema": SCHEMA,
             "version": VERSION,
@@ -339,6 +349,7 @@ class CalibrationMap:
             "proven": self.proven,
         }
         text = json.dumps({**content, "checksum": _digest(content)}, indent=1, allow_nan=False, ensure_ascii=False)
+        _check_size("map", text, "use vector scaling, which has one factor for each class")
         if path is not None:
             replace_file(os.fspath(path), f"{text}\n".encode())
         return text
@@ -352,17 +363,16 @@ class CalibrationMap:
         calibrant.errors.InputError
             For text that is not a map, is damaged, or has an unknown version or kind.
         """
-        if len(text) > MOST_BYTES:
-            raise InputError("text", f"at most {MOST_BYTES:,} bytes", f"{len(text):,}", _FOREIGN)
+        _check_size("text", text, _FOREIGN)
         try:
             content = parsed(text)
         except (TypeError, ValueError) as error:
             raise InputError("text", "JSON", f"invalid JSON ({str(error)[:100]})", _FOREIGN) from None
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
             raise InputError("text", "a calibration map", "other JSON", _FOREIGN)
-        if content.get("version") != VERSION:
+        if content.get("version") not in _READ_VERSIONS:
             remedy = "read it with the calibrant that wrote it, or a newer one"
-            raise InputError("text", f"version {VERSION}", repr(content.get("version"))[:40], remedy)
+            raise InputError("text", f"a version up to {VERSION}", repr(content.get("version"))[:40], remedy)
         checksum = content.pop("checksum", None)
         if checksum != _digest(content):
             got = "one that does not: it is cut or changed"
@@ -377,7 +387,8 @@ class CalibrationMap:
                 evidence=content["evidence"],
                 proven=content["proven"],
             )
-            sound = _sound(read)
+            with np.errstate(all="ignore"):  # a number that is too large is refused
+                sound = _sound(read)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError("text", "a calibration map", f"other content ({repr(error)[:100]})", _FOREIGN) from None
         if not sound:
@@ -404,6 +415,12 @@ class CalibrationMap:
 
     def __hash__(self) -> int:
         return hash(self.to_json())
+
+
+def _check_size(argument: str, text: str | bytes, remedy: str) -> None:
+    size = len(text.encode()) if isinstance(text, str) else len(text)
+    if size > MOST_BYTES:
+        raise InputError(argument, f"at most {MOST_BYTES:,} bytes", f"{size:,}", remedy)
 
 
 def _digest(content: Mapping[str, Any]) -> str:
@@ -448,31 +465,48 @@ def _sound(read: CalibrationMap) -> bool:
         sound = all(map(_sound_pieces, form.maps if isinstance(form, Labels) else [form]))
     return (
         sound
+        and _sound_event(read)
         and bool(((ends >= 0) & (ends <= 1)).all() and (np.diff(fitted.quantiles) >= 0).all())
         and type(fitted.n) is int
         and 0 <= number(fitted.positives) < math.inf
-        and fitted.n > 0
+        and 0 < fitted.n < _MOST_ROWS
+        and len(fitted.quantiles) > 1
         and type(fitted.cluster) is bool
         and type(read.proven) is bool
-        and isinstance(read.event, dict)
         and isinstance(read.evidence, dict)
     )
+
+
+def _sound_event(read: CalibrationMap) -> bool:
+    """Return whether the notion is known, and the names of classes are texts, as many as there are classes."""
+    names = read.event["class_names"]
+    if read.event["notion"] not in (*NOTIONS, "classes"):
+        return False
+    if names is None:
+        return True
+    named = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return named and (read.n_classes is None or len(names) == read.n_classes) and len(set(names)) == len(names)
 
 
 def _sound_pieces(pieces: Pieces) -> bool:
     bins = bool((pieces.positive == 0).all() and (pieces.negative == 0).all())
     constants = probabilities(pieces.constants) if bins else pieces.constants  # empty bins are at an end
-    numbers = np.concatenate([pieces.edges, constants, pieces.positive, pieces.negative])
-    increasing = bool((np.diff(pieces.edges) > 0).all()) and bool(((pieces.edges >= 0) & (pieces.edges <= 1)).all())
+    numbers = np.concatenate([pieces.breaks, constants, pieces.positive, pieces.negative])
+    edges, breaks = pieces.edges, pieces.breaks
+    increasing = bool((np.diff(breaks) > 0).all() and ((edges >= 0) & (edges <= 1)).all())
     rising = bool((pieces.positive >= 0).all() and (pieces.negative >= 0).all())
-    inside = pieces is UNCHANGED or CLIP <= pieces.smallest < 0.5
-    return bool(np.isfinite(numbers).all()) and increasing and rising and inside
+    inside = pieces.unchanged or 0 <= pieces.smallest < 0.5 < pieces.largest <= 1
+    return _within_range(numbers) and increasing and rising and inside
 
 
 def _sound_softmax(softmax: Softmax) -> bool:
-    finite = bool(np.isfinite(softmax.factors).all() and np.isfinite(softmax.constants).all())
-    same = not softmax.is_matrix and bool((softmax.factors == 1).all() and (softmax.constants == 0).all())
-    return finite and (SMALLEST <= softmax.smallest < 1 or (softmax.unchanged and same))
+    within = _within_range(softmax.factors) and _within_range(softmax.constants)
+    return within and 0 <= softmax.smallest < 1
+
+
+def _within_range(numbers: Float64s) -> bool:
+    """Return whether no number is larger than a fit can give; NaN is."""
+    return bool((np.abs(numbers) <= MOST).all())
 
 
 def _of_classes(softmax: Softmax, x: Float64s, tolerance: float, *, logits: bool) -> Float64s:

@@ -7,7 +7,6 @@ is written in (NumPy, SQL, expressions, ONNX, torch) is made from the pieces.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -18,12 +17,15 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.intervals import root
 from calibrant.table import grid as grids
 
-#: The least limit of small scores of one event: the first edge of the standard grid, so that a sketch loses nothing.
+#: The least limit of small scores of a sketch: the first edge of the standard grid.
 CLIP: Final = float(grids.edges("standard")[1])
 
-#: The smallest probability that a map returns: the smallest normal number.
+#: The smallest and the largest probability that a map returns: the smallest normal number, the largest number below 1.
 LEAST: Final = 2.0**-1022
-_LARGEST: Final = 1 - 2.0**-53
+HIGHEST: Final = 1 - 2.0**-53
+
+#: The largest number in a map, far beyond those of a fit: with it nothing overflows. Larger log-odds are certain.
+MOST: Final = 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,19 +34,25 @@ class Pieces:
 
     Attributes
     ----------
-    edges : (M - 1,)
-        The scores at which a new piece begins, increasing. A score equal to an edge is on the piece above.
+    edges, breaks : (M - 1,)
+        The scores at which a new piece begins, and their log-odds, increasing. A score equal to an edge is on the piece
+        above.
     constants, positive, negative : (M,)
         c, and the factors a of log p and b of -log(1 - p).
-    smallest : float
-        Scores are moved into [smallest, 1 - smallest] first; 0, if they remain as they are.
+    smallest, largest : float
+        Scores are moved into [smallest, largest] first. With 0 and 1 only these are moved, to the nearest numbers.
+    unchanged : bool
+        Whether scores remain as they are.
     """
 
     edges: Float64s
+    breaks: Float64s
     constants: Float64s
     positive: Float64s
     negative: Float64s
-    smallest: float
+    smallest: float = 0.0
+    largest: float = 1.0
+    unchanged: bool = False
 
     @classmethod
     def of(cls, kind: str, parameters: Mapping[str, Any]) -> Pieces:
@@ -55,12 +63,17 @@ class Pieces:
         KeyError, TypeError, ValueError
             For parameters that no stored map has.
         """
-        return UNCHANGED if kind == "identity" else cls(*_KINDS[kind](parameters), number(parameters["smallest"]))
+        if kind == "identity":
+            return UNCHANGED
+        smallest = number(parameters["smallest"])
+        # Version 1 has one limit for both ends.
+        largest = number(parameters["largest"]) if "largest" in parameters else 1 - smallest
+        return cls(*_KINDS[kind](parameters), smallest, largest)
 
     @property
-    def unchanged(self) -> bool:
-        """Whether scores remain as they are."""
-        return self.smallest == 0
+    def rising(self) -> bool:
+        """Whether higher scores become higher."""
+        return bool((self.positive + self.negative > 0).all())
 
     def mapped(self, x: Float64s, *, logits: bool) -> Float64s:
         """Return the mapped scores, or those of log-odds; unchanged scores keep their bits."""
@@ -70,35 +83,39 @@ class Pieces:
 
     def log_odds(self, scores: Float64s) -> Float64s:
         """Return the log-odds of the mapped scores."""
-        p = np.clip(scores, self.smallest, 1 - self.smallest)
-        with np.errstate(divide="ignore"):
-            log_p, log_q = np.log(p), np.log1p(-p)
-        return self._log_odds(log_p, log_q, np.searchsorted(self.edges, p, side="right"))
+        z = log_odds_of(scores if self.unchanged else np.clip(scores, *self.ends))
+        return self._log_odds(z, np.searchsorted(self.edges, scores, side="right"))
 
     def of_logits(self, logits: Float64s) -> Float64s:
         """Return the log-odds of the mapped scores with these log-odds."""
-        z = np.clip(logits, -self.farthest, self.farthest)
-        log_p, log_q = -np.logaddexp(0, -z), -np.logaddexp(0, z)
-        return self._log_odds(log_p, log_q, np.searchsorted(self.edges, np.exp(log_p), side="right"))
+        z = logits if self.unchanged else np.clip(logits, *self.ends_of_logits)
+        return self._log_odds(z, np.searchsorted(self.breaks, z, side="right"))
 
     @property
-    def farthest(self) -> float:
-        """The log-odds of 1 - ``smallest``, which no log-odds exceed."""
-        return math.inf if self.unchanged else math.log1p(-self.smallest) - math.log(self.smallest)
+    def ends(self) -> tuple[float, float]:
+        """The scores that 0 and 1 are moved to."""
+        return max(self.smallest, LEAST), min(self.largest, HIGHEST)
 
-    def _log_odds(self, log_p: Float64s, log_q: Float64s, piece: np.ndarray) -> Float64s:
-        a, b = self.positive[piece], self.negative[piece]
-        moved = np.where(a == b, a * (log_p - log_q), a * log_p - b * log_q)
-        return np.asarray(self.constants[piece] + moved)
+    @property
+    def ends_of_logits(self) -> tuple[float, float]:
+        """The log-odds that those of 0 and 1, which are infinite, are moved to."""
+        low, high = log_odds_of(np.array([self.smallest, self.largest])).tolist()
+        return max(low, -MOST), min(high, MOST)
+
+    def _log_odds(self, z: Float64s, piece: np.ndarray) -> Float64s:
+        a, b, c = self.positive[piece], self.negative[piece], self.constants[piece]
+        if np.array_equal(self.positive, self.negative):
+            return np.asarray(c + a * z)
+        return np.asarray(c + b * np.logaddexp(0, z) - a * np.logaddexp(0, -z))
 
     def score_at(self, log_odds: float) -> float:
         """Return the score that is mapped to these log-odds; beyond what the map reaches, the nearest end."""
-        lowest, highest = self.log_odds(np.array([0.0, 1.0]))
+        ends = np.array(self.ends)
+        lowest, highest = self.log_odds(ends)
         if not lowest < log_odds < highest:
             return 0.0 if log_odds <= lowest else 1.0
-        ends = -self.farthest, self.farthest
-        z = root(lambda z: float(self.of_logits(np.array([z]))[0]) - log_odds, *ends, xtol=1e-14)
-        return 1 / (1 + math.exp(-z))
+        z = root(lambda z: float(self.of_logits(np.array([z]))[0]) - log_odds, *log_odds_of(ends), xtol=1e-14)
+        return float(probabilities(np.array(z)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +130,9 @@ class Labels:
 
 
 #: No change.
-UNCHANGED: Final = Pieces(np.empty(0), np.zeros(1), np.ones(1), np.ones(1), 0.0)
+UNCHANGED: Final = Pieces(np.empty(0), np.empty(0), np.zeros(1), np.ones(1), np.ones(1), unchanged=True)
 
-_Curves = tuple[Float64s, Float64s, Float64s, Float64s]  # edges, constants, factors
+_Curves = tuple[Float64s, Float64s, Float64s, Float64s, Float64s]  # edges, breaks, constants, factors
 
 
 def floats(values: Any) -> Float64s:
@@ -137,7 +154,7 @@ def number(value: Any) -> float:
 def _curve(parameters: Mapping[str, Any], *names: str) -> _Curves:
     """Return one piece, with the names of its constant and its factors."""
     constant, positive, negative = (np.array([number(parameters[name])]) for name in names)
-    return np.empty(0), constant, positive, negative
+    return np.empty(0), np.empty(0), constant, positive, negative
 
 
 def _knots(parameters: Mapping[str, Any]) -> _Curves:
@@ -148,7 +165,7 @@ def _knots(parameters: Mapping[str, Any]) -> _Curves:
         raise ValueError(msg)
     slopes = np.concatenate([[slope], np.diff(y) / np.diff(x), [slope]])
     at = np.concatenate([[0], np.arange(len(x))])  # the knot that each line goes through
-    return 1 / (1 + np.exp(-x)), y[at] - slopes * x[at], slopes, slopes
+    return probabilities(x), x, y[at] - slopes * x[at], slopes, slopes
 
 
 def _bins(parameters: Mapping[str, Any]) -> _Curves:
@@ -158,9 +175,8 @@ def _bins(parameters: Mapping[str, Any]) -> _Curves:
     if len(edges) != len(rates) - 1:
         msg = "expected an edge between any two rates"
         raise ValueError(msg)
-    with np.errstate(divide="ignore"):
-        constants = np.log(rates) - np.log1p(-rates)
-    return edges, constants, np.zeros_like(constants), np.zeros_like(constants)
+    constants = log_odds_of(rates)
+    return edges, log_odds_of(edges), constants, np.zeros_like(constants), np.zeros_like(constants)
 
 
 _KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], _Curves]]] = {
@@ -174,8 +190,14 @@ _KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], _Curves]]] = {
 KINDS: Final = ("identity", *_KINDS)
 
 
+def log_odds_of(scores: Float64s) -> Float64s:
+    """Return log p - log(1 - p), which is infinite at 0 and 1."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(scores) - np.log1p(-scores))
+
+
 def probabilities(log_odds: Float64s) -> Float64s:
     """Return s(t), above 0 and below 1 for finite t: rounding would reach them."""
     with np.errstate(over="ignore"):
         p = 1 / (1 + np.exp(-log_odds))
-    return np.where(np.isinf(log_odds), p, np.clip(p, LEAST, _LARGEST))
+    return np.where(np.isinf(log_odds), p, np.clip(p, LEAST, HIGHEST))

@@ -139,6 +139,9 @@ class Recalibration(RecalibrationResult):
         A caution, such as few events.
     by_group : Report or None
         With groups, the report on the rows as ``map`` maps them, with its groups. The map was fitted to these rows.
+    distinct_scores : tuple of int or None
+        How many different scores the rows have before and after an increasing map of one event. If they differ, so can
+        the AUROC.
     """
 
     map: CalibrationMap
@@ -152,6 +155,7 @@ class Recalibration(RecalibrationResult):
     after: Report
     flag: str = ""
     by_group: Report | None = None
+    distinct_scores: tuple[int, int] | None = None
     curve_maker: Callable[[], MapCurve] | None = field(default=None, repr=False)
 
     __repr__ = RecalibrationResult.__repr__
@@ -212,6 +216,9 @@ class Recalibration(RecalibrationResult):
             "proven": self.proven,
             "gain": {name: plain(value, f"gain.{name}", missing) for name, value in vars(self.gain).items()},
             "map": {"kind": self.map.kind, "parameters": dict(self.map.parameters)},
+            "distinct_scores": None
+            if self.distinct_scores is None
+            else dict(zip(("before", "after"), self.distinct_scores, strict=True)),
             "class_names": self.map.event.get("class_names"),
             "fitted": {**vars(self.map.fitted), "quantiles": list(self.map.fitted.quantiles)},
             "measures": {name: asdict(description) for name, description in self.before.descriptions.items()},

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,17 +24,16 @@ from calibrant.errors import InputError
 from calibrant.kernels.blocks import in_order
 from calibrant.kernels.loading import kernels_for
 from calibrant.recalibration.families import Family
+from calibrant.recalibration.pieces import LEAST, MOST
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 
-#: Probabilities below this, the smallest normal float32, are taken as zeros.
-SMALLEST: Final = 2.0**-126
-
 _ENTRIES: Final = 1 << 16  # of a block of rows, so that its temporaries stay in the cache
 _READ: Final = 1 << 18  # the same of kernels, which have no temporaries
-_FLATTEST, _STEEPEST = 2.0**-14, 64.0  # inverse temperatures
-_CLOSE: Final = 1e-5  # steps of Newton's method, relative
+_FLATTEST, _STEEPEST = 2.0**-40, 64.0  # inverse temperatures
+_CLOSE: Final = 1e-7  # steps of Newton's method, relative
 _STEPS: Final = 100
+_POLISHING: Final = 4  # steps of Newton's method after the trust region
 _FIRST_ROWS: Final = 2000
 _TOLERANCE: Final = 1e-9  # of the slope of the mean cross-entropy
 _TOLERANCE_OF_FOLDS: Final = 1e-6  # the same, of maps that only evaluate
@@ -52,7 +52,7 @@ class Softmax:
     constants : (C,)
         c.
     smallest : float
-        Smaller probabilities are moved up to this; 0, if all remain as they are.
+        Smaller probabilities are moved up to this. With 0 only those of 0 are moved, to the smallest number.
     """
 
     factors: Float64s
@@ -78,7 +78,18 @@ class Softmax:
     @property
     def unchanged(self) -> bool:
         """Whether probabilities remain as they are."""
-        return self.smallest == 0
+        same = self.smallest == 0 and not self.is_matrix
+        return same and bool((self.factors == 1).all() and (self.constants == 0).all())
+
+    @property
+    def floor(self) -> float:
+        """What zeros and smaller probabilities are moved up to, if they do not remain as they are."""
+        return max(self.smallest, LEAST)
+
+    @property
+    def floor_of_logits(self) -> float:
+        """What smaller log-probabilities of logits are moved up to."""
+        return math.log(self.smallest) if self.smallest else -MOST
 
     def shrunk(self, shrinkage: float) -> Softmax:
         """Return the map whose log-probabilities are moved by a share towards the unchanged ones."""
@@ -118,7 +129,7 @@ class LogRows(NamedTuple):
     means : (N,)
         The mean of the logarithms in each row by its unchanged probabilities.
     smallest : float
-        What smaller probabilities are moved up to; `prepared` takes the smallest one but for zeros.
+        What smaller probabilities are moved up to; 0 for none. `prepared` takes the smallest one but for zeros.
     zeros : bool
         Whether there are zeros.
     """
@@ -142,7 +153,7 @@ class LogRows(NamedTuple):
     @property
     def floor(self) -> np.floating[Any]:
         """The least z, in the type of the numbers."""
-        least: np.floating[Any] = self.values.dtype.type(math.log(self.smallest))
+        least: np.floating[Any] = self.values.dtype.type(math.log(self.smallest) if self.smallest else -MOST)
         return least
 
 
@@ -154,7 +165,7 @@ def log_probabilities(values: Floats, smallest: float, *, logits: bool) -> Float
 def prepared(values: Floats, *, logits: bool) -> LogRows:
     """Return the log-probabilities of rows of probabilities, or of logits, in which only zeros are moved."""
     kernels = kernels_for("rows", values.size)
-    least = math.log(SMALLEST)
+    least = math.log(LEAST)
     n = len(values)
     shifts, largest = np.zeros((2, n), values.dtype)
     logs, means = values if logits else np.empty_like(values), np.empty(n)
@@ -165,8 +176,8 @@ def prepared(values: Floats, *, logits: bool) -> LogRows:
         x.max(axis=1, out=most)
         kernels.log_totals(x, most, least, shifts[part], means[part], np.empty(x.shape[1], x.dtype))
         low = x.min(axis=1)
-        if zero := bool((low - shifts[part] < least).any()):
-            low = x.min(axis=1, where=x - shifts[part, np.newaxis] >= least, initial=math.inf)
+        if zero := bool(np.isneginf(low).any()):
+            low = x.min(axis=1, where=x > -math.inf, initial=math.inf)
         zeros.append(zero)
         lowest.append(float((low - shifts[part]).min()))
         return ()
@@ -178,14 +189,14 @@ def prepared(values: Floats, *, logits: bool) -> LogRows:
         z.max(axis=1, out=largest[part])
         means[part] = np.einsum("ij,ij->i", p, z) / p.sum(axis=1, dtype=np.float64)
         low = p.min()
-        if zero := bool(low < SMALLEST):
-            low = p.min(where=p >= SMALLEST, initial=1.0)
+        if zero := bool(low == 0):
+            low = p.min(where=p > 0, initial=1.0)
         zeros.append(zero)
         lowest.append(math.log(low))
         return ()
 
     _blocks(values.shape, of_logits if logits else of_probabilities, entries=_READ)
-    return LogRows(logs, shifts, largest, means, max(math.exp(min(lowest)), SMALLEST), any(zeros))
+    return LogRows(logs, shifts, largest, means, math.exp(min(lowest)), any(zeros))
 
 
 class ClassRows(NamedTuple):
@@ -288,7 +299,7 @@ def _slope(rows: ClassRows) -> float:
     """
     share = rows.share
     own = _own(rows)
-    wanted = float(rows.weights @ (own + share * rows.rows.means))
+    wanted = float(np.sum(rows.weights * (own + share * rows.rows.means)))
 
     def slopes(b: float) -> tuple[float, float]:
         first, second = (1 + share) * _moments(rows, b)
@@ -319,7 +330,7 @@ def _moments(rows: ClassRows, b: float) -> Float64s:
     def work(part: slice) -> tuple[Float64s]:
         moments = np.empty((len(rows.weights[part]), 2))
         kernels.temper_rows(log.values[part], log.shifts[part], float(log.floor), log.largest[part], b, moments)
-        return (rows.weights[part] @ moments,)
+        return ((rows.weights[part, np.newaxis] * moments).sum(axis=0),)
 
     (sums,) = _blocks(rows.shape, work, entries=_READ)
     return np.asarray(sums)
@@ -389,6 +400,8 @@ def _structured(rows: ClassRows, *, matrix: bool) -> Softmax:
         at = np.concatenate([rows.start.constants, rows.start.factors.ravel() / slope])
     options = {"gtol": _TOLERANCE if rows.start is None else _TOLERANCE_OF_FOLDS, "maxiter": 200}
     found = minimize(task.value, at, jac=True, hessp=task.product, method="trust-ncg", options=options).x
+    if rows.start is None:
+        found = task.polished(found)
     return Softmax(found[n_classes:].reshape(unit.shape) * slope, found[:n_classes], rows.rows.smallest)
 
 
@@ -421,15 +434,35 @@ class _Penalised:
             np.exp(t - most, out=q)
             total = q.sum(axis=1, keepdims=True)
             q /= total
-            return (float(w @ (np.log(total) + most)[:, 0]), *self._products(q * w[:, np.newaxis], z))
+            return (float(np.sum(w * (np.log(total) + most)[:, 0])), *self._products(q * w[:, np.newaxis], z))
 
         loss, of_c, of_w = self._sums(work)
         self.at = parameters.copy()
         wanted_c, wanted_w = self.wanted
         c, moved = self._split(parameters)
-        loss -= float(c @ wanted_c) + float(np.sum((moved + self.unit) * wanted_w))
+        loss -= float(np.sum(c * wanted_c)) + float(np.sum((moved + self.unit) * wanted_w))
         gradient = self._joined(of_c - wanted_c, of_w - wanted_w, c, moved)
-        return loss + self.n_classes / self.total * float(c @ c) + float(np.sum(self.ridge * moved**2)), gradient
+        return loss + self.n_classes / self.total * float(np.sum(c * c)) + float(
+            np.sum(self.ridge * moved**2)
+        ), gradient
+
+    def polished(self, parameters: Float64s) -> Float64s:
+        """Return the parameters after steps of Newton's method, as long as these shrink the gradient tenfold."""
+        from scipy.sparse.linalg import LinearOperator, cg
+
+        _, gradient = self.value(parameters)
+        for _ in range(_POLISHING):
+            at = parameters
+            hessian = LinearOperator((len(at), len(at)), matvec=partial(self.product, at), dtype=np.float64)
+            moved = at - cg(hessian, gradient, rtol=_CLOSE, maxiter=_STEPS)[0]
+            _, after = self.value(moved)
+            if not np.abs(after).max() < np.abs(gradient).max():
+                break
+            parameters, done = moved, np.abs(after).max() > np.abs(gradient).max() / 10
+            gradient = after
+            if done:
+                break
+        return parameters
 
     def product(self, parameters: Float64s, direction: Float64s) -> Float64s:
         """Return the product of the Hessian with a direction."""

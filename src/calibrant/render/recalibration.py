@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -184,17 +185,21 @@ def _choice(summary: Summary) -> str:
         sentences.append(
             f"Its {numbers} are shrunk by {summary['shrinkage']:.0%} towards no change.".replace("%", " %")
         )
-    smallest = summary["map"]["parameters"].get("smallest", 0.0)
-    if summary["chosen"] != "identity" and smallest >= _NOTABLE:
-        sentences.append(_moved(smallest, of_event=not of_classes(summary)))
+    if summary["chosen"] != "identity":
+        sentences += _moved(summary["map"]["parameters"])
     return " ".join(sentences)
 
 
-def _moved(smallest: float, *, of_event: bool) -> str:
-    """Return what is moved before the map."""
-    if of_event:
-        return f"Before the map, scores outside [{smallest:.3g}, 1 - {smallest:.3g}] are moved to its ends."
-    return f"Before the map, probabilities below {smallest:.3g} become {smallest:.3g}."
+def _moved(numbers: Facts) -> Iterator[str]:
+    """Yield what is moved before the map."""
+    smallest, rest = numbers["smallest"], 1 - numbers.get("largest", 1.0)
+    if smallest >= _NOTABLE and math.isclose(smallest, rest):
+        yield f"Before the map, scores outside [{smallest:.3g}, 1 - {smallest:.3g}] are moved to its ends."
+        return
+    if smallest >= _NOTABLE:
+        yield f"Before the map, probabilities below {smallest:.3g} become {smallest:.3g}."
+    if rest >= _NOTABLE:
+        yield f"Before the map, probabilities above 1 - {rest:.3g} become 1 - {rest:.3g}."
 
 
 def map_text(fitted: Facts) -> str:
@@ -313,7 +318,13 @@ def remarks(summary: Summary) -> list[str]:
         return ["the predicted class of a row can change, and so can the accuracy"]
     if summary["chosen"] in ("identity", "histogram") or of_classes(summary):
         return []
+    numbers = summary["distinct_scores"]
     order = "the AUROC does not change, because increasing maps keep the order of the scores"
+    if numbers["after"] != numbers["before"]:
+        order = (
+            f"the AUROC after is that of the mapped scores: the {numbers['before']:,} different scores become "
+            f"{numbers['after']:,}"
+        )
     name = "nll" if summary["gain"]["score"] == "log" else "brier_event"
     bound = summary["after"][name]["error_bound"]
     if not bound:

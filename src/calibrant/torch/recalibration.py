@@ -49,8 +49,11 @@ class RecalibrationLayer(torch.nn.Module):
         if isinstance(form, Labels):
             self.labels = torch.nn.ModuleList([RecalibrationLayer(each, logits=logits) for each in fitted.of_labels()])
             return
-        self.unchanged, self.smallest = form.unchanged, form.smallest
-        self.farthest = form.farthest if isinstance(form, Pieces) else math.inf
+        self.unchanged = form.unchanged
+        if isinstance(form, Pieces):
+            self.ends, self.ends_of_logits = form.ends, form.ends_of_logits
+        else:
+            self.floor, self.floor_of_logits = math.log(form.floor), form.floor_of_logits
         self.of_classes = isinstance(form, Softmax)
         names = _OF_CLASSES if self.of_classes else _OF_EVENT
         for name in names:
@@ -71,17 +74,18 @@ class RecalibrationLayer(torch.nn.Module):
     def _event(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the mapped scores, and which scores are valid."""
         if self.logits:
-            z = x.clamp(-self.farthest, self.farthest)
+            z = x if self.unchanged else x.clamp(*self.ends_of_logits)
             log_p, log_q = torch.nn.functional.logsigmoid(z), torch.nn.functional.logsigmoid(-z)
-            score, valid = log_p.exp(), ~x.isnan()
+            place, edges, valid = z, self.get_buffer("breaks"), ~x.isnan()
         else:
-            score, valid = x, (x >= 0) & (x <= 1)
-            p = x.to(torch.float64).clamp(self.smallest, 1 - self.smallest)  # single precision may not have the ends
+            # Single precision may not have the ends.
+            p = x.to(torch.float64) if self.unchanged else x.to(torch.float64).clamp(*self.ends)
             log_p, log_q = p.log(), torch.log1p(-p)
-        edges = self.get_buffer("edges")
-        piece = torch.bucketize(score.to(edges.dtype), edges, right=True)
-        c, a, b = (self.get_buffer(name).to(log_p.dtype)[piece] for name in ("constants", "positive", "negative"))
-        moved = torch.where(a == b, a * (log_p - log_q), a * log_p - b * log_q)
+            z = log_p - log_q
+            place, edges, valid = x, self.get_buffer("edges"), (x >= 0) & (x <= 1)
+        piece = torch.bucketize(place.to(edges.dtype), edges, right=True)
+        c, a, b = (self.get_buffer(name).to(z.dtype)[piece] for name in ("constants", "positive", "negative"))
+        moved = torch.where(a == b, a * z, a * log_p - b * log_q)
         return torch.sigmoid(c + moved), valid
 
     def _classes(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -94,11 +98,11 @@ class RecalibrationLayer(torch.nn.Module):
             log_p, valid = x.log(), ((x >= 0) & (x <= 1)).all(-1, keepdim=True)
             if self.unchanged:
                 return x, valid
-        log_p = log_p.clamp(min=math.log(self.smallest))
+        log_p = log_p.clamp(min=self.floor_of_logits if self.logits else self.floor)
         factors, constants = (self.get_buffer(name).to(x.dtype) for name in _OF_CLASSES)
         t = log_p @ factors.T if factors.ndim == 2 else log_p * factors
         return torch.softmax(t + constants, -1), valid
 
 
 _OF_CLASSES: Final = ("factors", "constants")
-_OF_EVENT: Final = ("edges", "constants", "positive", "negative")
+_OF_EVENT: Final = ("edges", "breaks", "constants", "positive", "negative")
