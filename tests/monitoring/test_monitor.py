@@ -20,7 +20,7 @@ import calibrant
 from calibrant.errors import FileError, InputError
 from calibrant.monitoring import evidence, state, window
 from calibrant.monitoring.evidence import TILTS, WEIGHTS, Frame, Tolerance, growth_of_cells
-from calibrant.monitoring.slices import drift_of, sequences
+from calibrant.monitoring.slices import drift_of
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.e_processes import Mixture, adjusted
 from calibrant.table import ReliabilityTable
@@ -302,15 +302,31 @@ def test_groups_are_declared_by_the_first_slice_and_called_out() -> None:
 # ---------------------------------------------------------------- the mean difference
 
 
-def test_the_confidence_sequence_follows_its_formula() -> None:
-    watch = watched(5, 200, 99)
-    parts = watch._slices
-    ends = sequences(parts, 0.05)
-    n, s = sum(each.n for each in parts), sum(each.gap for each in parts)
-    q, v = sum(each.square for each in parts), sum(each.information for each in parts)
-    variance, prior = (n * q + 5 * v) / (n + 5) - s**2 / n, parts[0].information
-    half = math.sqrt((variance + prior) * math.log((variance + prior) / (prior * 0.05**2))) / n
-    assert ends[-1] == pytest.approx((s / n - half, s / n + half))
+def naive_log_e(slices: list[tuple[Any, Any]], difference: float) -> float:
+    """Return the logarithm of the mixture of bets that the mean of p - q is this, row by row."""
+    p, y = (np.concatenate(each).astype(float) for each in zip(*slices, strict=True))
+    prior = float(np.sum(slices[0][0] * (1 - slices[0][0])))
+    bets = [sign * size for size in (0.99, *(2 ** (-k / 2) for k in range(1, 33))) for sign in (1, -1)]
+    weights = np.array([abs(bet) * math.exp(-(bet**2) * prior / 2) for bet in bets])
+    ratios = [float(np.sum(np.log1p(bet * (p - y)) - math.log1p(bet * difference))) for bet in bets]
+    return math.log(float(weights @ np.exp(ratios) / weights.sum()))
+
+
+@pytest.mark.parametrize(("scores", "n"), [((0.0, 1.0), 60), ((0.005, 0.02), 100), ((0.9, 1.0), 40)])
+def test_the_ends_of_the_confidence_sequence_are_rejected_by_the_bets(scores: tuple[float, float], n: int) -> None:
+    slices, watch = [], calibrant.Monitor()
+    for t in range(6):
+        rng = np.random.default_rng([t, n])
+        p = rng.uniform(*scores, n)
+        slices.append((p, (rng.random(n) < p).astype(int)))
+        watch.update(*slices[-1])
+        every = np.concatenate([each for each, _ in slices])
+        for end, limit in zip(watch._slices[-1].bounds[:2], (every.mean() - 1, every.mean()), strict=True):
+            at_end = naive_log_e(slices, end)
+            if end != pytest.approx(limit, abs=1e-12):
+                assert at_end == pytest.approx(-math.log(0.05), abs=1e-6)
+            else:
+                assert at_end <= -math.log(0.05) + 1e-6
 
 
 @pytest.mark.slow
@@ -319,7 +335,7 @@ def test_alarms_are_rare_and_sequences_cover() -> None:
     for run in range(120):
         watch = watched(120, 60, 999, seed=1_000 + run)
         alarms += watch.alarm
-        misses += any(not low <= 0 <= high for low, high in sequences(watch._slices, 0.05))
+        misses += any(not part.bounds.low <= 0 <= part.bounds.high for part in watch._slices)
     for errors in (alarms, misses):
         assert errors / 120 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 120)
 

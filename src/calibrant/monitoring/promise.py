@@ -104,6 +104,8 @@ class Promise:
             or not 0 <= part["value"] <= 1
             or not 0 < part["max_risk"] <= 0.5
             or part["side"] not in ("yes", "no")
+            or part.get("notion") not in (None, "positive", "top-label")
+            or not (part.get("n_classes") is None or (type(part["n_classes"]) is int and part["n_classes"] > 0))
         ):
             raise ValueError
         return cls(
