@@ -232,10 +232,13 @@ def bets_of_units(gaps: Float64s, sizes: Float64s) -> tuple[Float64s, float]:
     return np.array(logs), float(len(sizes))
 
 
-def start_shares(growths: Float64s) -> tuple[Float64s, Float64s]:
-    """Return the share of each start, (T,), and of each tilt, (50,), with every start alike, from (T, 50) growths."""
+def start_shares(growths: Float64s) -> tuple[Float64s, Float64s, Float64s]:
+    """Return the share of each start, (T,), and of each tilt, (50,), with every start alike, from (T, 50) growths.
+
+    Also return the logarithm of the largest likelihood ratio of each tilt, (50,).
+    """
     later = np.cumsum(growths[::-1], axis=0)[::-1]
     logs = later + np.log(WEIGHTS)
     shares = np.exp(logs - logs.max())
     shares /= shares.sum()
-    return shares.sum(axis=1), shares.sum(axis=0)
+    return shares.sum(axis=1), shares.sum(axis=0), later.max(axis=0)

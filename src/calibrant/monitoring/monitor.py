@@ -79,6 +79,9 @@ class Monitor:
         A bound on the weight of every row, known before the outcomes, for weights that are not whole numbers.
     threshold : Threshold or dict, optional
         A certified threshold, whose promise is watched too, with its own alarm of probability ``alpha``.
+    groups : sequence of str, optional
+        The names of the groups that are watched, with or without rows in the first slice; by default the groups of the
+        first slice.
 
     Attributes
     ----------
@@ -127,6 +130,7 @@ class Monitor:
         tolerance_odds: float | None = None,
         max_weight: float | None = None,
         threshold: Any = None,
+        groups: Sequence[str] | None = None,
     ) -> None:
         self.alpha = _number("alpha", alpha, 0.0, 0.5, "a share such as 0.05")
         if tolerance is not None and tolerance_odds is not None:
@@ -144,7 +148,7 @@ class Monitor:
         self._slices: tuple[Slice, ...] = ()
         self._mixture, self._wealth = Mixture.start(len(TILTS)), Wealth.start()
         self._most = 0.0
-        self._groups: dict[str, Group] | None = None
+        self._groups = None if groups is None else _empty_groups(_names(groups))
         self._blocks: list[window.Block] = []
         self._promises = [] if threshold is None else Promise.of(threshold)
 
@@ -171,8 +175,8 @@ class Monitor:
         ----------
         probs, targets, notion, weights, ignore_index, logits, class_names, groups, weights_are
             As in `calibrant.evaluate`: arrays, a `ReliabilityTable` or a `CalibrationSketch` of one evaluated event.
-            The groups of the first slice are those that are watched. With ``max_weight``, weights are those of a
-            sample (``weights_are="sampling"``) unless ``weights_are`` says otherwise.
+            The groups that are watched are those of the monitor, or of the first slice. With ``max_weight``, weights
+            are those of a sample (``weights_are="sampling"``) unless ``weights_are`` says otherwise.
         label : str, optional
             The name of the slice, such as "2026-W31"; by default its number. A label is used once.
         clusters : array, (N,), or False, optional
@@ -182,7 +186,7 @@ class Monitor:
         ------
         calibrant.errors.InputError
             As `calibrant.evaluate`; for a label that was used, another notion, number of classes or grid, classes or
-            labels that are evaluated one by one, a group that the first slice lacks, and weights that are not whole
+            labels that are evaluated one by one, a group that was not declared, and weights that are not whole
             numbers without ``max_weight``. The monitor stays as it was.
         """
         if weights is not None and weights_are is None and self.max_weight is not None:
@@ -270,8 +274,8 @@ class Monitor:
             unknown = [name for name in groups if name not in self._groups]
             if unknown:
                 known = ", ".join(self._groups) or "no groups"
-                remedy = "begin a new monitor, because groups are declared in advance"
-                raise InputError("groups", f"the groups of the first slice ({known})", repr(unknown[0]), remedy)
+                remedy = "begin a new monitor, and declare all groups with groups= (--groups)"
+                raise InputError("groups", f"the declared groups ({known})", repr(unknown[0]), remedy)
 
     def _unit(self, data: Evaluated, probs: Any, weights: Any) -> float:
         """Return the bound on the weight of a row, in the unit of the table; 1 if a unit of weight is a row.
@@ -429,6 +433,11 @@ class Monitor:
     def promise_broken(self) -> bool:
         """Whether the promise of the threshold is no longer kept; False without a threshold."""
         return any(promise.most >= -math.log(self.alpha) for promise in self._promises)
+
+    @property
+    def groups(self) -> list[str] | None:
+        """The names of the declared groups, which are those of the first slice by default; None before it."""
+        return None if self._groups is None else list(self._groups)
 
     @property
     def labels(self) -> list[str]:
@@ -701,6 +710,14 @@ def _clustered(data: Evaluated) -> Clusters | None:
         return None
     events = read(data.predictions, data.notion, scoring=False).events
     return Clusters.of(events, data.labels.take(np.flatnonzero(data.predictions.evaluated)).hashes)
+
+
+def _names(groups: Sequence[str]) -> list[str]:
+    names = [] if isinstance(groups, str) else [str(name) for name in groups]
+    if not names or len(set(names)) < len(names):
+        remedy = "pass the names of all groups, such as ['north', 'south']"
+        raise InputError("groups", "one or more names, each once", repr(groups)[:80], remedy)
+    return names
 
 
 def _empty_groups(names: Iterable[str]) -> dict[str, Group]:

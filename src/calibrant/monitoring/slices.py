@@ -24,6 +24,7 @@ REPAIRS: Final = {"level": "offset", "slope": "slope", "range": "refit"}
 SUMS: Final = ("n", "predicted", "gap", "square", "information", "skewness", "tilted", "tilted_information")
 
 _MOST: Final = 0.8  # of the evidence, so that a family is named
+_NEARLY: Final = 4.0  # a likelihood ratio: a simpler repair that fits so much worse at most suffices
 _RANGE: Final = 0.9  # of the shares of starts
 _CHOICES: Final = 6  # the interval of the size allows for so many choices of the onset: simulated
 
@@ -124,7 +125,8 @@ class Drift:
         The mean predicted probability less the observed frequency since then, with an interval that allows for the
         choice of ``since``.
     family : {"level", "slope", "range", "several"}
-        Which errors have most of the evidence: of the whole level, of the slope, of one range of scores.
+        Which errors have most of the evidence: of the whole level, of the slope, of one range of scores. If none has,
+        the level or the slope if it explains the outcomes nearly as well.
     shares : mapping of str to float
         The share of each family in the evidence.
     repair : {"offset", "slope", "refit"}
@@ -149,13 +151,13 @@ class Drift:
 
 def drift_of(slices: Sequence[Slice], level: float) -> Drift:
     """Return when a drift began, and what it is, from the slices up to an alarm."""
-    starts, tilts = start_shares(np.stack([each.growth for each in slices]))
+    starts, tilts, best = start_shares(np.stack([each.growth for each in slices]))
     first, upto = int(np.argmax(starts)), np.cumsum(starts)
     tail = (1 - _RANGE) / 2
     earliest, latest = (min(int(np.searchsorted(upto, share)), len(slices) - 1) for share in (tail, 1 - tail))
     shares = {family: float(sum(tilts[i] for i, t in enumerate(TILTS) if t.family == family)) for family in FAMILIES}
     leading = max(shares, key=shares.__getitem__)
-    family = leading if shares[leading] >= _MOST else "several"
+    family = leading if shares[leading] >= _MOST else _simplest(best)
     since = slices[first:]
     difference, low, high = _size(since, level)
     tilted, information = sum(each.tilted for each in since), sum(each.tilted_information for each in since)
@@ -177,13 +179,26 @@ def drift_of(slices: Sequence[Slice], level: float) -> Drift:
     )
 
 
+def _simplest(best: Float64s) -> str:
+    """Return the family that one number repairs and that fits nearly as well as any, by the best fit of each tilt.
+
+    With one constant score, a shift of the level and a shift of its range are the same.
+    """
+    for family in ("level", "slope"):
+        own = max(fit for fit, tilt in zip(best.tolist(), TILTS, strict=True) if tilt.family == family)
+        if own >= float(best.max()) - math.log(_NEARLY):
+            return family
+    return "several"
+
+
 def _size(slices: Sequence[Slice], level: float) -> tuple[float, float, float]:
     """Return the mean difference of slices that outcomes chose, with its interval.
 
-    The ends are those of a score interval: with the sum S of p - y and its variance v, the sum D of p - q is inside if
-    (S - D)^2 <= z^2 (v + g (S - D)), where g, the skewness of the outcomes, is by how much the variance grows with
-    their number. For few events it is 1, as for a Poisson distribution (Wilson 1927, doi
-    10.1080/01621459.1927.10502953). The variance is the one seen, steadied by what calibration implies.
+    With the sum S of p - y and its variance v, the sum D of p - q is inside if (S - D)^2 <= z^2 v, or if (S - D)^2 <=
+    z^2 (v + g (S - D)). The skewness g of the outcomes is by how much the variance grows with their number; for few
+    events it is 1, as for a Poisson distribution (Wilson 1927, doi 10.1080/01621459.1927.10502953). The first interval
+    is farther towards 0, which matters because the alarm chose large differences. The variance is the one seen,
+    steadied by what calibration implies.
     """
     from scipy.special import ndtri
 
@@ -192,6 +207,7 @@ def _size(slices: Sequence[Slice], level: float) -> tuple[float, float, float]:
     variance = max((n * square + PRIOR_ROWS * information) / (n + PRIOR_ROWS) - gap**2 / n, 0.0)
     z = float(ndtri(1 - alpha_of(level) / (2 * _CHOICES)))
     shift = z**2 * (skewness / information if information > 0 else 0.0) / 2
-    half = math.sqrt(shift**2 + z**2 * variance)
-    low, high = max(gap - shift - half, predicted - n), min(gap - shift + half, predicted)
+    half, plain = math.hypot(shift, z * math.sqrt(variance)), z * math.sqrt(variance)
+    low = max(gap - max(plain, half + shift), predicted - n)
+    high = min(gap + max(plain, half - shift), predicted)
     return gap / n, low / n, high / n
