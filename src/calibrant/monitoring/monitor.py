@@ -294,7 +294,7 @@ class Monitor:
         if data.predictions is not None:
             given = np.asarray(as_values("weights", weights), np.float64).reshape(-1)
             held = data.predictions.evaluated.reshape(-1)
-            total, most = float(given[held].sum()), float(given[held].max())
+            total, most = math.fsum(given[held]), float(given[held].max())  # in any order of the rows
         else:
             whole = CalibrationSketch.of_groups(probs) if isinstance(probs, Mapping) else probs
             own = whole if isinstance(whole, ReliabilityTable) else whole.table
@@ -356,9 +356,10 @@ class Monitor:
         groups = _empty_groups(data) if self._groups is None else dict(self._groups)
         for name, one in data.items():
             group, cells = groups[name], Cells.from_table(one.tables[0])
+            own_unit = 1.0 if one.tables[0].whole else unit  # equal weights of a group become rows
             groups[name] = replace(
                 group,
-                mixture=group.mixture.grown(self._growth(one, _clustered(one), frame, unit)),
+                mixture=group.mixture.grown(self._growth(one, _clustered(one), frame, own_unit)),
                 n=group.n + cells.total,
                 gap=group.gap + float(cells.gap_sums.sum()),
                 impossible=group.impossible + self._impossible(one),

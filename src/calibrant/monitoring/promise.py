@@ -105,7 +105,9 @@ class Promise:
             or not 0 < part["max_risk"] <= 0.5
             or part["side"] not in ("yes", "no")
             or part.get("notion") not in (None, "positive", "top-label")
-            or not (part.get("n_classes") is None or (type(part["n_classes"]) is int and part["n_classes"] > 0))
+            or not (
+                part.get("n_classes") is None or (type(part["n_classes"]) is int and 0 < part["n_classes"] <= 10**9)
+            )
         ):
             raise ValueError
         return cls(

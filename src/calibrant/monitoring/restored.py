@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -56,7 +57,9 @@ def attributes_of(content: Mapping[str, Any]) -> dict[str, Any]:
     for each in slices:
         mixture = mixture.grown(each.growth)
     blocks, groups = [_block(part) for part in content["blocks"]], content["groups"]
-    _require(sum(block.slices for block in blocks) == len(slices) and (notion is None) == (not slices))
+    ends = [0, *accumulate(block.slices for block in blocks)]
+    _require([block.first for block in blocks] == ends[:-1] and ends[-1] == len(slices))
+    _require((notion is None) == (not slices))
     _require(all(math.isclose(float(total), n, rel_tol=1e-6) for total in (rows.sum(), _weight(blocks))))
     return {
         "_settings": None if notion is None else (notion, n_classes),
@@ -64,7 +67,7 @@ def attributes_of(content: Mapping[str, Any]) -> dict[str, Any]:
         "_scores": scores,
         "_slices": slices,
         "_mixture": mixture,
-        "_wealth": _wealth(content["wealth"], n),
+        "_wealth": _wealth(content["wealth"], slices, n),
         "_most": _number(settings["most"], 0.0, _STEEPEST * n),
         "_groups": None if groups is None else {str(k): _group(part, len(slices)) for k, part in groups.items()},
         "_blocks": blocks,
@@ -114,10 +117,14 @@ def _impossible(part: Sequence[Any], n: float) -> Impossible:
     return Impossible(events, non_events)
 
 
-def _wealth(part: Mapping[str, Any], n: float) -> Wealth:
+def _wealth(part: Mapping[str, Any], slices: Sequence[Slice], n: float) -> Wealth:
     logs = unpack(part["logs"], np.float64, (len(BETS),))  # a bet that was lost has the logarithm -inf
     _require(bool((logs <= _STEEPEST * n).all() and ((logs >= -_LOST * n) | np.isneginf(logs)).all()))
-    return Wealth(logs, _number(part["units"], 0.0, _ROUNDED * n))
+    wealth = Wealth(logs, _number(part["units"], 0.0, _ROUNDED * n))
+    if slices:  # nobody wins against the mean that is seen
+        gap = sum(each.gap for each in slices) / n
+        _require(wealth.units > 0 and wealth.log_e(gap, n, slices[0].information) <= _ROUNDED - 1)
+    return wealth
 
 
 def _group(part: Mapping[str, Any], most_slices: int) -> Group:
