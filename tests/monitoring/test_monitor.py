@@ -480,7 +480,9 @@ def test_one_impossible_outcome_raises_the_alarm(kind: str) -> None:
         watch = calibrant.Monitor()
         watch.update(np.stack([p, 1 - p], axis=1), y == 0)
     else:
-        how = {"clusters": {"clusters": np.arange(80) // 2}, "group": {"groups": np.arange(80) // 2 % 2 == 0}}.get(kind, {})
+        how = {"clusters": {"clusters": np.arange(80) // 2}, "group": {"groups": np.arange(80) // 2 % 2 == 0}}.get(
+            kind, {}
+        )
         how = {key: np.where(value, "a", "b") if key == "groups" else value for key, value in how.items()}
         watch.update(p, y, **how)
     assert (watch.alarm, watch.p_value, watch.evidence) == (True, 0, math.inf)

@@ -239,9 +239,8 @@ def _impossible(summary: Summary) -> _Sentences:
     )
     evidence = evidence_text(summary["log_evidence_of_drifts"], summary)
     yield (
-        "If the scores were rounded to 0 and 1, begin a new state with the largest rounding error as --tolerance, "
-        "such as 0.005 for two decimal places. Without these outcomes, "
-        f"E = {evidence}, alarm at {bound_text(summary)}.",
+        f"If the scores were rounded to 0 and 1, the evidence is E = {evidence}, alarm at {bound_text(summary)}. Begin "
+        "a new state with the largest rounding error as --tolerance, such as 0.005 for two decimal places.",
         "",
     )
 
