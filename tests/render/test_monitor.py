@@ -262,7 +262,7 @@ def test_impossible_outcomes_are_the_first_sentence() -> None:
         "largest rounding error as --tolerance, such as 0.005 for two decimal places.",
     ]
     assert not any("calibrant recalibrate" in sentence for sentence in found)
-    assert [row[3] for row in monitor.slices(impossible().to_dict()).rows] == ["0.84", "infinite", "infinite"]
+    assert [row[3] for row in monitor.slices(impossible().to_dict()).rows] == ["0.91", "infinite", "infinite"]
     of_groups = impossible(groups=True).to_dict()
     table = monitor.groups(of_groups)
     assert table is not None

@@ -26,7 +26,7 @@ SUMS: Final = ("n", "predicted", "gap", "square", "information", "skewness", "ti
 _MOST: Final = 0.8  # of the evidence, so that a family is named
 _NEARLY: Final = 4.0  # a likelihood ratio: a simpler repair that fits so much worse at most suffices
 _RANGE: Final = 0.9  # of the shares of starts
-_CHOICES: Final = 6  # the interval of the size allows for so many choices of the onset: simulated
+_CHOICES: Final = 2  # intervals of the size allow for so many choices of an alarm: simulated
 
 
 class Impossible(NamedTuple):
@@ -122,8 +122,8 @@ class Drift:
     first : int
         The number of the slice ``since``, from 0.
     difference, low, high : float
-        The mean predicted probability less the observed frequency since then, with an interval that allows for the
-        choice of ``since``.
+        The mean predicted probability less the observed frequency since then, with an interval that allows for other
+        starts from ``earliest`` to ``latest``.
     family : {"level", "slope", "range", "several"}
         Which errors have most of the evidence: of the whole level, of the slope, of one range of scores. If none has,
         the level or the slope if it explains the outcomes nearly as well.
@@ -158,19 +158,19 @@ def drift_of(slices: Sequence[Slice], level: float) -> Drift:
     shares = {family: float(sum(tilts[i] for i, t in enumerate(TILTS) if t.family == family)) for family in FAMILIES}
     leading = max(shares, key=shares.__getitem__)
     family = leading if shares[leading] >= _MOST else _simplest(best)
-    since = slices[first:]
-    difference, low, high = _size(since, level)
+    since, starts_of_range = slices[first:], slice(min(earliest, first), max(latest, first) + 1)
+    differences, lows, highs = _sizes(slices, level)
     tilted, information = sum(each.tilted for each in since), sum(each.tilted_information for each in since)
     gap, spread = sum(each.gap for each in since), sum(each.information for each in since)
     family = family if spread > 0 else "several"  # scores of 0 and 1 alone: no line in log-odds repairs them
     return Drift(
         since=slices[first].label,
-        earliest=slices[min(earliest, first)].label,
-        latest=slices[max(latest, first)].label,
+        earliest=slices[starts_of_range][0].label,
+        latest=slices[starts_of_range][-1].label,
         first=first,
-        difference=difference,
-        low=low,
-        high=high,
+        difference=float(differences[first]),
+        low=float(lows[starts_of_range].min()),
+        high=float(highs[starts_of_range].max()),
         family=family,
         shares=shares,
         repair=REPAIRS.get(family, "refit"),
@@ -191,8 +191,8 @@ def _simplest(best: Float64s) -> str:
     return "several"
 
 
-def _size(slices: Sequence[Slice], level: float) -> tuple[float, float, float]:
-    """Return the mean difference of slices that outcomes chose, with its interval.
+def _sizes(slices: Sequence[Slice], level: float) -> tuple[Float64s, Float64s, Float64s]:
+    """Return the mean difference from each slice on, (T,), with an interval.
 
     With the sum S of p - y and its variance v, the sum D of p - q is inside if (S - D)^2 <= z^2 v, or if (S - D)^2 <=
     z^2 (v + g (S - D)). The skewness g of the outcomes is by how much the variance grows with their number; for few
@@ -203,11 +203,13 @@ def _size(slices: Sequence[Slice], level: float) -> tuple[float, float, float]:
     from scipy.special import ndtri
 
     names = ("n", "predicted", "gap", "square", "information", "skewness")
-    n, predicted, gap, square, information, skewness = (sum(getattr(each, name) for each in slices) for name in names)
-    variance = max((n * square + PRIOR_ROWS * information) / (n + PRIOR_ROWS) - gap**2 / n, 0.0)
+    sums = np.array([[getattr(each, name) for name in names] for each in slices])
+    n, predicted, gap, square, information, skewness = np.cumsum(sums[::-1], axis=0)[::-1].T
+    variance = np.maximum((n * square + PRIOR_ROWS * information) / (n + PRIOR_ROWS) - gap**2 / n, 0.0)
     z = float(ndtri(1 - alpha_of(level) / (2 * _CHOICES)))
-    shift = z**2 * (skewness / information if information > 0 else 0.0) / 2
-    half, plain = math.hypot(shift, z * math.sqrt(variance)), z * math.sqrt(variance)
-    low = max(gap - max(plain, half + shift), predicted - n)
-    high = min(gap + max(plain, half - shift), predicted)
+    shift = z**2 / 2 * np.divide(skewness, information, out=np.zeros(len(n)), where=information > 0)
+    plain = z * np.sqrt(variance)
+    half = np.hypot(shift, plain)
+    low = np.maximum(gap - np.maximum(plain, half + shift), predicted - n)
+    high = np.minimum(gap + np.maximum(plain, half - shift), predicted)
     return gap / n, low / n, high / n
