@@ -82,8 +82,8 @@ def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions)
         Monitor(**given, groups=options.groups) if content is None else Monitor.of_state(content, options.state_path)
     )
     if options.groups is not None and set(options.groups) != set(watch.groups or ()):
-        known = ", ".join(watch.groups or ()) or "none"
-        problem = f"was begun with other groups than those of --groups ({known})"
+        had = ", ".join(watch.groups or ()) or "none"
+        problem = f"was begun with other groups than those of --groups ({had})"
         raise FileError(options.state_path, problem, "leave --groups out, or begin a new state")
     for name, value in given.items():
         if watch.settings[name] != value:

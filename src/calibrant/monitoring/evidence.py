@@ -65,7 +65,7 @@ class Clusters:
 
     def sums(self, values: Float64s) -> Float64s:
         """Return the weighted sum of each cluster."""
-        return np.bincount(self.numbers, self.weights * values)
+        return np.asarray(np.bincount(self.numbers, self.weights * values), np.float64)
 
     @cached_property
     def sizes(self) -> Float64s:

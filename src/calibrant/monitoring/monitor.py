@@ -91,6 +91,9 @@ class Monitor:
         The largest E so far.
     p_value : float
         min(1, 1 / E), valid at any time.
+    impossible : tuple of float
+        The weight of the events with a score of 0, and that of the non-events with a score of 1. One of them refutes
+        calibration: E is infinite. With ``tolerance`` there are none.
 
     Notes
     -----
@@ -315,7 +318,8 @@ class Monitor:
             if clusters is not None:
                 sums, sizes = clusters.gaps, clusters.sizes
             scale = cells.total / float(sizes.sum())  # a table may have weights in another unit
-            square, bets = float(np.sum((scale * sums) ** 2)), bets_of_units(scale * sums, scale * sizes)
+            sums, sizes = scale * sums[sizes > 0], scale * sizes[sizes > 0]
+            square, bets = float(np.sum(sums**2)), bets_of_units(sums, sizes)
         grown = Slice(
             label=label,
             n=cells.total,
