@@ -56,7 +56,7 @@ def _loaded(
     try:
         return loading.load(ctx, replace(options, by=(periods,)), step, rows)
     except FileError as error:
-        if periods not in str(error):
+        if type(error) is not FileError:  # one that proposes columns
             raise
         named = quoted(periods), quoted(options.time)
         problem, remedy = (
