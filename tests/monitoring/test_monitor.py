@@ -763,6 +763,26 @@ def test_states_with_other_content_are_refused(tmp_path: Path) -> None:
         calibrant.Monitor.from_json(tmp_path / "none.json")
 
 
+@pytest.mark.parametrize("unit", [1e-9, 0.01, 0.3, 1.0, 50.0])
+@pytest.mark.parametrize("kind", ["weights", "one row", "groups", "clusters"])
+def test_states_of_light_and_heavy_rows_are_read_again(unit: float, kind: str) -> None:
+    watch = calibrant.Monitor(max_weight=unit, threshold={"value": 0.5, "side": "yes", "max_risk": 0.05})
+    if kind == "clusters":
+        watch = calibrant.Monitor(max_weight=unit)
+    for t in range(4):
+        n = 1 if kind == "one row" else 80
+        p = np.random.default_rng(t).uniform(0.5, 1, n)
+        weights = unit * np.random.default_rng(t).uniform(0.1, 0.99, n)
+        how = {"groups": {"groups": np.arange(n) % 2}, "clusters": {"clusters": np.arange(n) // 4}}.get(kind, {})
+        if kind == "groups":
+            weights[::2] = 0.2 * unit  # equal in one group
+        watch.update(p, np.zeros(n), weights=weights, **how)
+        again = calibrant.Monitor.from_json(watch.to_json())
+        assert again.to_dict() == watch.to_dict()
+        assert again.to_json() == watch.to_json()
+        watch = again
+
+
 def _leaves(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in parts:

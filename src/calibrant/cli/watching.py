@@ -87,9 +87,9 @@ def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions)
         raise FileError(options.state_path, problem, "leave --groups out, or begin a new state")
     for name, value in given.items():
         if watch.settings[name] != value:
-            option, had = f"--{name.replace('_', '-')}", watch.settings[name]
+            option, own = f"--{name.replace('_', '-')}", watch.settings[name]
             problem = (
-                f"was begun without {option}" if had is None else f"was begun with {option} {had:g}, not {value:g}"
+                f"was begun without {option}" if own is None else f"was begun with {option} {own:g}, not {value:g}"
             )
             raise FileError(options.state_path, problem, f"leave {option} out, or begin a new state")
     if options.threshold_path is not None:

@@ -17,12 +17,12 @@ from calibrant.monitoring.slices import SUMS, Group, Impossible, Slice
 from calibrant.monitoring.state import unpack
 from calibrant.statistics.e_processes import BETS, ERROR_TILTS, Bounds, Mixture, Wealth
 
-_LEAST_ROWS: Final = 1e-12
+_LEAST_ROWS: Final = 1e-100
 _MOST_ROWS: Final = 1e18
 _MOST_CLASSES: Final = 10**9
 _ROUNDED: Final = 1 + 1e-6  # a sum may be so much larger than its bound
-_STEEPEST: Final = 5.0  # nats that a row adds to the evidence at most: a tilt moves its log-odds by up to 2.4
-_LOST: Final = 40.0  # nats that a row takes from the wealth of a bet at most: log(2^-53) = -37
+_STEEPEST: Final = 10.0  # nats that a row or a slice changes the evidence by at most: tilts move log-odds by 2.4
+_LOST: Final = 4.0  # times as much for the wealth of a bet: log(2^-53) = -37
 _FARTHEST: Final = 3 * 745.0  # of the mean log-odds, in log-odds
 
 
@@ -49,7 +49,8 @@ def attributes_of(content: Mapping[str, Any]) -> dict[str, Any]:
     notion, n_classes = settings["notion"], settings["n_classes"]
     _require(notion in (None, "positive", "top-label"))
     _require(n_classes is None or (type(n_classes) is int and 1 <= n_classes <= _MOST_CLASSES))
-    slices = _slices(content["slices"])
+    unit = min(_number(settings["max_weight"] or 1.0, 0.0, math.inf), 1.0)
+    slices = _slices(content["slices"], unit)
     n = sum(each.n for each in slices)
     rows, scores = (_array(frame[name], np.float64, (window.CELLS,)) for name in ("rows", "scores"))
     _require(bool((rows >= 0).all() and (scores >= 0).all() and (scores <= _ROUNDED * rows).all()))
@@ -67,27 +68,32 @@ def attributes_of(content: Mapping[str, Any]) -> dict[str, Any]:
         "_scores": scores,
         "_slices": slices,
         "_mixture": mixture,
-        "_wealth": _wealth(content["wealth"], slices, n),
-        "_most": _number(settings["most"], 0.0, _STEEPEST * n),
-        "_groups": None if groups is None else {str(k): _group(part, len(slices)) for k, part in groups.items()},
+        "_wealth": _wealth(content["wealth"], slices, n, unit),
+        "_most": _number(settings["most"], 0.0, _most(n, unit, len(slices))),
+        "_groups": None if groups is None else {str(k): _group(part, unit, len(slices)) for k, part in groups.items()},
         "_blocks": blocks,
-        "_promises": [_promise(part, n, len(slices)) for part in content["promises"]],
+        "_promises": [_promise(part, n, unit, len(slices)) for part in content["promises"]],
     }
 
 
-def _slices(parts: Sequence[Mapping[str, Any]]) -> tuple[Slice, ...]:
+def _most(n: float, unit: float, slices: int) -> float:
+    """Return a bound on the logarithm of any evidence, from the weight of the rows and that of the heaviest row."""
+    return _STEEPEST * min(n / unit + slices, _MOST_ROWS)
+
+
+def _slices(parts: Sequence[Mapping[str, Any]], unit: float) -> tuple[Slice, ...]:
     slices, before = [], 0.0
-    for part in parts:
-        slices.append(_slice(part, before))
+    for number, part in enumerate(parts):
+        slices.append(_slice(part, before, unit, number + 1))
         before += slices[-1].n
     _require(len({each.label for each in slices}) == len(slices))
     return tuple(slices)
 
 
-def _slice(part: Mapping[str, Any], before: float) -> Slice:
+def _slice(part: Mapping[str, Any], before: float, unit: float, number: int) -> Slice:
     """Return a slice after so many rows. Log-odds of scores above 0 are at most 745."""
     n = _number(part["n"], _LEAST_ROWS, _MOST_ROWS)
-    square = _ROUNDED * n**2  # of one cluster
+    square, evidence = _ROUNDED * n**2, _most(before + n, unit, number)  # n^2 is that of one cluster
     ranges = {
         "predicted": (0.0, _ROUNDED * n),
         "gap": (-_ROUNDED * n, _ROUNDED * n),
@@ -96,14 +102,14 @@ def _slice(part: Mapping[str, Any], before: float) -> Slice:
         "skewness": (-square, square),
         "tilted": (-_FARTHEST * n, _FARTHEST * n),
         "tilted_information": (0.0, _FARTHEST**2 * square),
-        "log_evidence": (-_STEEPEST * (before + n), _STEEPEST * (before + n)),
+        "log_evidence": (-evidence, evidence),
     }
     _require(set(SUMS) <= {"n", *ranges})
     numbers = {name: _number(part[name], low, high) for name, (low, high) in ranges.items()}
     low, high, informative = part["bounds"]
     bounds = Bounds(_number(low, -1.0, 1.0), _number(high, -1.0, 1.0), informative)
     _require(bounds.low <= bounds.high and type(informative) is bool)
-    growth = _array(part["growth"], np.float64, (len(TILTS),), _STEEPEST * n)
+    growth = _array(part["growth"], np.float64, (len(TILTS),), evidence)
     impossible = _impossible(part["impossible"], n)
     label, digest = part["label"], part["digest"]
     _require(type(label) is str and type(digest) is str and len(digest) in (0, 16))
@@ -117,21 +123,23 @@ def _impossible(part: Sequence[Any], n: float) -> Impossible:
     return Impossible(events, non_events)
 
 
-def _wealth(part: Mapping[str, Any], slices: Sequence[Slice], n: float) -> Wealth:
+def _wealth(part: Mapping[str, Any], slices: Sequence[Slice], n: float, unit: float) -> Wealth:
     logs = unpack(part["logs"], np.float64, (len(BETS),))  # a bet that was lost has the logarithm -inf
-    _require(bool((logs <= _STEEPEST * n).all() and ((logs >= -_LOST * n) | np.isneginf(logs)).all()))
-    wealth = Wealth(logs, _number(part["units"], 0.0, _ROUNDED * n))
+    most = _LOST * _most(n, unit, len(slices))
+    _require(bool((logs <= most).all() and ((logs >= -most) | np.isneginf(logs)).all()))
+    wealth = Wealth(logs, _number(part["units"], 0.0, most))
     if slices:  # nobody wins against the mean that is seen
         gap = sum(each.gap for each in slices) / n
         _require(wealth.units > 0 and wealth.log_e(gap, n, slices[0].information) <= _ROUNDED - 1)
     return wealth
 
 
-def _group(part: Mapping[str, Any], most_slices: int) -> Group:
+def _group(part: Mapping[str, Any], unit: float, most_slices: int) -> Group:
     n = _number(part["n"], 0.0, _MOST_ROWS)
-    most = -math.inf if part["most"] is None else _number(part["most"], -_STEEPEST * (n + 1), _STEEPEST * (n + 1))
+    evidence = _most(n, unit, most_slices)
+    most = -math.inf if part["most"] is None else _number(part["most"], -evidence, evidence)
     return Group(
-        mixture=_mixture(part, len(TILTS), n, most_slices),
+        mixture=_mixture(part, len(TILTS), evidence, most_slices),
         n=n,
         gap=_number(part["gap"], -_ROUNDED * n, _ROUNDED * n),
         impossible=_impossible(part["impossible"], n),
@@ -139,14 +147,14 @@ def _group(part: Mapping[str, Any], most_slices: int) -> Group:
     )
 
 
-def _promise(part: Mapping[str, Any], most_rows: float, most_slices: int) -> Promise:
+def _promise(part: Mapping[str, Any], most_rows: float, unit: float, most_slices: int) -> Promise:
     rows = _number(part["rows"], 0.0, _ROUNDED * most_rows)
     return replace(
         Promise.of(dict(part))[0],
         rows=rows,
         errors=_number(part["errors"], 0.0, _ROUNDED * rows),
-        most=_number(part["most"], 0.0, _STEEPEST * rows),
-        mixture=_mixture(part, len(ERROR_TILTS), rows, most_slices),
+        most=_number(part["most"], 0.0, _most(rows, unit, most_slices)),
+        mixture=_mixture(part, len(ERROR_TILTS), _most(rows, unit, most_slices), most_slices),
     )
 
 
@@ -160,12 +168,12 @@ def _block(part: Mapping[str, Any]) -> window.Block:
     return found
 
 
-def _mixture(part: Mapping[str, Any], number: int, n: float, most_slices: int) -> Mixture:
+def _mixture(part: Mapping[str, Any], number: int, evidence: float, most_slices: int) -> Mixture:
     slices = part["slices"]
     _require(type(slices) is int and 0 <= slices <= most_slices)
     if slices == 0:
         return Mixture.start(number)
-    return Mixture(_array(part["logs"], np.float64, (number,), _STEEPEST * n + 2 * math.log(slices + 1)), slices)
+    return Mixture(_array(part["logs"], np.float64, (number,), evidence), slices)
 
 
 def _weight(blocks: Sequence[window.Block]) -> float:
