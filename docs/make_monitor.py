@@ -160,6 +160,8 @@ def simulated() -> dict[str, str]:
     return {
         "monitor-alarms.md": alarms(of("false alarms")),
         "monitor-delays.md": crossed([row for row in of("delays") if row["statistic"] == "median delay"], "n"),
+        "monitor-means.md": means(of("mean difference")),
+        "monitor-sizes.md": sizes(of("size")),
         "monitor-said.md": said(of("drift")),
         "monitor-promises.md": promised_table(of("promise")),
         "monitor-peers.md": crossed([row for row in of("peers") if "first" not in row["statistic"]], "method"),
@@ -190,6 +192,25 @@ def crossed(rows: list[Row], key: str) -> str:
     for value in dict.fromkeys(row[key] for row in rows):
         name = f"{int(value):,}" if key == "n" else value
         lines.append(line([name, *(number(cells.get((value, setting))) for setting in settings)]))
+    return "\n".join(lines) + "\n"
+
+
+def means(rows: list[Row]) -> str:
+    """Return how often the confidence sequence of the mean difference misses, by scores and rows."""
+    return _columns(rows, {"missed within 100 slices": "misses within 100 slices", "width": "relative width"})
+
+
+def sizes(rows: list[Row]) -> str:
+    """Return what an alarm says about a drift of one constant score."""
+    return _columns(rows, {key: SAID[key] for key in ("interval of the size covers", "repair: offset")})
+
+
+def _columns(rows: list[Row], names: dict[str, str]) -> str:
+    """Return a table with a line for each setting, and a column for each statistic."""
+    cells = {(row["setting"], row["n"], row["statistic"]): row for row in rows}
+    lines = [heads(["scores", "rows in a slice", *names.values()])]
+    for setting, n in dict.fromkeys(key[:2] for key in cells):
+        lines.append(line([setting, f"{int(n):,}", *(number(cells.get((setting, n, key))) for key in names)]))
     return "\n".join(lines) + "\n"
 
 

@@ -17,6 +17,13 @@ number. The slope multiplies by 0.8. "Top" subtracts 0.5 for the highest scores,
 p (1 - p). The delay is the number of slices after the 52 until the alarm, at most 200. The planned delays are those of
 the simulation for which the method was designed. A run with an alarm in the first 52 slices is left out.
 
+Mean difference: the share of runs in which the confidence sequence misses the true mean difference in one of 100 slices
+at least must be at most 0.05. All rows have one score, with few expected events, or uniform scores. The width in the
+last slice is divided by that of Robbins' normal mixture, which is not valid for few events.
+
+Size: one constant score. The interval of the size covers the true difference since the drift began, and the repair that
+is named, when the drift is there from the first slice or after 20 calibrated ones.
+
 Drift: what `Monitor.drift` returns at the alarm, after 52 calibrated slices. The true size is the mean of p - q in the
 slices since the drift began, where q is the true probability of a row with the score p.
 
@@ -58,6 +65,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 os.environ.setdefault("CALIBRANT_NUM_THREADS", "1")
@@ -71,12 +79,14 @@ import calibrant
 from calibrant.monitoring.evidence import (
     TILTS,
     WEIGHTS,
+    Clusters,
     Frame,
     Tolerance,
+    bets_of_cells,
     growth_of_cells,
     growth_of_clusters,
 )
-from calibrant.statistics.e_processes import ERROR_TILTS, ERROR_WEIGHTS, Mixture, adjusted, error_growth
+from calibrant.statistics.e_processes import ERROR_TILTS, ERROR_WEIGHTS, Mixture, Wealth, adjusted, error_growth
 from calibrant.table import grid as grids
 from calibrant.thresholds.planning import PERIODS, POWER, audit_rows
 
@@ -160,14 +170,6 @@ class Rows(NamedTuple):
     scores: Array
     counts: Array
     positives: Array
-
-
-class Events(NamedTuple):
-    """Rows with one outcome each, as `growth_of_clusters` needs them."""
-
-    scores: Array
-    outcomes: Array
-    weights: None = None
 
 
 def log_e(mixture: Mixture, weights: Array) -> Array:
@@ -331,8 +333,8 @@ def _clustered(null: Null, runs: int) -> Iterator[tuple[str, str, Any]]:
             common = np.repeat(rng.normal(size=null.clusters), size)
             latent = ndtr(rho**0.5 * common + (1 - rho) ** 0.5 * rng.normal(size=null.n))
             outcomes = (latent < scores).astype(np.float64)
-            frame, events = watch.frame(scores), cast(Any, Events(scores, outcomes))
-            mixture = mixture.grown(growth_of_clusters(events, clusters, frame, Tolerance()))
+            frame, ones = watch.frame(scores), np.ones(null.n)
+            mixture = mixture.grown(growth_of_clusters(Clusters(scores, outcomes, ones, clusters), frame, Tolerance()))
             logs[:, t] = mixture.log_e(WEIGHTS), watch.update(scores, outcomes[:, None], frame)[0, 0]
             if run == 0 and t < COMPARED:
                 public.update(scores, outcomes, clusters=clusters)
@@ -425,6 +427,97 @@ def drifts(n: int, runs: int) -> list[dict[str, Any]]:
         ]
         rows += [{"setting": name, "n": n, "method": "calibrant", "statistic": s, **value} for s, value in statistics]
     return rows
+
+
+# ---------------------------------------------------------------- intervals with few events
+
+
+class Constant(NamedTuple):
+    """Slices of rows with one score, NaN for uniform ones, and the probability of their event."""
+
+    score: float
+    rate: float
+    n: int
+    good: int = 0
+
+    def __str__(self) -> str:
+        after = f" after {self.good} slices" if self.good else ""
+        return "uniform scores" if math.isnan(self.score) else f"scores {self.score:g}, truth {self.rate:g}{after}"
+
+
+UNIFORM = math.nan
+SEEN = 100  # slices in which a confidence sequence may miss
+SEQUENCES = [
+    *(Constant(p, p, 50) for p in (0.001, 0.01, 0.05, 0.98)),
+    Constant(0.3, 0.3, 3),
+    Constant(0.001, 0.02, 50),
+    Constant(0.98, 0.9, 50),
+    *(Constant(UNIFORM, UNIFORM, n) for n in (50, 600)),
+    Constant(0.05, 0.05, 2_000),
+]
+CONSTANTS = [
+    Constant(score, rate, 50, good)
+    for good in (0, 20)
+    for score, rate in ((0.05, 0.01), (0.01, 0.03), (0.98, 0.9), (0.3, 0.5))
+]
+
+
+def sequences(setting: Constant, runs: int) -> list[dict[str, Any]]:
+    """Return how often the confidence sequence misses the mean difference in some slice, and its relative width."""
+    missed, widths, n = [], [], setting.n
+    for run in range(runs):
+        rng = np.random.default_rng((SEQUENCES.index(setting), run, 6))
+        wealth, miss, sums, prior, public = Wealth.start(), False, np.zeros(4), 0.0, calibrant.Monitor(alpha=ALPHA)
+        for t in range(SEEN):
+            p = rng.random(n) if math.isnan(setting.score) else np.full(n, setting.score)
+            q = p if math.isnan(setting.score) else np.full(n, setting.rate)
+            y = (rng.random(n) < q).astype(np.float64)
+            cells = SimpleNamespace(scores=p, counts=np.ones(n), positives=y, total=float(n))
+            if not math.isnan(setting.score):
+                cells.scores, cells.counts, cells.positives = p[:1], np.array([float(n)]), np.array([y.sum()])
+            wealth = wealth.grown(*bets_of_cells(cast(Any, cells), 1.0))
+            prior = prior or float(np.sum(p * (1 - p)))
+            sums += [np.sum(p - y), np.sum(p), np.sum((p - y) ** 2), np.sum(p - q)]
+            gap, predicted, square, true = (float(x) for x in sums)
+            rows = float(n * (t + 1))
+            miss |= wealth.log_e(true / rows, rows, prior) >= BOUND
+            if run == 0 and t < COMPARED:
+                public.update(p, y)
+                _same_bounds(public, wealth.bounds(rows, gap, predicted, prior, ALPHA), f"{setting}, slice {t + 1}")
+        low, high, _ = wealth.bounds(rows, gap, predicted, prior, ALPHA)
+        variance = square - gap**2 / rows + prior
+        widths.append((high - low) * rows / (2 * math.sqrt(variance * math.log(variance / (prior * ALPHA**2)))))
+        missed.append(miss)
+    ratio = {"value": float(np.mean(widths)), "se": float(np.std(widths) / runs**0.5), "runs": runs}
+    found = [(f"missed within {SEEN} slices", share(missed)), ("width", ratio)]
+    return [{"setting": str(setting), "n": n, "method": "calibrant", "statistic": s, **v} for s, v in found]
+
+
+def _same_bounds(watch: calibrant.Monitor, bounds: tuple[float, ...], what: str) -> None:
+    last = watch.to_dict()["slices"][-1]
+    if not np.allclose([last["low"], last["high"]], bounds[:2], atol=1e-7):
+        message = f"{what}: calibrant.Monitor has the interval {last['low']!r} to {last['high']!r}, not {bounds!r}"
+        raise AssertionError(message)
+
+
+def sizes(setting: Constant, runs: int) -> list[dict[str, Any]]:
+    """Return whether the interval of a drift covers, and which repair is named."""
+    held, repairs = [], []
+    for run in range(runs):
+        rng = np.random.default_rng((CONSTANTS.index(setting), run, 7))
+        watch, scores = calibrant.Monitor(alpha=ALPHA), np.full(setting.n, setting.score)
+        for _ in range(setting.good):
+            watch.update(scores, rng.random(setting.n) < setting.score)
+        if watch.alarm:
+            continue
+        while not watch.alarm:
+            watch.update(scores, rng.random(setting.n) < setting.rate)
+        drift = cast(calibrant.monitoring.Drift, watch.drift)
+        held.append(drift.low <= setting.score - setting.rate <= drift.high)
+        repairs.append(drift.repair)
+    found = [("interval of the size covers", share(held))]
+    found += [(f"repair: {repair}", share(np.array(repairs) == repair)) for repair in ("offset", "slope", "refit")]
+    return [{"setting": str(setting), "n": setting.n, "method": "calibrant", "statistic": s, **v} for s, v in found]
 
 
 # ---------------------------------------------------------------- the promise of a threshold
@@ -605,6 +698,8 @@ def peers(setting: str, runs: int) -> list[dict[str, Any]]:
 KINDS: dict[str, tuple[Callable[[Any, int], list[dict[str, Any]]], Callable[[], list[Any]]]] = {
     "false alarms": (false_alarms, lambda: list(NULLS)),
     "delays": (delays, lambda: list(SIZES)),
+    "mean difference": (sequences, lambda: list(SEQUENCES)),
+    "size": (sizes, lambda: list(CONSTANTS)),
     "drift": (drifts, lambda: [200, 2_000]),
     "promise": (promises, lambda: [audit_rows(MAX_RISK, ALPHA)]),
     "peers": (peers, lambda: list(PEER_SETTINGS)),
@@ -615,7 +710,7 @@ def fewer(kind: str, setting: Any) -> float:
     """Return the share of the runs that a setting has: fewer if they take long."""
     if kind == "peers":
         return 0.04
-    if kind == "drift":
+    if kind in ("drift", "size"):
         return 0.4
     if kind == "false alarms" and setting.n == max(SIZES):
         return 0.5
@@ -706,6 +801,9 @@ def exceptions(rows: list[dict[str, Any]]) -> Iterator[str]:
         if row["method"] == "calibrant" and (statistic == ALARM or statistic.startswith("group flagged")):
             if value > ALPHA + 3 * (ALPHA * (1 - ALPHA) / runs) ** 0.5:
                 yield f"false alarms: {where}, {statistic}: {value:.4f} of {runs}"
+        elif statistic.startswith("missed"):
+            if value > ALPHA + 3 * (ALPHA * (1 - ALPHA) / runs) ** 0.5:
+                yield f"confidence sequence: {where}, {statistic}: {value:.4f} of {runs}"
         elif kind == "delays" and statistic == DELAY:
             planned = PLANNED[int(row["n"])][list(DRIFTS).index(row["setting"])]
             noise = 0.5 + 2 * float(row["se"])  # the planned number is a whole one

@@ -118,6 +118,53 @@ def test_periods_of_a_column_become_slices_and_known_ones_are_left_out() -> None
     assert calibrant.Monitor.from_json("months.json").labels[:2] == ["2026-01", "2026-02"]
 
 
+@pytest.mark.parametrize("every", ["day", "week", "month"])
+@pytest.mark.parametrize(
+    ("column", "said"), [("p", "--time 'p': "), ("none", "--time 'none': there is no column 'none'")]
+)
+def test_an_error_about_periods_names_time(column: str, every: str, said: str) -> None:
+    status, _, err = watch("week0.csv", *COLUMNS, "--time", column, "--every", every)
+    assert status == 1
+    assert said in " ".join(err.split())
+    assert not any(word in err for word in ("--by", "week(", "month(", "strftime(p"))
+    assert not Path("state.json").exists()
+
+
+def test_an_empty_period_names_time() -> None:
+    frame = week(0).astype({"day": str})
+    frame.loc[3, "day"] = None
+    frame.to_csv("empty.csv", index=False)
+    status, _, err = watch("empty.csv", *COLUMNS, "--time", "day")
+    said = " ".join(err.split())
+    assert "row 4, column 'day' is empty (null); fill the cell, or leave such rows out with --where" in said
+    assert "(day) IS NOT NULL" in said
+    assert status == 1
+
+
+def test_groups_are_declared_with_rows_or_without() -> None:
+    frame = week(0)
+    frame[frame["ward"] == "a"].to_csv("a.csv", index=False)
+    frame[frame["ward"] == "b"].to_csv("b.csv", index=False)
+    given = (*COLUMNS, "--by", "ward", "--quiet")
+    assert watch("a.csv", *given, "--groups", "a,b")[0] == 0
+    assert watch("b.csv", *given, "--groups", "b,a")[0] == 0
+    assert calibrant.Monitor.from_json("state.json").groups == ["a", "b"]
+    status, _, err = watch("week1.csv", *given, "--groups", "a")
+    assert status == 1
+    assert "was begun with other groups than those of --groups (a, b)" in " ".join(err.split())
+    assert run("monitor", "other.json", "a.csv", *given)[0] == 0
+    status, _, err = run("monitor", "other.json", "b.csv", *given)
+    assert status == 1
+    assert "expected the declared groups (a), got 'b'; begin a new monitor" in " ".join(err.split())
+
+
+def test_a_file_that_is_added_again_is_noted() -> None:
+    watch("week0.csv", *COLUMNS, "--label", "one", "--quiet")
+    status, out, _ = watch("week0.csv", *COLUMNS, "--label", "two")
+    assert status == 0
+    assert "Caution: the slices one, two have equal rows." in " ".join(out.split())
+
+
 def test_a_period_without_labels_waits() -> None:
     frame = pd.concat(map(week, range(3)))
     frame.loc[frame["day"] >= "2026-01-19", "y"] = -1

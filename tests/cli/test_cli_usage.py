@@ -841,7 +841,7 @@ QUOTED = {
     "name a file with the first slice": "monitor none.json",
     "a label that was not used": "monitor state.json plain.csv --score p --outcome won",
     "as in the first slice": "monitor state.json a.npz",
-    "the groups of the first slice": "monitor state.json other_teams.csv --by team",
+    "the declared groups": "monitor state.json other_teams.csv --by team",
     "or begin a new state": "monitor state.json teams.csv --alpha 0.05",
     "whole numbers, or max_weight": "monitor new.json weighted.csv --weight weight",
     "a certified threshold with a value": "monitor new.json teams.csv --threshold other.json",
@@ -918,7 +918,7 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
     watch.update(SCORES, WON, label="plain", groups=list("aabbaa"))
     state = watch.to_json("state.json")
     write("edited.json", state.replace('"plain"', '"other"'))
-    write("later.json", state.replace('"version": 1', '"version": 9'))
+    write("later.json", state.replace('"version": 2', '"version": 9'))
     write("other.json", "{}")
     write("within.json", '{"value": 0.31234, "side": "yes", "max_risk": 0.05}')
     narrow = calibrant.CalibrationSketch()

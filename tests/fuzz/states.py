@@ -25,7 +25,7 @@ from golden_files import mutations
 from calibrant.errors import FileError, InputError
 from calibrant.monitoring import state
 
-HEAD = b'{\n"format": "calibrant.monitor",\n"version": 1,\n'
+HEAD = b'{\n"format": "calibrant.monitor",\n"version": 2,\n'
 TYPES: dict[str, tuple[Any, tuple[int, ...] | None]] = {
     "logs": (np.float64, (50,)),
     "cells": (np.int64, None),
@@ -83,7 +83,7 @@ BODIES: dict[str, bytes] = {
     "a key twice": b'"a": 1,\n"a": 1,\n',
     "a key twice, escaped": b'"a": 1,\n"\\u0061": 1,\n',
     "a key twice inside": b'"a": {"b": 1, "b": 2},\n',
-    "another version": b'"version": 1,\n',
+    "another version": b'"version": 2,\n',
     "another checksum": b'"checksum": "' + b"0" * 64 + b'",\n',
     "two states": b'"a": 1}\n' + HEAD,
     "deep lists": b'"a": ' + b"[" * 100_000 + b"]" * 100_000 + b",\n",
@@ -126,8 +126,8 @@ def attacks(seed: int = 0) -> Iterator[Attack]:
         yield Attack(name, data)
     for name, body in BODIES.items():
         yield Attack(name, forged(body))
-    for version in (b"0", b"2", b"999999999", b"-1", b"1.0", b"01", b"null", b'"1"', b"1" * 10_000):
-        yield Attack(f"version {version[:20]!r}", forged(b"").replace(b": 1,", b": " + version + b",", 1))
+    for version in (b"0", b"1", b"3", b"999999999", b"-1", b"1.0", b"01", b"null", b'"1"', b"1" * 10_000):
+        yield Attack(f"version {version[:20]!r}", forged(b"").replace(b": 2,", b": " + version + b",", 1))
     damaged = {name: mutations(state.encode(content), rng) for name, content in real().items()}
     for name, content in itertools.cycle(real().items()):
         yield Attack(f"{name}: damaged", next(damaged[name]))
@@ -168,7 +168,7 @@ def tried(attack: Attack) -> str:
 def check(attack: Attack, content: dict[str, Any]) -> None:
     """Assert that decoded content is that of the JSON, and is decoded again when it is written."""
     plain = json.loads(attack.data)
-    assert {**content, "format": "calibrant.monitor", "version": 1, "checksum": plain["checksum"]} == plain
+    assert {**content, "format": "calibrant.monitor", "version": state.VERSION, "checksum": plain["checksum"]} == plain
     assert json.dumps(state.decode(state.encode(content), ""), allow_nan=False) == json.dumps(content)
     for text in _inside(content):
         for dtype, shape in TYPES.values():

@@ -6,8 +6,10 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,9 @@ import calibrant
 from calibrant.errors import FileError, InputError
 from calibrant.monitoring import evidence, state, window
 from calibrant.monitoring.evidence import TILTS, WEIGHTS, Frame, Tolerance, growth_of_cells
-from calibrant.monitoring.slices import drift_of, sequences
+from calibrant.monitoring.slices import drift_of
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.e_processes import Mixture, adjusted
+from calibrant.statistics.e_processes import BETS, Mixture, Wealth, adjusted
 from calibrant.table import ReliabilityTable
 
 
@@ -295,22 +297,126 @@ def test_groups_are_declared_by_the_first_slice_and_called_out() -> None:
     assert watch.alarm
     assert watch.called_out == ["1"]
     watch.update(*rows(100, 0), groups=np.zeros(100, int))  # the others have no rows in this slice
-    with pytest.raises(InputError, match="groups: expected the groups of the first slice"):
+    with pytest.raises(InputError, match=r"groups: expected the declared groups \(0, 1, 2\), got '7'; begin a new mon"):
         watch.update(*rows(100, 0), groups=np.full(100, 7))
+
+
+def test_groups_may_be_declared_before_they_have_rows() -> None:
+    watch = calibrant.Monitor(groups=["north", "south"])
+    watch.update(*rows(100, 0), groups=np.full(100, "north"))
+    watch = calibrant.Monitor.from_json(watch.to_json())
+    watch.update(*rows(100, 1), groups=np.full(100, "south"))
+    assert watch.groups == ["north", "south"]
+    assert [group["n"] for group in watch.to_dict()["groups"]] == [100, 100]
+    with pytest.raises(InputError, match="groups: expected the declared groups"):
+        watch.update(*rows(100, 2), groups=np.full(100, "east"))
+    declared = calibrant.Monitor(groups=["0", "1"])
+    plain = calibrant.Monitor()
+    for each in (declared, plain):
+        each.update(*rows(100, 0), groups=np.arange(100) % 2)
+    assert declared.to_json() == plain.to_json()
+    for wrong in ("north", [], ["a", "a"]):
+        with pytest.raises(InputError, match="groups: expected one or more names, each once"):
+            calibrant.Monitor(groups=wrong)
 
 
 # ---------------------------------------------------------------- the mean difference
 
 
-def test_the_confidence_sequence_follows_its_formula() -> None:
-    watch = watched(5, 200, 99)
-    parts = watch._slices
-    ends = sequences(parts, 0.05)
-    n, s = sum(each.n for each in parts), sum(each.gap for each in parts)
-    q, v = sum(each.square for each in parts), sum(each.information for each in parts)
-    variance, prior = (n * q + 5 * v) / (n + 5) - s**2 / n, parts[0].information
-    half = math.sqrt((variance + prior) * math.log((variance + prior) / (prior * 0.05**2))) / n
-    assert ends[-1] == pytest.approx((s / n - half, s / n + half))
+def naive_log_e(slices: list[tuple[Any, Any]], difference: float) -> float:
+    """Return the logarithm of the mixture of bets that the mean of p - q is this, row by row."""
+    p, y = (np.concatenate(each).astype(float) for each in zip(*slices, strict=True))
+    prior = float(np.sum(slices[0][0] * (1 - slices[0][0])))
+    bets = [sign * size for size in (0.99, *(2 ** (-k / 2) for k in range(1, 33))) for sign in (1, -1)]
+    weights = np.array([abs(bet) * math.exp(-(bet**2) * prior / 2) for bet in bets])
+    ratios = [float(np.sum(np.log1p(bet * (p - y)) - math.log1p(bet * difference))) for bet in bets]
+    return math.log(float(weights @ np.exp(ratios) / weights.sum()))
+
+
+@pytest.mark.parametrize(("scores", "n"), [((0.0, 1.0), 60), ((0.005, 0.02), 100), ((0.9, 1.0), 40)])
+def test_the_ends_of_the_confidence_sequence_are_rejected_by_the_bets(scores: tuple[float, float], n: int) -> None:
+    slices, watch = [], calibrant.Monitor()
+    for t in range(6):
+        rng = np.random.default_rng([t, n])
+        p = rng.uniform(*scores, n)
+        slices.append((p, (rng.random(n) < p).astype(int)))
+        watch.update(*slices[-1])
+        every = np.concatenate([each for each, _ in slices])
+        for end, limit in zip(watch._slices[-1].bounds[:2], (every.mean() - 1, every.mean()), strict=True):
+            at_end = naive_log_e(slices, end)
+            if end != pytest.approx(limit, abs=1e-12):
+                assert at_end == pytest.approx(-math.log(0.05), abs=1e-6)
+            else:
+                assert at_end <= -math.log(0.05) + 1e-6
+
+
+def test_bets_of_clusters_and_of_weights_are_those_of_their_units() -> None:
+    """The wealth of clusters is that of their sums, and that of a row with the weight w is a power w / bound."""
+    p, y, clusters = in_clusters(3)
+    watch, weighted = calibrant.Monitor(), calibrant.Monitor(max_weight=4)
+    watch.update(p, y, clusters=clusters)
+    sums = np.bincount(clusters, p - y)
+    weights = np.random.default_rng(0).uniform(0.5, 4, len(p))
+    weighted.update(p, y, weights=weights)
+    for bet, of_clusters, of_weights in zip(BETS, watch._wealth.logs, weighted._wealth.logs, strict=True):
+        if abs(bet) * 10 < 1:  # ten rows in a cluster
+            assert of_clusters == pytest.approx(np.sum(np.log1p(bet * sums)))
+        else:
+            assert of_clusters == -math.inf
+        if abs(abs(bet) * 4 - 1) < 1e-9:
+            continue
+        naive = np.sum(weights / 4 * np.log1p(4 * bet * (p - y))) if abs(bet) * 4 < 1 else -math.inf
+        assert of_weights == pytest.approx(naive)
+    assert (watch._wealth.units, weighted._wealth.units) == (20, pytest.approx(weights.sum() / 4))
+    other = calibrant.Monitor.from_json(watch.to_json())
+    for each in (watch, other):
+        each.update(p, y)  # a lost bet stays lost
+    assert np.array_equal(watch._wealth.logs, other._wealth.logs)
+    assert np.isneginf(watch._wealth.logs[0])
+
+
+#: Scores, true probabilities and rows of a slice; the variance that is seen is at first far below p (1 - p).
+FEW = [(0.01, 0.01, 50), (0.3, 0.3, 3), (0.001, 0.02, 50), (0.98, 0.9, 50), (0.5, 0.5, 20), (0.999, 0.999, 200)]
+
+
+@pytest.mark.parametrize(("score", "rate", "n"), FEW)
+def test_the_confidence_sequence_covers_from_the_first_slice_on(score: float, rate: float, n: int) -> None:
+    runs, missed = 400, 0
+    for run in range(runs):
+        wealth, rng = Wealth.start(), np.random.default_rng([run, n])
+        for t, events in enumerate(rng.binomial(n, rate, 40).tolist()):
+            cells = SimpleNamespace(
+                scores=np.array([score]), counts=np.array([float(n)]), positives=np.array([float(events)]), total=n
+            )
+            wealth = wealth.grown(*evidence.bets_of_cells(cells, 1.0))  # type: ignore[arg-type]
+            if wealth.log_e(score - rate, n * (t + 1), n * score * (1 - score)) >= -math.log(0.05):
+                missed += 1
+                break
+    assert missed / runs <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
+
+
+def test_the_interval_of_many_rows_is_as_wide_as_that_of_the_normal_mixture() -> None:
+    watch = watched(8, 3_000, 99)
+    variance = sum(each.information for each in watch._slices)
+    first = watch._slices[0].information
+    half = math.sqrt((variance + first) * math.log((variance + first) / (first * 0.05**2))) / (8 * 3_000)
+    bounds = watch._slices[-1].bounds
+    assert bounds.informative
+    assert (bounds.high - bounds.low) / 2 == pytest.approx(half, rel=0.03)
+
+
+def test_an_interval_waits_until_it_says_something() -> None:
+    watch = calibrant.Monitor()
+    for _ in range(4):
+        watch.update(np.full(50, 0.01), np.zeros(50))
+    last = watch.to_dict()["slices"][-1]
+    assert not last["informative"]
+    assert last["low"] < 0
+    assert last["high"] == pytest.approx(0.01)  # with no events at all
+    assert "There are not yet enough rows for a useful CI." in watch.verdict()[1]
+    for _ in range(40):
+        watch.update(np.full(50, 0.01), np.zeros(50))
+    assert watch.to_dict()["slices"][-1]["low"] > 0
 
 
 @pytest.mark.slow
@@ -319,9 +425,147 @@ def test_alarms_are_rare_and_sequences_cover() -> None:
     for run in range(120):
         watch = watched(120, 60, 999, seed=1_000 + run)
         alarms += watch.alarm
-        misses += any(not low <= 0 <= high for low, high in sequences(watch._slices, 0.05))
+        misses += any(not part.bounds.low <= 0 <= part.bounds.high for part in watch._slices)
     for errors in (alarms, misses):
         assert errors / 120 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 120)
+
+
+# ---------------------------------------------------------------- what an alarm says
+
+
+def at_alarm(score: float, rate: float, n: int, good: int, seed: Any) -> tuple[calibrant.Monitor, float]:
+    """Return a monitor at its alarm, and the mean difference since the drift began."""
+    watch, rng = calibrant.Monitor(), np.random.default_rng(seed)
+    for _ in range(good):
+        watch.update(np.full(n, score), rng.random(n) < score)
+    while not watch.alarm:
+        watch.update(np.full(n, score), rng.random(n) < rate)
+    return watch, score - rate
+
+
+@pytest.mark.parametrize(("score", "rate"), [(0.05, 0.01), (0.3, 0.5), (0.98, 0.9)])
+def test_one_constant_score_needs_a_new_offset_only(score: float, rate: float) -> None:
+    for seed in range(5):
+        drift = at_alarm(score, rate, 50, 3, seed)[0].drift
+        assert drift is not None
+        assert (drift.family, drift.repair) == ("level", "offset")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("score", "rate", "good"), [(0.05, 0.01, 0), (0.05, 0.01, 20), (0.98, 0.9, 20)])
+def test_the_interval_of_the_size_covers(score: float, rate: float, good: int) -> None:
+    held = []
+    for seed in range(150):
+        watch, size = at_alarm(score, rate, 50, good, seed)
+        if watch.drift is not None and len(watch.labels) > good:
+            held.append(watch.drift.low <= size <= watch.drift.high)
+    assert np.mean(held) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / len(held))
+
+
+# ---------------------------------------------------------------- impossible outcomes
+
+
+@pytest.mark.parametrize("kind", ["rows", "sketch", "clusters", "group", "top label"])
+def test_one_impossible_outcome_raises_the_alarm(kind: str) -> None:
+    p, y = np.append(np.full(60, 0.5), np.zeros(20)), np.append(np.arange(60) % 2, np.zeros(20, int))
+    watch = calibrant.Monitor(groups=["a", "b"] if kind == "group" else None)
+    watch.update(p, y, groups=np.full(80, "b") if kind == "group" else None)
+    assert not watch.alarm
+    y[-1] = 1
+    if kind == "sketch":
+        sketch = calibrant.CalibrationSketch()
+        sketch.update(p, y)
+        watch.update(sketch)
+    elif kind == "top label":
+        watch = calibrant.Monitor()
+        watch.update(np.stack([p, 1 - p], axis=1), y == 0)
+    else:
+        how = {"clusters": {"clusters": np.arange(80) // 2}, "group": {"groups": np.arange(80) // 2 % 2 == 0}}.get(
+            kind, {}
+        )
+        how = {key: np.where(value, "a", "b") if key == "groups" else value for key, value in how.items()}
+        watch.update(p, y, **how)
+    assert (watch.alarm, watch.p_value, watch.evidence) == (True, 0, math.inf)
+    assert sum(watch.impossible) == 1
+    assert watch.verdict()[0].startswith("Alarm: 1 outcome is impossible according to the scores: 1 ")
+    assert "so p = 0" in watch.verdict()[0]
+    assert watch.called_out == (["b"] if kind == "group" else [])
+    numbers = watch.to_dict()
+    assert (numbers["evidence"], numbers["log_evidence"], numbers["p_value"]) == (None, None, 0)
+    assert "+Inf" in watch.to_prometheus()
+    again = calibrant.Monitor.from_json(watch.to_json())
+    assert again.to_dict() == numbers
+    assert str(again) == str(watch)
+    if kind != "group":  # where the evidence of the other tilts is an alarm too
+        assert watch.drift is None
+        with pytest.raises(
+            InputError, match="since_onset: expected an alarm about a drift, got impossible outcomes al"
+        ):
+            watch.since_onset()
+
+
+def test_rounded_scores_of_0_and_1_exclude_nothing() -> None:
+    p, y = np.array([0.0, 1.0, 0.5, 0.5]), np.array([1, 0, 1, 0])
+    tolerant, of_odds, of_logits = (
+        calibrant.Monitor(tolerance=0.005),
+        calibrant.Monitor(tolerance_odds=2),
+        calibrant.Monitor(),
+    )
+    tolerant.update(p, y)
+    of_odds.update(p, y)
+    of_logits.update(np.array([40.0, 0.0, 0.0]), np.array([0, 1, 0]), logits=True)  # 1 - 4e-18 is rounded to 1
+    assert [watch.alarm for watch in (tolerant, of_odds, of_logits)] == [False, True, False]
+    assert of_odds.impossible == (1, 1)
+
+
+# ---------------------------------------------------------------- equal rows
+
+
+def test_equal_rows_under_another_label_are_said() -> None:
+    watch = calibrant.Monitor()
+    for label in ("w1", "w2", "w3"):
+        watch.update(*rows(200, label == "w2"), label=label)
+    p, y = rows(200, False)
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(p[::-1], y[::-1])
+    watch.update(sketch, label="w4")
+    watch = calibrant.Monitor.from_json(watch.to_json())
+    assert [part["equal_to"] for part in watch.to_dict()["slices"]] == [None, None, "w1", "w1"]
+    assert watch.verdict()[0] == "Caution: the slices w1, w3, w4 have equal rows."
+    p[0] = 1 - p[0]
+    watch.update(p, y, label="w5")
+    assert watch.to_dict()["slices"][-1]["equal_to"] is None
+
+
+def test_slices_that_may_well_be_equal_are_not_called_so() -> None:
+    watch = calibrant.Monitor()
+    for _ in range(5):
+        watch.update(np.full(50, 0.01), np.zeros(50))
+        watch.update([0.2, 0.4, 0.7], [0, 0, 1])
+    assert all(part["equal_to"] is None for part in watch.to_dict()["slices"])
+
+
+# ---------------------------------------------------------------- the order of the rows
+
+
+@pytest.mark.parametrize("kind", ["plain", "clusters", "weights", "groups", "frequency", "clusters weights groups"])
+@pytest.mark.parametrize("n", [60, 700, 6_000])
+def test_no_bit_depends_on_the_order_of_the_rows(kind: str, n: int) -> None:
+    rng = np.random.default_rng(n)
+    p, weights = rng.random(n), rng.uniform(0.5, 3, n)
+    y, clusters, groups = (rng.random(n) < p).astype(int), rng.integers(0, n // 3, n), rng.integers(0, 3, n)
+    states = set()
+    for shuffle in range(4):
+        order = rng.permutation(n) if shuffle else np.arange(n)
+        how: dict[str, Any] = {"clusters": clusters[order]} if "clusters" in kind else {}
+        how |= {"groups": groups[order]} if "groups" in kind else {}
+        how |= {"weights": weights[order]} if "weights" in kind else {}
+        how |= {"weights": np.ceil(weights[order]), "weights_are": "frequency"} if kind == "frequency" else {}
+        watch = calibrant.Monitor(max_weight=3 if "weights" in kind else None)
+        for _ in range(2):
+            watch.update(p[order], y[order], **how)
+        states.add(watch.to_json())
+    assert len(states) == 1
 
 
 # ---------------------------------------------------------------- the window
@@ -378,7 +622,9 @@ def test_the_promise_of_a_threshold_is_watched() -> None:
     of_sketch = calibrant.Monitor(threshold=calibrant.certify_threshold(sketch, max_risk=0.1))
     of_sketch.update(sketch)
     assert not of_sketch.promise_broken
-    for wrong in ({}, {"value": 2, "max_risk": 0.1, "side": "yes"}, {"value": None}):
+    known = {"value": 0.5, "max_risk": 0.1, "side": "yes"}
+    bad = ({"value": 2}, {"value": -1e308}, {"max_risk": 1e308}, {"notion": ["x"]}, {"n_classes": -1e308}, {"side": 1})
+    for wrong in ({}, {"value": None}, *(known | each for each in bad)):
         with pytest.raises(InputError, match="threshold: expected a certified threshold"):
             calibrant.Monitor(threshold=wrong)
 
@@ -515,6 +761,75 @@ def test_states_with_other_content_are_refused(tmp_path: Path) -> None:
             calibrant.Monitor.from_json(path)
     with pytest.raises(FileError, match="does not exist"):
         calibrant.Monitor.from_json(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("unit", [1e-9, 0.01, 0.3, 1.0, 50.0])
+@pytest.mark.parametrize("kind", ["weights", "one row", "groups", "clusters"])
+def test_states_of_light_and_heavy_rows_are_read_again(unit: float, kind: str) -> None:
+    watch = calibrant.Monitor(max_weight=unit, threshold={"value": 0.5, "side": "yes", "max_risk": 0.05})
+    if kind == "clusters":
+        watch = calibrant.Monitor(max_weight=unit)
+    for t in range(4):
+        n = 1 if kind == "one row" else 80
+        p = np.random.default_rng(t).uniform(0.5, 1, n)
+        weights = unit * np.random.default_rng(t).uniform(0.1, 0.99, n)
+        how = {"groups": {"groups": np.arange(n) % 2}, "clusters": {"clusters": np.arange(n) // 4}}.get(kind, {})
+        if kind == "groups":
+            weights[::2] = 0.2 * unit  # equal in one group
+        watch.update(p, np.zeros(n), weights=weights, **how)
+        again = calibrant.Monitor.from_json(watch.to_json())
+        assert again.to_dict() == watch.to_dict()
+        assert again.to_json() == watch.to_json()
+        watch = again
+
+
+def _leaves(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from _leaves(part, (*place, key))
+    if not isinstance(value, (dict, list)):
+        yield place
+
+
+def _with(content: dict[str, Any], place: tuple[Any, ...], value: object) -> dict[str, Any]:
+    changed = json.loads(json.dumps(content))
+    inner = changed
+    for key in place[:-1]:
+        inner = inner[key]
+    old = inner[place[-1]]
+    if isinstance(old, str) and old.startswith(("f8", "i8")):
+        kind, dtype = (np.float64, np.float64) if old.startswith("f8") else (np.int64, np.int64)
+        array = state.unpack(old, kind, None).copy()
+        array[-1] = min(max(value, -(2**62)), 2**62) if dtype is np.int64 else value
+        value = state.pack(array)
+    inner[place[-1]] = value
+    return changed
+
+
+@pytest.mark.parametrize("value", [-1e308, 1e308, -1e30, 1e30, -1.5, 2**70])
+def test_every_number_of_a_forged_state_is_in_its_range(value: float) -> None:
+    """A state whose checksum is right is refused, or gives finite numbers without a warning."""
+    threshold = {"value": 0.8, "side": "yes", "max_risk": 0.2, "notion": "positive"}
+    watch = calibrant.Monitor(groups=["0", "1", "none"], threshold=threshold)
+    for t in range(3):
+        watch.update(*rows(60, t, shift=2.0), groups=np.arange(60) % 2)
+    good = json.loads(json.dumps(watch.to_state()))
+    settings = {("settings", "max_weight"), ("settings", "tolerance_odds"), ("settings", "n_classes")}
+    accepted = []
+    for place in _leaves(good):
+        if place[-1] in ("label", "digest", "side", "notion", "informative"):
+            continue
+        try:
+            forged = calibrant.Monitor.of_state(_with(good, place, value), "state.json")
+        except FileError:
+            continue
+        forged.update(*rows(60, 9))
+        json.dumps(forged.to_dict(), allow_nan=False)
+        assert str(forged)
+        accepted.append(place)
+    unused = {("groups", "none", "logs")}  # a group without rows has no logarithms
+    within = {place for place in accepted if place not in settings | unused and abs(value) > 1e20}
+    assert within == set()
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ SMALL: dict[str, Any] = {
 }
 PRINTED = """{
 "format": "calibrant.monitor",
-"version": 1,
+"version": 2,
 "alpha": 0.05,
 "label": "süd",
 "slices": [
@@ -267,8 +267,8 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a table": (b"score,outcome\n0.5,1\n", "is not the state of a monitor" + FOREIGN),
     "another layout": (json.dumps(json.loads(GOOD)).encode(), "because its first lines have changed" + DAMAGED),
     "newer": (
-        GOOD.replace(b'"version": 1', b'"version": 2'),
-        r"was written by a newer calibrant \(version 2 of the state, and this calibrant reads version 1\); "
+        GOOD.replace(b'"version": 2', b'"version": 3'),
+        r"was written by a newer calibrant \(version 3 of the state, and this calibrant reads version 2\); "
         "upgrade calibrant$",
     ),
     "newer, otherwise unknown": (
@@ -276,11 +276,11 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         r"newer calibrant \(version 31 of .*; upgrade calibrant$",
     ),
     "older": (
-        GOOD.replace(b'"version": 1', b'"version": 0'),
-        r"was written by an older calibrant \(version 0 of the state, and this calibrant reads version 1\); "
+        GOOD.replace(b'"version": 2', b'"version": 1'),
+        r"was written by an older calibrant \(version 1 of the state, and this calibrant reads version 2\); "
         "use the calibrant that wrote it, or start a new state in another file$",
     ),
-    "no version": (GOOD.replace(b": 1,", b": true,", 1), "is damaged in its line of the version" + DAMAGED),
+    "no version": (GOOD.replace(b": 2,", b": true,", 1), "is damaged in its line of the version" + DAMAGED),
     "cut": (GOOD[:-60], "is truncated, because its last line is missing" + DAMAGED),
     "cut early": (GOOD[:20], "is truncated, because its first lines are incomplete" + DAMAGED),
     "edited": (GOOD.replace(b"812", b"813"), "is damaged or was edited, because it does not match its che.*" + DAMAGED),

@@ -102,7 +102,32 @@ EVERY = {
     "two slices": lambda: summary(slices=2),
     "long": long,
     "infinite": lambda: infinite().to_dict(),
+    "impossible": lambda: impossible(groups=True).to_dict(),
+    "few events": lambda: repeated(1).to_dict(),
+    "repeated": lambda: repeated(14).to_dict(),
 }
+
+
+def impossible(*, groups: bool = False, **options: Any) -> calibrant.Monitor:
+    """Return a calibrated monitor with two impossible outcomes in its second slice."""
+    watch = calibrant.Monitor(**options)
+    p, y = np.repeat([0.0, 1.0, 0.5], [20, 20, 60]), np.repeat([0, 1, 0, 1], [20, 20, 30, 30])
+    for changed in ((), (0, 20), ()):
+        y = y.copy()
+        y[list(changed)] ^= 1
+        watch.update(p, y, groups=np.where(p == 1, "ones", "others") if groups else None)
+        y[list(changed)] ^= 1
+    return watch
+
+
+def repeated(slices: int) -> calibrant.Monitor:
+    """Return a monitor of the same rare events, again and again."""
+    watch, rng = calibrant.Monitor(), np.random.default_rng(0)
+    p = rng.uniform(0.001, 0.02, 100)
+    y = rng.random(100) < p
+    for t in range(slices):
+        watch.update(p, y, label=f"w{t}")
+    return watch
 
 
 @cache
@@ -226,6 +251,40 @@ def test_a_tolerance_is_named() -> None:
     assert sentences[1].endswith(" The alarm is at 100.")
     assert sentences[2] == "Odds within a factor of 1.25 of the odds of the score count as calibrated (tolerance)."
     assert "(99 % CI " in sentences[3]
+
+
+def test_impossible_outcomes_are_the_first_sentence() -> None:
+    found = monitor.verdict(impossible().to_dict())
+    assert found[:2] == [
+        "Alarm: 2 outcomes are impossible according to the scores: 1 event with a score of 0 and 1 non-event with a "
+        "score of 1. A calibrated model never has such outcomes, so p = 0.",
+        "If the scores were rounded to 0 and 1, the evidence is E = 3.8, alarm at 20. Begin a new state with the "
+        "largest rounding error as --tolerance, such as 0.005 for two decimal places.",
+    ]
+    assert not any("calibrant recalibrate" in sentence for sentence in found)
+    assert [row[3] for row in monitor.slices(impossible().to_dict()).rows] == ["0.91", "infinite", "infinite"]
+    of_groups = impossible(groups=True).to_dict()
+    table = monitor.groups(of_groups)
+    assert table is not None
+    assert [row[3] for row in table.rows] == ["infinite", "infinite"]
+    assert "2 of 2 groups show evidence of miscalibration" in " ".join(monitor.verdict(of_groups))
+    assert monitor.heading(of_groups) == ("Alarm: the model is not calibrated", "bad")
+
+
+def test_slices_with_equal_rows_are_a_caution() -> None:
+    named = ", ".join(f"w{t}" for t in range(10))
+    first, second = monitor.toned_verdict(repeated(14).to_dict())[:2]
+    assert first == (f"Caution: the slices {named} and 4 more have equal rows.", "caution")
+    assert second[0].startswith("If the same rows were added again, the evidence is not valid")
+
+
+def test_too_few_rows_have_no_interval_yet() -> None:
+    found = repeated(1).to_dict()
+    assert monitor.verdict(found)[1] == (
+        "Over all slices, mean predicted probability minus observed frequency is "
+        "+0.14 percentage points. There are not yet enough rows for a useful CI."
+    )
+    assert monitor.slices(found).rows[0][-1] == "not yet"
 
 
 def test_groups_that_are_flagged_are_named() -> None:
@@ -587,7 +646,7 @@ def test_metrics_are_those_of_the_dictionary(name: str) -> None:
     samples = metrics(text)
     expected = {
         "evidence": math.inf if found["evidence"] is None else found["evidence"],
-        "log10_evidence": found["log_evidence"] / math.log(10),
+        "log10_evidence": math.inf if found["log_evidence"] is None else found["log_evidence"] / math.log(10),
         "p_value": found["p_value"],
         "alarm": float(found["alarm"]),
         "slices": len(found["slices"]),
@@ -600,7 +659,8 @@ def test_metrics_are_those_of_the_dictionary(name: str) -> None:
     for metric, key in (("group_log10_evidence", "log_evidence"), ("group_called_out", "called_out")):
         values = [value for (found_name, _), value in samples.items() if found_name == f"calibrant_monitor_{metric}"]
         scale = math.log(10) if key == "log_evidence" else 1
-        assert values == [pytest.approx(group[key] / scale) for group in found["groups"]]
+        wanted = [math.inf if scale != 1 and group["impossible"] else group[key] / scale for group in found["groups"]]
+        assert values == pytest.approx(wanted)
 
 
 def test_labels_of_metrics_are_escaped() -> None:

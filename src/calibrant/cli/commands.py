@@ -355,6 +355,12 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--label", metavar="TEXT", help="The name of the slice, such as 2026-W31 (default: the name of the first file)."
 )
+@option(
+    "--groups",
+    metavar="NAMES",
+    callback=lambda _ctx, _option, listed: None if listed is None else shared.split(listed),
+    help="All groups of --by, such as north,south, with rows or without (default: those of the first slice).",
+)
 @option("--time", metavar="COLUMN", help="Make a slice of each period of this column of dates or times.")
 @option(
     "--every",

@@ -124,6 +124,7 @@ class CommandOptions(Options):
     cost_of_referral: float | None = None
     state_path: str = ""
     label: str | None = None
+    groups: tuple[str, ...] | None = None
     time: str | None = None
     every: str = "week"
     alpha: float | None = None
@@ -536,13 +537,15 @@ def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator
         for option, given in (("--label", options.label is not None), ("--by", bool(options.by))):
             if given:
                 yield f"{option} does not work with --time; leave one of them out, or monitor one file for each slice"
+    if options.groups is not None and not options.by:
+        yield "--groups needs --by, the column of the groups"
     if not options.files:
         yield from _of_slices(options)
 
 
 def _of_slices(options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of options that need the file of a slice, where none is named."""
-    for name in ("label", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path"):
+    for name in ("label", "groups", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path"):
         if getattr(options, name) is not None:
             yield f"--{name.removesuffix('_path').replace('_', '-')} is for a slice; name its file too"
 

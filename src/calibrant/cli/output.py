@@ -123,9 +123,9 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
     }
     if predictions is not None and (event := _event_of(summary, predictions, options)) is not None:
         summary["source"] = {"event": event}
-    if not watch.alarm and options.since_onset_path is not None:
+    if watch.drift is None and options.since_onset_path is not None:
         if not options.quiet:
-            console.say(f"{options.since_onset_path} is not written, because there is no alarm")
+            console.say(f"{options.since_onset_path} is not written, because there is no alarm about a drift")
         del contents["--since-onset"]
     failures = _write_files(contents, options)
     if options.markdown_path == "-":

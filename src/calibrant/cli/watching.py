@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
-from calibrant.errors import FileError, InputError
+from calibrant.errors import FileError, InputError, quoted
 from calibrant.errors.wording import number
 from calibrant.files.predictions import FilePredictions, FileSketch
 from calibrant.files.sql import sql_name
@@ -21,6 +21,7 @@ from calibrant.results.reading import parsed, read_bytes
 if TYPE_CHECKING:
     import click
 
+    from calibrant.files.chunks import Progress
     from calibrant.files.predictions import FileRows
 
 #: The groups of a period, as SQL of a column.
@@ -34,11 +35,8 @@ def run(ctx: click.Context, options: CommandOptions, rows: list[FileRows]) -> bo
     """Add the files to the state and show it; return whether there is an alarm."""
     predictions = None
     if options.files:
-        used = options
-        if options.time is not None:
-            used = replace(options, by=(_PERIODS[options.every].format(sql_name(options.time)),))
         with output.progress(quiet=options.quiet) as step:
-            predictions = loading.load(ctx, used, step, rows)
+            predictions = _loaded(ctx, options, step, rows)
     if predictions is None:
         watch = _existing(options)
     else:
@@ -47,6 +45,26 @@ def run(ctx: click.Context, options: CommandOptions, rows: list[FileRows]) -> bo
             state.write(options.state_path, watch.to_state())
     output.write_monitor(watch, predictions, options)
     return watch.alarm or watch.promise_broken or bool(watch.called_out)
+
+
+def _loaded(
+    ctx: click.Context, options: CommandOptions, step: Progress, rows: list[FileRows]
+) -> FilePredictions | FileSketch:
+    """Read the files. The periods of ``--time`` are groups, and an error about them is one about ``--time``."""
+    if options.time is None:
+        return loading.load(ctx, options, step, rows)
+    periods = _PERIODS[options.every].format(sql_name(options.time))
+    try:
+        return loading.load(ctx, replace(options, by=(periods,)), step, rows)
+    except FileError as error:
+        if type(error) is not FileError:  # one that proposes columns
+            raise
+        named = quoted(periods), quoted(options.time)
+        problem, remedy = (
+            text.replace(*named).replace(periods, sql_name(options.time)).replace("--by", "--time")
+            for text in (error.problem, error.remedy)
+        )
+        raise FileError(error.path, problem, remedy, error.options, error.fault, options.time) from None
 
 
 def _existing(options: CommandOptions) -> Monitor:
@@ -61,14 +79,20 @@ def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions)
     """Return the monitor of the state with the new slices."""
     content = state.read(options.state_path)
     given = {name: getattr(options, name) for name in _SETTINGS if getattr(options, name) is not None}
-    watch = Monitor(**given) if content is None else Monitor.of_state(content, options.state_path)
+    watch = (
+        Monitor(**given, groups=options.groups) if content is None else Monitor.of_state(content, options.state_path)
+    )
+    if options.groups is not None and set(options.groups) != set(watch.groups or ()):
+        had = ", ".join(watch.groups or ()) or "none"
+        problem = f"was begun with other groups than those of --groups ({had})"
+        raise FileError(options.state_path, problem, "leave --groups out, or begin a new state")
     for name, value in given.items():
         if watch.settings[name] != value:
-            option, had = f"--{name.replace('_', '-')}", watch.settings[name]
+            option, own = f"--{name.replace('_', '-')}", watch.settings[name]
             problem = (
                 f"was begun without {option}"
-                if had is None
-                else f"was begun with {option} {number(had)}, not {number(value)}"
+                if own is None
+                else f"was begun with {option} {number(own)}, not {number(value)}"
             )
             raise FileError(options.state_path, problem, f"leave {option} out, or begin a new state")
     if options.threshold_path is not None:

@@ -21,8 +21,10 @@ from scipy.special import expit
 
 from calibrant.inputs.notions import Events
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.e_processes import BETS
 from calibrant.table.cluster_sums import BucketSums
 
 #: The bins of the local tilts, with equal information.
@@ -33,6 +35,47 @@ FAMILIES: Final = ("level", "slope", "range")
 
 _SIZES: Final = {"level": (0.05, 0.1, 0.2, 0.4, 0.8), "slope": (0.05, 0.1, 0.2, 0.4, 0.8), "range": (0.2, 0.4, 0.8)}
 _FARTHEST: Final = 3.0  # standard deviations of the log-odds
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Rows in clusters, ordered by what they hold, so that no sum depends on the order in which they came.
+
+    Attributes
+    ----------
+    scores, outcomes, weights : (N,)
+        The rows.
+    numbers : (N,)
+        The cluster of each row, from 0.
+    """
+
+    scores: Float64s
+    outcomes: Float64s
+    weights: Float64s
+    numbers: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, events: Events, labels: NDArray[Any]) -> Clusters:
+        """Return the rows of events with these labels."""
+        scores, outcomes = events.scores.astype(np.float64), events.outcomes.astype(np.float64)
+        weights = np.ones(len(scores)) if events.weights is None else events.weights
+        _, numbers = np.unique(labels, return_inverse=True)
+        order = np.lexsort((weights, outcomes, scores, numbers))
+        return cls(scores[order], outcomes[order], weights[order], numbers[order])
+
+    def sums(self, values: Float64s) -> Float64s:
+        """Return the weighted sum of each cluster."""
+        return np.asarray(np.bincount(self.numbers, self.weights * values), np.float64)
+
+    @cached_property
+    def sizes(self) -> Float64s:
+        """The weight of each cluster."""
+        return self.sums(np.ones(len(self.scores)))
+
+    @property
+    def gaps(self) -> Float64s:
+        """The sum of p - y of each cluster."""
+        return self.sums(self.scores - self.outcomes)
 
 
 class Tilt(NamedTuple):
@@ -95,8 +138,8 @@ class Frame:
         z, v = log_odds(scores[held]), information[held]
         order = np.argsort(z, kind="stable")
         z, v = z[order], v[order]
-        middle = float(v @ z / v.sum())
-        spread = math.sqrt(float(v @ (z - middle) ** 2 / v.sum()))
+        middle = float((v * z).sum() / v.sum())
+        spread = math.sqrt(float((v * (z - middle) ** 2).sum() / v.sum()))
         places = np.searchsorted(np.cumsum(v) / v.sum(), np.arange(1, BINS) / BINS)
         below, above = (np.minimum(x, len(z) - 1) for x in (places, places + 1))
         edges = tuple(((z[below] + z[above]) / 2).tolist())  # between two cells, where no rounding decides
@@ -132,17 +175,24 @@ def growth_of_cells(cells: Cells, frame: Frame, tolerance: Tolerance, unit: floa
     ``unit`` is a bound on the weight of a row: e^u has a mean of at most 1 for u in [0, 1].
     """
     tilts = frame.tilts(cells.scores)
-    return np.asarray(tilts @ cells.positives - _log_means(tilts, cells.scores, tolerance) @ cells.counts) / unit
+    return (
+        np.asarray(_dot(tilts, cells.positives) - _dot(_log_means(tilts, cells.scores, tolerance), cells.counts)) / unit
+    )
 
 
-def growth_of_clusters(events: Events, clusters: NDArray[np.intp], frame: Frame, tolerance: Tolerance) -> Float64s:
+def _dot(columns: Float64s, weights: Float64s) -> Float64s:
+    """Return ``columns @ weights`` with the same bits on every processor, which BLAS does not."""
+    return np.asarray((columns * weights.T[..., np.newaxis, :]).sum(axis=-1).T)
+
+
+def growth_of_clusters(clusters: Clusters, frame: Frame, tolerance: Tolerance) -> Float64s:
     """Return the same for rows in clusters: each cluster adds the logarithm of the mean over its rows."""
-    scores, outcomes = events.scores.astype(np.float64), events.outcomes.astype(np.float64)
-    weights = np.ones(len(scores)) if events.weights is None else events.weights
-    sizes = np.bincount(clusters, weights)
-    tilts = frame.tilts(scores)
-    ratios = np.exp(tilts * outcomes - _log_means(tilts, scores, tolerance))
-    return np.array([_sum_of_logs(np.bincount(clusters, weights * each), sizes) for each in ratios])
+    tilts = frame.tilts(clusters.scores)
+    means = _log_means(tilts, clusters.scores, tolerance)
+    rows = zip(tilts, means, strict=True)
+    return np.array(
+        [_sum_of_logs(clusters.sums(np.exp(tilt * clusters.outcomes - mean)), clusters.sizes) for tilt, mean in rows]
+    )
 
 
 def growth_of_buckets(buckets: BucketSums, frame: Frame, tolerance: Tolerance) -> Float64s:
@@ -162,10 +212,33 @@ def _sum_of_logs(sums: NDArray[Any], sizes: NDArray[Any]) -> float:
     return float(np.sum(np.log(sums[filled] / sizes[filled])))
 
 
-def start_shares(growths: Float64s) -> tuple[Float64s, Float64s]:
-    """Return the share of each start, (T,), and of each tilt, (50,), with every start alike, from (T, 50) growths."""
+def bets_of_cells(cells: Cells, unit: float) -> tuple[Float64s, float]:
+    """Return by how much the logarithm of the wealth of each bet grows, (66,), and in how many units of weight.
+
+    ``unit`` is a bound on the weight of a row: (1 + b r)^u has a mean of at most (1 + b (p - q))^u for u in [0, 1]. A
+    bet that would be unsafe at this weight is lost.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bets = (BETS * unit)[:, np.newaxis]
+        logs = _dot(np.log1p(bets * (cells.scores - 1)), cells.positives)
+        logs += _dot(np.log1p(bets * cells.scores), cells.counts - cells.positives)
+    return np.where(np.abs(BETS) * unit < 1, logs / unit, -np.inf), cells.total / unit
+
+
+def bets_of_units(gaps: Float64s, sizes: Float64s) -> tuple[Float64s, float]:
+    """Return the same for the sums of p - y over clusters of so much weight: each cluster is one unit."""
+    largest = float(sizes.max())
+    logs = [float(np.log1p(bet * gaps).sum()) if abs(bet) * largest < 1 else -math.inf for bet in BETS.tolist()]
+    return np.array(logs), float(len(sizes))
+
+
+def start_shares(growths: Float64s) -> tuple[Float64s, Float64s, Float64s]:
+    """Return the share of each start, (T,), and of each tilt, (50,), with every start alike, from (T, 50) growths.
+
+    Also return the logarithm of the largest likelihood ratio of each tilt, (50,).
+    """
     later = np.cumsum(growths[::-1], axis=0)[::-1]
     logs = later + np.log(WEIGHTS)
     shares = np.exp(logs - logs.max())
     shares /= shares.sum()
-    return shares.sum(axis=1), shares.sum(axis=0)
+    return shares.sum(axis=1), shares.sum(axis=0), later.max(axis=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
@@ -21,14 +21,17 @@ from calibrant.monitoring import restored, state, window
 from calibrant.monitoring.evidence import (
     TILTS,
     WEIGHTS,
+    Clusters,
     Frame,
     Tolerance,
+    bets_of_cells,
+    bets_of_units,
     growth_of_buckets,
     growth_of_cells,
     growth_of_clusters,
 )
 from calibrant.monitoring.promise import Promise
-from calibrant.monitoring.slices import SUMS, Drift, Group, Slice, drift_of, sequences
+from calibrant.monitoring.slices import SUMS, Drift, Group, Impossible, Slice, drift_of
 from calibrant.render import monitor as text
 from calibrant.report import evaluated
 from calibrant.report.evaluated import Evaluated
@@ -36,7 +39,7 @@ from calibrant.results.values import plain
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.e_processes import Mixture, adjusted, log_mean
+from calibrant.statistics.e_processes import Mixture, Wealth, adjusted, log_mean
 from calibrant.table import ReliabilityTable
 
 if TYPE_CHECKING:
@@ -76,6 +79,9 @@ class Monitor:
         A bound on the weight of every row, known before the outcomes, for weights that are not whole numbers.
     threshold : Threshold or dict, optional
         A certified threshold, whose promise is watched too, with its own alarm of probability ``alpha``.
+    groups : sequence of str, optional
+        The names of the groups that are watched, with or without rows in the first slice; by default the groups of the
+        first slice.
 
     Attributes
     ----------
@@ -85,6 +91,9 @@ class Monitor:
         The largest E so far.
     p_value : float
         min(1, 1 / E), valid at any time.
+    impossible : tuple of float
+        The weight of the events with a score of 0, and that of the non-events with a score of 1. One of them refutes
+        calibration: E is infinite. With ``tolerance`` there are none.
 
     Notes
     -----
@@ -124,6 +133,7 @@ class Monitor:
         tolerance_odds: float | None = None,
         max_weight: float | None = None,
         threshold: Any = None,
+        groups: Sequence[str] | None = None,
     ) -> None:
         self.alpha = _number("alpha", alpha, 0.0, 0.5, "a share such as 0.05")
         if tolerance is not None and tolerance_odds is not None:
@@ -139,9 +149,9 @@ class Monitor:
         self._settings: tuple[Notion, int | None] | None = None
         self._rows, self._scores = np.zeros(window.CELLS), np.zeros(window.CELLS)
         self._slices: tuple[Slice, ...] = ()
-        self._mixture = Mixture.start(len(TILTS))
+        self._mixture, self._wealth = Mixture.start(len(TILTS)), Wealth.start()
         self._most = 0.0
-        self._groups: dict[str, Group] | None = None
+        self._groups = None if groups is None else _empty_groups(_names(groups))
         self._blocks: list[window.Block] = []
         self._promises = [] if threshold is None else Promise.of(threshold)
 
@@ -168,8 +178,8 @@ class Monitor:
         ----------
         probs, targets, notion, weights, ignore_index, logits, class_names, groups, weights_are
             As in `calibrant.evaluate`: arrays, a `ReliabilityTable` or a `CalibrationSketch` of one evaluated event.
-            The groups of the first slice are those that are watched. With ``max_weight``, weights are those of a
-            sample (``weights_are="sampling"``) unless ``weights_are`` says otherwise.
+            The groups that are watched are those of the monitor, or of the first slice. With ``max_weight``, weights
+            are those of a sample (``weights_are="sampling"``) unless ``weights_are`` says otherwise.
         label : str, optional
             The name of the slice, such as "2026-W31"; by default its number. A label is used once.
         clusters : array, (N,), or False, optional
@@ -179,7 +189,7 @@ class Monitor:
         ------
         calibrant.errors.InputError
             As `calibrant.evaluate`; for a label that was used, another notion, number of classes or grid, classes or
-            labels that are evaluated one by one, a group that the first slice lacks, and weights that are not whole
+            labels that are evaluated one by one, a group that was not declared, and weights that are not whole
             numbers without ``max_weight``. The monitor stays as it was.
         """
         if weights is not None and weights_are is None and self.max_weight is not None:
@@ -217,17 +227,19 @@ class Monitor:
         scores[cells] += np.asarray(on_grid.score_sums)
         held = rows > 0
         frame = Frame.of(rows[held], np.clip(scores[held] / rows[held], 0.0, 1.0))
-        grown = self._slice(name, data, frame, unit)
+        grown, wealth = self._slice(name, data, frame, unit)
         promises = [promise.updated(table, unit) for promise in self._promises]
         found = self._grown_groups(data_of_groups, frame, unit)
+        block = window.Block.of(len(self._slices), on_grid)
         # From here on nothing can fail.
         self._settings = (data.notion, data.n_classes)
         self._rows, self._scores = rows, scores
-        self._mixture = self._mixture.grown(grown.growth)
+        self._mixture, self._wealth = self._mixture.grown(grown.growth), wealth
         self._groups, self._promises = found, promises
-        self._slices = (*self._slices, replace(grown, log_evidence=self.log_e))
-        self._blocks = window.appended(self._blocks, window.Block.of(len(self._slices) - 1, on_grid))
-        self._most = max(self._most, self.log_e)
+        log_evidence = self._log_e_of_tilts
+        self._slices = (*self._slices, replace(grown, digest=block.digest, log_evidence=log_evidence))
+        self._blocks = window.appended(self._blocks, block)
+        self._most = max(self._most, log_evidence)
 
     def _next_label(self) -> str:
         """Return the number of the slice, or the next that was not used."""
@@ -265,8 +277,8 @@ class Monitor:
             unknown = [name for name in groups if name not in self._groups]
             if unknown:
                 known = ", ".join(self._groups) or "no groups"
-                remedy = "begin a new monitor, because groups are declared in advance"
-                raise InputError("groups", f"the groups of the first slice ({known})", repr(unknown[0]), remedy)
+                remedy = "begin a new monitor, and declare all groups with groups= (--groups)"
+                raise InputError("groups", f"the declared groups ({known})", repr(unknown[0]), remedy)
 
     def _unit(self, data: Evaluated, probs: Any, weights: Any) -> float:
         """Return the bound on the weight of a row, in the unit of the table; 1 if a unit of weight is a row.
@@ -285,7 +297,7 @@ class Monitor:
         if data.predictions is not None:
             given = np.asarray(as_values("weights", weights), np.float64).reshape(-1)
             held = data.predictions.evaluated.reshape(-1)
-            total, most = float(given[held].sum()), float(given[held].max())
+            total, most = math.fsum(given[held]), float(given[held].max())  # in any order of the rows
         else:
             whole = CalibrationSketch.of_groups(probs) if isinstance(probs, Mapping) else probs
             own = whole if isinstance(whole, ReliabilityTable) else whole.table
@@ -296,47 +308,66 @@ class Monitor:
             raise InputError("weights", expected, wording.number(most), remedy)
         return self.max_weight * table.total / total
 
-    def _slice(self, label: str, data: Evaluated, frame: Frame, unit: float) -> Slice:
-        """Return the sums of one slice."""
+    def _slice(self, label: str, data: Evaluated, frame: Frame, unit: float) -> tuple[Slice, Wealth]:
+        """Return the sums of one slice, and the wealth after it."""
         cells = Cells.from_table(data.tables[0])
         slopes, gaps = frame.spread * frame.slopes(cells.scores), cells.gap_sums
-        square = float(cells.squared_residuals.sum())
+        square, bets = float(cells.squared_residuals.sum()), bets_of_cells(cells, unit)
+        clusters = _clustered(data)
         if data.clusters is not None:
-            buckets = data.clusters.event
-            square = float(np.sum(buckets.gap**2))
-        return Slice(
+            sums, sizes = data.clusters.event.gap, data.clusters.event.weight
+            if clusters is not None:
+                sums, sizes = clusters.gaps, clusters.sizes
+            scale = cells.total / float(sizes.sum())  # a table may have weights in another unit
+            sums, sizes = scale * sums[sizes > 0], scale * sizes[sizes > 0]
+            square, bets = float(np.sum(sums**2)), bets_of_units(sums, sizes)
+        grown = Slice(
             label=label,
             n=cells.total,
+            predicted=float(cells.score_sums.sum()),
             gap=float(gaps.sum()),
             square=square,
             information=float(cells.null_variances.sum()),
-            tilted=float(slopes @ gaps),
-            tilted_information=float(slopes**2 @ cells.null_variances),
-            growth=self._growth(data, frame, unit),
+            skewness=float((cells.null_variances * (1 - 2 * cells.scores)).sum()),
+            tilted=float((slopes * gaps).sum()),
+            tilted_information=float((slopes**2 * cells.null_variances).sum()),
+            growth=self._growth(data, clusters, frame, unit),
+            impossible=self._impossible(data),
         )
+        slices, wealth = (*self._slices, grown), self._wealth.grown(*bets)
+        n, gap, predicted = (sum(getattr(each, name) for each in slices) for name in ("n", "gap", "predicted"))
+        return replace(grown, bounds=wealth.bounds(n, gap, predicted, slices[0].information, self.alpha)), wealth
 
-    def _growth(self, data: Evaluated, frame: Frame, unit: float) -> Float64s:
-        if data.clusters is None:
-            return growth_of_cells(Cells.from_table(data.tables[0]), frame, self._tolerance, unit)
-        if data.predictions is None or data.labels is None:
+    def _impossible(self, data: Evaluated) -> Impossible:
+        """Return the outcomes that a score of 0 or 1 excludes; none with a tolerance around the scores.
+
+        A score of 1 that was computed from a logit is rounded, so that it excludes nothing.
+        """
+        if self._tolerance.points > 0:
+            return Impossible()
+        table, rounded = data.tables[0], data.predictions is not None and data.predictions.logits
+        events, non_events = table.positives[table.scores == 0], (table.counts - table.positives)[table.scores == 1]
+        return Impossible(float(events.sum()), 0.0 if rounded else float(non_events.sum()))
+
+    def _growth(self, data: Evaluated, clusters: Clusters | None, frame: Frame, unit: float) -> Float64s:
+        if clusters is not None:
+            return growth_of_clusters(clusters, frame, self._tolerance)
+        if data.clusters is not None:
             return growth_of_buckets(data.clusters.event, frame, self._tolerance)
-        events = read(data.predictions, data.notion, scoring=False).events
-        hashes = data.labels.take(np.flatnonzero(data.predictions.evaluated)).hashes
-        _, numbers = np.unique(hashes, return_inverse=True)
-        return growth_of_clusters(events, numbers, frame, self._tolerance)
+        return growth_of_cells(Cells.from_table(data.tables[0]), frame, self._tolerance, unit)
 
     def _grown_groups(self, data: Mapping[str, Evaluated], frame: Frame, unit: float) -> dict[str, Group]:
         """Return the groups with one more slice; a group without rows stays as it is."""
-        groups = {name: Group(mixture=Mixture.start(len(TILTS))) for name in data}
-        if self._groups is not None:
-            groups = dict(self._groups)
+        groups = _empty_groups(data) if self._groups is None else dict(self._groups)
         for name, one in data.items():
             group, cells = groups[name], Cells.from_table(one.tables[0])
+            own_unit = 1.0 if one.tables[0].whole else unit  # equal weights of a group become rows
             groups[name] = replace(
                 group,
-                mixture=group.mixture.grown(self._growth(one, frame, unit)),
+                mixture=group.mixture.grown(self._growth(one, _clustered(one), frame, own_unit)),
                 n=group.n + cells.total,
                 gap=group.gap + float(cells.gap_sums.sum()),
+                impossible=group.impossible + self._impossible(one),
             )
         found = adjusted({name: group.mixture.log_e(WEIGHTS) for name, group in groups.items()}) if groups else {}
         return {name: replace(group, most=max(group.most, found[name])) for name, group in groups.items()}
@@ -366,26 +397,42 @@ class Monitor:
     # ------------------------------------------------------------ evidence
 
     @property
-    def log_e(self) -> float:
-        """The logarithm of the evidence after the last slice: of all rows, with groups half of it from their mean."""
+    def _log_e_of_tilts(self) -> float:
         whole = self._mixture.log_e(WEIGHTS)
         if not self._groups:
             return whole
         return log_mean([whole, log_mean([group.mixture.log_e(WEIGHTS) for group in self._groups.values()])])
 
     @property
+    def log_e(self) -> float:
+        """The logarithm of the evidence after the last slice: of all rows, with groups half of it from their mean."""
+        return math.inf if self.impossible else self._log_e_of_tilts
+
+    @property
+    def impossible(self) -> Impossible:
+        """The weight of the impossible outcomes: events with a score of 0, and non-events with a score of 1.
+
+        One of them refutes the scores, so the evidence is infinite. With ``tolerance`` none is impossible.
+        """
+        return sum((each.impossible for each in self._slices), Impossible())
+
+    @property
     def evidence(self) -> float:
-        """The largest evidence so far; infinite where it is not a float."""
-        return math.exp(self._most) if self._most < 700 else math.inf
+        """The largest evidence so far; infinite where it is not a float, and after an impossible outcome."""
+        return math.inf if self.impossible or self._most >= 700 else math.exp(self._most)
 
     @property
     def p_value(self) -> float:
         """The p-value of the hypothesis, valid at any time."""
-        return min(1.0, math.exp(-self._most))
+        return 0.0 if self.impossible else min(1.0, math.exp(-self._most))
 
     @property
     def alarm(self) -> bool:
         """Whether the model is no longer calibrated: a false alarm has a probability of at most ``alpha``."""
+        return bool(self.impossible) or self._has_drifted
+
+    @property
+    def _has_drifted(self) -> bool:
         return self._most >= -math.log(self.alpha)
 
     @property
@@ -394,20 +441,25 @@ class Monitor:
         return any(promise.most >= -math.log(self.alpha) for promise in self._promises)
 
     @property
+    def groups(self) -> list[str] | None:
+        """The names of the declared groups, which are those of the first slice by default; None before it."""
+        return None if self._groups is None else list(self._groups)
+
+    @property
     def labels(self) -> list[str]:
         """The labels of the slices, in order."""
         return [each.label for each in self._slices]
 
     @property
     def drift(self) -> Drift | None:
-        """What has drifted; None without an alarm."""
-        return drift_of(self._slices, 1 - self.alpha) if self.alarm else None
+        """What has drifted; None without an alarm, and if impossible outcomes alone have raised it."""
+        return drift_of(self._slices, 1 - self.alpha) if self._has_drifted else None
 
     @property
     def called_out(self) -> list[str]:
         """The groups that are no longer calibrated, by closed testing: family-wise and at any time."""
         bound = -math.log(self.alpha)
-        return [name for name, group in (self._groups or {}).items() if group.most >= bound]
+        return [name for name, group in (self._groups or {}).items() if group.most >= bound or bool(group.impossible)]
 
     def since_onset(self) -> CalibrationSketch:
         """Return a sketch of the rows since the onset of the drift, to recalibrate on.
@@ -415,7 +467,7 @@ class Monitor:
         Raises
         ------
         calibrant.errors.InputError
-            Without an alarm.
+            Without a drift.
 
         Notes
         -----
@@ -424,7 +476,8 @@ class Monitor:
         """
         drift = self.drift
         if drift is None or self._settings is None:
-            raise InputError("since_onset", "an alarm", "no alarm", "wait for an alarm: there is no onset without one")
+            got = "impossible outcomes alone" if self.alarm else "no alarm"
+            raise InputError("since_onset", "an alarm about a drift", got, "wait for one: nothing else has an onset")
         scores = window.mean_scores(self._rows, self._scores)
         return window.since(self._blocks, drift.first, self._settings[0], scores)[0]
 
@@ -487,9 +540,9 @@ class Monitor:
         for each in self._slices:
             mixture = mixture.grown(each.growth)
             logs.append(mixture.log_e(WEIGHTS))
-        ends = sequences(self._slices, self.alpha)
         n, gap = sum(each.n for each in self._slices), sum(each.gap for each in self._slices)
         drift = self.drift
+        first = {each.digest: each.label for each in reversed(self._slices)} | {"": None}
         return {
             "schema_version": SCHEMA_VERSION,
             "monitor": True,
@@ -503,7 +556,9 @@ class Monitor:
             "tolerance_odds": self.settings["tolerance_odds"],
             "alarm": self.alarm,
             "evidence": plain(self.evidence, "evidence", missing),
-            "log_evidence": self._most,
+            "log_evidence": plain(math.inf if self.impossible else self._most, "log_evidence", missing),
+            "log_evidence_of_drifts": self._most,
+            "impossible": self.impossible._asdict(),
             "p_value": self.p_value,
             "mean_difference": plain(gap / n if n else math.nan, "mean_difference", missing),
             "slices": [
@@ -513,10 +568,11 @@ class Monitor:
                     "difference": each.gap / each.n,
                     "log_evidence": each.log_evidence,
                     "log_evidence_of_rows": log,
-                    "low": low,
-                    "high": high,
+                    "impossible": sum(each.impossible),
+                    **each.bounds._asdict(),
+                    "equal_to": first[each.digest] if first[each.digest] != each.label else None,
                 }
-                for each, log, (low, high) in zip(self._slices, logs, ends, strict=True)
+                for each, log in zip(self._slices, logs, strict=True)
             ],
             "drift": None if drift is None else plain(vars(drift), "drift", missing),
             "groups": [
@@ -525,6 +581,7 @@ class Monitor:
                     "n": group.n,
                     "difference": plain(group.gap / group.n if group.n else math.nan, f"groups.{name}", missing),
                     "log_evidence": plain(group.most, f"groups.{name}.log_evidence", missing),
+                    "impossible": sum(group.impossible),
                     "called_out": name in self.called_out,
                 }
                 for name, group in (self._groups or {}).items()
@@ -603,6 +660,7 @@ class Monitor:
                 "n_classes": n_classes,
                 "most": self._most,
             },
+            "wealth": {"logs": state.pack(self._wealth.logs), "units": self._wealth.units},
             "frame": {"rows": state.pack(self._rows), "scores": state.pack(self._scores)},
             "groups": None
             if self._groups is None
@@ -610,6 +668,7 @@ class Monitor:
                 name: {
                     "n": group.n,
                     "gap": group.gap,
+                    "impossible": group.impossible,
                     "most": group.most if math.isfinite(group.most) else None,
                     "logs": state.pack(group.mixture.logs),
                     "slices": group.mixture.slices,
@@ -635,7 +694,8 @@ class Monitor:
             "slices": [
                 {
                     "label": each.label,
-                    **{name: getattr(each, name) for name in (*SUMS, "log_evidence")},
+                    **{name: getattr(each, name) for name in (*SUMS, "impossible", "digest", "log_evidence")},
+                    "bounds": each.bounds,
                     "growth": each.packed,
                 }
                 for each in self._slices
@@ -648,6 +708,26 @@ def _number(name: str, value: object, low: float, high: float, example: str) -> 
     if number and low < float(value) <= high:  # type: ignore[arg-type]
         return float(value)  # type: ignore[arg-type]
     raise InputError(name, f"a number above {low:g} and up to {high:g}", repr(value), f"pass {example}")
+
+
+def _clustered(data: Evaluated) -> Clusters | None:
+    """Return the rows of predictions in clusters; None for independent rows, and for sums over clusters."""
+    if data.clusters is None or data.predictions is None or data.labels is None:
+        return None
+    events = read(data.predictions, data.notion, scoring=False).events
+    return Clusters.of(events, data.labels.take(np.flatnonzero(data.predictions.evaluated)).hashes)
+
+
+def _names(groups: Sequence[str]) -> list[str]:
+    names = [] if isinstance(groups, str) else [str(name) for name in groups]
+    if not names or len(set(names)) < len(names):
+        remedy = "pass the names of all groups, such as ['north', 'south']"
+        raise InputError("groups", "one or more names, each once", repr(groups)[:80], remedy)
+    return names
+
+
+def _empty_groups(names: Iterable[str]) -> dict[str, Group]:
+    return {name: Group(mixture=Mixture.start(len(TILTS))) for name in names}
 
 
 def _event(notion: str | None, n_classes: int | None) -> str:

@@ -104,6 +104,10 @@ class Promise:
             or not 0 <= part["value"] <= 1
             or not 0 < part["max_risk"] <= 0.5
             or part["side"] not in ("yes", "no")
+            or part.get("notion") not in (None, "positive", "top-label")
+            or not (
+                part.get("n_classes") is None or (type(part["n_classes"]) is int and 0 < part["n_classes"] <= 10**9)
+            )
         ):
             raise ValueError
         return cls(

@@ -5,16 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import accumulate
+from typing import Any, Final
 
 import numpy as np
 
 from calibrant.monitoring import window
 from calibrant.monitoring.evidence import TILTS
 from calibrant.monitoring.promise import Promise
-from calibrant.monitoring.slices import SUMS, Group, Slice
+from calibrant.monitoring.slices import SUMS, Group, Impossible, Slice
 from calibrant.monitoring.state import unpack
-from calibrant.statistics.e_processes import ERROR_TILTS, Mixture
+from calibrant.statistics.e_processes import BETS, ERROR_TILTS, Bounds, Mixture, Wealth
+
+_LEAST_ROWS: Final = 1e-100
+_MOST_ROWS: Final = 1e18
+_MOST_CLASSES: Final = 10**9
+_ROUNDED: Final = 1 + 1e-6  # a sum may be so much larger than its bound
+_STEEPEST: Final = 10.0  # nats that a row or a slice changes the evidence by at most: tilts move log-odds by 2.4
+_LOST: Final = 4.0  # times as much for the wealth of a bet: log(2^-53) = -37
+_FARTHEST: Final = 3 * 745.0  # of the mean log-odds, in log-odds
 
 
 def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,55 +47,114 @@ def attributes_of(content: Mapping[str, Any]) -> dict[str, Any]:
     """
     settings, frame = content["settings"], content["frame"]
     notion, n_classes = settings["notion"], settings["n_classes"]
-    _require(notion in (None, "positive", "top-label") and (n_classes is None or n_classes >= 1))
+    _require(notion in (None, "positive", "top-label"))
+    _require(n_classes is None or (type(n_classes) is int and 1 <= n_classes <= _MOST_CLASSES))
+    unit = min(_number(settings["max_weight"] or 1.0, 0.0, math.inf), 1.0)
+    slices = _slices(content["slices"], unit)
+    n = sum(each.n for each in slices)
     rows, scores = (_array(frame[name], np.float64, (window.CELLS,)) for name in ("rows", "scores"))
-    _require(bool((rows >= 0).all() and (scores >= 0).all()))
-    slices = _slices(content["slices"])
+    _require(bool((rows >= 0).all() and (scores >= 0).all() and (scores <= _ROUNDED * rows).all()))
     mixture = Mixture.start(len(TILTS))
     for each in slices:
         mixture = mixture.grown(each.growth)
     blocks, groups = [_block(part) for part in content["blocks"]], content["groups"]
-    _require(sum(block.slices for block in blocks) == len(slices) and (notion is None) == (not slices))
+    ends = [0, *accumulate(block.slices for block in blocks)]
+    _require([block.first for block in blocks] == ends[:-1] and ends[-1] == len(slices))
+    _require((notion is None) == (not slices))
+    _require(all(math.isclose(float(total), n, rel_tol=1e-6) for total in (rows.sum(), _weight(blocks))))
     return {
         "_settings": None if notion is None else (notion, n_classes),
         "_rows": rows,
         "_scores": scores,
         "_slices": slices,
         "_mixture": mixture,
-        "_most": _finite(settings["most"]),
-        "_groups": None if groups is None else {str(name): _group(part) for name, part in groups.items()},
+        "_wealth": _wealth(content["wealth"], slices, n, unit),
+        "_most": _number(settings["most"], 0.0, _most(n, unit, len(slices))),
+        "_groups": None if groups is None else {str(k): _group(part, unit, len(slices)) for k, part in groups.items()},
         "_blocks": blocks,
-        "_promises": [_promise(part) for part in content["promises"]],
+        "_promises": [_promise(part, n, unit, len(slices)) for part in content["promises"]],
     }
 
 
-def _slices(parts: Sequence[Mapping[str, Any]]) -> tuple[Slice, ...]:
-    slices = tuple(_slice(part) for part in parts)
-    labels = {each.label for each in slices}
-    _require(all(each.n > 0 for each in slices) and len(labels) == len(slices))
-    return slices
+def _most(n: float, unit: float, slices: int) -> float:
+    """Return a bound on the logarithm of any evidence, from the weight of the rows and that of the heaviest row."""
+    return _STEEPEST * min(n / unit + slices, _MOST_ROWS)
 
 
-def _slice(part: Mapping[str, Any]) -> Slice:
-    growth = _array(part["growth"], np.float64, (len(TILTS),))
-    numbers = {name: _finite(part[name]) for name in (*SUMS, "log_evidence")}
-    found = Slice(label=str(part["label"]), growth=growth, **numbers)
+def _slices(parts: Sequence[Mapping[str, Any]], unit: float) -> tuple[Slice, ...]:
+    slices, before = [], 0.0
+    for number, part in enumerate(parts):
+        slices.append(_slice(part, before, unit, number + 1))
+        before += slices[-1].n
+    _require(len({each.label for each in slices}) == len(slices))
+    return tuple(slices)
+
+
+def _slice(part: Mapping[str, Any], before: float, unit: float, number: int) -> Slice:
+    """Return a slice after so many rows. Log-odds of scores above 0 are at most 745."""
+    n = _number(part["n"], _LEAST_ROWS, _MOST_ROWS)
+    square, evidence = _ROUNDED * n**2, _most(before + n, unit, number)  # n^2 is that of one cluster
+    ranges = {
+        "predicted": (0.0, _ROUNDED * n),
+        "gap": (-_ROUNDED * n, _ROUNDED * n),
+        "square": (0.0, square),
+        "information": (0.0, square),
+        "skewness": (-square, square),
+        "tilted": (-_FARTHEST * n, _FARTHEST * n),
+        "tilted_information": (0.0, _FARTHEST**2 * square),
+        "log_evidence": (-evidence, evidence),
+    }
+    _require(set(SUMS) <= {"n", *ranges})
+    numbers = {name: _number(part[name], low, high) for name, (low, high) in ranges.items()}
+    low, high, informative = part["bounds"]
+    bounds = Bounds(_number(low, -1.0, 1.0), _number(high, -1.0, 1.0), informative)
+    _require(bounds.low <= bounds.high and type(informative) is bool)
+    growth = _array(part["growth"], np.float64, (len(TILTS),), evidence)
+    impossible = _impossible(part["impossible"], n)
+    label, digest = part["label"], part["digest"]
+    _require(type(label) is str and type(digest) is str and len(digest) in (0, 16))
+    found = Slice(label=label, digest=digest, n=n, growth=growth, bounds=bounds, impossible=impossible, **numbers)
     found.__dict__["packed"] = part["growth"]  # as it was read
     return found
 
 
-def _group(part: Mapping[str, Any]) -> Group:
-    most = -math.inf if part["most"] is None else _finite(part["most"])
-    return Group(mixture=_mixture(part, len(TILTS)), n=_finite(part["n"]), gap=_finite(part["gap"]), most=most)
+def _impossible(part: Sequence[Any], n: float) -> Impossible:
+    events, non_events = (_number(each, 0.0, _ROUNDED * n) for each in part)
+    return Impossible(events, non_events)
 
 
-def _promise(part: Mapping[str, Any]) -> Promise:
+def _wealth(part: Mapping[str, Any], slices: Sequence[Slice], n: float, unit: float) -> Wealth:
+    logs = unpack(part["logs"], np.float64, (len(BETS),))  # a bet that was lost has the logarithm -inf
+    most = _LOST * _most(n, unit, len(slices))
+    _require(bool((logs <= most).all() and ((logs >= -most) | np.isneginf(logs)).all()))
+    wealth = Wealth(logs, _number(part["units"], 0.0, most))
+    if slices:  # nobody wins against the mean that is seen
+        gap = sum(each.gap for each in slices) / n
+        _require(wealth.units > 0 and wealth.log_e(gap, n, slices[0].information) <= _ROUNDED - 1)
+    return wealth
+
+
+def _group(part: Mapping[str, Any], unit: float, most_slices: int) -> Group:
+    n = _number(part["n"], 0.0, _MOST_ROWS)
+    evidence = _most(n, unit, most_slices)
+    most = -math.inf if part["most"] is None else _number(part["most"], -evidence, evidence)
+    return Group(
+        mixture=_mixture(part, len(TILTS), evidence, most_slices),
+        n=n,
+        gap=_number(part["gap"], -_ROUNDED * n, _ROUNDED * n),
+        impossible=_impossible(part["impossible"], n),
+        most=most,
+    )
+
+
+def _promise(part: Mapping[str, Any], most_rows: float, unit: float, most_slices: int) -> Promise:
+    rows = _number(part["rows"], 0.0, _ROUNDED * most_rows)
     return replace(
         Promise.of(dict(part))[0],
-        rows=_finite(part["rows"]),
-        errors=_finite(part["errors"]),
-        most=_finite(part["most"]),
-        mixture=_mixture(part, len(ERROR_TILTS)),
+        rows=rows,
+        errors=_number(part["errors"], 0.0, _ROUNDED * rows),
+        most=_number(part["most"], 0.0, _most(rows, unit, most_slices)),
+        mixture=_mixture(part, len(ERROR_TILTS), _most(rows, unit, most_slices), most_slices),
     )
 
 
@@ -100,20 +168,26 @@ def _block(part: Mapping[str, Any]) -> window.Block:
     return found
 
 
-def _mixture(part: Mapping[str, Any], number: int) -> Mixture:
-    slices = int(part["slices"])
-    _require(slices >= 0)
-    return Mixture(_array(part["logs"], np.float64, (number,), infinite=slices == 0), slices)
+def _mixture(part: Mapping[str, Any], number: int, evidence: float, most_slices: int) -> Mixture:
+    slices = part["slices"]
+    _require(type(slices) is int and 0 <= slices <= most_slices)
+    if slices == 0:
+        return Mixture.start(number)
+    return Mixture(_array(part["logs"], np.float64, (number,), evidence), slices)
 
 
-def _array(packed: Any, dtype: Any, shape: tuple[int, ...] | None, *, infinite: bool = False) -> Any:
+def _weight(blocks: Sequence[window.Block]) -> float:
+    return sum(float(block.counts.sum()) for block in blocks)
+
+
+def _array(packed: Any, dtype: Any, shape: tuple[int, ...] | None, most: float = _MOST_ROWS) -> Any:
     array = unpack(packed, dtype, shape)
-    _require(infinite or bool(np.isfinite(array).all()))
+    _require(bool((np.abs(array) <= most).all()))
     return array
 
 
-def _finite(number: Any) -> float:
-    _require(isinstance(number, (int, float)) and not isinstance(number, bool) and math.isfinite(number))
+def _number(number: Any, low: float, high: float) -> float:
+    _require(type(number) in (int, float) and low <= number <= high)
     return float(number)
 
 

@@ -1,10 +1,10 @@
-"""What a monitor keeps of each slice, what it says of a drift, and of the mean difference at any time."""
+"""What a monitor keeps of each slice, and what it says of a drift."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from calibrant.monitoring.state import pack
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.e_processes import Mixture
+from calibrant.statistics.e_processes import Bounds, Mixture
 from calibrant.statistics.intervals import PRIOR_ROWS
 from calibrant.statistics.resampling import alpha_of
 
@@ -21,12 +21,25 @@ from calibrant.statistics.resampling import alpha_of
 REPAIRS: Final = {"level": "offset", "slope": "slope", "range": "refit"}
 
 #: The sums of a slice.
-SUMS: Final = ("n", "gap", "square", "information", "tilted", "tilted_information")
+SUMS: Final = ("n", "predicted", "gap", "square", "information", "skewness", "tilted", "tilted_information")
 
 _MOST: Final = 0.8  # of the evidence, so that a family is named
+_NEARLY: Final = 4.0  # a likelihood ratio: a simpler repair that fits so much worse at most suffices
 _RANGE: Final = 0.9  # of the shares of starts
-_LEAST: Final = 1e-300
-_CHOICES: Final = 6  # the interval of the size allows for so many choices of the onset: simulated
+_CHOICES: Final = 2  # intervals of the size allow for so many choices of an alarm: simulated
+
+
+class Impossible(NamedTuple):
+    """The weight of the events with a score of 0, and that of the non-events with a score of 1."""
+
+    events: float = 0.0
+    non_events: float = 0.0
+
+    def __bool__(self) -> bool:
+        return any(each > 0 for each in self[:])
+
+    def __add__(self, other: Impossible) -> Impossible:  # type: ignore[override]
+        return Impossible(self.events + other.events, self.non_events + other.non_events)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,25 +50,36 @@ class Slice:
     ----------
     label : str
         Its name.
-    n, gap, square, information : float
-        The weight of the rows, and the sums of p - y, of (p - y)^2 and of p (1 - p). Of rows in clusters ``square`` is
-        the sum of squares of the sums of p - y over clusters.
+    n, predicted, gap, square, information, skewness : float
+        The weight of the rows, and the sums of p, of p - y, of (p - y)^2, of p (1 - p) and of p (1 - p) (1 - 2 p). Of
+        rows in clusters ``square`` is the sum of squares of the sums of p - y over clusters.
     tilted, tilted_information : float
         The sums of f (p - y) and of f^2 p (1 - p), with f the log-odds less their mean, as the slope tilts use them.
     growth : (50,)
         By how much the logarithm of the likelihood ratio of each tilt grew.
+    bounds : Bounds
+        The confidence sequence of the mean of p - q over all rows up to it, with the true probabilities q.
+    impossible : Impossible
+        The outcomes that their scores exclude.
+    digest : str
+        What identifies its rows; empty if other rows could be equal by chance.
     log_evidence : float
-        The logarithm of the evidence after it, with that of groups.
+        The logarithm of the evidence after it, with that of groups, and without impossible outcomes.
     """
 
     label: str
     n: float
+    predicted: float
     gap: float
     square: float
     information: float
+    skewness: float
     tilted: float
     tilted_information: float
     growth: Float64s
+    bounds: Bounds = Bounds(-1.0, 1.0, informative=False)
+    impossible: Impossible = Impossible()
+    digest: str = ""
     log_evidence: float = 0.0
 
     @cached_property
@@ -74,6 +98,8 @@ class Group:
         The mixture of tilts and starts.
     n, gap : float
         The weight of its rows, and the sum of p - y.
+    impossible : Impossible
+        The outcomes that their scores exclude.
     most : float
         The largest logarithm of the e-value after closed testing so far.
     """
@@ -81,6 +107,7 @@ class Group:
     mixture: Mixture
     n: float = 0.0
     gap: float = 0.0
+    impossible: Impossible = Impossible()
     most: float = -math.inf
 
 
@@ -95,10 +122,11 @@ class Drift:
     first : int
         The number of the slice ``since``, from 0.
     difference, low, high : float
-        The mean predicted probability less the observed frequency since then, with an interval that allows for the
-        choice of ``since``.
+        The mean predicted probability less the observed frequency since then, with an interval that allows for other
+        starts from ``earliest`` to ``latest``.
     family : {"level", "slope", "range", "several"}
-        Which errors have most of the evidence: of the whole level, of the slope, of one range of scores.
+        Which errors have most of the evidence: of the whole level, of the slope, of one range of scores. If none has,
+        the level or the slope if it explains the outcomes nearly as well.
     shares : mapping of str to float
         The share of each family in the evidence.
     repair : {"offset", "slope", "refit"}
@@ -123,26 +151,26 @@ class Drift:
 
 def drift_of(slices: Sequence[Slice], level: float) -> Drift:
     """Return when a drift began, and what it is, from the slices up to an alarm."""
-    starts, tilts = start_shares(np.stack([each.growth for each in slices]))
+    starts, tilts, best = start_shares(np.stack([each.growth for each in slices]))
     first, upto = int(np.argmax(starts)), np.cumsum(starts)
     tail = (1 - _RANGE) / 2
     earliest, latest = (min(int(np.searchsorted(upto, share)), len(slices) - 1) for share in (tail, 1 - tail))
     shares = {family: float(sum(tilts[i] for i, t in enumerate(TILTS) if t.family == family)) for family in FAMILIES}
     leading = max(shares, key=shares.__getitem__)
-    family = leading if shares[leading] >= _MOST else "several"
-    since = slices[first:]
-    difference, low, high = _size(since, level)
+    family = leading if shares[leading] >= _MOST else _simplest(best)
+    since, starts_of_range = slices[first:], slice(min(earliest, first), max(latest, first) + 1)
+    differences, lows, highs = _sizes(slices, level)
     tilted, information = sum(each.tilted for each in since), sum(each.tilted_information for each in since)
     gap, spread = sum(each.gap for each in since), sum(each.information for each in since)
     family = family if spread > 0 else "several"  # scores of 0 and 1 alone: no line in log-odds repairs them
     return Drift(
         since=slices[first].label,
-        earliest=slices[min(earliest, first)].label,
-        latest=slices[max(latest, first)].label,
+        earliest=slices[starts_of_range][0].label,
+        latest=slices[starts_of_range][-1].label,
         first=first,
-        difference=difference,
-        low=low,
-        high=high,
+        difference=float(differences[first]),
+        low=float(lows[starts_of_range].min()),
+        high=float(highs[starts_of_range].max()),
         family=family,
         shares=shares,
         repair=REPAIRS.get(family, "refit"),
@@ -151,38 +179,37 @@ def drift_of(slices: Sequence[Slice], level: float) -> Drift:
     )
 
 
-def _size(slices: Sequence[Slice], level: float) -> tuple[float, float, float]:
-    """Return the mean difference of slices that outcomes chose, with its interval."""
+def _simplest(best: Float64s) -> str:
+    """Return the family that one number repairs and that fits nearly as well as any, by the best fit of each tilt.
+
+    With one constant score, a shift of the level and a shift of its range are the same.
+    """
+    for family in ("level", "slope"):
+        own = max(fit for fit, tilt in zip(best.tolist(), TILTS, strict=True) if tilt.family == family)
+        if own >= float(best.max()) - math.log(_NEARLY):
+            return family
+    return "several"
+
+
+def _sizes(slices: Sequence[Slice], level: float) -> tuple[Float64s, Float64s, Float64s]:
+    """Return the mean difference from each slice on, (T,), with an interval.
+
+    With the sum S of p - y and its variance v, the sum D of p - q is inside if (S - D)^2 <= z^2 v, or if (S - D)^2 <=
+    z^2 (v + g (S - D)). The skewness g of the outcomes is by how much the variance grows with their number; for few
+    events it is 1, as for a Poisson distribution (Wilson 1927, doi 10.1080/01621459.1927.10502953). The first interval
+    is farther towards 0, which matters because the alarm chose large differences. The variance is the one seen,
+    steadied by what calibration implies.
+    """
     from scipy.special import ndtri
 
-    n, gap, variance = (float(x[-1]) for x in _cumulated(slices))
+    names = ("n", "predicted", "gap", "square", "information", "skewness")
+    sums = np.array([[getattr(each, name) for name in names] for each in slices])
+    n, predicted, gap, square, information, skewness = np.cumsum(sums[::-1], axis=0)[::-1].T
+    variance = np.maximum((n * square + PRIOR_ROWS * information) / (n + PRIOR_ROWS) - gap**2 / n, 0.0)
     z = float(ndtri(1 - alpha_of(level) / (2 * _CHOICES)))
-    half = z * math.sqrt(variance) / n
-    return gap / n, gap / n - half, gap / n + half
-
-
-def _cumulated(slices: Sequence[Slice]) -> tuple[Float64s, Float64s, Float64s]:
-    """Return the weight, the sum of p - y and its variance up to each slice.
-
-    The variance is the one seen, steadied by what calibration implies.
-    """
-    sums = np.array([[each.n, each.gap, each.square, each.information] for each in slices])
-    n, gap, square, information = np.cumsum(sums, axis=0).T
-    seen = (n * square + PRIOR_ROWS * information) / (n + PRIOR_ROWS)
-    return n, gap, np.maximum(seen - gap**2 / n, 0.0)
-
-
-def sequences(slices: Sequence[Slice], alpha: float) -> list[tuple[float, float]]:
-    """Return the ends of the confidence sequence of the mean difference up to each slice.
-
-    It covers the mean of p - q, q the true probabilities, at all slices together with a probability of about
-    1 - ``alpha``: S / N with the half width sqrt((v + r) log((v + r) / (r alpha^2))) / N, v the variance and r that of
-    the first slice (Robbins 1970; Waudby-Smith et al. 2024).
-    """
-    if not slices:
-        return []
-    n, gap, variance = _cumulated(slices)
-    prior = max(slices[0].information, _LEAST)
-    half = np.sqrt((variance + prior) * np.log((variance + prior) / (prior * alpha**2))) / n
-    ends = np.clip(gap / n - half, -1.0, 1.0), np.clip(gap / n + half, -1.0, 1.0)
-    return list(zip(*(x.tolist() for x in ends), strict=True))
+    shift = z**2 / 2 * np.divide(skewness, information, out=np.zeros(len(n)), where=information > 0)
+    plain = z * np.sqrt(variance)
+    half = np.hypot(shift, plain)
+    low = np.maximum(gap - np.maximum(plain, half + shift), predicted - n)
+    high = np.minimum(gap + np.maximum(plain, half - shift), predicted)
+    return gap / n, low / n, high / n

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,6 +23,8 @@ from calibrant.table import grid as grids
 _ALIKE: Final = 4
 
 _MOST_ROWS: Final = 5_000_000  # that become rows of a sketch; more are counted by their weight
+
+_CHANCE: Final = 1e-9  # that the counts of other rows are equal
 
 #: The cells of the standard grid.
 CELLS: Final = len(grids.edges("standard")) + 1
@@ -51,6 +55,21 @@ class Block:
         cells = np.asarray(table.cells, np.int64)
         positives = table.positives.astype(np.float64)
         return cls(first, 1, cells, np.stack([table.counts - positives, positives]))
+
+    @property
+    def digest(self) -> str:
+        """What identifies the rows; empty where others may well be equal.
+
+        Two slices with the same expected counts, which have Poisson distributions, are equal with the product of
+        exp(-2 m) I_0(2 m) over the expected counts m.
+        """
+        from scipy.special import ive
+
+        counts = self.counts[self.counts > 0]
+        if float(np.log(ive(0, 2 * counts)).sum()) > math.log(_CHANCE):
+            return ""
+        content = self.cells.astype("<i8").tobytes() + self.counts.astype("<f8").tobytes()
+        return hashlib.sha256(content).hexdigest()[:16]
 
     @cached_property
     def packed(self) -> dict[str, str]:

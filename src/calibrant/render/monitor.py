@@ -43,7 +43,7 @@ METHODS: Final = (
     {
         "label": "mean so far",
         "meaning": "The mean difference over all slices up to each slice.",
-        "method": "CI: confidence sequence of Robbins, valid at all slices together",
+        "method": "CI: confidence sequence from a mixture of bets on the residuals, valid at all slices together",
     },
 )
 
@@ -66,18 +66,24 @@ _Sentences = Iterator[tuple[str, Tone]]
 
 
 class _Terms(NamedTuple):
-    """What the two sides of a difference are called, and what a model does that errs in one direction."""
+    """What the two sides of a difference are called, what a model with an error does, and both outcomes."""
 
     predicted: str
     observed: str
     over: str
     under: str
     either: str
+    outcomes: tuple[str, str]
 
 
 _TERMS: Final = {
     "top-label": _Terms(
-        "mean confidence", "accuracy", "is over-confident", "is under-confident", "over- or under-confidence"
+        "mean confidence",
+        "accuracy",
+        "is over-confident",
+        "is under-confident",
+        "over- or under-confidence",
+        ("correct prediction", "incorrect prediction"),
     ),
     "positive": _Terms(
         "mean predicted probability",
@@ -85,6 +91,7 @@ _TERMS: Final = {
         "overestimates the event",
         "underestimates the event",
         "over- or underestimation",
+        ("event", "non-event"),
     ),
 }
 
@@ -178,7 +185,7 @@ def heading(summary: Summary) -> tuple[str, Tone]:
 
 def toned_verdict(summary: Summary) -> list[tuple[str, Tone]]:
     """Return the verdict as sentences with their tones: the evidence, the drift, groups, promises, what to do."""
-    parts = (_evidence, _tolerance, _drift, _of_groups, _promises, _guarantee, _next)
+    parts = (_repeated, _impossible, _evidence, _tolerance, _drift, _of_groups, _promises, _guarantee, _next)
     sentences = [sentence for part in parts for sentence in part(summary)]
     # Alarms come first: without one for the model, those of groups and of promises.
     return sentences if summary["alarm"] else sorted(sentences, key=lambda sentence: sentence[1] != "bad")
@@ -196,15 +203,55 @@ def promises(summary: Summary) -> list[str]:
 
 def _not_calibrated(summary: Summary) -> str:
     """Return that the model is not calibrated: "no longer", unless the first slice is the most likely start."""
-    word = "not" if summary["drift"]["first"] == 0 and _of_all_rows(summary) else "no longer"
+    drift = summary["drift"]
+    word = "not" if drift is None or (drift["first"] == 0 and _of_all_rows(summary)) else "no longer"
     return f"the model is {word} calibrated{' within the tolerance' * bool(tolerance_text(summary))}"
+
+
+def _repeated(summary: Summary) -> _Sentences:
+    """Yield a caution for each set of slices with equal rows."""
+    equal: dict[str, list[str]] = {}
+    for part in summary["slices"]:
+        if part["equal_to"] is not None:
+            equal.setdefault(part["equal_to"], []).append(part["label"])
+    for first, others in equal.items():
+        names = [short(label) for label in (first, *others)]
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        yield f"Caution: the slices {', '.join(names[:_NAMED])}{more} have equal rows.", "caution"
+        remedy = "begin a new state and add each row once"
+        yield f"If the same rows were added again, the evidence is not valid, so {remedy}.", "caution"
+
+
+def _impossible(summary: Summary) -> _Sentences:
+    """Yield how many outcomes the scores exclude, and what follows if the scores are exact and if they are rounded."""
+    counts = list(summary["impossible"].values())
+    if not any(counts):
+        return
+    names = zip(counts, _TERMS[summary["notion"]].outcomes, ("0", "1"), strict=True)
+    kinds = [
+        f"{amount(count)} {name}{'s' * (count != 1)} with a score of {score}" for count, name, score in names if count
+    ]
+    are = "1 outcome is" if sum(counts) == 1 else f"{amount(sum(counts))} outcomes are"
+    yield (
+        f"Alarm: {are} impossible according to the scores: {' and '.join(kinds)}. A calibrated model never has such "
+        "outcomes, so p = 0.",
+        "bad",
+    )
+    evidence = evidence_text(summary["log_evidence_of_drifts"], summary)
+    yield (
+        f"If the scores were rounded to 0 and 1, the evidence is E = {evidence}, alarm at {bound_text(summary)}. Begin "
+        "a new state with the largest rounding error as --tolerance, such as 0.005 for two decimal places.",
+        "",
+    )
 
 
 def _evidence(summary: Summary) -> _Sentences:
     if not summary["slices"]:
         yield "No slices have been added yet.", ""
         return
-    evidence, bound = evidence_text(summary["log_evidence"], summary), bound_text(summary)
+    if summary["drift"] is None and summary["alarm"]:
+        return
+    evidence, bound = evidence_text(summary["log_evidence_of_drifts"], summary), bound_text(summary)
     after = f"{_slices(summary)} ({_rows(summary['n'])})"
     if summary["alarm"]:
         yield f"Alarm: {_not_calibrated(summary)} (p {_bounded(summary['p_value'])}).", "bad"
@@ -248,6 +295,12 @@ def _drift(summary: Summary) -> _Sentences:
         if summary["slices"]:
             last = summary["slices"][-1]
             clause = _size(summary["mean_difference"], last["low"], last["high"], summary, ", valid at any time")
+            if not last["informative"]:
+                terms, (value,) = _TERMS[summary["notion"]], _points(summary["mean_difference"], sign="+")
+                clause = (
+                    f"{terms.predicted} minus {terms.observed} is {value} percentage points. There are not yet enough "
+                    "rows for a useful CI"
+                )
             yield f"Over all slices, {clause}.", ""
         return
     if not _of_all_rows(summary):
@@ -267,7 +320,7 @@ def _drift(summary: Summary) -> _Sentences:
 
 
 def _next(summary: Summary) -> _Sentences:
-    if summary["alarm"] and _of_all_rows(summary):
+    if summary["drift"] is not None and _of_all_rows(summary):
         yield "Pass --since-onset window.cal to write the rows since then (since_onset() in Python).", ""
         yield "Next: calibrant recalibrate window.cal --map map.json", ""
 
@@ -371,13 +424,19 @@ def slices(summary: Summary) -> Table:
         ),
         Column(
             "E",
-            [_in_table(part["log_evidence"], summary) for part in parts],
+            [
+                "infinite" if impossible else _in_table(part["log_evidence"], summary)
+                for part, impossible in zip(parts, accumulate(_each(parts, "impossible")), strict=True)
+            ],
             {"log_evidence": _each(parts, "log_evidence")},
         ),
         Column("mean so far", list(map(signed, means)), {"mean_difference": means}),
         Column(
             f"{percent(summary['level'])} CI",
-            [tables.ends_text(part["low"], part["high"], signed) for part in parts],
+            [
+                tables.ends_text(part["low"], part["high"], signed) if part["informative"] else "not yet"
+                for part in parts
+            ],
             {end: _each(parts, end) for end in ("low", "high")},
         ),
     ]
@@ -406,7 +465,7 @@ def groups(summary: Summary) -> Table | None:
         ),
         Column(
             "adjusted E",
-            ["–" if part["log_evidence"] is None else _in_table(part["log_evidence"], summary) for part in parts],
+            [_of_group(part, summary) for part in parts],
             {"log_evidence": _each(parts, "log_evidence")},
         ),
         Column("flagged", ["yes" * part["called_out"] for part in parts], {"flagged": _each(parts, "called_out")}),
@@ -414,8 +473,17 @@ def groups(summary: Summary) -> Table | None:
     table = Table.of("groups", columns, marked=[bool(part["called_out"]) for part in parts], texts=(0, 4))
     if len(parts) <= _GROUPS:
         return table
-    found = [-math.inf if part["log_evidence"] is None else part["log_evidence"] for part in parts]
+    found = [
+        math.inf if part["impossible"] else (-math.inf if part["log_evidence"] is None else part["log_evidence"])
+        for part in parts
+    ]
     return table.of_rows(sorted(range(len(parts)), key=lambda i: -found[i])[:_GROUPS])
+
+
+def _of_group(part: Facts, summary: Summary) -> str:
+    if part["impossible"]:
+        return "infinite"
+    return "–" if part["log_evidence"] is None else _in_table(part["log_evidence"], summary)
 
 
 def groups_heading(summary: Summary) -> str:
@@ -561,6 +629,7 @@ def _evidence_picture(summary: Summary) -> drawing.Picture:
     low, high = min(*powers, 0.0), max(*powers, alarm)
     margin = 0.06 * (high - low)
     upright, line = _upright(summary)
+    excluded = " The line leaves out impossible outcomes." * any(summary["impossible"].values())
     chart = _over_slices(
         summary,
         {"other": [alarm] * len(parts), "curve": powers},
@@ -574,7 +643,7 @@ def _evidence_picture(summary: Summary) -> drawing.Picture:
         name="evidence",
         heading="Evidence against calibration",
         chart={**chart, "y": _Powers(y.low, y.high, y.start, y.end), "zero": None},
-        caption=f"The line is the evidence E after each slice. An alarm is raised from {bound} on.{line}",
+        caption=f"The line is the evidence E after each slice. An alarm is raised from {bound} on.{excluded}{line}",
         table=slices(summary),
         keys=[("curve", "evidence E"), ("other", f"alarm at {bound}")],
     )
@@ -640,7 +709,11 @@ def prometheus(summary: Summary, model: str = "") -> str:
             "Largest evidence E against calibration so far.",
             [({}, math.inf if summary["evidence"] is None else summary["evidence"])],
         ),
-        ("log10_evidence", "Decimal logarithm of the evidence.", [({}, summary["log_evidence"] / tens)]),
+        (
+            "log10_evidence",
+            "Decimal logarithm of the evidence.",
+            [({}, math.inf if summary["log_evidence"] is None else summary["log_evidence"] / tens)],
+        ),
         ("p_value", "The p-value of calibration, valid at any time.", [({}, summary["p_value"])]),
         ("alarm", "1 if the model is no longer calibrated, else 0.", [({}, summary["alarm"])]),
         ("slices", "Number of slices.", [({}, len(summary["slices"]))]),
@@ -693,6 +766,8 @@ def prometheus(summary: Summary, model: str = "") -> str:
 
 
 def _logarithm(part: Facts) -> float | None:
+    if part.get("impossible"):
+        return math.inf
     return None if part["log_evidence"] is None else part["log_evidence"] / math.log(10)
 
 
