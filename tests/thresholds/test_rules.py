@@ -7,12 +7,14 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from calibrant.statistics.e_processes import error_growth
 from calibrant.table import ReliabilityTable
-from calibrant.thresholds import rules
+from calibrant.thresholds import crossing, rules
 from calibrant.thresholds.betting import betting
+from calibrant.thresholds.crossing import Binomial, crossings, probability
 from calibrant.thresholds.planning import PERIODS, POWER, audit_rows, planned_rows
 from calibrant.thresholds.ranked import ClusterParts, Ranked, Sample
 from tests.golden import record_thresholds as recorded
@@ -25,9 +27,9 @@ def test_probabilities_are_binomial(risk: float) -> None:
     rows = np.array([1, 2, 59, 600, 90_000])
     for wrong in (0, 1, 2, 17):
         held = rows >= wrong
-        found = rules.probability(np.full(held.sum(), wrong), rows[held], risk)
+        found = probability(np.full(held.sum(), wrong), rows[held], risk)
         assert found == pytest.approx(binom.cdf(wrong, rows[held], risk), rel=1e-11, abs=1e-300)
-    assert rules.probability(np.array([3.0]), np.array([3.0]), risk) == 1
+    assert probability(np.array([3.0]), np.array([3.0]), risk) == 1
 
 
 @pytest.mark.parametrize("risk", [0.01, 0.05, 0.2, 0.5])
@@ -52,60 +54,67 @@ def test_cuts_have_two_percent_more_rows_each_and_end_with_the_last() -> None:
     assert len(rules.cuts_of(rows[:10], 100)) == 0
 
 
-def naive_critical_values(rows: list[int], risk: float, alpha: float) -> list[tuple[float, float]]:
-    """Return the critical values by their definition, a value of one simulated data set after the other."""
-    p_values = rules._simulated(np.array(rows), risk)
-    n_sets = p_values.shape[1]
-    found = []
-    for cut in range(len(rows)):
-        ahead = [min(p_values[cut:, b]) for b in range(n_sets)]
-        small = math.floor(alpha / 2 * (n_sets + 1) * (1 + 1e-12))
-        look_ahead = max((x for x in ahead if x < sorted(ahead)[small - 1]), default=-1)
-        hits = [x <= look_ahead for x in ahead]
-        room = math.floor(alpha * (n_sets + 1) * (1 + 1e-12)) - 1 - sum(hits)
-        rest = sorted(p for p, hit in zip(p_values[cut], hits, strict=True) if not hit)
-        found.append((max((x for x in rest if x < rest[room]), default=-1), look_ahead))
+def naive_probability(rows: list[int], risk: float, small: list[NDArray[np.bool_]]) -> float:
+    """Return the probability that the errors at some cut are ``small``, from the masses of the paths without such."""
+    left, found = np.ones(1), 0.0
+    for more, of_cut in zip(np.diff(rows, prepend=0).tolist(), small, strict=True):
+        left = np.convolve(left, binom.pmf(np.arange(more + 1), more, risk))
+        found += float(left[of_cut].sum())
+        left[of_cut] = 0.0
     return found
 
 
-@pytest.mark.parametrize("alpha", [0.05, pytest.param(0.1, marks=pytest.mark.slow)])
-def test_critical_values_follow_their_definition(alpha: float) -> None:
-    rows = (104, 120, 200, 201, 350)
-    single, look_ahead = rules.critical_values(rows, 0.05, alpha)
-    assert list(zip(single, look_ahead, strict=True)) == naive_critical_values(list(rows), 0.05, alpha)
+@pytest.mark.parametrize("alpha", [0.5, 0.05, 0.0005])
+@pytest.mark.parametrize("risk", [0.05, 0.3])
+def test_critical_values_have_their_level_and_the_next_ones_do_not(alpha: float, risk: float) -> None:
+    rows = [round(each * 0.05 / risk) for each in (150, 160, 190, 191, 230)]
+    p_values = [binom.cdf(np.arange(number + 1), number, risk) for number in rows]
+    single, look_ahead = rules.critical_values(tuple(rows), risk, alpha)
+    for cut, (a, c) in enumerate(zip(single, look_ahead, strict=True)):
+
+        def chance(c: float, a: float = -1.0, cut: int = cut) -> float:
+            small = [p <= c * (1 + 1e-9) for p in p_values[cut:]]
+            small[0] = small[0] | (p_values[cut] <= a * (1 + 1e-9))
+            return naive_probability(rows[cut:], risk, small)
+
+        assert chance(c) <= alpha / 2 * (1 + 1e-9)
+        assert c == alpha / 2 or chance(c * 1.25) > alpha / 2
+        assert chance(c, a) <= alpha * (1 + 1e-9)
+        assert chance(c, min(p for p in p_values[cut] if p > a * (1 + 1e-9))) > alpha
 
 
-def test_very_small_levels_test_each_cut_alone() -> None:
-    """With fewer data sets than 2 / alpha nothing can be simulated; looking ahead would accept anything."""
+@pytest.mark.parametrize("unit", [1, 2, 8])
+def test_units_make_a_probability_larger_but_hardly(unit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A boundary moves by less than a unit, and a normal tail of 0.001 by exp(3.4) for each standard deviation."""
+    rows, levels = np.array([40_000, 42_000, 60_000, 61_000, 90_000]), np.array([0.02, 0.001])
+    monkeypatch.setattr(crossing, "_RESOLUTION", 10_000)
+    exact = [found.at(errors) @ masses for (errors, masses), found in crossings(rows, 0.2, levels)]
+    monkeypatch.setattr(crossing, "_RESOLUTION", 80 / unit)  # the first standard deviation has 80 errors
+    for (_, found), (errors, masses), expected in zip(
+        crossings(rows, 0.2, levels), [Binomial.of(int(number), 0.2) for number in rows[::-1]], exact, strict=True
+    ):
+        assert found.unit in (unit, 2 * unit)
+        ratio = found.at(errors) @ masses / expected
+        assert (ratio > 1 - 1e-9).all()
+        assert (ratio < math.exp(3.4 * unit / 80)).all()
+
+
+def test_the_errors_of_rows_are_binomial() -> None:
+    for rows, risk in ((1, 0.05), (3, 0.5), (300, 0.01), (2_000_000, 0.4)):
+        numbers, masses = Binomial.of(rows, risk)
+        assert masses == pytest.approx(binom.pmf(numbers, rows, risk), rel=1e-6, abs=1e-15)
+        assert binom.cdf(numbers[0] - 1, rows, risk) < 1e-30
+        assert binom.sf(numbers[-1], rows, risk) < 1e-14
+
+
+def test_very_small_levels_are_kept() -> None:
     rng = np.random.default_rng(3)
     rows = np.array([200, 300, 500, 1_000, 3_000])
-    for alpha in (0.0004, 1e-6):
-        single, look_ahead = rules.critical_values(tuple(rows.tolist()), 0.05, alpha)
-        assert (single <= alpha).all()
-        assert (look_ahead < 0).all()
+    for alpha in (0.0004, 1e-6, 1e-12):
         for _ in range(50):
             wrong = np.cumsum(rng.binomial(np.diff(rows, prepend=0), 0.06)).astype(float)
             assert rules.closed(Sample(rows.astype(float), wrong), 0.05, alpha) == 0
-        assert rules.closed(Sample(rows.astype(float), 0.0 * rows), 0.05, alpha) == (5 if alpha == 0.0004 else 0)
-
-
-def test_simulated_p_values_are_those_of_errors_that_add_up() -> None:
-    rows = np.array([104, 150, 151, 900])
-    p_values = rules._simulated(rows, 0.05)
-    for cut, n in enumerate(rows):
-        levels = np.unique(p_values[cut])
-        errors = np.searchsorted(binom.cdf(np.arange(n + 1), n, 0.05), levels * (1 - 1e-9))
-        assert levels == pytest.approx(binom.cdf(errors, n, 0.05), rel=1e-11)
-        mean = np.mean(errors[np.searchsorted(levels, p_values[cut])])
-        assert mean == pytest.approx(0.05 * n, abs=5 * math.sqrt(0.05 * n / 4_000) + 0.05)
-
-
-@pytest.mark.parametrize(("least", "most", "rows"), [(0, 9, 60), (1, 4, 5), (3, 40, 300), (98_500, 101_500, 2_000_000)])
-@pytest.mark.parametrize("risk", [0.05, 0.4])
-def test_cumulated_probabilities_are_binomial(least: int, most: int, rows: int, risk: float) -> None:
-    shift = round((risk - 0.05) * rows) if rows > 300 else 0
-    found = rules._cumulated(least + shift, most + shift, rows, risk)
-    assert found == pytest.approx(binom.cdf(np.arange(least, most + 1) + shift, rows, risk), rel=1e-10)
+        assert rules.closed(Sample(rows.astype(float), 0.0 * rows), 0.05, alpha) == 5
 
 
 def test_closed_testing_has_its_level() -> None:

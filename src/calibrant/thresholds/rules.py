@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.resampling import Stream, generator
+from calibrant.thresholds.crossing import ROUNDED, crossings, probability
 from calibrant.thresholds.ranked import Sample
 
 #: The first cut has so many rows that no error has this share of alpha as its probability.
@@ -25,25 +25,11 @@ _FIRST: Final = 0.1
 #: Each further cut has this many times the rows of the cut before.
 RATIO: Final = 1.02
 
-#: Rows in clusters are quotients: their p-values are equal to those of whole numbers up to rounding.
-ROUNDED: Final = 1 + 1e-9
-
-#: Simulated data sets of the critical values.
-_REPLICATES: Final = 4_000
+#: Each level of the look-ahead is this many times the next smaller one.
+_STEP: Final = 1.25
 
 #: The fixed sequence starts at so many rows that this many errors would do.
 START: Final = 2
-
-
-def probability(wrong: Any, rows: Any, risk: float) -> Float64s:
-    """Return the probability of at most so many wrong rows if each is wrong with probability ``risk``.
-
-    The numbers need not be whole: it is the regularised incomplete beta function.
-    """
-    from scipy.special import betainc
-
-    right = np.asarray(rows - wrong)
-    return np.where(right > 0, betainc(np.maximum(right, 1e-300), wrong + 1, 1 - risk), 1.0)
 
 
 def least_rows(max_risk: float, alpha: float, *, wrong: int = 0) -> int:
@@ -74,9 +60,8 @@ def cuts_of(rows: Float64s, first: float, ratio: float = RATIO) -> NDArray[np.in
 def closed(sample: Sample, max_risk: float, alpha: float) -> int:
     """Return the cuts of closed testing with look-ahead.
 
-    With p_k the p-value of cut k, cut m is accepted if p_m <= a_m, or if min over k >= m of p_k <= c_m. The critical
-    values c_m and a_m are those at which rows that are wrong with probability ``max_risk`` are accepted in a share
-    alpha / 2 of simulated data sets by the second part, and in a share alpha by both.
+    With p_k the p-value of cut k, cut m is accepted if p_m <= a_m, or if min over k >= m of p_k <= c_m. With rows that
+    are wrong with probability ``max_risk``, the second part has a probability of at most alpha / 2, and both of alpha.
     """
     if not len(sample.rows):
         return 0
@@ -88,50 +73,22 @@ def closed(sample: Sample, max_risk: float, alpha: float) -> int:
 
 @lru_cache(maxsize=32)
 def critical_values(rows: tuple[int, ...], max_risk: float, alpha: float) -> tuple[Float64s, Float64s]:
-    """Return the largest small values of p_m and of the minimum of p_k over k >= m, at each cut, (M,) each.
+    """Return the critical values a_m and c_m of each cut, (M,) each; a_m is -1 where no error is too many.
 
-    A test by simulation: with B data sets, a value is small if fewer than alpha (B + 1) of B + 1 are as small. The
-    values are those of whole numbers of errors, so that numbers between them are not small.
+    c_m is the largest of alpha / 2, alpha / 2.5, ... that has a probability of at most alpha / 2. a_m is the p-value of
+    the most errors that, with those of c_m, have a probability of at most alpha.
     """
-    half, whole = (math.floor(share * (_REPLICATES + 1) * (1 + 1e-12)) for share in (alpha / 2, alpha))
-    if half == 0:  # too few data sets for so small a share: each cut is tested alone, without look-ahead
-        return np.full(len(rows), alpha), np.full(len(rows), -1.0)
-    p_values = _simulated(np.array(rows), max_risk)
-    ahead = np.minimum.accumulate(p_values[::-1], axis=0)[::-1]
-    look_ahead = _below(ahead, np.partition(ahead, half - 1, axis=1)[:, half - 1])
-    hit = ahead <= look_ahead[:, np.newaxis]
-    rest = np.sort(np.where(hit, np.inf, p_values), axis=1)
-    place = whole - 1 - np.count_nonzero(hit, axis=1)
-    return _below(rest, rest[np.arange(len(rows)), place]), look_ahead
-
-
-def _below(values: Float64s, bounds: Float64s) -> Float64s:
-    """Return the largest value below the bound of each row; -1 for none."""
-    return np.asarray(np.where(values < bounds[:, np.newaxis], values, -1.0).max(axis=1))
-
-
-def _simulated(rows: NDArray[np.int64], max_risk: float) -> Float64s:
-    """Return p-values of each cut, (M, B), of rows that are wrong with probability ``max_risk``."""
-    p_values = np.empty((len(rows), _REPLICATES))
-    rng = generator(np.random.SeedSequence(0), Stream.CUTS)
-    wrong = np.zeros(_REPLICATES, np.int64)
-    for cut, (number, more) in enumerate(zip(rows.tolist(), np.diff(rows, prepend=0).tolist(), strict=True)):
-        wrong += rng.binomial(more, max_risk, _REPLICATES)
-        least, most = int(wrong.min()), int(wrong.max())
-        p_values[cut] = _cumulated(least, most, number, max_risk)[wrong - least]
-    return p_values
-
-
-def _cumulated(least: int, most: int, rows: int, risk: float) -> Float64s:
-    """Return the probabilities of at most ``least``, ..., ``most`` wrong rows, to 1e-10.
-
-    The probability of k + 1 wrong rows is that of k times (rows - k) risk / (k + 1) (1 - risk).
-    """
-    first = probability(np.arange(max(least - 1, 0), least + 1), rows, risk)
-    single = first[-1] - first[0] if least else first[-1]
-    k = np.arange(least, most, dtype=np.float64)
-    factors = (rows - k) / (k + 1) * (risk / (1 - risk))
-    return np.asarray(first[-1] + np.cumsum(np.concatenate([[0.0], single * np.cumprod(factors)])))
+    levels = alpha / 2 * _STEP ** -np.arange(math.ceil(math.log(len(rows), _STEP)) + 1.0)
+    single, look_ahead = np.empty((2, len(rows)))
+    found = crossings(np.array(rows), max_risk, levels)
+    for cut, ((errors, masses), crossing) in zip(reversed(range(len(rows))), found, strict=True):
+        ahead = crossing.at(errors)
+        best = int(np.argmax(np.sum(ahead * masses, axis=1) <= alpha / 2 * ROUNDED))
+        look_ahead[cut] = levels[best]
+        whole = np.cumsum(masses * (1 - ahead[best])) + float(np.sum(masses * ahead[best]))
+        n_small = int(np.searchsorted(whole, alpha * ROUNDED, side="right"))
+        single[cut] = probability(errors[n_small - 1], rows[cut], max_risk) if n_small else -1.0
+    return single, look_ahead
 
 
 def _leading(accepted: NDArray[np.bool_]) -> int:
