@@ -177,19 +177,38 @@ def test_the_gain_is_the_naive_one_with_these_folds() -> None:
             z = logit(table.scores[cell])
             after = np.logaddexp(0, (1 - 2 * outcome) * (line["intercept"] + line["slope"] * z))
             before = np.logaddexp(0, (1 - 2 * outcome) * z)
-            rows += [before - after] * int(dealt.masses[outcome, fold, cell])
-    gains = np.array(rows)
-    error = gains.std() / math.sqrt(len(gains))
+            step = line["intercept"] + (line["slope"] - 1) * z  # the gain with the event less that without
+            rows += [(before - after, table.scores[cell], step)] * int(dealt.masses[outcome, fold, cell])
+    gains, scores, steps = np.array(rows).T
     assert fix.gain.value == pytest.approx(gains.mean(), rel=1e-10)
-    assert fix.gain.low == pytest.approx(gains.mean() - norm.ppf(0.975) * error, rel=1e-8)
-    assert fix.gain.p_value == pytest.approx(norm.cdf(-gains.mean() / error), rel=1e-8)
+    variance, falls, rises = with_unseen_errors(gains, scores, steps)
+    q = norm.ppf(0.975)
+    # The ends solve a quadratic equation, here by a search.
+    assert fix.gain.value - fix.gain.low == pytest.approx(
+        brentq(lambda x: x - q * math.sqrt(variance + falls * x), 1e-6, 1, xtol=1e-15), rel=1e-8
+    )
+    z = gains.mean() / math.sqrt(variance + falls * gains.mean())
+    assert fix.gain.p_value == pytest.approx(2 * norm.cdf(-z), rel=1e-8)
     line = fix.map.parameters
     signs = 1 - 2 * y
     inside = np.logaddexp(0, signs * logit(p)) - np.logaddexp(0, signs * (line["intercept"] + line["slope"] * logit(p)))
     assert fix.gain.in_sample == pytest.approx(inside.mean(), rel=1e-9)
-    widest = max(error, inside.std() / math.sqrt(len(p)))
-    top = max(gains.mean(), inside.mean()) + norm.ppf(0.975) * widest
-    assert fix.gain.high == pytest.approx(top, rel=1e-8)
+    steps = line["intercept"] + (line["slope"] - 1) * logit(p)
+    inner, _, more = with_unseen_errors(inside, p, steps)
+    rise = max(j * q**2 / 2 + math.sqrt((j * q**2 / 2) ** 2 + q**2 * v) for v, j in ((variance, rises), (inner, more)))
+    assert fix.gain.high == pytest.approx(max(gains.mean(), inside.mean()) + rise, rel=1e-8)
+
+
+def with_unseen_errors(gains: np.ndarray, p: np.ndarray, steps: np.ndarray) -> tuple[float, float, float]:
+    """The variance of the mean gain, and the change by one error down and up: the moments outcome by outcome."""
+    n = len(gains)
+    means = p * steps  # relative to the gain without the event
+    second, third, fourth = (p * (steps - means) ** k + (1 - p) * (-means) ** k for k in (2, 3, 4))
+    seen, implied = gains.var() / n, second.sum() / n**2
+    errors = second.sum() ** 2 / fourth.sum()
+    blended = (errors * seen + 2 * implied) / (errors + 2)
+    falls, rises = (third.clip(*ends).sum() / second.sum() / n for ends in ((None, 0), (0, None)))
+    return max(seen, blended), -falls, rises
 
 
 @pytest.mark.slow
@@ -233,19 +252,18 @@ def test_rows_of_clusters_show_a_gain_that_clusters_do_not() -> None:
 
 
 def test_clusters_have_a_t_distribution() -> None:
-    """Of one sample of clusters, the quantile at two levels and the p-value belong to one t distribution."""
+    """With 40 equal clusters it has 39 degrees of freedom: (width / t)^2 is a line in the width."""
     p, y, labels = clusters(1)
-    gains = [fix_of(p, y, method="cox", clusters=labels, level=level).gain for level in (0.8, 0.95, 0.99)]
-    widths = [gain.value - gain.low for gain in gains]
-
-    def ratio(degrees: float) -> float:
-        return float(t.ppf(0.975, degrees) / t.ppf(0.9, degrees))
-
-    degrees = brentq(lambda x: ratio(x) - widths[1] / widths[0], 1, 1e4)
-    assert degrees <= 39  # of 40 clusters
-    error = widths[1] / t.ppf(0.975, degrees)
-    assert widths[2] == pytest.approx(t.ppf(0.995, degrees) * error, rel=1e-9)
-    assert gains[0].p_value == pytest.approx(t.cdf(-gains[0].value / error, degrees), rel=1e-6)
+    levels = np.array([0.8, 0.95, 0.99])
+    gains = [fix_of(p, y, method="cox", clusters=labels, level=level).gain for level in levels.tolist()]
+    widths = np.array([gain.value - gain.low for gain in gains])
+    squares = (widths / t.ppf((1 + levels) / 2, 39)) ** 2
+    falls = (squares[1] - squares[0]) / (widths[1] - widths[0])
+    assert squares[2] - squares[0] == pytest.approx(falls * (widths[2] - widths[0]), rel=1e-6)
+    assert gains[0].value < 0
+    assert gains[0].p_value == 1
+    fix = fix_of(p, np.where(np.arange(len(y)) % 60 < 20, y, p > 0.5), method="cox", clusters=labels)
+    assert fix.proven == (fix.gain.low >= 0)
 
 
 def test_a_wrong_certainty_of_a_map_is_judged_by_the_brier_score() -> None:
@@ -497,3 +515,62 @@ def test_a_fit_to_many_scores_is_the_root_of_its_gradient() -> None:
     fit = COX.fit(rows)
     residuals = y - expit(fit.pieces.log_odds(p))
     np.testing.assert_allclose([residuals.sum(), residuals @ logit(p)], 0, atol=1e-5)
+
+
+# ---------------------------------------------------------------- errors that were not seen
+
+
+def confident(n: int, middle: float, seed: int, slope: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng((seed, n))
+    z = rng.choice([-1, 1], n) * rng.normal(middle, 0.7, n)
+    return expit(z), (rng.random(n) < expit(slope * z)).astype(int)
+
+
+@pytest.mark.parametrize(("n", "middle", "slope"), [(200, 6, 1.0), (500, 6, 1.0), (3_000, 8, 1.0), (500, 6, 0.88)])
+@pytest.mark.parametrize("method", ["auto", "temperature"])
+def test_confident_scores_do_not_prove_a_gain_by_the_errors_that_were_not_seen(
+    method: str, n: int, middle: float, slope: float
+) -> None:
+    """Half a dozen expected errors at most: 20 samples, of which a test at 5 % rejects 5 with probability 0.003."""
+    grid = confident(100_000, middle, 99)[0]
+    rate = expit(slope * logit(grid))
+
+    def expected(q: np.ndarray) -> float:
+        return float(-np.mean(rate * np.log(q) + (1 - rate) * np.log1p(-q)))
+
+    false = missed = 0
+    for seed in range(20):
+        fix = fix_of(*confident(n, middle, seed, slope), method=method)
+        true = expected(grid) - expected(fix.map(grid))
+        false += fix.proven and true <= 0
+        missed += not fix.gain.low - 1e-9 <= true <= fix.gain.high + 1e-9
+    assert false <= 2
+    assert missed <= 4
+
+
+def test_few_expected_errors_are_flagged_with_their_number() -> None:
+    p, y = confident(200, 6, 0)
+    fix = fix_of(p, y)
+    assert fix.expected_errors == pytest.approx(np.minimum(p, 1 - p).sum())
+    said = f"only {fix.expected_errors:.2g} errors (rows with a less probable outcome) are expected under the scores"
+    for text in (fix.flag, " ".join(str(fix).split()), fix._repr_html_(), fix.to_markdown()):
+        assert said in text
+    assert fix.to_dict()["expected_errors"] == fix.expected_errors
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(300, 3)) + 9 * np.eye(3)[rng.integers(0, 3, 300)]
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    of_classes = fix_of(probs, probs.argmax(axis=1))
+    assert of_classes.expected_errors == pytest.approx((1 - probs.max(axis=1)).sum())
+    assert "are expected under the scores" in of_classes.flag
+    assert fix_of(*sample(200, 0)).flag == ""
+
+
+@pytest.mark.parametrize("of_clusters", [False, True])
+def test_a_gain_is_proven_where_its_interval_is_above_0(of_clusters: bool) -> None:
+    agreed = {True: 0, False: 0}
+    for seed, slope in itertools.product(range(4), (0.5, 0.7, 0.9)):
+        p, y = sample(600, seed, slope)
+        fix = fix_of(p, y, method="cox", clusters=np.arange(600) // 3 if of_clusters else None)
+        assert fix.proven == (fix.gain.low >= 0) == (fix.gain.p_value <= 0.05)
+        agreed[fix.proven] += 1
+    assert min(agreed.values()) > 0

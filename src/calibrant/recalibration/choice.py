@@ -1,7 +1,8 @@
 """The choice of a family, and what the procedure gains on rows that the map never saw.
 
 The losses of a family are those of its maps of the other four folds. "auto" takes the family with the least mean loss,
-and shrinks it towards no change. If the mean loss of no change is larger by G, with standard error se, the share is
+and shrinks it towards no change. If the mean loss of no change is larger by G, with the standard error se that `proof`
+gives it, the share is
 
     min(1, se^2 / (2 G^2))
 
@@ -19,6 +20,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from calibrant.recalibration.families import Family
+from calibrant.recalibration.proof import MeanGain
 from calibrant.report.evaluated import Evaluated
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
@@ -88,6 +90,12 @@ class Procedure(ABC, Generic[Rows]):
     def losses(self, rows: Rows, maps: Mapping[int, Any]) -> Float64s:
         """Return the log losses of rows in folds, each by the map of its fold."""
 
+    @abstractmethod
+    def mean_gain(
+        self, rows: Rows, gains: Float64s, before: Mapping[int, Any], after: Mapping[int, Any], score: str = "log"
+    ) -> MeanGain:
+        """Return the mean of the gains of rows in folds, losses by a first map less those by a second one."""
+
     def dealt(self, rows: Rows, deal: int) -> Rows:
         """Return the rows in the folds of one of the deals."""
         return rows.dealt(generator(self.seed, Stream.DEALS, deal))
@@ -98,18 +106,24 @@ class Procedure(ABC, Generic[Rows]):
             return Choice(self.candidates[0], 0.0, {}, {})
         n_deals = _DEALS_OF_FEW if self.rows < _FEW_ROWS else 1
         deals = [self.dealt(rows, deal) for deal in range(first, first + n_deals)]
-        losses = [[self.losses(folds, maps) for maps in self._of_other_folds(folds)] for folds in deals]
+        maps = [self._of_other_folds(folds) for folds in deals]
+        losses = [[self.losses(folds, each) for each in of_deal] for folds, of_deal in zip(deals, maps, strict=True)]
         means = [
             float(np.mean([folds.mean(of_deal[i]) for folds, of_deal in zip(deals, losses, strict=True)]))
             for i in range(len(self.candidates))
         ]
         best = int(np.argmin(means))
         errors = [
-            float(np.mean([folds.variance(_gap(x[i], x[best])).error for folds, x in zip(deals, losses, strict=True)]))
+            float(np.mean([folds.variance(gap(x[i], x[best])).error for folds, x in zip(deals, losses, strict=True)]))
             for i in range(len(self.candidates))
         ]
         shrinkage = 0.0
         if best and self.candidates[0].nearly_unchanged:
+            gains = [
+                self.mean_gain(folds, gap(x[0], x[best]), of_deal[0], of_deal[best])
+                for folds, x, of_deal in zip(deals, losses, maps, strict=True)
+            ]
+            errors[0] = float(np.mean([gain.error for gain in gains]))
             ratio = errors[0] / (means[0] - means[best])
             shrinkage = min(1.0, ratio * ratio / 2)
         chosen = best if shrinkage < 1 else 0
@@ -140,7 +154,7 @@ class Procedure(ABC, Generic[Rows]):
         return [{fold: self.fit(family, source) for fold, source in sources.items()} for family in self.candidates]
 
 
-def _gap(one: Float64s, other: Float64s) -> Float64s:
+def gap(one: Float64s, other: Float64s) -> Float64s:
     """Return the differences of losses; of outcomes without rows they may be those of infinite losses."""
     with np.errstate(invalid="ignore"):
         return np.asarray(one - other)

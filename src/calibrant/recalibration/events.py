@@ -17,7 +17,7 @@ from calibrant.recalibration.choice import Asked, Choice, Procedure
 from calibrant.recalibration.families import CANDIDATES, CLIPPED, IDENTITY, Family, Fit, Rows
 from calibrant.recalibration.maps import CalibrationMap, Fitted
 from calibrant.recalibration.pieces import CLIP, UNCHANGED, Pieces, probabilities
-from calibrant.recalibration.proof import Gain, gain_of
+from calibrant.recalibration.proof import Gain, MeanGain, Moments, few_errors, gain_of
 from calibrant.recalibration.result import MapCurve, Recalibration, with_evidence
 from calibrant.report import evaluated
 from calibrant.report.building import Settings, report_on
@@ -69,6 +69,12 @@ class EventProcedure(Procedure[Parts]):
 
     def losses(self, rows: Parts, maps: Mapping[int, Fit]) -> Float64s:
         return log_losses(self.log_odds(rows, maps))
+
+    def mean_gain(
+        self, rows: Parts, gains: Float64s, before: Mapping[int, Fit], after: Mapping[int, Fit], score: str = "log"
+    ) -> MeanGain:
+        del before, after, score  # the gains at a score say it all
+        return MeanGain.of(rows, gains, Moments.of_event(self.scores, gains))
 
     def log_odds(self, folds: Parts, maps: Mapping[int, Fit]) -> Float64s:
         """Return the log-odds (F, K) that each part has by the map of its fold."""
@@ -129,6 +135,9 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     certain = bool(table.impossible)
     family, resampling = asked.family, asked.resampling
     scores = design.cells.scores
+    expected = (
+        float(np.sum(cells.counts * np.minimum(cells.scores, 1 - cells.scores))) * cells.effective_n / cells.total
+    )
     procedure = EventProcedure(
         candidates=[family] if family is not None else [CLIPPED if certain else IDENTITY, *CANDIDATES[1:]],
         prior_rows=asked.prior_rows,
@@ -151,7 +160,13 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     if math.isfinite(folds.mean(log_losses(out_of_fold))) and not (certain and choice.family.nearly_unchanged):
         score, start = "log", procedure.unchanged(parts, certain=certain)
     inside = procedure.gains(fit.pieces.log_odds(scores), score, start)[:, np.newaxis]
-    gain = gain_of(parts, inside, folds, procedure.gains(out_of_fold, score, start), score, resampling.level)
+    outside = procedure.gains(out_of_fold, score, start)
+    gain = gain_of(
+        procedure.mean_gain(folds, outside, {}, maps),
+        procedure.mean_gain(parts, inside, {}, {0: fit}),
+        score,
+        resampling.level,
+    )
     settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=resampling)
     before = report_on(_alone(data), settings).report
     after = before
@@ -175,7 +190,8 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
             gain=gain,
             before=before,
             after=after,
-            flag=design.sample.flag,
+            expected_errors=expected,
+            flag="; ".join(filter(None, (design.sample.flag, few_errors(expected)))),
             by_group=by_group(partial(_mapped, fit=fit), data, asked, settings),
             shrinkage=choice.shrinkage,
             curve_maker=partial(_curve, procedure, choice, parts, fit, table, resampling.level),

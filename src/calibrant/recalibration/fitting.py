@@ -77,6 +77,10 @@ def recalibrate(
 
     .. math:: [O - t\,\mathrm{se},\ \max(O, IS) + t \max(\mathrm{se}, \mathrm{se}_{IS})] .
 
+    The standard errors allow for errors that the rows do not contain: the scores imply how often they are wrong, and
+    how much one error changes the mean gain. The p-value agrees with the interval: it is at most 1 - ``level`` where
+    the interval is above 0.
+
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits, class_names, weights_are

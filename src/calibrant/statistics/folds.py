@@ -62,6 +62,9 @@ class Dealt(Protocol):
     def variance(self, values: Float64s) -> Variance:
         """Return the variance of that mean."""
 
+    def moment(self, moments: Float64s, order: int) -> float:
+        """Return the central moment of that mean if rows are independent, from those of each row, (F, rows)."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Parts:
@@ -147,6 +150,10 @@ class Parts:
         variance = variance_of(centred(sums.sum(axis=(0, 2)), self.masses.sum(axis=(0, 2))), square, self.sizes)
         return variance._replace(value=variance.value / self.total**2)
 
+    def moment(self, moments: Float64s, order: int) -> float:
+        """Return sum w^k m / N^k over rows of weight w, from moments m of the order k, (F, K)."""
+        return float(np.sum(self.masses * self.units[:, np.newaxis] ** (order - 1) * moments)) / self.total**order
+
     def _weighted(self, values: Float64s) -> Float64s:
         """Return masses times values; values without mass, which may be infinite, add 0."""
         return np.multiply(self.masses, values, out=np.zeros_like(self.masses), where=self.masses > 0)
@@ -225,6 +232,10 @@ class DealtRows:
         )
         variance = variance_of(centred(sums, weights), square, sizes[held])
         return variance._replace(value=variance.value / self.total**2)
+
+    def moment(self, moments: Float64s, order: int) -> float:
+        """Return sum w^k m / N^k over rows of weight w, from moments m of the order k, (F, N)."""
+        return float(np.sum(self.masses * self.units ** (order - 1) * moments)) / self.total**order
 
     @property
     def _sizes(self) -> Float64s:
