@@ -574,3 +574,44 @@ def test_a_gain_is_proven_where_its_interval_is_above_0(of_clusters: bool) -> No
         assert fix.proven == (fix.gain.low >= 0) == (fix.gain.p_value <= 0.05)
         agreed[fix.proven] += 1
     assert min(agreed.values()) > 0
+
+
+# ---------------------------------------------------------------- the last bits of scores
+
+
+@pytest.mark.parametrize("noise", [1e-15, 1e-12])
+@pytest.mark.parametrize(
+    ("method", "drawn"),
+    [
+        ("auto", lambda rng: rng.beta(1.2, 0.8, 300)),
+        ("auto", lambda rng: rng.beta(1.2, 0.8, 3_000)),  # 6,000 scores, if rounding made them different ones
+        ("isotonic", lambda rng: np.round(rng.uniform(0.05, 0.95, 600), 2)),
+        ("beta", lambda rng: rng.choice([0.3, 0.7], 300)),
+        ("cox", lambda rng: np.full(300, 0.3)),
+    ],
+)
+def test_the_last_bits_of_the_scores_of_equal_rows_play_no_part(noise: float, method: str, drawn: Any) -> None:
+    """Rows of weight 1 to 3, and as many rows whose scores differ by rounding, as from another processor."""
+    rng = np.random.default_rng(3)
+    p = drawn(rng)
+    y = (rng.random(len(p)) < expit(0.6 * logit(p))).astype(int)
+    weights = rng.integers(1, 4, len(p))
+    weighted = fix_of(p, y, weights=weights, weights_are="frequency", method=method)
+    rows = rng.permutation(np.repeat(np.arange(len(p)), weights))
+    repeated = fix_of(p[rows] * (1 + noise * rng.standard_normal(len(rows))), y[rows], method=method)
+    np.testing.assert_allclose(numbers(repeated)[:-1], numbers(weighted)[:-1], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["auto", "vector", "matrix"])
+def test_the_last_bits_of_probabilities_of_classes_play_no_part(method: str) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 1.5, (300, 3))
+    p, q = (np.exp(a * z) / np.exp(a * z).sum(axis=1, keepdims=True) for a in (2, 1))
+    y = (rng.random((300, 1)) > q.cumsum(axis=1)).sum(axis=1).clip(max=2)
+    weights = rng.integers(1, 4, 300)
+    weighted = fix_of(p, y, weights=weights, weights_are="frequency", method=method)
+    rows = rng.permutation(np.repeat(np.arange(300), weights))
+    noisy = p[rows] * (1 + 1e-14 * rng.standard_normal((len(rows), 3)))
+    repeated = fix_of(noisy / noisy.sum(axis=1, keepdims=True), y[rows], method=method)
+    np.testing.assert_allclose(repeated.map(p), weighted.map(p), rtol=0, atol=1e-9)
+    assert (repeated.gain.value, repeated.gain.low) == pytest.approx((weighted.gain.value, weighted.gain.low), abs=1e-9)

@@ -45,6 +45,8 @@ CANCELLING: Final = ("ece", "smece", "miscalibration")
 #: The rows of the less frequent outcome that a map needs.
 LEAST_ROWS: Final = 5
 
+_ROUNDING: Final = 1e-9  # relative difference of scores that are one score
+_LAST_BITS: Final = 1e-11  # the same near 1, where a relative change of a score is a larger one of its distance
 _QUANTILES: Final = np.linspace(0, 1, 21)
 _POINTS: Final = 101  # of the curve of a map
 _RESAMPLES: Final = 200  # of the rows, for the band of a map
@@ -124,7 +126,7 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     InputError
         For few rows of an outcome, and if no map rises: "auto" leaves out those that do not.
     """
-    (table,) = data.tables
+    table = _tied(data.tables[0])
     cells = Cells.from_table(table)
     rarer = rarer_rows(cells)
     if rarer < LEAST_ROWS:
@@ -219,8 +221,33 @@ def _fitted(procedure: EventProcedure, choice: Choice, table: ReliabilityTable) 
 
 
 def _design(data: Evaluated) -> Independent | Clustered:
-    cells = Cells.from_table(data.tables[0])
-    return Independent(cells) if data.clusters is None else Clustered.of(cells, data.clusters.event)
+    if data.clusters is None:
+        return Independent(Cells.from_table(_tied(data.tables[0])))
+    return Clustered.of(Cells.from_table(data.tables[0]), data.clusters.event)
+
+
+def _tied(table: ReliabilityTable) -> ReliabilityTable:
+    """Return the table in which scores that differ by rounding alone are one score, their mean.
+
+    A classifier may return different last bits for equal rows, by the processor. They would decide the blocks of an
+    isotonic fit, and the folds.
+    """
+    if table.grid is not None or table.cell_sums is not None:
+        return table
+    p = table.scores.astype(np.float64)
+    first = np.flatnonzero(np.diff(p, prepend=-1) > _ROUNDING * np.minimum(p, 1 - p) + _LAST_BITS * p)
+    if len(first) == len(p):
+        return table
+    counts, positives, sums = (
+        np.add.reduceat(each, first) for each in (table.counts, table.positives, table.counts * p)
+    )
+    return replace(
+        table,
+        scores=np.clip(sums / counts, p[first], p[np.append(first[1:], len(p)) - 1]),
+        counts=counts,
+        positives=positives,
+        square_weights=None if table.whole else np.add.reduceat(table.own_weights, first, axis=1),
+    )
 
 
 def _mapped(data: Evaluated, fit: Fit) -> Evaluated:

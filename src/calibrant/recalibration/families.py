@@ -38,6 +38,7 @@ _BINS: Final = 15
 _STEPS: Final = 100
 _HALVINGS: Final = 60
 _ROUNDING: Final = 2.0**-52
+_DETERMINED: Final = 1e-10  # curvature of a direction, relative to the largest
 _ENTRIES: Final = 1 << 14  # rows of a block, so that its temporaries stay in the cache
 _POOLED: Final = 1 << 13  # means of rows: a fit to them is the start of a large fit
 
@@ -367,12 +368,14 @@ def _newton(task: _Logistic, start: Float64s) -> Float64s:
     at, total = start, float(n.sum())
     value, gradient, curvature = task.likelihood(at)
     for _ in range(_STEPS):
-        try:
-            step = np.linalg.solve(curvature, gradient)
+        try:  # what few distinct scores do not determine remains as at the start
+            step = (
+                np.linalg.lstsq(curvature, gradient, rcond=_DETERMINED)[0]
+                if mixed
+                else np.linalg.solve(curvature, gradient)
+            )
         except np.linalg.LinAlgError:
-            if not mixed:
-                break
-            step = np.linalg.lstsq(curvature, gradient)[0]  # few distinct scores
+            break
         gain = float(gradient @ step) / 2
         if not math.isfinite(gain):
             break

@@ -20,6 +20,8 @@ from calibrant.statistics.intervals import Variance
 
 FOLDS: Final = 5
 
+_ONE_BY_ONE: Final = 1 << 24  # rows
+
 
 def deal_rows(number: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Return how many of these rows without and with the event, (2, K), fall into each fold, (2, F, K)."""
@@ -209,8 +211,12 @@ class DealtRows:
             of_row = deal_buckets(self._sizes, rng)[self.clusters]
             return replace(self, masses=np.where(of_row == folds[:, np.newaxis], weights, 0.0), folds=folds)
         number = np.rint(weights / self.units).astype(np.int64)
-        dealt = rng.multinomial(number, np.full(FOLDS, 1 / FOLDS)).T
-        return replace(self, masses=dealt * self.units, folds=folds)
+        if int(number.sum()) > _ONE_BY_ONE:
+            dealt = rng.multinomial(number, np.full(FOLDS, 1 / FOLDS))
+        else:  # a row of weight 2 has the folds of two rows, so that rounding of equal rows plays no part
+            places = np.repeat(np.arange(len(number)), number) * FOLDS + rng.integers(0, FOLDS, int(number.sum()))
+            dealt = np.bincount(places, minlength=len(number) * FOLDS).reshape(len(number), FOLDS)
+        return replace(self, masses=dealt.T * self.units, folds=folds)
 
     def mean(self, values: Float64s) -> float:
         """Return the mean over rows of values (F, N)."""
