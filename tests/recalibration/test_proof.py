@@ -100,7 +100,7 @@ def test_auto_takes_the_least_loss_and_shrinks_it_towards_no_change() -> None:
         p, y = sample(1_000, seed, slope, shift=0.0)
         fix = fix_of(p, y)
         losses = {name: mean for name, (mean, _) in fix.losses.items()}
-        assert list(losses) == ["identity", "temperature", "cox", "beta", "isotonic"]
+        assert list(losses) == ["identity", "temperature", "cox", "beta", "isotonic", "constant"]
         best = min(losses, key=losses.__getitem__)
         gap, error = losses["identity"] - losses[best], fix.losses["identity"][1]
         said = " ".join(str(fix).split())
@@ -290,7 +290,7 @@ def test_with_a_certain_score_that_failed_a_map_is_compared_with_clipped_scores(
     p, y = sample(3_000, 0, 0.5)
     p, y = np.append(p, 1.0), np.append(y, 0)
     fix, clipped = fix_of(p, y), fix_of(p, y, method="clipped")
-    assert list(fix.losses) == ["clipped", "temperature", "cox", "beta", "isotonic"]
+    assert list(fix.losses) == ["clipped", "temperature", "cox", "beta", "isotonic", "constant"]
     assert fix.gain.score == "log"
     assert math.isinf(fix.before["nll"].value)
     q = clipped.map(p)
@@ -441,11 +441,11 @@ def test_auto_leaves_maps_out_that_do_not_rise(n_classes: int) -> None:
         rng = np.random.default_rng(seed)
         p, y = rng.dirichlet(np.full(n_classes, 20.0), 200), rng.integers(0, n_classes, 200)
         fix = fix_of(p[:, 1], y) if n_classes == 2 else fix_of(p, y)
-        assert fix.chosen in ("identity", "cox", "temperature", "vector", "matrix", "isotonic")
+        assert fix.chosen in ("identity", "cox", "temperature", "vector", "matrix", "isotonic", "constant")
     with pytest.raises(InputError, match="slope 0"):
         fix_of(1 - p[:, 1], np.argsort(np.argsort(p[:, 1])) > 100, method="cox")
     wrong = 1 - np.linspace(0.1, 0.9, 200)
-    assert fix_of(wrong, np.arange(200) > 100).chosen == "identity"
+    assert fix_of(wrong, np.arange(200) > 100).chosen == "constant"
 
 
 def test_scores_that_remain_gain_nothing() -> None:
@@ -587,7 +587,7 @@ def test_a_gain_is_proven_where_its_interval_is_above_0(of_clusters: bool) -> No
         ("auto", lambda rng: rng.beta(1.2, 0.8, 3_000)),  # 6,000 scores, if rounding made them different ones
         ("isotonic", lambda rng: np.round(rng.uniform(0.05, 0.95, 600), 2)),
         ("beta", lambda rng: rng.choice([0.3, 0.7], 300)),
-        ("cox", lambda rng: np.full(300, 0.3)),
+        ("cox", lambda _: np.full(300, 0.3)),
     ],
 )
 def test_the_last_bits_of_the_scores_of_equal_rows_play_no_part(noise: float, method: str, drawn: Any) -> None:
@@ -615,3 +615,80 @@ def test_the_last_bits_of_probabilities_of_classes_play_no_part(method: str) -> 
     repeated = fix_of(noisy / noisy.sum(axis=1, keepdims=True), y[rows], method=method)
     np.testing.assert_allclose(repeated.map(p), weighted.map(p), rtol=0, atol=1e-9)
     assert (repeated.gain.value, repeated.gain.low) == pytest.approx((weighted.gain.value, weighted.gain.low), abs=1e-9)
+
+
+# ---------------------------------------------------------------- scores that do not rank
+
+
+def without_skill(seed: int, slope: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, 3, 600)
+    return expit(z), (rng.random(600) < expit(slope * z)).astype(int)
+
+
+@pytest.mark.parametrize("slope", [0.0, -0.3])
+def test_scores_without_skill_become_nearly_a_constant(slope: float) -> None:
+    """The entropy of the outcomes is what a constant has; no slope is left that costs more than 0.003 nats."""
+    for seed in range(12):
+        p, y = without_skill(seed, slope)
+        fix = fix_of(p, y)
+        q = fix.map(p)
+        rate = y.mean()
+        entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
+        assert fix.proven
+        assert -np.mean(np.where(y == 1, np.log(q), np.log1p(-q))) <= entropy + 0.003
+        line = calibrant.evaluate(p, y, measures=["calibration_slope"], n_resamples=0)["calibration_slope"]
+        assert ("events are not more frequent at higher scores" in fix.flag) == (line.value <= 0)
+        assert slope == 0 or fix.chosen == "constant"
+
+
+def test_no_map_is_said_to_be_clearly_better_only_where_none_is() -> None:
+    """No loss out of fold is below that of the unchanged scores by more than 1.96 standard errors."""
+    said = 0
+    for seed, slope in itertools.product(range(8), (1.0, 0.6, 0.0, -0.5)):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(0, 0.5, 150)
+        fix = fix_of(expit(z), (rng.random(150) < expit(slope * z)).astype(int))
+        if "no map has a clearly smaller log loss" in " ".join(str(fix).split()):
+            said += 1
+            mean, _ = fix.losses["identity"]
+            least = min(mean for mean, _ in fix.losses.values())
+            assert mean - least <= 1.96 * fix.losses["identity"][1] + 1e-12
+    assert said > 0
+    assert "as asked" in str(fix_of(*sample(200, 0), method="identity"))
+
+
+def test_a_constant_has_every_form_and_says_that_the_order_is_lost(tmp_path: Any) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    p, y = without_skill(0, -0.3)
+    fix = fix_of(p, y)
+    rate = (y.sum() + 0.5) / (len(y) + 1)
+    new = np.array([0.0, 1e-12, 0.3, 1.0])
+    np.testing.assert_allclose(fix.map(new), rate, rtol=1e-12)
+    np.testing.assert_allclose(fix.map(logit(new[1:3]), logits=True), rate, rtol=1e-12)
+    assert calibrant.CalibrationMap.from_json(fix.map.to_json()) == fix.map
+    (mapped,) = duckdb.sql(f"SELECT {fix.map.to_sql('x')} FROM (SELECT 0.3 AS x)").fetchall()[0]
+    assert mapped == pytest.approx(rate, rel=1e-12)
+    with pytest.raises(InputError, match="a map that is strictly increasing"):
+        fix.map.inverse(0.5)
+    assert fix.after["auroc"].value == 0.5
+    text = " ".join(str(fix).split())
+    assert "Map: a constant" in text
+    assert "The order of the scores is lost" in text
+    assert "the AUROC does not change" not in text
+    assert "higher scores go with more events" in text
+    assert fix.after["nll"].error_bound == 0
+    assert fix_of(*sample(2_000, 0, 0.5), method="constant").after["auroc"].value == 0.5
+
+
+def test_a_constant_map_is_a_model_of_onnx_and_a_layer() -> None:
+    fix = fix_of(*without_skill(0, -0.3))
+    rate = float(fix.map([0.3])[0])
+    torch = pytest.importorskip("torch")
+    from calibrant.torch import RecalibrationLayer
+
+    layer = RecalibrationLayer(fix.map)
+    np.testing.assert_allclose(layer(torch.tensor([0.1, 0.9], dtype=torch.float64)).numpy(), rate, rtol=1e-9)
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(fix.map.to_onnx().SerializeToString())
+    np.testing.assert_allclose(session.run(None, {"score": np.array([0.0, 0.4, 1.0])})[0], rate, rtol=1e-9)

@@ -14,7 +14,7 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import Events
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Asked, Choice, Procedure
-from calibrant.recalibration.families import CANDIDATES, CLIPPED, IDENTITY, Family, Fit, Rows
+from calibrant.recalibration.families import CANDIDATES, CLIPPED, CONSTANT, HISTOGRAM, IDENTITY, Family, Fit, Rows
 from calibrant.recalibration.maps import CalibrationMap, Fitted
 from calibrant.recalibration.pieces import CLIP, UNCHANGED, Pieces, probabilities
 from calibrant.recalibration.proof import Gain, MeanGain, Moments, few_errors, gain_of
@@ -41,6 +41,9 @@ MEASURES: Final = (
 
 #: Errors that a flexible map hides in part: their upper ends are at least the means of their noise floors.
 CANCELLING: Final = ("ece", "smece", "miscalibration")
+
+#: The measures of the order and the spread of scores, which a constant does not have.
+OF_ORDER: Final = ("calibration_slope", "auroc")
 
 #: The rows of the less frequent outcome that a map needs.
 LEAST_ROWS: Final = 5
@@ -134,9 +137,11 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
         raise InputError("targets", expected, f"{rarer:g} of the less frequent one", "pass more rows")
     design = _design(data)
     parts = Parts.of(design)
-    certain = bool(table.impossible)
     family, resampling = asked.family, asked.resampling
     scores = design.cells.scores
+    # Scores of large logits may be rounded to 0 and 1.
+    unchanged = log_losses(UNCHANGED.log_odds(scores))[:, np.newaxis]
+    certain = bool(table.impossible) or not math.isfinite(parts.mean(unchanged))
     expected = (
         float(np.sum(cells.counts * np.minimum(cells.scores, 1 - cells.scores))) * cells.effective_n / cells.total
     )
@@ -174,9 +179,13 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     after = before
     if not remains:
         after = report_on(_recalibrated(data, folds, out_of_fold), settings).report
-        bound = certified_loss(design.cells, folds, maps, score) if fit.kind != "bins" else math.nan
+        bound = math.nan if choice.family is HISTOGRAM else certified_loss(design.cells, folds, maps, score)
         clipped = None if start.unchanged else parts.mean(log_losses(start.log_odds(scores))[:, np.newaxis])
-        after = _as_after(before, after, gain, clipped, bound, increasing=fit.kind != "bins")
+        known = {"auroc": before["auroc"]} if choice.family.keeps_order else {}
+        if choice.family is CONSTANT:  # rates of folds would have an order
+            settings_of_order = replace(settings, **selected(list(OF_ORDER), None)._asdict())
+            known = dict(report_on(_mapped(data, fit), settings_of_order).report.estimates)
+        after = _as_after(before, after, gain, clipped, bound, known)
     return with_evidence(
         Recalibration(
             map=CalibrationMap(
@@ -193,12 +202,24 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
             before=before,
             after=after,
             expected_errors=expected,
-            flag="; ".join(filter(None, (design.sample.flag, few_errors(expected)))),
+            flag="; ".join(filter(None, (design.sample.flag, few_errors(expected), _falling(before)))),
             by_group=by_group(partial(_mapped, fit=fit), data, asked, settings),
             shrinkage=choice.shrinkage,
             curve_maker=partial(_curve, procedure, choice, parts, fit, table, resampling.level),
         )
     )
+
+
+def _falling(before: Report) -> str:
+    """Return a caution if the event is less frequent at higher scores, or nothing."""
+    slope = before["calibration_slope"]
+    if not slope.value <= 0:
+        return ""
+    return (
+        f"events are not more frequent at higher scores (calibration slope {slope.value:.2f}, "
+        f"{before.level:.0%} CI {slope.low:.2f} to {slope.high:.2f}); check that the scores are of this event, and not "
+        "of its opposite"
+    ).replace("%", " %")
 
 
 def _fitted(procedure: EventProcedure, choice: Choice, table: ReliabilityTable) -> Fit:
@@ -334,18 +355,18 @@ def _ends(cells: Cells) -> tuple[Float64s, Float64s]:
 
 
 def _as_after(
-    before: Report, after: Report, gain: Gain, clipped: float | None, bound: float, *, increasing: bool
+    before: Report, after: Report, gain: Gain, clipped: float | None, bound: float, known: Mapping[str, Estimate]
 ) -> Report:
     """Return the report on recalibrated rows, with what is known better.
 
     The loss that proves is the loss before, or of clipped scores, less the gain, with the certified error ``bound``;
-    where it is above 0 no bound is known of the others. An increasing map keeps the AUROC, which rounding would move.
+    where it is above 0 no bound is known of the others. Measures of the order are ``known``: an increasing map keeps
+    the AUROC, which rounding would move.
     """
     estimates = dict(not_below_floor(after).estimates)
     if bound != 0:
         estimates = {name: replace(part, error_bound=math.nan) for name, part in estimates.items()}
-    if increasing:
-        estimates["auroc"] = before["auroc"]
+    estimates.update(known)
     name = "nll" if gain.score == "log" else "brier_event"
     shift = (before[name].value if clipped is None else clipped) - gain.value - estimates[name].value
     estimates[name] = replace(_moved(estimates[name], shift), error_bound=bound)

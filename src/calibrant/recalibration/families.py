@@ -144,6 +144,8 @@ class Family:
         Other names for the same.
     nearly_unchanged : bool
         Whether this is no change, towards which "auto" shrinks the others.
+    keeps_order : bool
+        Whether higher scores become higher. "auto" does not shrink a map that loses the order.
     """
 
     name: str
@@ -151,6 +153,7 @@ class Family:
     fit: Callable[[Any], Any]
     aliases: tuple[str, ...] = ()
     nearly_unchanged: bool = False
+    keeps_order: bool = True
 
 
 def _identity(rows: Rows) -> Fit:
@@ -245,6 +248,12 @@ def _histogram(rows: Rows) -> Fit:
     return Fit("bins", {"edges": edges.tolist(), "rates": rates.tolist(), "smallest": rows.smallest})
 
 
+def _constant(rows: Rows) -> Fit:
+    """Return the rate of all rows, and of half a row with and half a row without the event."""
+    rate = (float(rows.positives.sum()) + 0.5) / (float(rows.counts.sum()) + 1)
+    return Fit("bins", {"edges": [], "rates": [rate], "smallest": rows.smallest})
+
+
 IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
 CLIPPED: Final = Family("clipped", "the scores, but 0 and 1", _clipped, nearly_unchanged=True)
 COX: Final = Family("cox", "a line in log-odds", methodcaller("of", _cox), ("platt", "sigmoid", "logistic"))
@@ -252,10 +261,11 @@ SHIFT: Final = Family("shift", "a shift of the log-odds", _shift)
 TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 BETA: Final = Family("beta", "beta calibration", _beta)
 ISOTONIC: Final = Family("isotonic", "shrunken isotonic regression", _isotonic)
-HISTOGRAM: Final = Family("histogram", "a constant for each bin", _histogram)
+HISTOGRAM: Final = Family("histogram", "a constant for each bin", _histogram, keeps_order=False)
+CONSTANT: Final = Family("constant", "a constant", _constant, keeps_order=False)
 
 #: The candidates of "auto" for one event; where a score of 0 or 1 was wrong, `CLIPPED` is there for `IDENTITY`.
-CANDIDATES: Final = (IDENTITY, TEMPERATURE, COX, BETA, ISOTONIC)
+CANDIDATES: Final = (IDENTITY, TEMPERATURE, COX, BETA, ISOTONIC, CONSTANT)
 
 #: The families of one event.
 FAMILIES: Final = (*CANDIDATES, SHIFT, CLIPPED, HISTOGRAM)

@@ -41,14 +41,16 @@ PRIOR_ERRORS: Final = 2.0
 
 #: The errors that the scores must expect, so that no caution is given.
 FEW_ERRORS: Final = 5.0
+_LEAST_NAMED: Final = 0.01
 
 
 def few_errors(expected: float) -> str:
     """Return a caution where the scores expect few errors, or nothing."""
     if expected >= FEW_ERRORS:
         return ""
+    number = f"{expected:.2g}" if expected >= _LEAST_NAMED else f"less than {_LEAST_NAMED:g}"
     return (
-        f"only {expected:.2g} errors (rows with a less probable outcome) are expected under the scores, fewer than "
+        f"only {number} errors (rows with a less probable outcome) are expected under the scores, fewer than "
         f"{FEW_ERRORS:g}, so the gain depends on errors that these rows may not contain"
     )
 
@@ -102,7 +104,7 @@ class MeanGain(NamedTuple):
         if not implied > 0:
             return cls(value, seen, 0.0, 0.0)
         effect = max(seen.deff, 1.0)
-        errors = implied**2 / rows.moment(moments.fourth, 4)
+        errors = (implied / math.sqrt(rows.moment(moments.fourth, 4))) ** 2  # a square may underflow
         blended = (errors * seen.value + PRIOR_ERRORS * effect * implied) / (errors + PRIOR_ERRORS)
         falls, rises = (effect * rows.moment(np.maximum(sign * moments.third, 0), 3) / implied for sign in (-1, 1))
         return cls(value, seen._replace(value=max(seen.value, blended)), falls, rises)
