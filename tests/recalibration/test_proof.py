@@ -658,7 +658,7 @@ def test_no_map_is_said_to_be_clearly_better_only_where_none_is() -> None:
     assert "as asked" in str(fix_of(*sample(200, 0), method="identity"))
 
 
-def test_a_constant_has_every_form_and_says_that_the_order_is_lost(tmp_path: Any) -> None:
+def test_a_constant_has_every_form_and_says_that_the_order_is_lost() -> None:
     duckdb = pytest.importorskip("duckdb")
     p, y = without_skill(0, -0.3)
     fix = fix_of(p, y)
