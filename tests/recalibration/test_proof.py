@@ -318,6 +318,17 @@ def test_the_order_of_the_rows_plays_no_part() -> None:
     assert numbers(fix_of(p, y)) == numbers(fix_of(p[order], y[order]))
 
 
+@pytest.mark.parametrize("of_clusters", [False, True])
+def test_every_number_has_the_same_bits_in_any_order_of_the_rows(of_clusters: bool) -> None:
+    p, y, labels = clusters(1)
+    orders = [np.random.default_rng(seed).permutation(len(p)) for seed in range(2)]
+    found = [
+        fix_of(p[o], y[o], method="cox", n_resamples=19, clusters=labels[o] if of_clusters else None).to_dict()
+        for o in orders
+    ]
+    assert found[0] == found[1]
+
+
 def test_a_weight_of_two_is_a_row_twice() -> None:
     p, y = sample(2_000, 0, 0.6)
     twice = fix_of(np.repeat(p, 2), np.repeat(y, 2))

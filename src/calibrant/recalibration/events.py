@@ -142,9 +142,8 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     # Scores of large logits may be rounded to 0 and 1.
     unchanged = log_losses(UNCHANGED.log_odds(scores))[:, np.newaxis]
     certain = bool(table.impossible) or not math.isfinite(parts.mean(unchanged))
-    expected = (
-        float(np.sum(cells.counts * np.minimum(cells.scores, 1 - cells.scores))) * cells.effective_n / cells.total
-    )
+    share = cells.effective_n / cells.total
+    expected_errors = share * float(np.sum(cells.counts * np.minimum(cells.scores, 1 - cells.scores)))
     procedure = EventProcedure(
         candidates=[family] if family is not None else [CLIPPED if certain else IDENTITY, *CANDIDATES[1:]],
         prior_rows=asked.prior_rows,
@@ -201,8 +200,8 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
             gain=gain,
             before=before,
             after=after,
-            expected_errors=expected,
-            flag="; ".join(filter(None, (design.sample.flag, few_errors(expected), _falling(before)))),
+            expected_errors=expected_errors,
+            flag="; ".join(filter(None, (design.sample.flag, few_errors(expected_errors), _falling(before)))),
             by_group=by_group(partial(_mapped, fit=fit), data, asked, settings),
             shrinkage=choice.shrinkage,
             curve_maker=partial(_curve, procedure, choice, parts, fit, table, resampling.level),
@@ -294,8 +293,6 @@ def by_group(
 
 def _alone(data: Evaluated) -> Evaluated:
     """Return the evaluated event alone, so that its losses are those of the event."""
-    if data.means.layout == "binary" and data.notion == "positive":
-        return data
     table = evaluated.of_table(data.tables[0], data.notion)
     return replace(table, clusters=data.clusters, flag=data.flag, counted=data.counted, choices=data.choices)
 
