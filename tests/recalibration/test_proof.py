@@ -599,6 +599,7 @@ def test_a_gain_is_proven_where_its_interval_is_above_0(of_clusters: bool) -> No
         ("isotonic", lambda rng: np.round(rng.uniform(0.05, 0.95, 600), 2)),
         ("beta", lambda rng: rng.choice([0.3, 0.7], 300)),
         ("cox", lambda _: np.full(300, 0.3)),
+        ("auto", lambda _: np.full(300, 0.01)),  # all families have one loss
     ],
 )
 def test_the_last_bits_of_the_scores_of_equal_rows_play_no_part(noise: float, method: str, drawn: Any) -> None:

@@ -36,6 +36,8 @@ _DEALS_OF_FEW: Final = 3
 #: The share below which a map that loses the order of the scores is taken: G is above 1.96 standard errors.
 _WHOLE: Final = 0.13
 
+_TIE: Final = 1e-10  # nats: losses that differ by rounding
+
 Rows = TypeVar("Rows", bound=Dealt)
 
 
@@ -117,17 +119,20 @@ class Procedure(ABC, Generic[Rows]):
             float(np.mean([folds.mean(of_deal[i]) for folds, of_deal in zip(deals, losses, strict=True)]))
             for i in range(len(self.candidates))
         ]
-        least = int(np.argmin(means))
+        least = _simplest(means)
         errors = [
-            float(np.mean([folds.variance(gap(x[i], x[least])).error for folds, x in zip(deals, losses, strict=True)]))
+            float(np.mean([folds.variance(_gap(x[i], x[least])).error for folds, x in zip(deals, losses, strict=True)]))
             for i in range(len(self.candidates))
         ]
         chosen, shrinkage = least, 0.0
         if least and self.candidates[0].nearly_unchanged:
             chosen = 0
-            for i in (least, *(i for i in np.argsort(means, kind="stable").tolist() if self.candidates[i].keeps_order)):
+            keeping = [
+                mean if family.keeps_order else math.inf for mean, family in zip(means, self.candidates, strict=True)
+            ]
+            for i in (least, _simplest(keeping)):
                 gains = [
-                    self.mean_gain(folds, gap(x[0], x[i]), of_deal[0], of_deal[i])
+                    self.mean_gain(folds, _gap(x[0], x[i]), of_deal[0], of_deal[i])
                     for folds, x, of_deal in zip(deals, losses, maps, strict=True)
                 ]
                 error = float(np.mean([gain.error for gain in gains]))
@@ -164,7 +169,12 @@ class Procedure(ABC, Generic[Rows]):
         return [{fold: self.fit(family, source) for fold, source in sources.items()} for family in self.candidates]
 
 
-def gap(one: Float64s, other: Float64s) -> Float64s:
+def _simplest(means: Sequence[float]) -> int:
+    """Return the place of the least mean loss, the first of those that differ from it by rounding."""
+    return int(np.argmax(np.array(means) <= min(means) + _TIE))
+
+
+def _gap(one: Float64s, other: Float64s) -> Float64s:
     """Return the differences of losses; of outcomes without rows they may be those of infinite losses."""
     with np.errstate(invalid="ignore"):
         return np.asarray(one - other)

@@ -56,6 +56,7 @@ MEASURES: Final = ("nll", "brier", "accuracy", "ece", "classwise_ece", "smece", 
 Result = TypeVar("Result")
 
 _SMALLEST: Final = (1e-10, CLIP)  # limits of small probabilities
+_TIE: Final = 1e-10  # nats: losses that differ by rounding
 _KEYED: Final = 8  # columns that decide the order of rows
 _GOLDEN: Final = 0.6180339887498949  # its multiples are far from fractions, so that keys differ
 _ENTRIES: Final = 1 << 20  # of a block of rows
@@ -340,7 +341,7 @@ def _with_smallest(procedure: ClassProcedure, rows: DealtRows) -> ClassProcedure
         return moved[0]
     losses = [each.data.losses("log", each.fit(CLASS_TEMPERATURE, each.source(rows))) for each in moved]
     best = losses[int(np.argmin([rows.mean(each) for each in losses]))]
-    near = [rows.mean(each - best) <= rows.variance(each - best).error for each in losses]
+    near = [rows.mean(each - best) <= rows.variance(each - best).error + _TIE for each in losses]
     return moved[int(np.flatnonzero(near)[-1])]
 
 
