@@ -1,6 +1,6 @@
 """Simulate maps of scores whose true gain is known: what each family gains, and whether the interval covers it.
 
-    python benchmarks/simulation/maps.py            # writes three tables of docs
+    python benchmarks/simulation/maps.py            # writes four tables of docs
     python benchmarks/simulation/maps.py --quick    # a tenth of the data sets; prints only
     python benchmarks/simulation/maps.py --page     # no simulation: writes the tables of docs/recalibrate.md
     python benchmarks/simulation/maps.py --only classes --methods auto  # a part of it
@@ -13,6 +13,10 @@ Classes: four classes with logits of standard deviation 2, and four kinds of err
 
 Clusters: the log-odds of an outcome are 0.7 times those of the score, and an effect of the cluster with standard
 deviation 1. The true gain is over clusters that are not in the data. Maps are proven with rows, and with clusters.
+
+Confident scores: a few errors are expected at most, and many samples have none. Scores of one event are 0.0025 and
+0.9975, or their log-odds are ±Normal(m, 0.7); of C classes, the logit of one is larger by log(C - 1) + Normal(6, 0.7)
+than the others, about. The true log-odds are those of the scores times a slope: below 1 the scores are over-confident.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ TABLES = {
     "events": ROOT / "docs" / "recalibration.csv",
     "classes": ROOT / "docs" / "recalibration_classes.csv",
     "clusters": ROOT / "docs" / "recalibration_clusters.csv",
+    "confident": ROOT / "docs" / "recalibration_confident.csv",
 }
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -88,6 +93,7 @@ SETTINGS = {
     "events": ("method", "scores", "rate", "n"),
     "classes": ("method", "error", "n"),
     "clusters": ("method", "dealt", "clusters"),
+    "confident": ("method", "scores", "slope", "n"),
 }
 MEASURED = ("sets", "gain", "worst", "kept", "covered", "proven_falsely")
 
@@ -189,6 +195,79 @@ def setting_of_clusters(job: tuple[str, str, int, int]) -> dict[str, Any]:
     return {"method": method, "dealt": dealt, "clusters": number, **measured(sets, made)}
 
 
+def confident_logits(scores: str, rng: np.random.Generator, n: int) -> Array:
+    """Return the log-odds of confident scores (n, 1), or logits of classes (n, C)."""
+    kind, number = scores.split(" ")
+    if kind == "classes":
+        logits = 0.3 * rng.normal(size=(n, int(number)))
+        logits[np.arange(n), rng.integers(0, int(number), n)] += rng.normal(6, 0.7, n) + np.log(int(number) - 1)
+        return logits
+    sizes = np.full(n, logit(float(number))) if kind == "scores" else rng.normal(float(number), 0.7, n)
+    return (rng.choice([-1, 1], n) * sizes)[:, np.newaxis]
+
+
+def setting_of_confident(job: tuple[str, str, float, int, int]) -> dict[str, Any]:
+    """Return the results of one method for confident scores, whose true log-odds are these times a slope."""
+    import calibrant
+
+    method, scores, slope, n, sets = job
+
+    def probabilities(logits: Array) -> Array:
+        return softmax(logits if logits.shape[1] > 1 else np.pad(logits, ((0, 0), (1, 0))), axis=1)
+
+    grid = confident_logits(scores, np.random.default_rng(999), 20_000)
+    new, truth = probabilities(grid), probabilities(slope * grid)
+
+    def made(seed: int) -> tuple[Any, float]:
+        rng = np.random.default_rng((seed, n))
+        logits = confident_logits(scores, rng, n)
+        drawn = rng.random((n, 1)) > probabilities(slope * logits).cumsum(axis=1)
+        p, y = probabilities(logits), drawn.sum(axis=1).clip(max=new.shape[1] - 1)
+        event = logits.shape[1] == 1
+        fix = calibrant.recalibrate(p[:, 1] if event else p, y, method=method, n_resamples=0)
+        mapped = fix.map(new[:, 1] if event else new)
+        mapped = np.stack([1 - mapped, mapped], axis=1) if event else mapped
+        return fix, float(np.mean(np.sum(truth * (np.log(mapped) - np.log(new)), axis=1)))
+
+    return {"method": method, "scores": scores, "slope": slope, "n": n, **measured(sets, made)}
+
+
+#: Confident scores, the slope of the true log-odds, and N.
+CONFIDENT = (
+    ("scores 0.9975", 1.0, 200),
+    ("scores 0.9975", 1.0, 1_000),
+    ("normal 6", 1.0, 200),
+    ("normal 6", 1.0, 500),
+    ("normal 6", 0.88, 200),
+    ("normal 6", 0.88, 500),
+    ("normal 6", 0.88, 1_000),
+    ("normal 8", 1.0, 3_000),
+    ("normal 8", 0.88, 3_000),
+    ("classes 3", 1.0, 200),
+    ("classes 3", 0.88, 500),
+    ("classes 10", 1.0, 300),
+    ("classes 10", 0.88, 500),
+    ("classes 100", 1.0, 1_000),
+)
+
+
+def table_of_confident(rows: list[dict[str, str]]) -> str:
+    """Return a row for each setting of confident scores."""
+    lines = [
+        "| scores | true slope | N | method | mean gain × 10⁴ | worst × 10⁴ | coverage | proven with gain ≤ 0 |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        kind, number = row["scores"].split(" ")
+        scores = {"scores": "{} and its opposite", "normal": "±N({}, 0.7)", "classes": "{} classes"}[kind]
+        gain, worst = (f"{1e4 * float(row[name]):.1f}" for name in ("gain", "worst"))
+        lines.append(
+            f"| {scores.format(number)} | {row['slope']} | {int(row['n']):,} | {row['method']} | {gain} | {worst} "
+            f"| {float(row['covered']):.2f} | {float(row['proven_falsely']):.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def jobs(of: str, sets: int) -> Iterator[tuple[Any, ...]]:
     """Yield the arguments of a simulation's settings, the longest first."""
     if of == "events":
@@ -200,12 +279,17 @@ def jobs(of: str, sets: int) -> Iterator[tuple[Any, ...]]:
                             yield method, scores, rate, n, sets
     elif of == "classes":
         yield from ((m, error, n, sets) for n in reversed(CLASS_SIZES) for m in CLASS_METHODS for error in ERRORS)
+    elif of == "confident":
+        yield from (("auto", *setting, sets) for setting in CONFIDENT)
+        yield from (("temperature", *setting, sets) for setting in CONFIDENT if setting[0].startswith("normal"))
     else:
         yield from ((m, dealt, n, sets) for n in (100, 40) for m in ("cox", "auto") for dealt in ("rows", "clusters"))
 
 
 def tables(of: str, rows: list[dict[str, str]]) -> str:
     """Return a table of the page: means and extremes over the settings of each method and size."""
+    if of == "confident":
+        return table_of_confident(rows)
     size = {"events": "N", "classes": "N", "clusters": "proven with, clusters"}[of]
     lines = [
         f"| method | {size} | mean gain × 10⁴ | worst setting × 10⁴ | identity kept, calibrated "
@@ -235,8 +319,18 @@ def _order(size: str) -> int:
     return int("".join(character for character in size if character.isdigit()))
 
 
-SIMULATED = {"events": setting_of_events, "classes": setting_of_classes, "clusters": setting_of_clusters}
-PARTS = {"events": "recalibration.md", "classes": "recalibration_simulated.md", "clusters": "recalibration_clusters.md"}
+SIMULATED = {
+    "events": setting_of_events,
+    "classes": setting_of_classes,
+    "clusters": setting_of_clusters,
+    "confident": setting_of_confident,
+}
+PARTS = {
+    "events": "recalibration.md",
+    "classes": "recalibration_simulated.md",
+    "clusters": "recalibration_clusters.md",
+    "confident": "recalibration_confident.md",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

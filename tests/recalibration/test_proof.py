@@ -101,7 +101,7 @@ def test_auto_takes_the_least_loss_and_shrinks_it_towards_no_change() -> None:
         p, y = sample(1_000, seed, slope, shift=0.0)
         fix = fix_of(p, y)
         losses = {name: mean for name, (mean, _) in fix.losses.items()}
-        assert list(losses) == ["identity", "temperature", "cox", "beta", "isotonic"]
+        assert list(losses) == ["identity", "temperature", "cox", "beta", "isotonic", "constant"]
         best = min(losses, key=losses.__getitem__)
         gap, error = losses["identity"] - losses[best], fix.losses["identity"][1]
         said = " ".join(str(fix).split())
@@ -180,19 +180,38 @@ def test_the_gain_is_the_naive_one_with_these_folds() -> None:
             z = logit(table.scores[cell])
             after = np.logaddexp(0, (1 - 2 * outcome) * (line["intercept"] + line["slope"] * z))
             before = np.logaddexp(0, (1 - 2 * outcome) * z)
-            rows += [before - after] * int(dealt.masses[outcome, fold, cell])
-    gains = np.array(rows)
-    error = gains.std() / math.sqrt(len(gains))
+            step = line["intercept"] + (line["slope"] - 1) * z  # the gain with the event less that without
+            rows += [(before - after, table.scores[cell], step)] * int(dealt.masses[outcome, fold, cell])
+    gains, scores, steps = np.array(rows).T
     assert fix.gain.value == pytest.approx(gains.mean(), rel=1e-10)
-    assert fix.gain.low == pytest.approx(gains.mean() - norm.ppf(0.975) * error, rel=1e-8)
-    assert fix.gain.p_value == pytest.approx(norm.cdf(-gains.mean() / error), rel=1e-8)
+    variance, falls, rises = with_unseen_errors(gains, scores, steps)
+    q = norm.ppf(0.975)
+    # The ends solve a quadratic equation, here by a search.
+    assert fix.gain.value - fix.gain.low == pytest.approx(
+        brentq(lambda x: x - q * math.sqrt(variance + falls * x), 1e-6, 1, xtol=1e-15), rel=1e-8
+    )
+    z = gains.mean() / math.sqrt(variance + falls * gains.mean())
+    assert fix.gain.p_value == pytest.approx(2 * norm.cdf(-z), rel=1e-8)
     line = fix.map.parameters
     signs = 1 - 2 * y
     inside = np.logaddexp(0, signs * logit(p)) - np.logaddexp(0, signs * (line["intercept"] + line["slope"] * logit(p)))
     assert fix.gain.in_sample == pytest.approx(inside.mean(), rel=1e-9)
-    widest = max(error, inside.std() / math.sqrt(len(p)))
-    top = max(gains.mean(), inside.mean()) + norm.ppf(0.975) * widest
-    assert fix.gain.high == pytest.approx(top, rel=1e-8)
+    steps = line["intercept"] + (line["slope"] - 1) * logit(p)
+    inner, _, more = with_unseen_errors(inside, p, steps)
+    rise = max(j * q**2 / 2 + math.sqrt((j * q**2 / 2) ** 2 + q**2 * v) for v, j in ((variance, rises), (inner, more)))
+    assert fix.gain.high == pytest.approx(max(gains.mean(), inside.mean()) + rise, rel=1e-8)
+
+
+def with_unseen_errors(gains: np.ndarray, p: np.ndarray, steps: np.ndarray) -> tuple[float, float, float]:
+    """The variance of the mean gain, and the change by one error down and up: the moments outcome by outcome."""
+    n = len(gains)
+    means = p * steps  # relative to the gain without the event
+    second, third, fourth = (p * (steps - means) ** k + (1 - p) * (-means) ** k for k in (2, 3, 4))
+    seen, implied = gains.var() / n, second.sum() / n**2
+    errors = second.sum() ** 2 / fourth.sum()
+    blended = (errors * seen + 2 * implied) / (errors + 2)
+    falls, rises = (third.clip(*ends).sum() / second.sum() / n for ends in ((None, 0), (0, None)))
+    return max(seen, blended), -falls, rises
 
 
 @pytest.mark.slow
@@ -236,19 +255,18 @@ def test_rows_of_clusters_show_a_gain_that_clusters_do_not() -> None:
 
 
 def test_clusters_have_a_t_distribution() -> None:
-    """Of one sample of clusters, the quantile at two levels and the p-value belong to one t distribution."""
+    """With 40 equal clusters it has 39 degrees of freedom: (width / t)^2 is a line in the width."""
     p, y, labels = clusters(1)
-    gains = [fix_of(p, y, method="cox", clusters=labels, level=level).gain for level in (0.8, 0.95, 0.99)]
-    widths = [gain.value - gain.low for gain in gains]
-
-    def ratio(degrees: float) -> float:
-        return float(t.ppf(0.975, degrees) / t.ppf(0.9, degrees))
-
-    degrees = brentq(lambda x: ratio(x) - widths[1] / widths[0], 1, 1e4)
-    assert degrees <= 39  # of 40 clusters
-    error = widths[1] / t.ppf(0.975, degrees)
-    assert widths[2] == pytest.approx(t.ppf(0.995, degrees) * error, rel=1e-9)
-    assert gains[0].p_value == pytest.approx(t.cdf(-gains[0].value / error, degrees), rel=1e-6)
+    levels = np.array([0.8, 0.95, 0.99])
+    gains = [fix_of(p, y, method="cox", clusters=labels, level=level).gain for level in levels.tolist()]
+    widths = np.array([gain.value - gain.low for gain in gains])
+    squares = (widths / t.ppf((1 + levels) / 2, 39)) ** 2
+    falls = (squares[1] - squares[0]) / (widths[1] - widths[0])
+    assert squares[2] - squares[0] == pytest.approx(falls * (widths[2] - widths[0]), rel=1e-6)
+    assert gains[0].value < 0
+    assert gains[0].p_value == 1
+    fix = fix_of(p, np.where(np.arange(len(y)) % 60 < 20, y, p > 0.5), method="cox", clusters=labels)
+    assert fix.proven == (fix.gain.low >= 0)
 
 
 def test_a_wrong_certainty_of_a_map_is_judged_by_the_brier_score() -> None:
@@ -275,7 +293,7 @@ def test_with_a_certain_score_that_failed_a_map_is_compared_with_clipped_scores(
     p, y = sample(3_000, 0, 0.5)
     p, y = np.append(p, 1.0), np.append(y, 0)
     fix, clipped = fix_of(p, y), fix_of(p, y, method="clipped")
-    assert list(fix.losses) == ["clipped", "temperature", "cox", "beta", "isotonic"]
+    assert list(fix.losses) == ["clipped", "temperature", "cox", "beta", "isotonic", "constant"]
     assert fix.gain.score == "log"
     assert math.isinf(fix.before["nll"].value)
     q = clipped.map(p)
@@ -301,6 +319,17 @@ def test_the_order_of_the_rows_plays_no_part() -> None:
     p, y = sample(3_000, 0, 0.6)
     order = np.random.default_rng(0).permutation(3_000)
     assert numbers(fix_of(p, y)) == numbers(fix_of(p[order], y[order]))
+
+
+@pytest.mark.parametrize("of_clusters", [False, True])
+def test_every_number_has_the_same_bits_in_any_order_of_the_rows(of_clusters: bool) -> None:
+    p, y, labels = clusters(1)
+    orders = [np.random.default_rng(seed).permutation(len(p)) for seed in range(2)]
+    found = [
+        fix_of(p[o], y[o], method="cox", n_resamples=19, clusters=labels[o] if of_clusters else None).to_dict()
+        for o in orders
+    ]
+    assert found[0] == found[1]
 
 
 def test_a_weight_of_two_is_a_row_twice() -> None:
@@ -426,11 +455,11 @@ def test_auto_leaves_maps_out_that_do_not_rise(n_classes: int) -> None:
         rng = np.random.default_rng(seed)
         p, y = rng.dirichlet(np.full(n_classes, 20.0), 200), rng.integers(0, n_classes, 200)
         fix = fix_of(p[:, 1], y) if n_classes == 2 else fix_of(p, y)
-        assert fix.chosen in ("identity", "cox", "temperature", "vector", "matrix", "isotonic")
+        assert fix.chosen in ("identity", "cox", "temperature", "vector", "matrix", "isotonic", "constant")
     with pytest.raises(InputError, match="slope 0"):
         fix_of(1 - p[:, 1], np.argsort(np.argsort(p[:, 1])) > 100, method="cox")
     wrong = 1 - np.linspace(0.1, 0.9, 200)
-    assert fix_of(wrong, np.arange(200) > 100).chosen == "identity"
+    assert fix_of(wrong, np.arange(200) > 100).chosen == "constant"
 
 
 def test_scores_that_remain_gain_nothing() -> None:
@@ -499,3 +528,181 @@ def test_a_fit_to_many_scores_is_the_root_of_its_gradient() -> None:
     fit = COX.fit(rows)
     residuals = y - expit(fit.pieces.log_odds(p))
     np.testing.assert_allclose([residuals.sum(), residuals @ logit(p)], 0, atol=1e-5)
+
+
+# ---------------------------------------------------------------- errors that were not seen
+
+
+def confident(n: int, middle: float, seed: int, slope: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng((seed, n))
+    z = rng.choice([-1, 1], n) * rng.normal(middle, 0.7, n)
+    return expit(z), (rng.random(n) < expit(slope * z)).astype(int)
+
+
+@pytest.mark.parametrize(("n", "middle", "slope"), [(200, 6, 1.0), (500, 6, 1.0), (3_000, 8, 1.0), (500, 6, 0.88)])
+@pytest.mark.parametrize("method", ["auto", "temperature"])
+def test_confident_scores_do_not_prove_a_gain_by_the_errors_that_were_not_seen(
+    method: str, n: int, middle: float, slope: float
+) -> None:
+    """Half a dozen expected errors at most: 20 samples, of which a test at 5 % rejects 5 with probability 0.003."""
+    grid = confident(100_000, middle, 99)[0]
+    rate = expit(slope * logit(grid))
+
+    def expected(q: np.ndarray) -> float:
+        return float(-np.mean(rate * np.log(q) + (1 - rate) * np.log1p(-q)))
+
+    false = missed = 0
+    for seed in range(20):
+        fix = fix_of(*confident(n, middle, seed, slope), method=method)
+        true = expected(grid) - expected(fix.map(grid))
+        false += fix.proven and true <= 0
+        missed += not fix.gain.low - 1e-9 <= true <= fix.gain.high + 1e-9
+    assert false <= 2
+    assert missed <= 4
+
+
+def test_few_expected_errors_are_flagged_with_their_number() -> None:
+    p, y = confident(200, 6, 0)
+    fix = fix_of(p, y)
+    assert fix.expected_errors == pytest.approx(np.minimum(p, 1 - p).sum())
+    said = f"only {fix.expected_errors:.2g} errors (rows with a less probable outcome) are expected under the scores"
+    for text in (fix.flag, " ".join(str(fix).split()), fix._repr_html_(), fix.to_markdown()):
+        assert said in text
+    assert fix.to_dict()["expected_errors"] == fix.expected_errors
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(300, 3)) + 9 * np.eye(3)[rng.integers(0, 3, 300)]
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    of_classes = fix_of(probs, probs.argmax(axis=1))
+    assert of_classes.expected_errors == pytest.approx((1 - probs.max(axis=1)).sum())
+    assert "are expected under the scores" in of_classes.flag
+    assert fix_of(*sample(200, 0)).flag == ""
+
+
+@pytest.mark.parametrize("of_clusters", [False, True])
+def test_a_gain_is_proven_where_its_interval_is_above_0(of_clusters: bool) -> None:
+    agreed = {True: 0, False: 0}
+    for seed, slope in itertools.product(range(4), (0.5, 0.7, 0.9)):
+        p, y = sample(600, seed, slope)
+        fix = fix_of(p, y, method="cox", clusters=np.arange(600) // 3 if of_clusters else None)
+        assert fix.proven == (fix.gain.low >= 0) == (fix.gain.p_value <= 0.05)
+        agreed[fix.proven] += 1
+    assert min(agreed.values()) > 0
+
+
+# ---------------------------------------------------------------- the last bits of scores
+
+
+@pytest.mark.parametrize("noise", [1e-15, 1e-12])
+@pytest.mark.parametrize(
+    ("method", "drawn"),
+    [
+        ("auto", lambda rng: rng.beta(1.2, 0.8, 300)),
+        ("auto", lambda rng: rng.beta(1.2, 0.8, 3_000)),  # 6,000 scores, if rounding made them different ones
+        ("isotonic", lambda rng: np.round(rng.uniform(0.05, 0.95, 600), 2)),
+        ("beta", lambda rng: rng.choice([0.3, 0.7], 300)),
+        ("cox", lambda _: np.full(300, 0.3)),
+        ("auto", lambda _: np.full(300, 0.01)),  # all families have one loss
+    ],
+)
+def test_the_last_bits_of_the_scores_of_equal_rows_play_no_part(noise: float, method: str, drawn: Any) -> None:
+    """Rows of weight 1 to 3, and as many rows whose scores differ by rounding, as from another processor."""
+    rng = np.random.default_rng(3)
+    p = drawn(rng)
+    y = (rng.random(len(p)) < expit(0.6 * logit(p))).astype(int)
+    weights = rng.integers(1, 4, len(p))
+    weighted = fix_of(p, y, weights=weights, weights_are="frequency", method=method)
+    rows = rng.permutation(np.repeat(np.arange(len(p)), weights))
+    repeated = fix_of(p[rows] * (1 + noise * rng.standard_normal(len(rows))), y[rows], method=method)
+    np.testing.assert_allclose(numbers(repeated)[:-1], numbers(weighted)[:-1], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["auto", "vector", "matrix"])
+def test_the_last_bits_of_probabilities_of_classes_play_no_part(method: str) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 1.5, (300, 3))
+    p, q = (np.exp(a * z) / np.exp(a * z).sum(axis=1, keepdims=True) for a in (2, 1))
+    y = (rng.random((300, 1)) > q.cumsum(axis=1)).sum(axis=1).clip(max=2)
+    weights = rng.integers(1, 4, 300)
+    weighted = fix_of(p, y, weights=weights, weights_are="frequency", method=method)
+    rows = rng.permutation(np.repeat(np.arange(300), weights))
+    noisy = p[rows] * (1 + 1e-14 * rng.standard_normal((len(rows), 3)))
+    repeated = fix_of(noisy / noisy.sum(axis=1, keepdims=True), y[rows], method=method)
+    np.testing.assert_allclose(repeated.map(p), weighted.map(p), rtol=0, atol=1e-9)
+    assert (repeated.gain.value, repeated.gain.low) == pytest.approx((weighted.gain.value, weighted.gain.low), abs=1e-9)
+
+
+# ---------------------------------------------------------------- scores that do not rank
+
+
+def without_skill(seed: int, slope: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, 3, 600)
+    return expit(z), (rng.random(600) < expit(slope * z)).astype(int)
+
+
+@pytest.mark.parametrize("slope", [0.0, -0.3])
+def test_scores_without_skill_become_nearly_a_constant(slope: float) -> None:
+    """The entropy of the outcomes is what a constant has; no slope is left that costs more than 0.003 nats."""
+    for seed in range(12):
+        p, y = without_skill(seed, slope)
+        fix = fix_of(p, y)
+        q = fix.map(p)
+        rate = y.mean()
+        entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
+        assert fix.proven
+        assert -np.mean(np.where(y == 1, np.log(q), np.log1p(-q))) <= entropy + 0.003
+        line = calibrant.evaluate(p, y, measures=["calibration_slope"], n_resamples=0)["calibration_slope"]
+        assert ("events are not more frequent at higher scores" in fix.flag) == (line.value <= 0)
+        assert slope == 0 or fix.chosen == "constant"
+
+
+def test_no_map_is_said_to_be_clearly_better_only_where_none_is() -> None:
+    """No loss out of fold is below that of the unchanged scores by more than 1.96 standard errors."""
+    said = 0
+    for seed, slope in itertools.product(range(8), (1.0, 0.6, 0.0, -0.5)):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(0, 0.5, 150)
+        fix = fix_of(expit(z), (rng.random(150) < expit(slope * z)).astype(int))
+        if "no map has a clearly smaller log loss" in " ".join(str(fix).split()):
+            said += 1
+            mean, _ = fix.losses["identity"]
+            least = min(mean for mean, _ in fix.losses.values())
+            assert mean - least <= 1.96 * fix.losses["identity"][1] + 1e-12
+    assert said > 0
+    assert "as asked" in str(fix_of(*sample(200, 0), method="identity"))
+
+
+def test_a_constant_has_every_form_and_says_that_the_order_is_lost() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    p, y = without_skill(0, -0.3)
+    fix = fix_of(p, y)
+    rate = (y.sum() + 0.5) / (len(y) + 1)
+    new = np.array([0.0, 1e-12, 0.3, 1.0])
+    np.testing.assert_allclose(fix.map(new), rate, rtol=1e-12)
+    np.testing.assert_allclose(fix.map(logit(new[1:3]), logits=True), rate, rtol=1e-12)
+    assert calibrant.CalibrationMap.from_json(fix.map.to_json()) == fix.map
+    (mapped,) = duckdb.sql(f"SELECT {fix.map.to_sql('x')} FROM (SELECT 0.3 AS x)").fetchall()[0]
+    assert mapped == pytest.approx(rate, rel=1e-12)
+    with pytest.raises(InputError, match="a map that is strictly increasing"):
+        fix.map.inverse(0.5)
+    assert fix.after["auroc"].value == 0.5
+    text = " ".join(str(fix).split())
+    assert "Map: a constant" in text
+    assert "The order of the scores is lost" in text
+    assert "the AUROC does not change" not in text
+    assert "higher scores go with more events" in text
+    assert fix.after["nll"].error_bound == 0
+    assert fix_of(*sample(2_000, 0, 0.5), method="constant").after["auroc"].value == 0.5
+
+
+def test_a_constant_map_is_a_model_of_onnx_and_a_layer() -> None:
+    fix = fix_of(*without_skill(0, -0.3))
+    rate = float(fix.map([0.3])[0])
+    torch = pytest.importorskip("torch")
+    from calibrant.torch import RecalibrationLayer
+
+    layer = RecalibrationLayer(fix.map)
+    np.testing.assert_allclose(layer(torch.tensor([0.1, 0.9], dtype=torch.float64)).numpy(), rate, rtol=1e-9)
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(fix.map.to_onnx().SerializeToString())
+    np.testing.assert_allclose(session.run(None, {"score": np.array([0.0, 0.4, 1.0])})[0], rate, rtol=1e-9)

@@ -258,7 +258,8 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     "--method",
     metavar="METHOD",
     default=CommandOptions.method,
-    help="The kind of map: auto, temperature, cox, beta, isotonic, shift, clipped, histogram; or vector, matrix.",
+    help="The kind of map: auto, temperature, cox, beta, isotonic, constant, shift, clipped, histogram; or vector, "
+    "matrix.",
 )
 @option("--map", "map_path", metavar="PATH", help="Write the map, as JSON, if it helps.")
 @option("--sql", "sql_path", metavar="PATH", help="Write the map as an SQL expression, if it helps.")

@@ -1,16 +1,19 @@
 """The choice of a family, and what the procedure gains on rows that the map never saw.
 
 The losses of a family are those of its maps of the other four folds. "auto" takes the family with the least mean loss,
-and shrinks it towards no change. If the mean loss of no change is larger by G, with standard error se, the share is
+and shrinks it towards no change. If the mean loss of no change is larger by G, with the standard error se that `proof`
+gives it, the share is
 
     min(1, se^2 / (2 G^2))
 
-as in a positive-part James-Stein estimate: for a map near no change se^2 is 2 G / N, and the share 1 / (N G). To
-evaluate this procedure the choice is made anew inside each set of four folds.
+as in a positive-part James-Stein estimate: for a map near no change se^2 is 2 G / N, and the share 1 / (N G). A
+constant, which loses the order of the scores, is not shrunk: it is taken if G is clearly above 0, else the next family
+is. To evaluate this procedure the choice is made anew inside each set of four folds.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -19,6 +22,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from calibrant.recalibration.families import Family
+from calibrant.recalibration.proof import MeanGain
 from calibrant.report.evaluated import Evaluated
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
@@ -28,6 +32,11 @@ from calibrant.statistics.resampling import Resampling, Stream, generator
 #: Below this number of rows, the losses of three deals are averaged.
 _FEW_ROWS: Final = 1000
 _DEALS_OF_FEW: Final = 3
+
+#: The share below which a map that loses the order of the scores is taken: G is above 1.96 standard errors.
+_WHOLE: Final = 0.13
+
+_TIE: Final = 1e-10  # nats: losses that differ by rounding
 
 Rows = TypeVar("Rows", bound=Dealt)
 
@@ -88,6 +97,12 @@ class Procedure(ABC, Generic[Rows]):
     def losses(self, rows: Rows, maps: Mapping[int, Any]) -> Float64s:
         """Return the log losses of rows in folds, each by the map of its fold."""
 
+    @abstractmethod
+    def mean_gain(
+        self, rows: Rows, gains: Float64s, before: Mapping[int, Any], after: Mapping[int, Any], score: str = "log"
+    ) -> MeanGain:
+        """Return the mean of the gains of rows in folds, losses by a first map less those by a second one."""
+
     def dealt(self, rows: Rows, deal: int) -> Rows:
         """Return the rows in the folds of one of the deals."""
         return rows.dealt(generator(self.seed, Stream.DEALS, deal))
@@ -98,25 +113,39 @@ class Procedure(ABC, Generic[Rows]):
             return Choice(self.candidates[0], 0.0, {}, {})
         n_deals = _DEALS_OF_FEW if self.rows < _FEW_ROWS else 1
         deals = [self.dealt(rows, deal) for deal in range(first, first + n_deals)]
-        losses = [[self.losses(folds, maps) for maps in self._of_other_folds(folds)] for folds in deals]
+        maps = [self._of_other_folds(folds) for folds in deals]
+        losses = [[self.losses(folds, each) for each in of_deal] for folds, of_deal in zip(deals, maps, strict=True)]
         means = [
             float(np.mean([folds.mean(of_deal[i]) for folds, of_deal in zip(deals, losses, strict=True)]))
             for i in range(len(self.candidates))
         ]
-        best = int(np.argmin(means))
+        least = _simplest(means)
         errors = [
-            float(np.mean([folds.variance(_gap(x[i], x[best])).error for folds, x in zip(deals, losses, strict=True)]))
+            float(np.mean([folds.variance(_gap(x[i], x[least])).error for folds, x in zip(deals, losses, strict=True)]))
             for i in range(len(self.candidates))
         ]
-        shrinkage = 0.0
-        if best and self.candidates[0].nearly_unchanged:
-            ratio = errors[0] / (means[0] - means[best])
-            shrinkage = min(1.0, ratio * ratio / 2)
-        chosen = best if shrinkage < 1 else 0
+        chosen, shrinkage = least, 0.0
+        if least and self.candidates[0].nearly_unchanged:
+            chosen = 0
+            keeping = [
+                mean if family.keeps_order else math.inf for mean, family in zip(means, self.candidates, strict=True)
+            ]
+            for i in (least, _simplest(keeping)):
+                gains = [
+                    self.mean_gain(folds, _gap(x[0], x[i]), of_deal[0], of_deal[i])
+                    for folds, x, of_deal in zip(deals, losses, maps, strict=True)
+                ]
+                error = float(np.mean([gain.error for gain in gains]))
+                errors[0] = error if i == least else errors[0]
+                ratio = error / (means[0] - means[i]) if means[i] < means[0] else math.inf
+                if ratio * ratio / 2 < (1 if self.candidates[i].keeps_order else _WHOLE):
+                    chosen, shrinkage = i, ratio * ratio / 2 if self.candidates[i].keeps_order else 0.0
+                if chosen or self.candidates[i].keeps_order:
+                    break
         names = [family.name for family in self.candidates]
         return Choice(
             self.candidates[chosen],
-            shrinkage if chosen else 0.0,
+            shrinkage,
             dict(zip(names, means, strict=True)),
             dict(zip(names, errors, strict=True)),
         )
@@ -138,6 +167,11 @@ class Procedure(ABC, Generic[Rows]):
         """Return, for each candidate, the maps without each fold."""
         sources = _by_fold(folds, lambda _, others: self.source(others))
         return [{fold: self.fit(family, source) for fold, source in sources.items()} for family in self.candidates]
+
+
+def _simplest(means: Sequence[float]) -> int:
+    """Return the place of the least mean loss, the first of those that differ from it by rounding."""
+    return int(np.argmax(np.array(means) <= min(means) + _TIE))
 
 
 def _gap(one: Float64s, other: Float64s) -> Float64s:

@@ -21,7 +21,7 @@ from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, not_
 from calibrant.recalibration.families import Family
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.pieces import CLIP
-from calibrant.recalibration.proof import gain_of
+from calibrant.recalibration.proof import MeanGain, Moments, few_errors, gain_of
 from calibrant.recalibration.result import Recalibration, with_evidence
 from calibrant.recalibration.rows import half_a_row
 from calibrant.recalibration.softmax import (
@@ -93,6 +93,18 @@ class LabelledRows:
             return _losses(self._log_p(fitted, part), self.classes[part], score)
 
         return np.concatenate([np.empty(0), *self._by_block(of, places)])
+
+    def moments(self, score: str, before: Softmax | None, after: Softmax, places: NDArray[np.intp]) -> Float64s:
+        """Return the moments of the gain of some rows that their probabilities imply, (3, n)."""
+
+        def of(part: slice | NDArray[np.intp]) -> Float64s:
+            log_p, log_q = self._log_p(before, part), self._log_p(after, part)
+            p = np.exp(log_p)
+            with np.errstate(invalid="ignore"):
+                gains = log_q - log_p if score == "log" else 2 * (np.exp(log_q) - p)
+            return Moments.of_classes(p, np.where(p > 0, gains, 0.0))
+
+        return np.concatenate([np.empty((3, 0)), *self._by_block(of, places)], axis=1)
 
     def mapped(self, fitted: Softmax, places: NDArray[np.intp] | None = None) -> Floats:
         """Return the mapped probabilities of all or some rows, in the type of the numbers."""
@@ -169,6 +181,20 @@ class ClassProcedure(Procedure[DealtRows]):
             losses[place, held] = self.data.losses(score, maps[fold], held)
         return losses
 
+    def mean_gain(
+        self,
+        rows: DealtRows,
+        gains: Float64s,
+        before: Mapping[int, Softmax | None],
+        after: Mapping[int, Softmax],
+        score: str = "log",
+    ) -> MeanGain:
+        moments = np.zeros((3, *rows.masses.shape))
+        for place, fold in enumerate(rows.folds.tolist()):
+            held = np.flatnonzero(rows.masses[place])
+            moments[:, place, held] = self.data.moments(score, before[fold], after[fold], held)
+        return MeanGain.of(rows, gains, Moments(*moments))
+
 
 def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     """Return the recalibration of the probabilities of all classes."""
@@ -203,13 +229,19 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     # No change gains nothing, whatever the choice without a fold would be.
     remains = choice.family is CLASS_IDENTITY
     folds, maps = (rows, {0: fitted}) if remains else procedure.evaluated(rows)
-    score, before_loss = "log", log_loss
+    score, before_loss, start = "log", log_loss, None
     if certain and choice.family.nearly_unchanged:
         score, before_loss = "brier", classes.losses("brier")
     elif certain:  # the log loss is infinite, that of clipped probabilities finite
-        before_loss = classes.losses("log", procedure.fit(CLASS_CLIPPED, procedure.source(rows)))
+        start = procedure.fit(CLASS_CLIPPED, procedure.source(rows))
+        before_loss = classes.losses("log", start)
     inside, outside = before_loss - classes.losses(score, fitted), before_loss - procedure.losses(folds, maps, score)
-    gain = gain_of(rows, inside, folds, outside, score, asked.resampling.level)
+    gain = gain_of(
+        procedure.mean_gain(folds, outside, dict.fromkeys(maps, start), maps, score),
+        procedure.mean_gain(rows, inside, {0: start}, {0: fitted}, score),
+        score,
+        asked.resampling.level,
+    )
     measures = [name for name in MEASURES if name != "classwise_ece" or data.class_rows is not None]
     settings = Settings(n_bins=15, **selected(measures, None)._asdict(), resampling=asked.resampling)
     before = report_on(data, settings).report
@@ -217,6 +249,8 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     if not remains:
         after = not_below_floor(report_on(_recalibrated(data, classes, folds, maps), settings).report)
     names = None if data.names is None else list(data.names)
+    expected = effective - float(np.sum(rows.weights * np.exp(classes.log.largest - classes.log.shifts))) * share
+    few = "" if rarer >= MINORITY else f"{rarer:.4g} rows outside the most frequent class"
     fitted_map = CalibrationMap(
         kind="softmax",
         parameters={
@@ -239,7 +273,8 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
             before=before,
             after=after,
             by_group=by_group(partial(_mapped, fitted=fitted), data, asked, settings),
-            flag="" if rarer >= MINORITY else f"{rarer:.4g} rows outside the most frequent class",
+            expected_errors=expected,
+            flag="; ".join(filter(None, (few, few_errors(expected)))),
         )
     )
 

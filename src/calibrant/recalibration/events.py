@@ -14,10 +14,10 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import Events
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Asked, Choice, Procedure
-from calibrant.recalibration.families import CANDIDATES, CLIPPED, IDENTITY, Family, Fit
+from calibrant.recalibration.families import CANDIDATES, CLIPPED, CONSTANT, HISTOGRAM, IDENTITY, Family, Fit
 from calibrant.recalibration.maps import CalibrationMap, Fitted
 from calibrant.recalibration.pieces import CLIP, UNCHANGED, Pieces, probabilities
-from calibrant.recalibration.proof import Gain, gain_of
+from calibrant.recalibration.proof import Gain, MeanGain, Moments, few_errors, gain_of
 from calibrant.recalibration.result import MapCurve, Recalibration, with_evidence
 from calibrant.recalibration.rows import EventRows, Rows
 from calibrant.report import evaluated
@@ -41,6 +41,9 @@ MEASURES: Final = (
 
 #: Errors that a flexible map hides in part: their upper ends are at least the means of their noise floors.
 CANCELLING: Final = ("ece", "smece", "miscalibration")
+
+#: The measures of the order and the spread of scores, which a constant does not have.
+OF_ORDER: Final = ("calibration_slope", "auroc")
 
 #: The rows of the less frequent outcome that a map needs.
 LEAST_ROWS: Final = 5
@@ -79,6 +82,12 @@ class EventProcedure(Procedure[Parts]):
 
     def losses(self, rows: Parts, maps: Mapping[int, Fit]) -> Float64s:
         return log_losses(self.mapped(rows, maps))
+
+    def mean_gain(
+        self, rows: Parts, gains: Float64s, before: Mapping[int, Fit], after: Mapping[int, Fit], score: str = "log"
+    ) -> MeanGain:
+        del before, after, score  # the gains at a score say it all
+        return MeanGain.of(rows, gains, Moments.of_event(probabilities(self.log_odds), gains))
 
     def mapped(self, folds: Parts, maps: Mapping[int, Fit]) -> Float64s:
         """Return the log-odds (F, K) that each part has by the map of its fold."""
@@ -136,8 +145,10 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
         expected = f"at least {LEAST_ROWS} rows of either outcome"
         raise InputError("targets", expected, f"{rarer:g} of the less frequent one", "pass more rows")
     parts = Parts.of(design)
-    certain = rows.impossible
+    certain = rows.impossible or not math.isfinite(parts.mean(log_losses(rows.log_odds)[:, np.newaxis]))
     family, resampling = asked.family, asked.resampling
+    of_errors = rows.fine.counts * np.minimum(rows.fine.scores, 1 - rows.fine.scores)
+    expected_errors = float(np.sum(of_errors)) * rows.fine.effective_n / rows.fine.total
     procedure = EventProcedure(
         candidates=[family] if family is not None else [CLIPPED if certain else IDENTITY, *CANDIDATES[1:]],
         prior_rows=asked.prior_rows,
@@ -162,18 +173,28 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
     if math.isfinite(folds.mean(log_losses(out_of_fold))) and not (certain and choice.family.nearly_unchanged):
         score, start = "log", procedure.unchanged(parts, certain=certain)
     inside = procedure.gains(fit.pieces.of_logits(rows.log_odds), score, start)[:, np.newaxis]
-    gain = gain_of(parts, inside, folds, procedure.gains(out_of_fold, score, start), score, resampling.level)
+    outside = procedure.gains(out_of_fold, score, start)
+    gain = gain_of(
+        procedure.mean_gain(folds, outside, {}, maps),
+        procedure.mean_gain(parts, inside, {}, {0: fit}),
+        score,
+        resampling.level,
+    )
     settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=resampling)
     before = report_on(_alone(data), settings).report
-    after, distinct = before, None
+    after, distinct, known = before, None, dict[str, Estimate]()
     if not remains:
         after = report_on(_recalibrated(data, folds, out_of_fold), settings).report
-        bound = certified_loss(rows, folds, maps, score) if fit.kind != "bins" else math.nan
+        bound = math.nan if choice.family is HISTOGRAM else certified_loss(rows, folds, maps, score)
         clipped = None if start.unchanged else parts.mean(log_losses(start.of_logits(rows.log_odds))[:, np.newaxis])
-        after = _as_after(before, after, gain, clipped, bound)
-        if fit.kind != "bins":
-            distinct, auroc = _auroc(data, rows, fit, before, settings)
-            after = replace(after, estimates={**after.estimates, "auroc": auroc})
+        if choice.family is CONSTANT:  # rates of folds would have an order
+            settings_of_order = replace(settings, **selected(list(OF_ORDER), None)._asdict())
+            known = dict(report_on(_mapped(data, fit), settings_of_order).report.estimates)
+        elif choice.family.keeps_order:
+            distinct, known["auroc"] = _auroc(data, rows, fit, before, settings)
+        after = _as_after(before, after, gain, clipped, bound, known)
+    flat = "" if fit.rising else _FLAT
+    cautions = (design.sample.flag, rows.flag, few_errors(expected_errors), _falling(before), flat)
     return with_evidence(
         Recalibration(
             map=CalibrationMap(
@@ -189,13 +210,26 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
             gain=gain,
             before=before,
             after=after,
-            flag="; ".join(filter(None, (design.sample.flag, rows.flag, "" if fit.rising else _FLAT))),
+            expected_errors=expected_errors,
+            flag="; ".join(filter(None, cautions)),
             distinct_scores=distinct,
             by_group=by_group(partial(_mapped, fit=fit), data, asked, settings),
             shrinkage=choice.shrinkage,
             curve_maker=partial(_curve, procedure, choice, parts, fit, table, resampling.level),
         )
     )
+
+
+def _falling(before: Report) -> str:
+    """Return a caution if the event is less frequent at higher scores, or nothing."""
+    slope = before["calibration_slope"]
+    if not slope.value <= 0:
+        return ""
+    return (
+        f"events are not more frequent at higher scores (calibration slope {slope.value:.2f}, "
+        f"{before.level:.0%} CI {slope.low:.2f} to {slope.high:.2f}); check that the scores are of this event, and not "
+        "of its opposite"
+    ).replace("%", " %")
 
 
 def _fitted(procedure: EventProcedure, choice: Choice, rows: Rows) -> Fit:
@@ -237,8 +271,6 @@ def by_group(
 
 def _alone(data: Evaluated) -> Evaluated:
     """Return the evaluated event alone, so that its losses are those of the event."""
-    if data.means.layout == "binary" and data.notion == "positive":
-        return data
     table = evaluated.of_table(data.tables[0], data.notion)
     return replace(table, clusters=data.clusters, flag=data.flag, counted=data.counted, choices=data.choices)
 
@@ -295,7 +327,7 @@ def _auroc(
     """
     z = rows.exact.log_odds
     mapped = fit.pieces.of_logits(z)
-    numbers = len(data.tables[0]), len(np.unique(probabilities(mapped)))
+    numbers = min(len(data.tables[0]), len(z)), len(np.unique(probabilities(mapped)))
     if numbers[0] == numbers[1] or data.tables[0].grid is not None:
         return numbers, before["auroc"]
     design: Independent | Clustered = Independent(Cells(rows.distinct))
@@ -307,15 +339,18 @@ def _auroc(
     return numbers, report_on(found, settings).report["auroc"]
 
 
-def _as_after(before: Report, after: Report, gain: Gain, clipped: float | None, bound: float) -> Report:
+def _as_after(
+    before: Report, after: Report, gain: Gain, clipped: float | None, bound: float, known: Mapping[str, Estimate]
+) -> Report:
     """Return the report on recalibrated rows, with what is known better.
 
     The loss that proves is the loss before, or of clipped scores, less the gain, with the certified error ``bound``;
-    where it is above 0 no bound is known of the others.
+    where it is above 0 no bound is known of the others. Measures of the order are ``known``.
     """
     estimates = dict(not_below_floor(after).estimates)
     if bound != 0:
         estimates = {name: replace(part, error_bound=math.nan) for name, part in estimates.items()}
+    estimates.update(known)
     name = "nll" if gain.score == "log" else "brier_event"
     shift = (before[name].value if clipped is None else clipped) - gain.value - estimates[name].value
     estimates[name] = replace(_moved(estimates[name], shift), error_bound=bound)

@@ -41,6 +41,7 @@ _STEPS: Final = 100
 _HALVINGS: Final = 60
 _ROUNDING: Final = 2.0**-52
 _SEPARATED: Final = 1e-9  # the mean log loss of outcomes that a threshold separates falls to 0
+_DETERMINED: Final = 1e-10  # curvature of a direction, relative to the largest
 _ENTRIES: Final = 1 << 14  # rows of a block, so that its temporaries stay in the cache
 _POOLED: Final = 1 << 13  # means of rows: a fit to them is the start of a large fit
 
@@ -93,6 +94,8 @@ class Family:
         Other names for the same.
     nearly_unchanged : bool
         Whether this is no change, towards which "auto" shrinks the others.
+    keeps_order : bool
+        Whether higher scores become higher. "auto" does not shrink a map that loses the order.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Family:
     fit: Callable[[Any], Any]
     aliases: tuple[str, ...] = ()
     nearly_unchanged: bool = False
+    keeps_order: bool = True
 
 
 def _identity(rows: Rows) -> Fit:
@@ -195,6 +199,12 @@ def _histogram(rows: Rows) -> Fit:
     return _fit("bins", rows, edges=edges.tolist(), rates=rates.tolist())
 
 
+def _constant(rows: Rows) -> Fit:
+    """Return the rate of all rows, and of half a row with and half a row without the event."""
+    rate = (float(rows.positives.sum()) + 0.5) / (float(rows.counts.sum()) + 1)
+    return _fit("bins", rows, edges=[], rates=[rate])
+
+
 IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
 CLIPPED: Final = Family("clipped", "the scores, but 0 and 1", _clipped, nearly_unchanged=True)
 COX: Final = Family("cox", "a line in log-odds", methodcaller("of", _cox), ("platt", "sigmoid", "logistic"))
@@ -202,10 +212,11 @@ SHIFT: Final = Family("shift", "a shift of the log-odds", _shift)
 TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 BETA: Final = Family("beta", "beta calibration", _beta)
 ISOTONIC: Final = Family("isotonic", "shrunken isotonic regression", _isotonic)
-HISTOGRAM: Final = Family("histogram", "a constant for each bin", _histogram)
+HISTOGRAM: Final = Family("histogram", "a constant for each bin", _histogram, keeps_order=False)
+CONSTANT: Final = Family("constant", "a constant", _constant, keeps_order=False)
 
 #: The candidates of "auto" for one event; where a score of 0 or 1 was wrong, `CLIPPED` is there for `IDENTITY`.
-CANDIDATES: Final = (IDENTITY, TEMPERATURE, COX, BETA, ISOTONIC)
+CANDIDATES: Final = (IDENTITY, TEMPERATURE, COX, BETA, ISOTONIC, CONSTANT)
 
 #: The families of one event.
 FAMILIES: Final = (*CANDIDATES, SHIFT, CLIPPED, HISTOGRAM)
@@ -357,10 +368,12 @@ def _newton(task: _Logistic, start: Float64s) -> Float64s:
 
 
 def _step(gradient: Float64s, curvature: Float64s) -> Float64s:
-    """Return the step of Newton's method; of few distinct scores, whose curvature is singular, the shortest one."""
+    """Return the step of Newton's method; what few distinct scores do not determine remains as it was."""
     widths = np.sqrt(np.diag(curvature))
     widths = np.where(widths > 0, widths, 1.0)
-    return np.asarray(np.linalg.lstsq(curvature / np.outer(widths, widths), gradient / widths, rcond=1e-12)[0] / widths)
+    return np.asarray(
+        np.linalg.lstsq(curvature / np.outer(widths, widths), gradient / widths, rcond=_DETERMINED)[0] / widths
+    )
 
 
 def _polished(task: _Logistic, at: Float64s, gradient: Float64s, curvature: Float64s, before: Float64s) -> Float64s:

@@ -56,6 +56,7 @@ def recalibrate(
     - ``isotonic``: lines in log-odds between the blocks of the isotonic fit, each pulled towards the ``cox`` line
     - ``temperature`` (``ts``): s(b z); ``shift``: s(a + z)
     - ``clipped``: p, but for scores of 0 and 1, which are moved
+    - ``constant``: the observed frequency of all rows, for every score; the order of the scores is lost
     - ``histogram``: the observed frequency of 15 bins with equally many rows; it does not keep the order of the scores
 
     With probabilities p of C classes, and N rows:
@@ -66,16 +67,21 @@ def recalibrate(
     - ``matrix`` (``sms``): softmax(W log p + c). Both are fitted after b with the mean penalty
       C / N (\|c\|^2 + \|a / b - 1\|^2), and C (C - 1) / N times the squares of the other entries of W / b
 
-    ``auto`` compares ``identity``, ``temperature``, ``cox``, ``beta`` and ``isotonic`` for one event; for classes
-    ``identity``, ``temperature``, up to 10,000 classes ``vector``, and from 25 rows for each class on average up to 100
-    classes ``matrix``. It takes the one with the smallest mean log loss out of fold, and moves its log-odds towards the
-    unchanged ones by the share se^2 / (2 G^2), where the loss of ``identity`` is larger by G with standard error se;
-    from a share of 1 on it takes ``identity``. Where a score of 0 or 1 was wrong, ``clipped`` takes the place of
-    ``identity``. The gain of a row is its loss before less its loss after, by a map without its fold. To judge the
-    whole procedure, the choice is repeated inside each set of four folds. With the mean gain O and its standard error,
-    and the mean gain IS of the final map on its own rows, the interval of the true gain of the final map is
+    ``auto`` compares ``identity``, ``temperature``, ``cox``, ``beta``, ``isotonic`` and ``constant`` for one event; for
+    classes ``identity``, ``temperature``, up to 10,000 classes ``vector``, and from 25 rows for each class on average
+    up to 100 classes ``matrix``. It takes the one with the smallest mean log loss out of fold, and moves its log-odds
+    towards the unchanged ones by the share se^2 / (2 G^2), where the loss of ``identity`` is larger by G with standard
+    error se; from a share of 1 on it takes ``identity``. A ``constant`` is not shrunk, and taken only up to a share of
+    0.13; otherwise the next one is. Where a score of 0 or 1 was wrong, ``clipped`` takes the place of ``identity``. The
+    gain of a row is its loss before less its loss after, by a map without its fold. To judge the whole procedure, the
+    choice is repeated inside each set of four folds. With the mean gain O and its standard error, and the mean gain IS
+    of the final map on its own rows, the interval of the true gain of the final map is
 
     .. math:: [O - t\,\mathrm{se},\ \max(O, IS) + t \max(\mathrm{se}, \mathrm{se}_{IS})] .
+
+    The standard errors allow for errors that the rows do not contain: the scores imply how often they are wrong, and
+    how much one error changes the mean gain. The p-value agrees with the interval: it is at most 1 - ``level`` where
+    the interval is above 0.
 
     Parameters
     ----------
@@ -141,7 +147,7 @@ def recalibrate(
     >>> scores = rng.random(2_000)
     >>> fix = calibrant.recalibrate(scores, rng.random(2_000) < scores**2)
     >>> fix.chosen, fix.proven, round(fix.gain.value, 3), round(fix.gain.low, 3), round(fix.gain.high, 3)
-    ('isotonic', True, 0.093, 0.076, 0.114)
+    ('isotonic', True, 0.093, 0.075, 0.114)
     >>> fix.map([0.2, 0.5]).round(2).tolist()
     [0.04, 0.25]
     >>> logits = rng.normal(size=(2_000, 3))

@@ -134,7 +134,7 @@ class CalibrationMap:
     """A map of scores of one event or of the probabilities of classes, as `calibrant.recalibrate` fits it.
 
     Call it with new scores. It never changes, and it is written and read as JSON. Maps of one event increase, but for
-    bins.
+    bins, of which a constant has one.
 
     Attributes
     ----------

@@ -135,6 +135,9 @@ class Recalibration(RecalibrationResult):
         By how much the map lowers the mean loss of new rows.
     before, after : Report
         The measures of the scores, and of recalibrated scores, each by a map that was fitted without its row.
+    expected_errors : float
+        How many rows have the less probable outcome if the scores are right; of classes, another one than the most
+        probable. If there are fewer than 5, `flag` names the number.
     flag : str
         A caution, such as few events.
     by_group : Report or None
@@ -153,6 +156,7 @@ class Recalibration(RecalibrationResult):
     gain: Gain
     before: Report
     after: Report
+    expected_errors: float
     flag: str = ""
     by_group: Report | None = None
     distinct_scores: tuple[int, int] | None = None
@@ -232,6 +236,7 @@ class Recalibration(RecalibrationResult):
             },
             "curve": _lists(self.curve) if curves else None,
             "by_group": None if self.by_group is None else self.by_group.to_dict(curves=False),
+            "expected_errors": self.expected_errors,
             "flag": self.flag,
             "not_finite": missing,
         }

@@ -28,6 +28,9 @@ from calibrant.table import grid as grids
 
 _TAIL: Final = float(log_odds_of(np.array([1 - CLIP]))[0])  # log-odds beyond which the grid has one cell
 _CELLS_OF_TAIL: Final = 512  # for each factor e of the log-odds
+_OF_LOGITS: Final = 1e-12  # difference of logits that are one number, relative to the largest
+_ROUNDING: Final = 1e-9  # relative difference of small scores that are one score
+_LAST_BITS: Final = 1e-11  # relative difference of scores that are one score, which matters near 1
 _BEYOND: Final = 10_000  # more than the cells of the grid
 
 
@@ -155,16 +158,14 @@ class EventRows:
         """Return the evaluated rows of one event."""
         (table,) = data.tables
         z, distinct = _distinct(data, table)
-        on_grid = table.grid is not None
+        on_grid, logits = table.grid is not None, distinct is not table
+        if not on_grid and data.clusters is None:
+            z, distinct = _tied(z, distinct, logits=logits)
         counts, positives = (column.astype(np.float64) for column in (distinct.counts, distinct.positives))
         if data.clusters is not None:
             design: Independent | Clustered = Clustered.of(Cells.from_table(table), data.clusters.event)
         else:
-            cells = (
-                Cells.from_table(table)
-                if on_grid
-                else Cells(_pooled(distinct, _first_of_cells(z, logits=distinct is not table)))
-            )
+            cells = Cells.from_table(table) if on_grid else Cells(_pooled(distinct, _first_of_cells(z, logits=logits)))
             design = Independent(cells)
         cells = design.cells
         if on_grid:
@@ -173,7 +174,7 @@ class EventRows:
         else:
             # Both are in the order of the scores, so that the first row of a cell has the same rows before it.
             first = np.searchsorted(np.cumsum(counts) - counts / 2, np.cumsum(cells.counts) - cells.counts)
-            middle, low, high = _middles(z, counts, cells, first, logits=distinct is not table)
+            middle, low, high = _middles(z, counts, cells, first, logits=logits)
         share = cells.effective_n / cells.total
         ends = limits(z, cells.effective_n, CLIP if on_grid else 0.0)
         merged = (np.abs(middle) >= _TAIL) & (low < high) & (on_grid or data.clusters is not None)
@@ -209,6 +210,27 @@ def _distinct(data: Evaluated, table: ReliabilityTable) -> tuple[Float64s, Relia
         square_weights=squares,
     )
     return z[first], distinct
+
+
+def _tied(log_odds: Float64s, table: ReliabilityTable, *, logits: bool) -> tuple[Float64s, ReliabilityTable]:
+    """Return the rows with log-odds that differ by rounding alone as one, at their mean.
+
+    A classifier may return different last bits for equal rows, by the processor. They would decide the blocks of an
+    isotonic fit, and the folds.
+    """
+    if logits:
+        rounding = np.full(len(log_odds), _OF_LOGITS * np.abs(log_odds[np.isfinite(log_odds)]).max(initial=0.0))
+    else:
+        rounding = _ROUNDING + _LAST_BITS / probabilities(-log_odds).clip(min=_LAST_BITS)
+    with np.errstate(invalid="ignore"):
+        first = np.flatnonzero(np.append(True, np.diff(log_odds) > rounding[1:]) | np.isinf(log_odds))
+    if len(first) == len(log_odds):
+        return log_odds, table
+    counts = table.counts.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        means = np.add.reduceat(log_odds * counts, first) / np.add.reduceat(counts, first)
+    last = log_odds[np.append(first[1:], len(log_odds)) - 1]
+    return np.where(log_odds[first] == last, last, means), _pooled(table, first)
 
 
 def _logits(predictions: Predictions, notion: str) -> tuple[Float64s, NDArray[np.int64], Float64s | None] | None:
@@ -263,7 +285,8 @@ def _pooled(table: ReliabilityTable, first: NDArray[np.intp]) -> ReliabilityTabl
     if len(first) == len(table):
         return table
     counts, positives = (np.add.reduceat(column, first) for column in (table.counts, table.positives))
-    scores = np.clip(np.add.reduceat(table.scores.astype(np.float64) * table.counts, first) / counts, 0.0, 1.0)
+    p = table.scores.astype(np.float64)
+    scores = np.clip(np.add.reduceat(p * table.counts, first) / counts, p[first], p[np.append(first[1:], len(p)) - 1])
     squares = None if table.whole else np.add.reduceat(table.own_weights, first, axis=1)
     return ReliabilityTable(scores, counts, positives, table.n, square_weights=squares)
 

@@ -50,6 +50,7 @@ FAMILIES: Final = {
     "shift": "a shift of the log-odds",
     "temperature": "temperature scaling",
     "clipped": "the unchanged scores, but for 0 and 1",
+    "constant": "a constant",
     "histogram": "the observed frequency of each bin",
     "vector": "vector scaling",
     "matrix": "matrix scaling",
@@ -154,6 +155,8 @@ def labels(summary: Summary) -> Table:
 def _gain(summary: Summary) -> str:
     gain = summary["gain"]
     loss = LOSSES[gain["score"]]
+    if summary["chosen"] == "identity" and summary["method"] != "auto":
+        return "The scores remain unchanged, as asked."
     if summary["chosen"] == "identity":
         return (
             "No change of the scores is supported: no map has a clearly smaller log loss on rows it was not fitted to."
@@ -180,12 +183,18 @@ def _choice(summary: Summary) -> str:
         best = f"It has the smallest log loss on rows that it was not fitted to; the next best is {other}."
         smaller = f"The log loss of {other} is smaller, but not by more than chance explains."
         sentences.append(best if losses[summary["chosen"]]["mean"] <= losses[runner_up]["mean"] else smaller)
+    if summary["chosen"] == "constant":
+        auroc = summary["before"]["auroc"]
+        ranked = auroc["value"] is not None and auroc["low"] is not None and auroc["low"] > 0.5
+        found = f", although it goes with the outcomes (AUROC {number(auroc['value'])})" if ranked else ""
+        none = "" if ranked else " There is no clear sign that higher scores go with more events."
+        sentences.append(f"The order of the scores is lost{found}.{none}")
     if summary["shrinkage"] >= _NOTABLE_SHARE:
         numbers = "log-probabilities" if of_classes(summary) else "log-odds"
         sentences.append(
             f"Its {numbers} are shrunk by {summary['shrinkage']:.0%} towards no change.".replace("%", " %")
         )
-    if summary["chosen"] != "identity":
+    if summary["chosen"] not in ("identity", "constant"):
         sentences += _moved(summary["map"]["parameters"])
     return " ".join(sentences)
 
@@ -216,7 +225,8 @@ def map_text(fitted: Facts) -> str:
     if fitted["kind"] == "knots":
         return f", {len(numbers['log_odds'])} knots"
     if fitted["kind"] == "bins":
-        return f", {len(numbers['rates'])} bins"
+        rates = numbers["rates"]
+        return f", {len(rates)} bins" if len(rates) > 1 else f", {rates[0]:.4g}, for every score"
     return ""
 
 
@@ -316,7 +326,7 @@ def remarks(summary: Summary) -> list[str]:
         ]
     if summary["chosen"] in ("vector", "matrix"):
         return ["the predicted class of a row can change, and so can the accuracy"]
-    if summary["chosen"] in ("identity", "histogram") or of_classes(summary):
+    if summary["chosen"] in ("identity", "histogram", "constant") or of_classes(summary):
         return []
     numbers = summary["distinct_scores"]
     order = "the AUROC does not change, because increasing maps keep the order of the scores"

@@ -20,6 +20,8 @@ from calibrant.statistics.intervals import Variance
 
 FOLDS: Final = 5
 
+_ONE_BY_ONE: Final = 1 << 24  # rows
+
 
 def deal_rows(number: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Return how many of these rows without and with the event, (2, K), fall into each fold, (2, F, K)."""
@@ -61,6 +63,9 @@ class Dealt(Protocol):
 
     def variance(self, values: Float64s) -> Variance:
         """Return the variance of that mean."""
+
+    def moment(self, moments: Float64s, order: int) -> float:
+        """Return the central moment of that mean if rows are independent, from those of each row, (F, rows)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,6 +152,10 @@ class Parts:
         variance = variance_of(centred(sums.sum(axis=(0, 2)), self.masses.sum(axis=(0, 2))), square, self.sizes)
         return variance._replace(value=variance.value / self.total**2)
 
+    def moment(self, moments: Float64s, order: int) -> float:
+        """Return sum w^k m / N^k over rows of weight w, from moments m of the order k, (F, K)."""
+        return float(np.sum(self.masses * self.units[:, np.newaxis] ** (order - 1) * moments)) / self.total**order
+
     def _weighted(self, values: Float64s) -> Float64s:
         """Return masses times values; values without mass, which may be infinite, add 0."""
         return np.multiply(self.masses, values, out=np.zeros_like(self.masses), where=self.masses > 0)
@@ -202,8 +211,12 @@ class DealtRows:
             of_row = deal_buckets(self._sizes, rng)[self.clusters]
             return replace(self, masses=np.where(of_row == folds[:, np.newaxis], weights, 0.0), folds=folds)
         number = np.rint(weights / self.units).astype(np.int64)
-        dealt = rng.multinomial(number, np.full(FOLDS, 1 / FOLDS)).T
-        return replace(self, masses=dealt * self.units, folds=folds)
+        if int(number.sum()) > _ONE_BY_ONE:
+            dealt = rng.multinomial(number, np.full(FOLDS, 1 / FOLDS))
+        else:  # a row of weight 2 has the folds of two rows, so that rounding of equal rows plays no part
+            places = np.repeat(np.arange(len(number)), number) * FOLDS + rng.integers(0, FOLDS, int(number.sum()))
+            dealt = np.bincount(places, minlength=len(number) * FOLDS).reshape(len(number), FOLDS)
+        return replace(self, masses=dealt.T * self.units, folds=folds)
 
     def mean(self, values: Float64s) -> float:
         """Return the mean over rows of values (F, N)."""
@@ -225,6 +238,10 @@ class DealtRows:
         )
         variance = variance_of(centred(sums, weights), square, sizes[held])
         return variance._replace(value=variance.value / self.total**2)
+
+    def moment(self, moments: Float64s, order: int) -> float:
+        """Return sum w^k m / N^k over rows of weight w, from moments m of the order k, (F, N)."""
+        return float(np.sum(self.masses * self.units ** (order - 1) * moments)) / self.total**order
 
     @property
     def _sizes(self) -> Float64s:
