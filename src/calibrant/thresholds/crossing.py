@@ -5,10 +5,10 @@ the errors among the rows between two cuts, which are binomial:
 
     h_k(w) = P(W_j <= b_j for a cut j >= k | W_k = w) = 1 for w <= b_k, else E h_{k+1}(w + X)
 
-A step is a convolution for several boundaries at once. What is not exact makes h larger, by less than 1e-6 of it for rows
-up to about 16,000 / eps. From there on a standard deviation of W_k has at least 128 errors, and numbers are multiples of a
-unit u of at most 1/64 of it: a number between two becomes one of them at random, with its mean kept, and b_k becomes
-the next multiple.
+A step is a convolution for several boundaries at once. What is not exact makes h larger, by less than 1e-6 of it for
+rows up to about 16,000 / eps. From there on a standard deviation of W_k has at least 128 errors, and numbers are
+multiples of a unit u of at most 1/64 of it: a number between two becomes one of them at random, with its mean kept, and
+b_k becomes the next multiple.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Crossing(NamedTuple):
 
 
 def crossings(rows: NDArray[np.int64], risk: float, levels: Float64s) -> Iterator[tuple[Binomial, Crossing]]:
-    """Yield, from the last cut to the first, its errors, and h for the boundaries at which p-values are at most a level.
+    """Yield, from the last cut to the first, its errors, and h for boundaries with p-values of at most each level.
 
     Rounding leaves out no error.
     """
