@@ -208,6 +208,48 @@ def test_few_rows_and_models_that_are_alike() -> None:
     assert right.leaderboard[1].adjusted_p_value > 0.001  # five rows that differ alike are not certainty
 
 
+def rounded(p: np.ndarray, how: str) -> np.ndarray:
+    if how == "single precision":
+        return p.astype(np.float32).astype(float)
+    return np.clip(p + float(how) * np.random.default_rng(5).standard_normal(len(p)), 0, 1)
+
+
+@pytest.mark.parametrize("how", ["single precision", "1e-13", "1e-12", "1e-10", "1e-9", "1e-8"])
+@pytest.mark.parametrize("key", ["brier", "nll", "auroc", "accuracy"])
+@pytest.mark.parametrize("form", ["rows", "clusters", "own", "independent", "two"])
+def test_a_copy_of_the_best_model_is_as_good(form: str, key: str, how: str) -> None:
+    """However little the two vary apart: a difference that rounding makes is no evidence."""
+    models = {"best": Q, "copy": rounded(Q, how), "worse": np.clip(Q + RNG.normal(0, 0.2, N), 0.001, 0.999)}
+    if form == "two":
+        del models["worse"]
+    if form in ("own", "independent"):
+        answers = {name: (p, Y) for name, p in models.items()}
+        sketches = {name: sketch(*pair) for name, pair in answers.items()}
+        comparison = (
+            calibrant.compare(answers, sort_by=key)
+            if form == "own"
+            else calibrant.compare(sketches, sort_by=key, paired=False)
+        )
+    else:
+        clusters = CLUSTERS if form == "clusters" else None
+        comparison = calibrant.compare(models, Y, sort_by=key, clusters=clusters)
+    for name in ("best", "copy"):
+        each = standing(comparison, name)
+        assert (each.among_best, each.adjusted_p_value, each.rank_low) == (True, 1.0, 1), name
+        assert each.difference.low == 0
+
+
+def test_a_copy_in_half_precision_has_an_honest_test() -> None:
+    """The variance of the difference is that of the rows' differences, also where two covariances would cancel."""
+    half = Q.astype(np.float16).astype(float)
+    comparison = calibrant.compare({"a": Q, "b": half, "c": np.clip(Q + 0.01, 0, 1)}, Y)
+    differences = (Q - Y) ** 2 - (half - Y) ** 2
+    two = calibrant.compare({"a": Q, "b": half}, Y).leaderboard[-1]
+    assert two.adjusted_p_value == pytest.approx(stats.ttest_1samp(differences, 0).pvalue, rel=1e-6)
+    assert standing(comparison, "a").among_best
+    assert standing(comparison, "b").among_best
+
+
 def sketch(p: Any, y: Any, clusters: Any = None) -> CalibrationSketch:
     made = CalibrationSketch()
     made.update(p, y, clusters=clusters)

@@ -67,15 +67,23 @@ def _together(models: Sequence[UnitModel], added: Float64s, measure: Measure) ->
         if n <= 1:
             return None
         around = added - (np.einsum("iu,u->i", added, weighting.mass) / weighting.total)[:, None]
-        squares = np.einsum("iu,ju->ij", around * weighting.squares, around)  # no BLAS: the same bits for any threads
-        covariance = squares * unbiased(1.0, n) / weighting.total**2
-        return Spread.of(covariance + np.eye(len(models)) * _unseen(measure, n), n - 1)
+        scales = weighting.squares * (unbiased(1.0, n) / weighting.total**2)
+        return _spread(around, scales, _unseen(measure, n), n - 1)
     clustered = [model for model in models if isinstance(model, ClusterModel)]
     sizes = np.mean([model.rows.sizes for model in clustered], axis=0)
     df, share = degrees_of_freedom(sizes, CORRELATION)
-    covariance = np.einsum("iu,ju->ij", added, added) / share
     unseen = _unseen(measure, _independent_rows(clustered, float(np.sum(of_each**2)) / share))
-    return Spread.of(covariance + np.eye(len(models)) * unseen, df)
+    return _spread(added, np.full(added.shape[1], 1 / share), unseen, df)
+
+
+def _spread(around: Float64s, scales: Float64s, unseen: float, df: float) -> Spread:
+    """Return the spread of sums over units, (K, units), around their means, each square of a unit times its scale."""
+    covariance = np.einsum("iu,ju->ij", around * scales, around)  # no BLAS: the same bits for any threads
+
+    def between(i: int, j: int) -> float:
+        return float(np.sum(scales * (around[i] - around[j]) ** 2)) + 2 * unseen
+
+    return Spread.of(covariance + np.eye(len(around)) * unseen, df, between)
 
 
 def _independent_rows(models: Sequence[ClusterModel], variance: float) -> float:
