@@ -507,13 +507,14 @@ class Read(NamedTuple):
 
     def in_rows(self, n_bins: int) -> Model:
         """Return the model with its rows."""
-        return Model.of(self.name, self.events, self.weighting, self.means, self.scores, n_bins)
+        return Model.of(self.name, self.events, self.weighting, self.means, self.scores, n_bins, own=self.own)
 
     def in_clusters(self, labels: ClusterLabels, settings: Settings) -> Summed:
         """Return the model with sums over buckets of clusters."""
         events = self.events
         buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights, row_scores=self.scores)
-        table, answers = ReliabilityTable.pool(events), Answers(self.scores[2], self.weighting)
+        table = ReliabilityTable.pool(events)
+        answers = Answers(self.scores[2], self.weighting, events, self.own)
         return summed(self.name, table, self.means, settings, buckets, answers, self.weighting.deciding_rows)
 
 

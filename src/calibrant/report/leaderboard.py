@@ -170,7 +170,7 @@ def leaderboard(
     if finite > 1:
         if spread is None:
             compared = [models[place] for place in places]
-            spread = _spread(compared, measure, together=together, independent=independent)
+            spread = _spread(compared, measure, level, together=together, independent=independent)
         else:
             spread = spread.take(places)
         ranked = None if spread is None else ranking(np.array(losses)[places], spread, level)
@@ -203,7 +203,9 @@ def _losses(models: Sequence[ComparedModel], measure: Measure) -> list[float]:
     return [sign * model.event.value(measure) for model in models]
 
 
-def _spread(models: Sequence[ComparedModel], measure: Measure, *, together: bool, independent: bool) -> Spread | None:
+def _spread(
+    models: Sequence[ComparedModel], measure: Measure, level: float, *, together: bool, independent: bool
+) -> Spread | None:
     """Return how the values of the models vary together; None where a model has only one outcome.
 
     The errors that were not seen would then decide, and an accuracy alone has an interval that allows for them.
@@ -214,7 +216,7 @@ def _spread(models: Sequence[ComparedModel], measure: Measure, *, together: bool
     sums = [model for model in models if isinstance(model, Summed)]
     if together and len(sums) == len(models):
         models = in_units(sums)
-    return spread_of(measure, models, independent=independent)
+    return spread_of(measure, models, level, independent=independent)
 
 
 def _difference(
