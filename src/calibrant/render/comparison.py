@@ -87,6 +87,7 @@ def verdict(summary: Summary) -> list[str]:
     elif not summary["paired"]:
         sentences.append("Sketches contain no single rows, so the confidence intervals are conservative.")
     sentences += _model_verdicts(summary) if pairs else [leaderboard.calibration(summary)]
+    sentences += leaderboard.impossible(summary)
     if summary["clusters"] is None:
         sentences.append("Confidence intervals and p-values assume independent rows.")
     flags = [pair["estimates"][summary["decides"]]["details"].get("flag") for pair in _with_first(summary)]

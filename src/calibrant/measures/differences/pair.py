@@ -99,8 +99,8 @@ class Flips(NamedTuple):
         What the row adds to the variance of a weighted sum, and what one outcome of it does.
     total : float
         The weight of all rows.
-    own : bool
-        Whether each model has outcomes of its own.
+    own : (n,) or None
+        The outcomes, if each model has outcomes of its own.
     together : float
         How many times the variance of independent rows that of rows in clusters is.
     """
@@ -110,7 +110,7 @@ class Flips(NamedTuple):
     squares: Float64s
     single: Float64s
     total: float
-    own: bool = False
+    own: NDArray[np.uint8] | None = None
     together: float = 1.0
 
 
@@ -136,7 +136,7 @@ def with_unseen(seen: float, flips: Sequence[Flips | None], tail: float) -> floa
     expected outcomes would offset is significant only if the probability of no such outcome is below the tail (the
     "rule of three", Hanley and Lippman-Hand 1983). With the factor exp(-k / 6), the interval of a Poisson mean from k
     outcomes covers it with 95 % or nearly so for every mean. Both m and D are the larger ones of both models. If each
-    model has outcomes of its own, its :math:`D_i` are its own, and the sums are those of both models.
+    model has outcomes of its own, and they differ in a row, :math:`D_i^2` is the sum of the squares of both changes.
 
     Parameters
     ----------
@@ -152,12 +152,13 @@ def with_unseen(seen: float, flips: Sequence[Flips | None], tail: float) -> floa
     known = [each for each in flips if each is not None]
     if len(known) < len(flips) or not math.isfinite(seen):
         return seen
-    first = known[0]
-    separate = first.own or len(known) == 1
-    shared = None if separate else (first.changes - known[1].changes) ** 2
-    sums = np.array([_implied(each, each.changes**2 if shared is None else shared) for each in known])
-    if separate:
-        sums = sums.sum(axis=0, keepdims=True)
+    first, last = known[0], known[-1]
+    squares = first.changes**2
+    if len(known) > 1:
+        squares = (first.changes - last.changes) ** 2
+        if first.own is not None and last.own is not None:
+            squares = squares + 2 * first.changes * last.changes * (first.own != last.own)
+    sums = np.array([_implied(each, squares) for each in known])
     sums = sums[sums[:, 1] > 0]
     if not len(sums) or np.any(sums[:, 0] ** 2 >= _ENOUGH * sums[:, 1]):
         return seen

@@ -81,7 +81,8 @@ class Weighting:
         """Return how the losses of independent rows change with the other outcome."""
         scores = events.scores.astype(np.float64)
         single = np.broadcast_to(np.float64(1), len(scores)) if self.integer_weights else self.squares
-        return Flips(loss_changes(scores, events.outcomes, mean), scores, self.squares, single, self.total, own)
+        changes, own_outcomes = loss_changes(scores, events.outcomes, mean), events.outcomes if own else None
+        return Flips(changes, scores, self.squares, single, self.total, own_outcomes)
 
     def mean(self, values: NDArray[Any]) -> float:
         """Return the weighted mean of a value of each row."""
