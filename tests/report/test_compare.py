@@ -344,6 +344,15 @@ def test_a_model_does_not_differ_from_itself(case: Any) -> None:
     assert comparison.verdict()[0].startswith("No evidence in ")
 
 
+def test_the_test_of_a_model_is_that_of_its_report_in_closed_form() -> None:
+    first, second, targets = sample(400, 8)
+    comparison = calibrant.compare(first, second, targets)
+    for name, scores in (("A", first), ("B", second)):
+        report = calibrant.evaluate(scores, targets, n_resamples=200)
+        assert comparison.tests[name].p_value == pytest.approx(report.test.details["closed_form_p_value"], rel=1e-9)
+    assert "a report simulates data sets, so its p-value may differ" in " ".join(str(comparison).split())
+
+
 def test_rounding_to_single_precision_is_no_evidence() -> None:
     rejected = 0
     for seed in range(100):
