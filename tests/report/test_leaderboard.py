@@ -201,7 +201,7 @@ def rare(size: int, seed: int, low: float, high: float, form: str) -> tuple[dict
     return {"right": q, "bold": second, **third}, y
 
 
-@pytest.mark.parametrize("form", ["two", "three", "clusters", "unpaired", "own", "weights"])
+@pytest.mark.parametrize("form", ["two", "three", "clusters", "unpaired", "own", "weights", "classes"])
 @pytest.mark.parametrize("key", ["brier", "nll"])
 @pytest.mark.parametrize(("low", "high"), [(0.99, 0.9999), (0.99, 1.0), (0.999, 0.99999), (0.01, 0.0001)])
 def test_errors_that_were_not_seen_decide_no_order(low: float, high: float, key: str, form: str) -> None:
@@ -215,6 +215,13 @@ def test_errors_that_were_not_seen_decide_no_order(low: float, high: float, key:
             options["weights"] = np.random.default_rng(seed).exponential(size=300)
         if form == "unpaired":
             comparison = calibrant.compare({name: sketch(p, y) for name, p in models.items()}, paired=False, **options)
+        elif form == "classes":  # the last one is predicted in the rows that decide, and the others share the rest
+            four = {}
+            for name, p in models.items():
+                last = p if low > 0.5 else 1 - p
+                four[name] = np.column_stack([*[(1 - last) / 3] * 3, last])
+            classes = np.where(y == (low > 0.5), 3, np.arange(300) % 3)
+            comparison = calibrant.compare(four, classes, **options)
         elif form == "own":
             comparison = calibrant.compare({name: (p, y) for name, p in models.items()}, **options)
         else:

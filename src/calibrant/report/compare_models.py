@@ -524,16 +524,23 @@ class Read(NamedTuple):
         """Return what is read of some of the rows."""
         return Read.of(self.name, self.predictions.take(places), self.notion, own=self.own)
 
+    @property
+    def _classes(self) -> int:
+        """The number of classes; 0 for one event."""
+        return 0 if self.predictions.layout == "binary" else self.predictions.n_classes
+
     def in_rows(self, n_bins: int) -> Model:
         """Return the model with its rows."""
-        return Model.of(self.name, self.events, self.weighting, self.means, self.scores, n_bins, own=self.own)
+        return Model.of(
+            self.name, self.events, self.weighting, self.means, self.scores, n_bins, self._classes, own=self.own
+        )
 
     def in_clusters(self, labels: ClusterLabels, settings: Settings) -> Summed:
         """Return the model with sums over buckets of clusters."""
         events = self.events
         buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights, row_scores=self.scores)
         table = ReliabilityTable.pool(events)
-        answers = Answers(self.scores[2], self.weighting, events, self.own)
+        answers = Answers(self.scores[2], self.weighting, events, self._classes, self.own)
         return summed(self.name, table, self.means, settings, buckets, answers, self.weighting.deciding_rows)
 
 

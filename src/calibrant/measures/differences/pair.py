@@ -87,7 +87,7 @@ _LEAST_CHANCE: Final = 2.0**-53  # of an outcome that a score of 0 or 1 excludes
 
 
 class Flips(NamedTuple):
-    """How the loss of each row changes if its outcome is the other one; scores are those of one event.
+    """How the loss of each row changes if its outcome is the other one; scores are those of the event.
 
     Attributes
     ----------
@@ -114,15 +114,18 @@ class Flips(NamedTuple):
     together: float = 1.0
 
 
-def loss_changes(scores: Float64s, outcomes: NDArray[Any], mean: Mean) -> Float64s:
+def loss_changes(scores: Float64s, outcomes: NDArray[Any], mean: Mean, classes: int = 0) -> Float64s:
     """Return by how much the Brier score or the log loss of one event changes if the outcome is the other one.
 
-    A score of 0 or 1 excludes an outcome that would cost an infinite loss. It counts as one of probability 2^-53.
+    A score of 0 or 1 excludes an outcome that would cost an infinite loss. It counts as one of probability 2^-53. For
+    classes, the event is that the predicted class is right, and all others count as equally probable.
     """
+    others = max(classes - 1, 1)
     if mean == "brier":
-        return np.asarray((2 * scores - 1) * (2.0 * outcomes - 1))
+        changes = scores - (1 - scores) / others
+        return np.asarray((2 if classes else 1) * changes * (2.0 * outcomes - 1))
     odds = np.log(np.maximum(scores, _LEAST_CHANCE)) - np.log(np.maximum(1 - scores, _LEAST_CHANCE))
-    return np.asarray(odds * (2.0 * outcomes - 1))
+    return np.asarray((odds + math.log(others)) * (2.0 * outcomes - 1))
 
 
 def with_unseen(seen: float, flips: Sequence[Flips | None], tail: float) -> float:

@@ -77,12 +77,12 @@ class Weighting:
         """How many equal rows would tell as much about the variance of a weighted mean; infinite with whole weights."""
         return math.inf if self.integer_weights else deciding_rows(*(float(np.sum(self.squares**k)) for k in (1, 2)))
 
-    def flips(self, events: Events, mean: Mean, *, own: bool) -> Flips:
+    def flips(self, events: Events, mean: Mean, classes: int, *, own: bool) -> Flips:
         """Return how the losses of independent rows change with the other outcome."""
         scores = events.scores.astype(np.float64)
         single = np.broadcast_to(np.float64(1), len(scores)) if self.integer_weights else self.squares
-        changes, own_outcomes = loss_changes(scores, events.outcomes, mean), events.outcomes if own else None
-        return Flips(changes, scores, self.squares, single, self.total, own_outcomes)
+        changes = loss_changes(scores, events.outcomes, mean, classes)
+        return Flips(changes, scores, self.squares, single, self.total, events.outcomes if own else None)
 
     def mean(self, values: NDArray[Any]) -> float:
         """Return the weighted mean of a value of each row."""
@@ -127,6 +127,7 @@ class Model(UnitModel):
     row_scores: RowScores
     events: Events
     rarer: float
+    classes: int = 0
     own: bool = False
 
     @classmethod
@@ -138,6 +139,7 @@ class Model(UnitModel):
         means: PredictionMeans,
         row_scores: RowScores,
         n_bins: int,
+        classes: int = 0,
         *,
         own: bool = False,
     ) -> Model:
@@ -181,6 +183,7 @@ class Model(UnitModel):
             events=events,
             event=Event(table=ReliabilityTable.pool(events), n_bins=n_bins, means=means),
             rarer=rarer_of(*kinds),
+            classes=classes,
             own=own,
         )
 
@@ -193,7 +196,7 @@ class Model(UnitModel):
         return right.astype(np.float64) if mean == "accuracy" else brier if mean == "brier" else nll
 
     def flips(self, mean: Mean) -> Flips | None:
-        return self.weighting.flips(self.events, mean, own=self.own) if self.means.event else None
+        return self.weighting.flips(self.events, mean, self.classes, own=self.own)
 
     def added(self, influence: Influence) -> Float64s | None:
         if influence.cells is None or influence.values is None:
@@ -285,11 +288,12 @@ _ROUNDING: Final = 1e-12  # relative to the sums that are subtracted: smaller di
 
 
 class Answers(NamedTuple):
-    """Whether each row is predicted right, (n,), the weighting of the rows, and the evaluated events."""
+    """Whether each row is predicted right, (n,), the weighting of the rows, the evaluated events, and the classes."""
 
     right: NDArray[np.bool_]
     weighting: Weighting
     events: Events
+    classes: int = 0
     own: bool = False
 
 
@@ -317,12 +321,12 @@ class ClusterModel(UnitModel):
 
     def flips(self, mean: Mean) -> Flips | None:
         """Rows in a cluster correlate by 0.2."""
-        if self.answers is None or not self.means.event:
+        if self.answers is None:
             return None
-        _, weighting, events, own = self.answers
+        _, weighting, events, classes, own = self.answers
         sizes = self.rows.sizes
         together = 1 + CORRELATION * max(float(np.sum(sizes**2) / np.sum(sizes)) - 1, 0.0)
-        return weighting.flips(events, mean, own=own)._replace(together=together)
+        return weighting.flips(events, mean, classes, own=own)._replace(together=together)
 
     def added(self, influence: Influence) -> Float64s:
         return centred(influence.by_bucket(self.rows), self.rows.weights)
