@@ -4,6 +4,7 @@
     python benchmarks/simulation/leaderboard.py --quick    # a tenth of the data sets; prints only
     python benchmarks/simulation/leaderboard.py --tables   # no simulation: prints the tables of docs/leaderboard.csv
     python benchmarks/simulation/leaderboard.py --only own # one kind of data
+    python benchmarks/simulation/leaderboard.py --few      # 3 minutes; writes docs/leaderboard-few.csv
 
 Kinds of data. "shared": all models predict the same outcomes. The probability of an outcome has two parts. A model sees
 the second part with an error, and the errors of all models have a common part. "own": each model has its own
@@ -30,6 +31,10 @@ The same data sets are ranked by other rules, for what they mark and how often a
 adjustment of paired tests against the observed best ("holm to best", which ignores that the best was chosen by the
 data), the model confidence set of Hansen, Lunde and Nason (2011) with the range statistic and the same normal draws
 ("mcs"), and Edwards and Hsu's (1983) intervals with Dunnett's critical values ("edwards-hsu").
+
+With ``--few``, two models differ where few unlikely outcomes decide, or hardly at all. True values are then the means
+of the expected losses of the rows. "width" is the median of the half widths of the pair, in those of the paired central
+limit theorem alone.
 """
 
 from __future__ import annotations
@@ -227,6 +232,139 @@ def simulated(job: tuple[Setting, int]) -> list[dict[str, Any]]:
     return rows
 
 
+FEW_TABLE = ROOT / "docs" / "leaderboard-few.csv"
+FEW_COLUMNS = ("setting", "rows", "models", "form", "sorted_by", "data_sets", "best", "pair", "p_of_1", "width")
+FEW_DATA_SETS = 500
+
+
+def near(change: Callable[[Array, Rng], Array]) -> Callable[[Array, Rng], tuple[Array, Array]]:
+    """Return a setting of a model with the true probabilities, and of a near copy."""
+    return lambda q, rng: (q, np.clip(change(q, rng), 1e-6, 1 - 1e-6))
+
+
+def tenth(first: float, second: float, true: float) -> Callable[[Array, Rng], tuple[Array, Array]]:
+    """Return a setting of models that differ in a tenth of the rows, whose true probability is given."""
+
+    def scores(q: Array, _: Rng) -> tuple[Array, Array]:
+        q[: len(q) // 10] = true
+        a, b = q.copy(), q.copy()
+        a[: len(q) // 10], b[: len(q) // 10] = first, second
+        return a, b
+
+    return scores
+
+
+def noisy(q: Array, rng: Rng) -> tuple[Array, Array]:
+    """Return the scores of two models with errors of their own in the log-odds."""
+    odds = np.log(q / (1 - q))
+    return expit(odds + 0.5 * rng.standard_normal(len(q))), expit(odds + 0.5 * rng.standard_normal(len(q)))
+
+
+def noise(size: float) -> Callable[[Array, Rng], tuple[Array, Array]]:
+    return near(lambda q, rng: q + size * rng.standard_normal(len(q)))
+
+
+#: From probabilities that are uniform on 0.1 to 0.9, which a setting may change, to the scores of two models.
+FEW: dict[str, Callable[[Array, Rng], tuple[Array, Array]]] = {
+    "0.99 and 0.9999 in a tenth, true 0.99": tenth(0.99, 0.9999, 0.99),
+    "0.99 and 0.9999 in a tenth, true 0.9999": tenth(0.99, 0.9999, 0.9999),
+    "0.99 and 0.9999 in a tenth, true 0.995": tenth(0.99, 0.9999, 0.99505),
+    "0.999 and 0.9999 in a tenth, true 0.99": tenth(0.999, 0.9999, 0.99),
+    "0.99 and 1 in a tenth, true 0.99": tenth(0.99, 1.0, 0.99),
+    "errors of the log-odds": noisy,
+    "copy in single precision": near(lambda q, _: q.astype(np.float32).astype(float)),
+    "copy in half precision": near(lambda q, _: q.astype(np.float16).astype(float)),
+    **{f"noise of {size:g}": noise(size) for size in (1e-12, 1e-9, 1e-7, 1e-6)},
+}
+
+
+def expected_losses(p: Array, q: Array, key: str) -> Array:
+    """Return the expected loss of each row."""
+    if key == "brier":
+        return q * (1 - p) ** 2 + (1 - q) * p**2
+    with np.errstate(divide="ignore"):
+        return np.where(q > 0, -q * np.log(p), 0.0) + np.where(q < 1, -(1 - q) * np.log1p(-p), 0.0)
+
+
+def few(job: tuple[str, int, str, int]) -> list[dict[str, Any]]:
+    """Return the rows of a setting of ``--few``."""
+    name, n, form, data_sets = job
+    rows = []
+    for key in ("brier", "nll"):
+        best = pair_holds = pairs = ones = 0
+        widths = []
+        for data_set in range(data_sets):
+            rng = np.random.default_rng([n, list(FEW).index(name), data_set])
+            q = rng.uniform(0.1, 0.9, n)
+            a, b = FEW[name](q, rng)
+            y = rng.random(n) < q
+            models = {"a": a, "b": b}
+            if form == "three models":
+                models["c"] = np.clip(a + 0.1 * rng.standard_normal(n), 0.001, 0.999)
+            clusters = np.arange(n) // 3 if form == "clusters of 3" else None
+            comparison = calibrant.compare(models, y, sort_by=key, clusters=clusters)
+            true = {model: float(expected_losses(p, q, key).mean()) for model, p in models.items()}
+            least = min(true.values())
+            board = {each.name: each for each in comparison.leaderboard}
+            best += all(board[model].among_best for model, value in true.items() if value == least)
+            ones += board["a"].adjusted_p_value == board["b"].adjusted_p_value == 1
+            pair = comparison.pairs[0][key]
+            if math.isfinite(pair.low) and math.isfinite(true["b"]):
+                pairs += 1
+                pair_holds += pair.low <= true["a"] - true["b"] <= pair.high
+                losses = [(p - y) ** 2 if key == "brier" else -np.log(np.where(y, p, 1 - p)) for p in (a, b)]
+                error = np.std(losses[0] - losses[1], ddof=1) / math.sqrt(n)
+                widths.append((pair.high - pair.low) / 2 / (1.959964 * error))
+        shares = {
+            "best": f"{best / data_sets:.4g}",
+            "pair": f"{pair_holds / pairs:.4g}" if pairs else "",
+            "p_of_1": f"{ones / data_sets:.4g}",
+            "width": f"{np.median(widths):.4g}" if pairs else "",
+        }
+        facts = {"setting": name, "rows": n, "models": 2 + (form == "three models"), "form": form, "sorted_by": key}
+        rows.append({**facts, "data_sets": data_sets, **shares})
+    return rows
+
+
+def few_jobs(data_sets: int) -> list[tuple[str, int, str, int]]:
+    """Return the settings of ``--few``: the first at several sizes and in several forms, others once."""
+    first, *others = FEW
+    jobs = [(first, n, "rows", data_sets) for n in (300, 1_000, 3_000)]
+    jobs += [(first, 300, form, data_sets) for form in ("three models", "clusters of 3")]
+    return jobs + [(name, 300 if "tenth" in name else 1_000, "rows", data_sets) for name in others]
+
+
+FEW_SECTION = """In the next table, two models differ only where few unlikely outcomes decide, or hardly at all. *Width*
+is the median width of the interval of the difference in units of the interval by the paired central limit theorem. It
+is 1 where outcomes are plentiful. *p = 1* is the share of data sets in which neither model has a p-value below 1. There
+are 500 data sets for each row, so the standard error of a share of 0.95 is 0.010:
+"""
+
+
+def few_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of ``--few``."""
+    head = ("scores", "rows", "ranked by", "best marked", "difference", "p = 1", "width")
+    lines = [head, ["---"] * len(head)]
+    for row in rows:
+        form = "" if row["form"] == "rows" else f", {row['form']}"
+        shares = [f"{float(row[name]):.3f}" if row[name] else "infinite" for name in ("best", "pair", "p_of_1")]
+        width = f"{float(row['width']):.3g}" if row["width"] else "infinite"
+        lines.append([f"{row['setting']}{form}", f"{int(row['rows']):,}", KEYS[row["sorted_by"]], *shares, width])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def simulate_few(data_sets: int, processes: int, *, write: bool) -> None:
+    """Simulate the settings of ``--few``."""
+    with ProcessPoolExecutor(processes) as pool:
+        rows = [row for found in pool.map(few, few_jobs(data_sets)) for row in found]
+    if write:
+        with FEW_TABLE.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, FEW_COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    print(few_table(rows), end="")
+
+
 SECTION = """## Leaderboards
 
 In simulations, the true value of each model is known. *Best marked* is the share of data sets in which every best model
@@ -242,11 +380,11 @@ RULES = """Other rules for the same data sets of 20 models: the share with every
 of marked models. *Holm against the leader* tests each model against the observed best model, and ignores that the data
 chose this model:
 """
-SOURCE = """[leaderboard.csv](leaderboard.csv) contains all numbers, and `benchmarks/simulation/leaderboard.py` repeats
-the simulations.
+SOURCE = """[leaderboard.csv](leaderboard.csv) and [leaderboard-few.csv](leaderboard-few.csv) contain all numbers, and
+`benchmarks/simulation/leaderboard.py` repeats the simulations.
 """
 KINDS = {"shared": "same outcomes", "own": "own outcomes", "clusters": "own outcomes, clusters"}
-KEYS = {"brier": "Brier score", "accuracy": "accuracy", "auroc": "AUROC"}
+KEYS = {"brier": "Brier score", "nll": "log loss", "accuracy": "accuracy", "auroc": "AUROC"}
 NAMES = {"": "calibrant", "mcs_": "model confidence set", "eh_": "Edwards and Hsu", "holm_": "Holm against the leader"}
 
 
@@ -254,7 +392,9 @@ def section() -> str:
     """Return the part of the page of coverage, from the file."""
     with TABLE.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
-    return "\n".join([SECTION, table(rows), RULES, rules(rows), SOURCE])
+    with FEW_TABLE.open(encoding="utf-8") as stream:
+        unlikely = list(csv.DictReader(stream))
+    return "\n".join([SECTION, table(rows), FEW_SECTION, few_table(unlikely), RULES, rules(rows), SOURCE])
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -283,10 +423,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the data sets; print only")
     parser.add_argument("--tables", action="store_true", help="no simulation: print the table of the file")
     parser.add_argument("--only", choices=list(ROWS), help="one kind of data; print only")
+    parser.add_argument("--few", action="store_true", help="the settings where few outcomes decide")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args(arguments)
     if options.tables:
         print(section(), end="")
+        return 0
+    if options.few:
+        simulate_few(FEW_DATA_SETS // (10 if options.quick else 1), options.processes, write=not options.quick)
         return 0
     kinds = [options.only] if options.only else list(ROWS)
     part = 10 if options.quick else 1

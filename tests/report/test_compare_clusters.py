@@ -78,10 +78,10 @@ def test_the_differences_are_those_of_the_values_shown() -> None:
         assert found.pairs[0][name].details["clusters"] == 60
     report = calibrant.evaluate(data["a"], data["y"], clusters=data["labels"], n_resamples=0)
     for name in NAMES:
-        assert found.models["A"][name] == report[name].value
-    assert found.tests["A"].p_value == report.test.p_value
-    np.testing.assert_array_equal(found.diagrams["A"].lows, report.diagram.lows)
-    np.testing.assert_array_equal(found.diagrams["A"].band_highs, report.diagram.band_highs)
+        assert found.models["A"][name] == pytest.approx(report[name].value, rel=1e-12)
+    assert found.tests["A"].p_value == pytest.approx(report.test.p_value, rel=1e-9)
+    np.testing.assert_allclose(found.diagrams["A"].lows, report.diagram.lows, rtol=1e-12)
+    np.testing.assert_allclose(found.diagrams["A"].band_highs, report.diagram.band_highs, rtol=1e-12)
 
 
 def test_clusters_of_one_row_are_independent_rows() -> None:

@@ -156,11 +156,93 @@ def test_a_model_with_an_infinite_loss_is_the_last() -> None:
     last = comparison.leaderboard[-1]
     assert (last.name, last.difference.value, last.among_best) == ("zero", math.inf, False)
     assert (last.rank_low, last.rank_high) == (5, 5)
+    assert math.isnan(last.adjusted_p_value)  # by rule: no test shows it
+    assert "by rule and not by a test" in last.difference.method
+    assert [each.impossible_outcomes for each in comparison.leaderboard] == [
+        0,
+        0,
+        0,
+        0,
+        np.sum(Y & (zero == 0)) + np.sum(~Y & (zero == 1)),
+    ]
+    assert "Observed outcomes had predicted probability 0: 3 outcomes in zero." in " ".join(comparison.verdict())
     assert max(each.rank_high for each in comparison.leaderboard[:-1]) <= 4
     assert json.loads(comparison.to_json())["leaderboard"][-1]["difference"]["value"] is None
     both = calibrant.compare({"a": zero, "b": zero}, Y, sort_by="nll")
     assert [(each.rank_low, each.rank_high) for each in both.leaderboard] == [(1, 2), (1, 2)]
     assert "inf" in str(both)
+
+
+def test_a_loss_that_was_not_infinite_by_chance_shows_nothing() -> None:
+    """A model whose scores exclude outcomes may have an infinite expected loss too, though none was seen."""
+    zero, other = (np.clip(MODELS[name], 0.01, 0.99) for name in ("m0", "m1"))
+    zero[np.argmax(Y)] = 0.0
+    other[np.argmin(Y)] = 0.0  # the outcome is 0
+    models = {"zero": zero, "lucky": other}
+    first, last = calibrant.compare(models, Y, sort_by="nll").leaderboard
+    assert (first.name, first.rank_low, first.rank_high, first.among_best) == ("lucky", 1, 2, True)
+    assert (last.name, last.rank_low, last.rank_high, last.among_best) == ("zero", 1, 2, True)
+    models["sure"] = np.clip(MODELS["m2"], 0.01, 0.99)
+    ends = {
+        each.name: (each.rank_high, each.among_best) for each in calibrant.compare(models, Y, sort_by="nll").leaderboard
+    }
+    assert ends["zero"] == (3, False)
+
+
+def rare(size: int, seed: int, low: float, high: float, form: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return two models that differ in a tenth of the rows, where the event has the probability ``low``."""
+    rng = np.random.default_rng([size, seed])
+    q = rng.uniform(0.1, 0.9, size)
+    q[: size // 10] = low
+    y = rng.random(size) < q
+    second = q.copy()
+    second[: size // 10] = high
+    third = {"third": np.clip(q + rng.normal(0, 0.1, size), 0.001, 0.999)} if form == "three" else {}
+    return {"right": q, "bold": second, **third}, y
+
+
+@pytest.mark.parametrize("form", ["two", "three", "clusters", "unpaired", "own", "weights", "classes"])
+@pytest.mark.parametrize("key", ["brier", "nll"])
+@pytest.mark.parametrize(("low", "high"), [(0.99, 0.9999), (0.99, 1.0), (0.999, 0.99999), (0.01, 0.0001)])
+def test_errors_that_were_not_seen_decide_no_order(low: float, high: float, key: str, form: str) -> None:
+    """Most samples contain no error in the rows where the models differ, and the right model then looks worse."""
+    for seed in range(8):
+        models, y = rare(300, seed, low, high, form)
+        options: dict[str, Any] = {"sort_by": key}
+        if form == "clusters":
+            options["clusters"] = np.arange(300) // 3
+        if form == "weights":
+            options["weights"] = np.random.default_rng(seed).exponential(size=300)
+        if form == "unpaired":
+            comparison = calibrant.compare({name: sketch(p, y) for name, p in models.items()}, paired=False, **options)
+        elif form == "classes":  # the last one is predicted in the rows that decide, and the others share the rest
+            four = {}
+            for name, p in models.items():
+                last = p if low > 0.5 else 1 - p
+                four[name] = np.column_stack([*[(1 - last) / 3] * 3, last])
+            classes = np.where(y == (low > 0.5), 3, np.arange(300) % 3)
+            comparison = calibrant.compare(four, classes, **options)
+        elif form == "own":
+            comparison = calibrant.compare({name: (p, y) for name, p in models.items()}, **options)
+        else:
+            comparison = calibrant.compare(models, y, **options)
+        assert standing(comparison, "right").among_best, seed
+        low_end = comparison.pairs[0][key].low
+        assert math.isnan(low_end) or low_end <= 0, seed
+
+
+def test_what_an_unseen_error_adds_to_an_interval() -> None:
+    """By an elementary version: k errors of size D seen, and c^2 exp(-k / 6) of them more."""
+    q = np.concatenate([np.full(40, 0.99), RNG.uniform(0.1, 0.9, 160)])
+    y, bold = np.concatenate([np.ones(38), np.zeros(2), RNG.random(160) < q[40:]]), q.copy()
+    bold[:40] = 0.999
+    pair = calibrant.compare(q, bold, y).pairs[0]["brier"]
+    size = 4 * (0.999 - 0.99) ** 2 / 200**2
+    d = (q - y) ** 2 - (bold - y) ** 2
+    seen = d.var(ddof=1) / 200
+    c = math.log(0.025) / stats.norm.ppf(0.025)
+    variance = seen + c**2 * size * math.exp(-seen / size / 6)
+    assert (pair.high - pair.low) / 2 == pytest.approx(stats.norm.ppf(0.975) * math.sqrt(variance), rel=1e-9)
 
 
 def test_a_model_without_a_value_may_have_any_rank() -> None:
@@ -206,6 +288,48 @@ def test_few_rows_and_models_that_are_alike() -> None:
     assert [each.adjusted_p_value for each in same.leaderboard] == [1.0] * 3
     right = calibrant.compare({"a": ([0.9] * 5, [1] * 5), "b": ([0.8] * 5, [0] * 5)}, sort_by="accuracy")
     assert right.leaderboard[1].adjusted_p_value > 0.001  # five rows that differ alike are not certainty
+
+
+def rounded(p: np.ndarray, how: str) -> np.ndarray:
+    if how == "single precision":
+        return p.astype(np.float32).astype(float)
+    return np.clip(p + float(how) * np.random.default_rng(5).standard_normal(len(p)), 0, 1)
+
+
+@pytest.mark.parametrize("how", ["single precision", "1e-13", "1e-12", "1e-10", "1e-9", "1e-8"])
+@pytest.mark.parametrize("key", ["brier", "nll", "auroc", "accuracy"])
+@pytest.mark.parametrize("form", ["rows", "clusters", "own", "independent", "two"])
+def test_a_copy_of_the_best_model_is_as_good(form: str, key: str, how: str) -> None:
+    """However little the two vary apart: a difference that rounding makes is no evidence."""
+    models = {"best": Q, "copy": rounded(Q, how), "worse": np.clip(Q + RNG.normal(0, 0.2, N), 0.001, 0.999)}
+    if form == "two":
+        del models["worse"]
+    if form in ("own", "independent"):
+        answers = {name: (p, Y) for name, p in models.items()}
+        sketches = {name: sketch(*pair) for name, pair in answers.items()}
+        comparison = (
+            calibrant.compare(answers, sort_by=key)
+            if form == "own"
+            else calibrant.compare(sketches, sort_by=key, paired=False)
+        )
+    else:
+        clusters = CLUSTERS if form == "clusters" else None
+        comparison = calibrant.compare(models, Y, sort_by=key, clusters=clusters)
+    for name in ("best", "copy"):
+        each = standing(comparison, name)
+        assert (each.among_best, each.adjusted_p_value, each.rank_low) == (True, 1.0, 1), name
+        assert each.difference.low == 0
+
+
+def test_a_copy_in_half_precision_has_an_honest_test() -> None:
+    """The variance of the difference is that of the rows' differences, also where two covariances would cancel."""
+    half = Q.astype(np.float16).astype(float)
+    comparison = calibrant.compare({"a": Q, "b": half, "c": np.clip(Q + 0.01, 0, 1)}, Y)
+    differences = (Q - Y) ** 2 - (half - Y) ** 2
+    two = calibrant.compare({"a": Q, "b": half}, Y).leaderboard[-1]
+    assert two.adjusted_p_value == pytest.approx(stats.ttest_1samp(differences, 0).pvalue, rel=1e-6)
+    assert standing(comparison, "a").among_best
+    assert standing(comparison, "b").among_best
 
 
 def sketch(p: Any, y: Any, clusters: Any = None) -> CalibrationSketch:

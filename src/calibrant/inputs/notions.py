@@ -65,6 +65,25 @@ class ScoreMeans:
     nll_square: float
     infinite: float
 
+    @classmethod
+    def of_rows(cls, scores: RowScores, weights: NDArray[np.float64]) -> ScoreMeans:
+        """Return the means of the scores of rows with these weights, (n,), summed in the order of the rows."""
+        brier, nll, right = scores
+        total, lost = float(weights.sum()), np.isinf(nll)
+
+        def mean(values: NDArray[Any]) -> float:
+            return float(np.sum(weights * values)) / total
+
+        finite = np.where(lost, 0.0, nll)
+        return cls(
+            accuracy=min(mean(right), 1.0),
+            brier=mean(brier),
+            brier_square=mean(brier**2),
+            nll=float("inf") if lost.any() else mean(finite),
+            nll_square=mean(finite**2),
+            infinite=float(np.sum(weights * lost)),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Reading:

@@ -28,6 +28,9 @@ from calibrant.render.words import chance, classes_text, in_clusters, rows_text,
 from calibrant.statistics.resampling import alpha_of
 
 _NAME: Final = 24  # characters of a model's name
+_CLOSED_FORM: Final = (
+    "p-values of calibration are calculated in closed form; a report simulates data sets, so its p-value may differ"
+)
 _LISTED: Final = 6  # models whose measures are all listed in the terminal
 
 
@@ -87,6 +90,7 @@ def verdict(summary: Summary) -> list[str]:
     elif not summary["paired"]:
         sentences.append("Sketches contain no single rows, so the confidence intervals are conservative.")
     sentences += _model_verdicts(summary) if pairs else [leaderboard.calibration(summary)]
+    sentences += leaderboard.impossible(summary)
     if summary["clusters"] is None:
         sentences.append("Confidence intervals and p-values assume independent rows.")
     flags = [pair["estimates"][summary["decides"]]["details"].get("flag") for pair in _with_first(summary)]
@@ -106,10 +110,11 @@ def _with_first(summary: Summary) -> list[Pair]:
 
 def remarks(summary: Summary) -> list[str]:
     """Return the remarks below the numbers."""
-    if not summary["lone_groups"]:
-        return []
-    names = ", ".join(map(short, summary["lone_groups"]))
-    return [f"groups that are not in every sketch are not compared: {names}"]
+    notes = []
+    if summary["lone_groups"]:
+        names = ", ".join(map(short, summary["lone_groups"]))
+        notes.append(f"groups that are not in every sketch are not compared: {names}")
+    return [*notes, _CLOSED_FORM]
 
 
 def deciding(pair: Pair, summary: Summary) -> str:

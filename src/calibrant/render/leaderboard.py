@@ -37,7 +37,9 @@ def sentences(summary: Summary) -> list[str]:
     best, standings, label = _best(summary), summary["leaderboard"], _label(summary)
     worse = [each for each in standings if not each["among_best"]]
     confidence = f"simultaneous {percent(summary['level'])} confidence"
-    if all(each["adjusted_p_value"] is None for each in standings):
+    if any(each["adjusted_p_value"] is None for each in worse):
+        confidence += "; infinite values rank last by rule"
+    if all(each["adjusted_p_value"] is None for each in standings) and not worse:
         return [f"The data do not show how the {label} varies, so the order of the models is not tested."]
     if len(best) == 1:
         others = "the other model" if len(worse) == 1 else f"all {len(worse)} other models"
@@ -61,6 +63,18 @@ def calibration(summary: Summary) -> str:
         return f"All {number} models show evidence of miscalibration."
     verb = "shows" if len(found) == 1 else "show"
     return f"{len(found)} of {number} models {verb} evidence of miscalibration: {_names(summary, found)}."
+
+
+def impossible(summary: Summary) -> list[str]:
+    """Return how many outcomes the scores of each model exclude, of many models the first."""
+    found = [each for each in summary["leaderboard"] if each["impossible_outcomes"]]
+    said = []
+    for each in found[:_NAMED]:
+        number = each["impossible_outcomes"]
+        said.append(f"{number:,} outcome{'s' * (number != 1)} in {_named(summary, each)}")
+    more = f" and outcomes in {len(found) - _NAMED} more models" if len(found) > _NAMED else ""
+    sentence = f"Caution: Observed outcomes had predicted probability 0: {', '.join(said)}{more}."
+    return [f"{sentence} The log loss is then infinite."] if said else []
 
 
 def table(summary: Summary) -> Table:

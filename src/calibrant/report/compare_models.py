@@ -17,7 +17,7 @@ from calibrant.errors.faults import Fault, ModelFacts
 from calibrant.errors.wording import refuse
 from calibrant.inference.decision import check_tolerance, decide_difference, one_sided
 from calibrant.inputs.groups import as_groups, has_order, in_order
-from calibrant.inputs.notions import PER_CLASS, Events, read, read_squared, resolve, scores_of_rows
+from calibrant.inputs.notions import PER_CLASS, Events, ScoreMeans, read, resolve, scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions, as_predictions, check_weights_are
 from calibrant.inputs.scores import RowScores
 from calibrant.inputs.weights import WeightsAre
@@ -47,7 +47,7 @@ from calibrant.statistics.groups import LEAST_GROUP, holm
 from calibrant.statistics.resampling import Resampling, check_level
 from calibrant.statistics.simultaneous import Spread
 from calibrant.table import ReliabilityTable
-from calibrant.table.cluster_labels import ClusterLabels
+from calibrant.table.cluster_labels import ClusterLabels, content_order
 from calibrant.table.cluster_sums import BucketSums
 
 #: A model's name, what its predictions are called in an error, and the predictions.
@@ -482,53 +482,86 @@ class Read(NamedTuple):
     @classmethod
     def of(cls, name: str, predictions: Predictions, notion: Notion, *, own: bool = False) -> Read:
         """Read the predictions of a model; ``own`` says that outcomes are whether its answers are right."""
-        reading = read(predictions, notion)
-        weighting = Weighting.of(reading.events.weights, reading.n)
-        squared = None if weighting.integer_weights else read_squared(predictions, notion)
+        events = read(predictions, notion, scoring=False).events
+        scores = scores_of_rows(predictions)
+        if own and predictions.layout == "binary":
+            scores = (*scores[:2], events.outcomes == 1)
+        return cls._of_rows(name, predictions, notion, events, scores, own=own)
+
+    @classmethod
+    def _of_rows(
+        cls, name: str, predictions: Predictions, notion: Notion, events: Events, scores: RowScores, *, own: bool
+    ) -> Read:
+        n = len(events.scores)
+        weighting = Weighting.of(events.weights, n)
+        plain = ScoreMeans.of_rows(scores, weighting.mass)
         means = PredictionMeans.of_scores(
-            reading.means,
-            (squared or reading).means,
+            plain,
+            plain if weighting.integer_weights else ScoreMeans.of_rows(scores, weighting.squares),
             effective_n=weighting.effective_n,
-            n=reading.n,
+            n=n,
             layout=predictions.layout,
         )
-        scores, answers = scores_of_rows(predictions), own and predictions.layout == "binary"
-        if answers:
-            right = reading.events.outcomes == 1
-            scores = (*scores[:2], right)
+        if own and predictions.layout == "binary":
             means = means.of_answers(
-                *(np.bincount(right, each, 2).astype(np.float64) for each in (weighting.mass, weighting.squares))
+                *(np.bincount(scores[2], each, 2).astype(np.float64) for each in (weighting.mass, weighting.squares))
             )
-        return cls(name, predictions, notion, reading.n, reading.events, scores, weighting, means, own)
+        return cls(name, predictions, notion, n, events, scores, weighting, means, own)
+
+    def columns(self) -> list[NDArray[Any]]:
+        """Return the numbers of each row that enter sums, for `content_order`."""
+        events = self.events
+        return [events.scores, events.outcomes, *self.scores[:2], *([] if events.weights is None else [events.weights])]
+
+    def ordered(self, order: NDArray[np.intp]) -> Read:
+        """Return the same with the rows in another order."""
+        scores, outcomes, weights = self.events.scores, self.events.outcomes, self.events.weights
+        events = Events(scores[order], outcomes[order], None if weights is None else weights[order])
+        brier, nll, right = (each[order] for each in self.scores)
+        return Read._of_rows(self.name, self.predictions, self.notion, events, (brier, nll, right), own=self.own)
 
     def take(self, places: NDArray[np.intp]) -> Read:
         """Return what is read of some of the rows."""
         return Read.of(self.name, self.predictions.take(places), self.notion, own=self.own)
 
+    @property
+    def _classes(self) -> int:
+        """The number of classes; 0 for one event."""
+        return 0 if self.predictions.layout == "binary" else self.predictions.n_classes
+
     def in_rows(self, n_bins: int) -> Model:
         """Return the model with its rows."""
-        return Model.of(self.name, self.events, self.weighting, self.means, self.scores, n_bins)
+        return Model.of(
+            self.name, self.events, self.weighting, self.means, self.scores, n_bins, self._classes, own=self.own
+        )
 
     def in_clusters(self, labels: ClusterLabels, settings: Settings) -> Summed:
         """Return the model with sums over buckets of clusters."""
         events = self.events
         buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights, row_scores=self.scores)
-        table, answers = ReliabilityTable.pool(events), Answers(self.scores[2], self.weighting)
+        table = ReliabilityTable.pool(events)
+        answers = Answers(self.scores[2], self.weighting, events, self._classes, self.own)
         return summed(self.name, table, self.means, settings, buckets, answers, self.weighting.deciding_rows)
 
 
 def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Settings, flag: str = "") -> Comparison:
-    """Compare models on the same rows; ``labels`` are the clusters of all rows."""
+    """Compare models on the same rows; ``labels`` are the clusters of all rows.
+
+    The rows are put into an order that their content decides, so that every sum has the same bits in any order.
+    """
     first = models[0]
+    labels = None if labels is None else labels.take(np.flatnonzero(first.predictions.evaluated))
+    lone = labels is not None and labels.alone(first.events.weights)
+    columns = [column for model in models for column in model.columns()]
+    order = content_order(columns if labels is None or lone else [*columns, labels.hashes])
+    labels = None if labels is None else labels.take(order)
+    models = [model.ordered(order) for model in models]
     facts: dict[str, Any] = {
         "n": first.n,
         "notion": first.notion,
         "n_classes": None if first.predictions.layout == "binary" else first.predictions.n_classes,
         "own_outcomes": settings.own_outcomes,
     }
-    if labels is not None:
-        labels = labels.take(np.flatnonzero(first.predictions.evaluated))
-    lone = labels is not None and labels.alone(first.events.weights)
     if labels is not None and not lone:
         sums = [model.in_clusters(labels, settings) for model in models]
         return by_sums(sums, settings, facts, paired=True, flag=flag)

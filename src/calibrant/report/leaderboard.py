@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.errors import InputError, nearest
+from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.context import Inference, closed_form_test
 from calibrant.measures.differences.pair import ComparedModel
 from calibrant.measures.differences.several import in_units, is_ranked_by, spread_of
@@ -29,7 +30,7 @@ DEFAULT: Final = "brier"
 
 _NO_ORDER: Final = "no interval: these data do not show how the measure varies"
 _UNDEFINED: Final = "not available: the measure has no value for this model"
-_INFINITE: Final = "no interval: the measure is infinite for this model"
+_INFINITE: Final = "no interval: by rule and not by a test, a model with an infinite measure ranks last"
 _ALONE: Final = "the measure is infinite for all other models"
 _ONE_ROW: Final = "the variance cannot be estimated from one row"
 
@@ -60,6 +61,8 @@ class Standing:
         Whether no other model is shown to be better.
     rank_low, rank_high : int
         The range of the model's rank; 1 is the best. Equal models share the better rank.
+    impossible_outcomes : float
+        The weight of the rows whose observed outcome had predicted probability 0.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Standing:
     among_best: bool
     rank_low: int
     rank_high: int
+    impossible_outcomes: float
 
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
@@ -94,6 +98,7 @@ class Standing:
             "among_best": self.among_best,
             "rank_low": self.rank_low,
             "rank_high": self.rank_high,
+            "impossible_outcomes": self.impossible_outcomes,
         }
 
 
@@ -166,11 +171,14 @@ def leaderboard(
     order, losses = best_first(models, measure), _losses(models, measure)
     places = np.array([place for place in order if math.isfinite(losses[place])], np.intp)
     finite, undefined = len(places), sum(map(math.isnan, losses))
+    infinite = len(models) - finite - undefined
+    risky = [infinite > 0 and _excludes(model) for model in models]
+    sure = finite - sum(risky[place] for place in places)
     ranked = None
     if finite > 1:
         if spread is None:
             compared = [models[place] for place in places]
-            spread = _spread(compared, measure, together=together, independent=independent)
+            spread = _spread(compared, measure, level, together=together, independent=independent)
         else:
             spread = spread.take(places)
         ranked = None if spread is None else ranking(np.array(losses)[places], spread, level)
@@ -179,6 +187,10 @@ def leaderboard(
     for rank, place in enumerate(order):
         difference, among_best, ends = _difference(ranked, rank, losses[place], finite, undefined, len(order), level)
         model = models[place]
+        if math.isinf(losses[place]) and finite:
+            among_best, ends = not sure, (1 + sure, len(order))
+        elif risky[place]:
+            ends = ends[0], min(ends[1] + infinite, len(order))
         test, resampling = model.event.of(closed_form_test), Resampling.of(level, 0, 0)
         inference = Inference(event=model.event, resampling=resampling, measures=shown, with_curves=False)
         standings.append(
@@ -192,9 +204,16 @@ def leaderboard(
                 among_best=among_best,
                 rank_low=ends[0],
                 rank_high=ends[1],
+                impossible_outcomes=tidy_weight(model.means.infinite),
             )
         )
     return tuple(standings)
+
+
+def _excludes(model: ComparedModel) -> bool:
+    """Return whether scores of one event exclude an outcome, so that the expected log loss may be infinite too."""
+    scores = model.event.table.scores
+    return model.means.event and bool(np.any((scores == 0) | (scores == 1)))
 
 
 def _losses(models: Sequence[ComparedModel], measure: Measure) -> list[float]:
@@ -203,7 +222,9 @@ def _losses(models: Sequence[ComparedModel], measure: Measure) -> list[float]:
     return [sign * model.event.value(measure) for model in models]
 
 
-def _spread(models: Sequence[ComparedModel], measure: Measure, *, together: bool, independent: bool) -> Spread | None:
+def _spread(
+    models: Sequence[ComparedModel], measure: Measure, level: float, *, together: bool, independent: bool
+) -> Spread | None:
     """Return how the values of the models vary together; None where a model has only one outcome.
 
     The errors that were not seen would then decide, and an accuracy alone has an interval that allows for them.
@@ -214,7 +235,7 @@ def _spread(models: Sequence[ComparedModel], measure: Measure, *, together: bool
     sums = [model for model in models if isinstance(model, Summed)]
     if together and len(sums) == len(models):
         models = in_units(sums)
-    return spread_of(measure, models, independent=independent)
+    return spread_of(measure, models, level, independent=independent)
 
 
 def _difference(
@@ -222,12 +243,12 @@ def _difference(
 ) -> tuple[Estimate, bool, tuple[int, int]]:
     """Return the difference to the best, whether the model is among the best, and the range of its rank.
 
-    A model with an infinite loss is worse than those with a finite one. One without a value may have any rank.
+    A model with an infinite loss is the last by rule. One without a value may have any rank.
     """
     if math.isnan(loss):
         return Estimate(math.nan, method=_UNDEFINED), True, (1, number)
     if math.isinf(loss) and finite:
-        return Estimate(math.inf, p_value=0.0, method=_INFINITE), False, (finite + 1, number)
+        return Estimate(math.inf, method=_INFINITE), False, (finite + 1, number)
     if ranked is None:
         only = finite == 1
         alone = Estimate(0.0, 0.0, 0.0, level=level, p_value=1.0, method=_ALONE) if only else None

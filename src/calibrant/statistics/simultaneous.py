@@ -15,6 +15,7 @@ of the estimates is unknown, or is estimated from too few units, the quantile is
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,7 +30,8 @@ _FEWEST_DRAWS: Final = 10_000
 _NUMBERS: Final = 1 << 21  # simulated values of all estimates
 _LEAST_DF: Final = 50  # and three for each estimate: with fewer the estimated correlations are too large
 _RIDGE: Final = 1e-12  # of the largest variance, so that a singular covariance has a root
-_ROUNDING: Final = 1e-14  # relative: a smaller difference, or a smaller standard error, is rounding
+_CANCELS: Final = 1e-6  # relative: a smaller variance of a difference has lost too many digits in the subtraction
+_SINGLE: Final = 2.0**-23  # relative: a smaller difference is what rounding to single precision changes
 
 
 class Spread(NamedTuple):
@@ -44,11 +46,20 @@ class Spread(NamedTuple):
     df: float = math.inf
 
     @classmethod
-    def of(cls, covariance: Float64s, df: float = math.inf) -> Spread:
-        """Return the spread of estimates with this covariance."""
+    def of(
+        cls, covariance: Float64s, df: float = math.inf, between: Callable[[int, int], float] | None = None
+    ) -> Spread:
+        """Return the spread of estimates with this covariance.
+
+        ``between`` returns the variance of the difference of two estimates that hardly differ, in which the covariance
+        has lost its digits; 0 by default.
+        """
         variances = np.diagonal(covariance)
-        squares = variances[:, None] + variances - 2 * covariance
-        squares[squares <= _ROUNDING * (variances[:, None] + variances)] = 0.0
+        sums = variances[:, None] + variances
+        squares = sums - 2 * covariance
+        for i, j in np.argwhere(np.triu(squares <= _CANCELS * sums, 1)).tolist():
+            squares[i, j] = squares[j, i] = between(i, j) if between else 0.0
+        np.fill_diagonal(squares, 0.0)
         return cls(np.sqrt(squares), covariance, df)
 
     def take(self, places: NDArray[np.intp]) -> Spread:
@@ -91,6 +102,8 @@ class Ranking:
 def ranking(values: Float64s, spread: Spread, level: float) -> Ranking:
     """Return what is known about the order of several finite values.
 
+    A difference that rounding to single precision may have made is 0, however little the values vary apart: a copy of
+    a model in another type of number is as good as the model.
     The simulation takes them in the order of their values, so the result does not depend on the order given.
     """
     order = np.argsort(values, kind="stable")
@@ -98,7 +111,7 @@ def ranking(values: Float64s, spread: Spread, level: float) -> Ranking:
     critical = _critical(len(values), spread.df, level, maxima)
     differences = np.subtract.outer(values, values)
     size = np.abs(values)
-    differences[np.abs(differences) <= _ROUNDING * np.maximum.outer(size, size)] = 0.0
+    differences[np.abs(differences) <= _SINGLE * np.maximum.outer(size, size)] = 0.0
     margins = critical * spread.errors
     below = differences > margins  # whether a column's value is shown to be below a row's
     among_best = np.asarray(~below.any(axis=1))

@@ -157,6 +157,18 @@ def mix64(numbers: NDArray[Any]) -> UInt64s:
     return mixed
 
 
+def content_order(columns: Iterable[NDArray[Any]]) -> NDArray[np.intp]:
+    """Return an order of rows that their numbers decide: sums then have the same bits in any order of the rows.
+
+    Rows are sorted by a hash of their numbers, so equal rows are together.
+    """
+    hashes: Any = np.uint64(0)
+    for column in columns:
+        bits = column if column.dtype == np.uint64 else (column.astype(np.float64) + 0.0).view(np.uint64)
+        hashes = mix64(bits ^ hashes)
+    return np.argsort(hashes, kind="stable")
+
+
 def hash_text(text: str) -> int:
     """Return the hash of a text label: the first 8 bytes, big-endian, of the MD5 of its UTF-8 bytes."""
     digest = hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.binned.binned import absolute_error
@@ -29,6 +30,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Influence
 from calibrant.statistics.intervals import FEWEST, Variance, link_slope, thinned, unbiased_end
 from calibrant.statistics.null import Interval
+from calibrant.statistics.resampling import alpha_of
 
 #: The means over predictions that are compared, as `PredictionMeans` has them.
 Mean: TypeAlias = Literal["brier", "nll", "accuracy"]
@@ -77,6 +79,100 @@ class OnlyRight(NamedTuple):
         p, q = ((share * rows + 1) / (rows + 2) for share in (self.first, self.second))
         half = z * math.sqrt(max(p + q - (p - q) ** 2, 0.0) / (rows + 2))
         return min(p - q - half, value), max(p - q + half, value)
+
+
+_ENOUGH: Final = 10  # outcomes that decide a variance, so that the observed one is trusted
+_FADES: Final = 6  # outcomes that were seen, after which what an unseen one adds has shrunk by the factor e
+_LEAST_CHANCE: Final = 2.0**-53  # of an outcome that a score of 0 or 1 excludes, in the losses that were not seen
+
+
+class Flips(NamedTuple):
+    """How the loss of each row changes if its outcome is the other one; scores are those of the event.
+
+    Attributes
+    ----------
+    changes : (n,)
+        The loss with the other outcome minus the one that was seen.
+    scores : (n,)
+        The probabilities of the event.
+    squares, single : (n,)
+        What the row adds to the variance of a weighted sum, and what one outcome of it does.
+    total : float
+        The weight of all rows.
+    own : (n,) or None
+        The outcomes, if each model has outcomes of its own.
+    together : float
+        How many times the variance of independent rows that of rows in clusters is.
+    """
+
+    changes: Float64s
+    scores: Float64s
+    squares: Float64s
+    single: Float64s
+    total: float
+    own: NDArray[np.uint8] | None = None
+    together: float = 1.0
+
+
+def loss_changes(scores: Float64s, outcomes: NDArray[Any], mean: Mean, classes: int = 0) -> Float64s:
+    """Return by how much the Brier score or the log loss of one event changes if the outcome is the other one.
+
+    A score of 0 or 1 excludes an outcome that would cost an infinite loss. It counts as one of probability 2^-53. For
+    classes, the event is that the predicted class is right, and all others count as equally probable.
+    """
+    others = max(classes - 1, 1)
+    if mean == "brier":
+        changes = scores - (1 - scores) / others
+        return np.asarray((2 if classes else 1) * changes * (2.0 * outcomes - 1))
+    odds = np.log(np.maximum(scores, _LEAST_CHANCE)) - np.log(np.maximum(1 - scores, _LEAST_CHANCE))
+    return np.asarray((odds + math.log(others)) * (2.0 * outcomes - 1))
+
+
+def with_unseen(seen: float, flips: Sequence[Flips | None], tail: float) -> float:
+    r"""Return the variance of a difference of mean losses with the outcomes that were possible and did not occur.
+
+    The difference of a row's losses changes by :math:`D_i` if its outcome is the other one. Where models differ in few
+    unlikely outcomes, most samples contain none of them, and the observed variance is far too small. With
+    :math:`v_i = p_i (1 - p_i)`, scores imply that :math:`m = (\sum v_i D_i^2)^2 / \sum v_i D_i^4` outcomes of size
+    :math:`D^2 = \sum v_i D_i^4 / \sum v_i D_i^2` decide the variance, and it is as large as if k of them occurred. If
+    m < 10, the variance of k + c^2 exp(-k / 6) of them is returned. With c = -log(tail) / z, a difference that the
+    expected outcomes would offset is significant only if the probability of no such outcome is below the tail (the
+    "rule of three", Hanley and Lippman-Hand 1983). With the factor exp(-k / 6), the interval of a Poisson mean from k
+    outcomes covers it with 95 % or nearly so for every mean. Both m and D are the larger ones of both models. If each
+    model has outcomes of its own, and they differ in a row, :math:`D_i^2` is the sum of the squares of both changes.
+
+    Parameters
+    ----------
+    seen : float
+        The observed variance.
+    flips : sequence of Flips or None
+        Those of each model; None where the losses are not those of one event.
+    tail : float
+        The one-sided error of the statement.
+    """
+    from scipy.special import ndtri
+
+    known = [each for each in flips if each is not None]
+    if len(known) < len(flips) or not math.isfinite(seen):
+        return seen
+    first, last = known[0], known[-1]
+    squares = first.changes**2
+    if len(known) > 1:
+        squares = (first.changes - last.changes) ** 2
+        if first.own is not None and last.own is not None:
+            squares = squares + 2 * first.changes * last.changes * (first.own != last.own)
+    sums = np.array([_implied(each, squares) for each in known])
+    sums = sums[sums[:, 1] > 0]
+    if not len(sums) or np.any(sums[:, 0] ** 2 >= _ENOUGH * sums[:, 1]):
+        return seen
+    size, ratio = float(np.max(sums[:, 1] / sums[:, 0])) / first.total**2, math.log(tail) / float(ndtri(tail))
+    return seen + first.together * size * ratio**2 * math.exp(-seen / size / _FADES)
+
+
+def _implied(flips: Flips, squares: Float64s) -> tuple[float, float]:
+    """Return the sums of v D^2 and of v D^4."""
+    implied = flips.squares * flips.scores * (1 - flips.scores) * squares
+    return float(np.sum(implied)), float(np.sum(implied * flips.single * squares))
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,6 +334,10 @@ class UnitModel(ABC):
         return self._changed[measure]
 
     @abstractmethod
+    def flips(self, mean: Mean) -> Flips | None:
+        """Return how the losses of rows change with the other outcome; None where they are not those of one event."""
+
+    @abstractmethod
     def added(self, influence: Influence) -> Float64s | None:
         """Return what each unit adds to a measure with this influence; None where that is not known."""
 
@@ -278,7 +378,11 @@ class UnitPair(ModelPair[UnitModelT]):
         """Return the variance of the difference of the squared errors where all gaps are 0."""
 
     def half_width(self, mean: Mean, level: float) -> float:
-        return self.variance(self.changes(mean)).half_width(level)
+        spread = self.variance(self.changes(mean))
+        if mean != "accuracy":
+            flips = [model.flips(mean) for model in (self.first, self.second)]
+            spread = spread._replace(value=with_unseen(spread.value, flips, alpha_of(level) / 2))
+        return spread.half_width(level)
 
     def square_variance(self) -> Variance:
         """Return the larger of two variances, `larger`, of the differences of the influences."""

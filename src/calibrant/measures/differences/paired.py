@@ -24,7 +24,7 @@ from calibrant.inputs.weights import deciding_rows, effective_n, integer_weights
 from calibrant.measures.binned.binned import largest_members, uniform_edges
 from calibrant.measures.binned.clustered import ClusterBins, Directions
 from calibrant.measures.binned.sums import BinMoments, RowBins
-from calibrant.measures.differences.pair import Mean, OnlyRight, UnitModel, UnitPair
+from calibrant.measures.differences.pair import Flips, Mean, OnlyRight, UnitModel, UnitPair, loss_changes
 from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, heavy
 from calibrant.runtime.arrays import Float64s
@@ -77,6 +77,13 @@ class Weighting:
         """How many equal rows would tell as much about the variance of a weighted mean; infinite with whole weights."""
         return math.inf if self.integer_weights else deciding_rows(*(float(np.sum(self.squares**k)) for k in (1, 2)))
 
+    def flips(self, events: Events, mean: Mean, classes: int, *, own: bool) -> Flips:
+        """Return how the losses of independent rows change with the other outcome."""
+        scores = events.scores.astype(np.float64)
+        single = np.broadcast_to(np.float64(1), len(scores)) if self.integer_weights else self.squares
+        changes = loss_changes(scores, events.outcomes, mean, classes)
+        return Flips(changes, scores, self.squares, single, self.total, events.outcomes if own else None)
+
     def mean(self, values: NDArray[Any]) -> float:
         """Return the weighted mean of a value of each row."""
         return float(np.sum(self.mass * values)) / self.total
@@ -120,10 +127,21 @@ class Model(UnitModel):
     row_scores: RowScores
     events: Events
     rarer: float
+    classes: int = 0
+    own: bool = False
 
     @classmethod
     def of(
-        cls, name: str, events: Events, weighting: Weighting, means: PredictionMeans, row_scores: RowScores, n_bins: int
+        cls,
+        name: str,
+        events: Events,
+        weighting: Weighting,
+        means: PredictionMeans,
+        row_scores: RowScores,
+        n_bins: int,
+        classes: int = 0,
+        *,
+        own: bool = False,
     ) -> Model:
         """Put rows into equal-width bins, and leave empty bins out."""
         scores, outcomes = events.scores, events.outcomes
@@ -165,6 +183,8 @@ class Model(UnitModel):
             events=events,
             event=Event(table=ReliabilityTable.pool(events), n_bins=n_bins, means=means),
             rarer=rarer_of(*kinds),
+            classes=classes,
+            own=own,
         )
 
     @property
@@ -174,6 +194,9 @@ class Model(UnitModel):
     def scores(self, mean: Mean) -> Float64s:
         brier, nll, right = self.row_scores
         return right.astype(np.float64) if mean == "accuracy" else brier if mean == "brier" else nll
+
+    def flips(self, mean: Mean) -> Flips | None:
+        return self.weighting.flips(self.events, mean, self.classes, own=self.own)
 
     def added(self, influence: Influence) -> Float64s | None:
         if influence.cells is None or influence.values is None:
@@ -265,10 +288,13 @@ _ROUNDING: Final = 1e-12  # relative to the sums that are subtracted: smaller di
 
 
 class Answers(NamedTuple):
-    """Whether each row is predicted right, (n,), and the weighting of the rows."""
+    """Whether each row is predicted right, (n,), the weighting of the rows, the evaluated events, and the classes."""
 
     right: NDArray[np.bool_]
     weighting: Weighting
+    events: Events
+    classes: int = 0
+    own: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -292,6 +318,15 @@ class ClusterModel(UnitModel):
 
     def scores(self, mean: Mean) -> Float64s:
         return self.part(self.rows.scalar("right" if mean == "accuracy" else mean))
+
+    def flips(self, mean: Mean) -> Flips | None:
+        """Rows in a cluster correlate by 0.2."""
+        if self.answers is None:
+            return None
+        _, weighting, events, classes, own = self.answers
+        sizes = self.rows.sizes
+        together = 1 + CORRELATION * max(float(np.sum(sizes**2) / np.sum(sizes)) - 1, 0.0)
+        return weighting.flips(events, mean, classes, own=own)._replace(together=together)
 
     def added(self, influence: Influence) -> Float64s:
         return centred(influence.by_bucket(self.rows), self.rows.weights)
@@ -368,7 +403,7 @@ class ClusterPair(UnitPair[ClusterModel]):
         """Which rows only one model predicts right; None if only sums are known."""
         if self.first.answers is None or self.second.answers is None:
             return None
-        (one, weighting), (other, _) = self.first.answers, self.second.answers
+        (one, weighting, *_), (other, *_) = self.first.answers, self.second.answers
         return weighting.only_right(one, other)
 
     def accuracy_interval(self, value: float, level: float) -> Interval:

@@ -7,12 +7,14 @@ what the rows have in common, standard errors do.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
-from calibrant.measures.differences.pair import ComparedModel, UnitModel
+from calibrant.measures.differences.pair import ComparedModel, Mean, UnitModel, with_unseen
 from calibrant.measures.differences.paired import CORRELATION, ClusterModel, Model
 from calibrant.measures.differences.unpaired import ClusterSummed, Summed, in_common_buckets
 from calibrant.measures.measure import Difference, Measure
@@ -20,7 +22,10 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import degrees_of_freedom
 from calibrant.statistics.design import unbiased
 from calibrant.statistics.intervals import Variance, link_slope
+from calibrant.statistics.resampling import alpha_of
 from calibrant.statistics.simultaneous import Spread
+
+_DECIDING: Final = 1.01  # how much larger a variance is than the observed one, so that what was not seen decides
 
 
 def is_ranked_by(measure: Measure) -> bool:
@@ -28,17 +33,40 @@ def is_ranked_by(measure: Measure) -> bool:
     return measure.better != "neither" and measure.influence is not None
 
 
-def spread_of(measure: Measure, models: Sequence[ComparedModel], *, independent: bool = False) -> Spread | None:
+def spread_of(
+    measure: Measure, models: Sequence[ComparedModel], level: float, *, independent: bool = False
+) -> Spread | None:
     """Return how the values of a measure vary together; None where a model does not tell how it varies.
 
+    Possible outcomes that were not seen count as in a pair, `with_unseen`, at Bonferroni's error of each difference.
     ``independent`` says that models which are known by sums have independent rows. `Model`s have the same rows, and
     `ClusterModel`s the same buckets.
     """
     units = [model for model in models if isinstance(model, UnitModel)]
+    tail = alpha_of(level) / (len(models) * (len(models) - 1))
     if len(units) == len(models):
         added = [_added(model, measure) for model in units]
-        return None if any(each is None for each in added) else _together(units, np.array(added), measure)
-    return _apart([model for model in models if isinstance(model, Summed)], measure, independent=independent)
+        if any(each is None for each in added):
+            return None
+        spread, loss = _together(units, np.array(added), measure), _loss(measure)
+        return spread if spread is None or loss is None else _with_unseen(spread, units, loss, tail)
+    return _apart([model for model in models if isinstance(model, Summed)], measure, tail, independent=independent)
+
+
+def _loss(measure: Measure) -> Mean | None:
+    """Return the mean loss that a measure is, or None."""
+    mean = measure.difference.mean if isinstance(measure.difference, Difference) else None
+    return None if mean == "accuracy" else mean
+
+
+def _with_unseen(spread: Spread, models: Sequence[UnitModel], loss: Mean, tail: float) -> Spread:
+    """Return the spread with the outcomes that were not seen; where they decide, the dependence is unknown."""
+    flips, seen = [model.flips(loss) for model in models], spread.errors**2
+    squares = seen.copy()
+    for i, j in itertools.combinations(range(len(models)), 2):
+        squares[i, j] = squares[j, i] = with_unseen(float(seen[i, j]), [flips[i], flips[j]], tail)
+    decides = bool(np.any(squares > _DECIDING * seen))
+    return spread._replace(errors=np.sqrt(squares), covariance=None if decides else spread.covariance)
 
 
 def in_units(models: Sequence[Summed]) -> Sequence[ComparedModel]:
@@ -67,15 +95,23 @@ def _together(models: Sequence[UnitModel], added: Float64s, measure: Measure) ->
         if n <= 1:
             return None
         around = added - (np.einsum("iu,u->i", added, weighting.mass) / weighting.total)[:, None]
-        squares = np.einsum("iu,ju->ij", around * weighting.squares, around)  # no BLAS: the same bits for any threads
-        covariance = squares * unbiased(1.0, n) / weighting.total**2
-        return Spread.of(covariance + np.eye(len(models)) * _unseen(measure, n), n - 1)
+        scales = weighting.squares * (unbiased(1.0, n) / weighting.total**2)
+        return _spread(around, scales, _unseen(measure, n), n - 1)
     clustered = [model for model in models if isinstance(model, ClusterModel)]
     sizes = np.mean([model.rows.sizes for model in clustered], axis=0)
     df, share = degrees_of_freedom(sizes, CORRELATION)
-    covariance = np.einsum("iu,ju->ij", added, added) / share
     unseen = _unseen(measure, _independent_rows(clustered, float(np.sum(of_each**2)) / share))
-    return Spread.of(covariance + np.eye(len(models)) * unseen, df)
+    return _spread(added, np.full(added.shape[1], 1 / share), unseen, df)
+
+
+def _spread(around: Float64s, scales: Float64s, unseen: float, df: float) -> Spread:
+    """Return the spread of sums over units, (K, units), around their means, each square of a unit times its scale."""
+    covariance = np.einsum("iu,ju->ij", around * scales, around)  # no BLAS: the same bits for any threads
+
+    def between(i: int, j: int) -> float:
+        return float(np.sum(scales * (around[i] - around[j]) ** 2)) + 2 * unseen
+
+    return Spread.of(covariance + np.eye(len(around)) * unseen, df, between)
 
 
 def _independent_rows(models: Sequence[ClusterModel], variance: float) -> float:
@@ -88,9 +124,9 @@ def _independent_rows(models: Sequence[ClusterModel], variance: float) -> float:
     return single / variance if variance > 0 < single else models[0].rows.units
 
 
-def _apart(models: Sequence[Summed], measure: Measure, *, independent: bool) -> Spread | None:
+def _apart(models: Sequence[Summed], measure: Measure, tail: float, *, independent: bool) -> Spread | None:
     """Return the spread of models that are known by sums alone."""
-    variances = [variance for model in models if (variance := _alone(model, measure)) is not None]
+    variances = [variance for model in models if (variance := _alone(model, measure, tail)) is not None]
     if len(variances) < len(models) or not all(math.isfinite(variance.value) for variance in variances):
         return None
     df = min(variance.df for variance in variances)
@@ -100,14 +136,15 @@ def _apart(models: Sequence[Summed], measure: Measure, *, independent: bool) -> 
     return Spread(np.add.outer(errors, errors) * ~np.eye(len(errors), dtype=bool), None, df)
 
 
-def _alone(model: Summed, measure: Measure) -> Variance | None:
+def _alone(model: Summed, measure: Measure, tail: float) -> Variance | None:
     """Return the variance of one model's value."""
     influence = model.event.influence(measure)
     if influence is None:
         return None
     variance = model.design.variance(influence)
     value = variance.value / link_slope(model.event.value(measure), measure.link) ** 2
-    return variance._replace(value=value + _unseen(measure, model.design.units))
+    variance, loss = variance._replace(value=value + _unseen(measure, model.design.units)), _loss(measure)
+    return variance if loss is None else model.unseen(variance, loss, tail)
 
 
 def _unseen(measure: Measure, units: float) -> float:

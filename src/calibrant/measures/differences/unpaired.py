@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrant.inputs.scores import Score
+import numpy as np
+
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.clustered import ClusterBins, uniform_sums
 from calibrant.measures.binned.intervals import SteadyGaps, absolute_interval, absolute_law, larger
-from calibrant.measures.differences.pair import Mean, ModelPair
+from calibrant.measures.differences.pair import Flips, Mean, ModelPair, loss_changes, with_unseen
 from calibrant.measures.differences.paired import Answers, ClusterModel, ClusterPair, paired_rows, variance
 from calibrant.measures.event import Computable, Event
 from calibrant.measures.means.means import PredictionMeans, accuracy_interval, heavy, score_influence
@@ -86,12 +87,24 @@ class Summed:
         rejected = absolute_law(sums, level).p_value <= alpha_of(level) / 2
         return absolute_interval(sums, self.absolute, level, rejected=rejected)
 
-    def half_width(self, score: Score, level: float) -> float:
+    def half_width(self, mean: Mean, level: float) -> float:
         """Return half the width of the interval of the mean Brier score or log loss."""
-        influence = score_influence(self.design, score, self.means)
+        influence = score_influence(self.design, "brier" if mean == "brier" else "log", self.means)
         if isinstance(self.design, Independent):
             influence = replace(influence, steadied=None)
-        return self.design.variance(influence).half_width(level)
+        spread = self.design.variance(influence)
+        return self.unseen(spread, mean, alpha_of(level) / 2).half_width(level)
+
+    def unseen(self, spread: Variance, mean: Mean, tail: float) -> Variance:
+        """Return the variance of a mean loss with what was not seen, `with_unseen`."""
+        if not self.means.event:
+            return spread
+        table = self.event.table
+        scores, squares = table.scores.astype(np.float64), table.own_weights.sum(axis=0)
+        single = np.ones(len(scores)) if table.whole else (squares / table.counts) ** 2
+        changes = loss_changes(scores, np.ones(len(scores)), mean)
+        flips = Flips(changes, scores, squares, single, float(table.counts.sum()))
+        return spread._replace(value=with_unseen(spread.value, [flips], tail))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +130,7 @@ class SummedPair(ModelPair[Summed]):
 
     def half_width(self, mean: Mean, level: float) -> float:
         """Return the half widths of both intervals together."""
-        score: Score = "brier" if mean == "brier" else "log"
-        return self._together([model.half_width(score, level) for model in (self.first, self.second)])
+        return self._together([model.half_width(mean, level) for model in (self.first, self.second)])
 
     def square_variance(self) -> Variance:
         """Return the variances of both together."""
