@@ -17,6 +17,7 @@ from calibrant.measures.line.line import Line, WithoutEnds
 from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import MINORITY, ROWS, rare
+from calibrant.statistics.impossible import ImpossibleOutcomes
 from calibrant.statistics.resampling import alpha_of
 
 #: The measures that findings are made from, whichever measures a report shows.
@@ -45,6 +46,8 @@ class Evidence:
         The confidence of the intervals; None without intervals.
     test : TestResult or None
         The test of calibration that decides; None without intervals.
+    impossible : ImpossibleOutcomes or None
+        The outcomes that the scores exclude; None without any.
     decision : Decision or None
         Whether an error is below a tolerance; None without one.
     line : Line or None
@@ -70,6 +73,7 @@ class Evidence:
     diagram: ReliabilityDiagram | None = None
     level: float | None = None
     test: TestResult | None = None
+    impossible: ImpossibleOutcomes | None = None
     decision: Decision | None = None
     line: Line | None = None
     falls: bool = False
@@ -83,6 +87,9 @@ class Evidence:
         """Return all findings, the test of calibration first."""
         findings = [] if self.decision is None else [_decided(self.decision)]
         if self.test is not None:
+            if self.impossible is not None:
+                facts = {**self.impossible._asdict(), "p_value_of_sums": self._p_value_of_sums(self.test)}
+                findings.append(Finding(Code.IMPOSSIBLE_OUTCOMES, facts))
             findings.append(self._evidence(self.test))
         if self.diagram is not None:
             findings.append(self._mean())
@@ -102,6 +109,10 @@ class Evidence:
     @property
     def _rejected(self) -> bool:
         return self.test is not None and self.level is not None and self.test.p_value <= alpha_of(self.level)
+
+    def _p_value_of_sums(self, test: TestResult) -> float:
+        """Return the p-value of the components, whatever outcomes the scores exclude."""
+        return float(test.details.get("p_value_of_sums", test.p_value))
 
     def _evidence(self, test: TestResult) -> Finding:
         ece = self.estimates["ece"]
@@ -170,7 +181,9 @@ class Evidence:
         return Finding(code, facts)
 
     def _leads(self, part: str) -> bool:
-        return self.test is not None and self._leading(self.test) == part
+        if self.test is None or self.level is None or self._p_value_of_sums(self.test) > alpha_of(self.level):
+            return False  # what the scores exclude has no direction
+        return self._leading(self.test) == part
 
     def _leading(self, test: TestResult) -> str:
         """Return the part with the smallest p-value. In a single bin the ECE is the size of the mean difference."""
