@@ -128,4 +128,48 @@ def test_scores_of_logits_are_rounded_and_not_certain() -> None:
     assert report.test.p_value > 0
 
 
+# ---------------------------------------------------------------- clusters whose outcomes add up to their scores
+
+
+def races(dtype: Any, n: int = 60, size: int = 8) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the probabilities of the runners of each race, who won, and the races."""
+    rng = np.random.default_rng(12)
+    probs = rng.dirichlet(np.ones(size), n)
+    winners = np.array([rng.choice(size, p=row) for row in probs])
+    return (
+        probs.astype(dtype).ravel(),
+        (winners[:, None] == np.arange(size)).astype(int).ravel(),
+        np.repeat(range(n), size),
+    )
+
+
+@pytest.mark.parametrize("kept_in", ["rows", "sketch"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_difference_that_cannot_vary_is_0_by_construction(dtype: Any, kept_in: str) -> None:
+    scores, won, race = races(dtype)
+    if kept_in == "rows":
+        report = evaluate(scores, won, clusters=race, profile="all")
+    else:
+        report = evaluate(sketch(scores, won, clusters=race), profile="all")
+    gap = report["mean_gap"]
+    assert abs(gap.value) < 1e-7
+    assert gap.low <= 0 <= gap.high
+    assert gap.high - gap.low < 1e-7
+    assert (gap.p_value, gap.method.partition(":")[0]) == (1, "0 by construction")
+    assert report.clusters is not None
+    assert report.clusters["effective_rows"] == len(scores)
+    rows = [one.details["effective_rows"] for one in report.values() if "effective_rows" in one.details]
+    assert max(rows) <= len(scores)
+    sentence = "The difference is 0 by construction: the outcomes of each cluster add up to its scores"
+    assert any(line.startswith(sentence) for line in report.verdict())
+    assert not any("independent rows" in line for line in report.verdict())
+
+
+def test_a_small_difference_that_varies_is_not_0_by_construction() -> None:
+    scores, won, race = races(np.float64)
+    report = evaluate(np.round(scores, 3), won, clusters=race)  # published with three decimal places
+    assert not any("by construction" in line for line in report.verdict())
+    assert report["mean_gap"].high > report["mean_gap"].low
+
+
 # ---------------------------------------------------------------- extreme logits

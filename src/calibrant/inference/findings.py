@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -60,6 +60,8 @@ class Evidence:
         The rows, and what their whole weights add up to, if the weights may be sampling weights.
     gap_p_value : float
         The p-value of a mean difference of 0, with the standard error of its interval.
+    balanced : bool
+        Whether the mean difference is 0 by construction, because each cluster's outcomes add up to its scores.
     rarer : float
         The effective sample size of the less frequent outcome; of rows in clusters, how many clusters hold it.
     unit : {"row", "cluster"}
@@ -79,6 +81,7 @@ class Evidence:
     falls: bool = False
     ends: WithoutEnds | None = None
     gap_p_value: float = math.nan
+    balanced: bool = False
     rarer: float = math.inf
     unit: str = ROWS
     counted: tuple[int, float] | None = None
@@ -124,7 +127,10 @@ class Evidence:
     def _mean(self) -> Finding:
         gap = self.estimates["mean_gap"]
         codes = (Code.TOO_HIGH, Code.TOO_LOW, Code.RIGHT_ON_AVERAGE)
-        facts = {"mean_score": self.estimates["mean_confidence"].value, "event_rate": self.outcome_rate}
+        facts: dict[str, Any] = {"mean_score": self.estimates["mean_confidence"].value, "event_rate": self.outcome_rate}
+        if self.balanced:
+            facts |= {"value": gap.value, "low": gap.low, "high": gap.high, "by_construction": True}
+            return Finding(Code.RIGHT_ON_AVERAGE, facts)
         low, high = gap.low, gap.high
         if math.isnan(low):
             low = high = gap.value if abs(gap.value) >= _NOTHING else 0.0

@@ -297,7 +297,7 @@ class Inference(Memo):
     def effective_rows(self, measure: Computable) -> float | None:
         """Return how many independent rows would tell as much of a measure; None where that is not known.
 
-        N / deff for a mean, N (mean of T* for independent rows / mean of T*)^2 for a calibration error.
+        N / deff for a mean, N (mean of T* for independent rows / mean of T*)^2 for a calibration error; at most N.
         """
         n = self.cells.effective_n
         variance = self.variance(measure)
@@ -307,7 +307,7 @@ class Inference(Memo):
             return None
         draws = (self.draws[measure], self._independent[measure])
         mean, mean_of_independent = (float(each.replicates.mean()) for each in draws)
-        return n * (mean_of_independent / mean) ** 2 if mean > 0 else math.inf
+        return n * min(mean_of_independent / mean, 1.0) ** 2 if mean > 0 else n
 
     # ------------------------------------------------------------ diagram and curves
 

@@ -265,6 +265,10 @@ def _direction(findings: _Findings, summary: Summary) -> _Sentences:
         return
     terms, ends = _terms(summary), [facts["low"], facts["high"]]
     predicted, observed = _percentages(facts["mean_score"], facts["event_rate"])
+    if facts.get("by_construction"):
+        numbers = f"{terms.predicted} {predicted} %, {terms.observed} {observed} %"
+        yield f"The difference is 0 by construction: the outcomes of each cluster add up to its scores ({numbers}).", ""
+        return
     difference, *interval = _percentages(facts["value"], *ends, sign="+", marks=[0.0])
     what = f"difference {difference} percentage points"
     if summary["level"] is not None and ends[0] != ends[1]:
@@ -421,7 +425,7 @@ def _more_rows(findings: _Findings, facts: Facts, name: str) -> str:
 # ---------------------------------------------------------------- dependence, groups
 
 
-def _dependence(_: _Findings, summary: Summary) -> _Sentences:
+def _dependence(findings: _Findings, summary: Summary) -> _Sentences:
     if summary["level"] is None:
         return
     if summary["clusters"] is None:
@@ -432,7 +436,12 @@ def _dependence(_: _Findings, summary: Summary) -> _Sentences:
         return
     number, rows = summary["clusters"]["clusters"], summary["clusters"].get("effective_rows")
     named = number if isinstance(number, str) else f"{number:,}"
-    worth = "" if rows is None else f"; for the mean difference the data are worth about {rows:,.0f} independent rows"
+    fixed = any(finding.get("by_construction") for finding in findings.values())
+    worth = (
+        ""
+        if fixed or rows is None
+        else f"; for the mean difference the data are worth about {rows:,.0f} independent rows"
+    )
     yield f"Confidence intervals and p-values allow for dependence within {named} clusters{worth}.", ""
 
 

@@ -23,7 +23,7 @@ from calibrant.measures.context import Inference
 from calibrant.measures.decisions.decision_curve import decision_curve_of, murphy_curve_of
 from calibrant.measures.estimates import class_bins, estimate, flagged, impossible_of, over_classes
 from calibrant.measures.event import Classes, Event
-from calibrant.measures.gap import MEAN_GAP
+from calibrant.measures.gap import MEAN_GAP, is_balanced
 from calibrant.measures.line.cox import line_of
 from calibrant.measures.line.line import falls, without_ends
 from calibrant.measures.listed import of_profile
@@ -204,6 +204,7 @@ def _inferred(
         test=tested.test,
         impossible=event.impossible,
         decision=decision,
+        balanced=is_balanced(event.design, mean_gap),
         gap_p_value=gap_variance(event.design).p_value(mean_gap),
         rarer=sample.rarer,
         unit=sample.unit,
