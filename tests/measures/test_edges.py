@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -173,3 +174,52 @@ def test_a_small_difference_that_varies_is_not_0_by_construction() -> None:
 
 
 # ---------------------------------------------------------------- extreme logits
+
+
+_Z = np.random.default_rng(3).normal(0, 1, 120)
+_Y = (np.random.default_rng(4).random(120) < 1 / (1 + np.exp(-_Z))).astype(int)
+_HALF = np.arange(120) % 2
+EXTREME: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "far below 0": (_Z * 9 - 600, _HALF, {"logits": True}),
+    "far above 0": (600 - _Z * 9, _HALF, {"logits": True}),
+    "far apart": (_Z * 1e5, _Y, {"logits": True}),
+    "the largest floats": (_Z * 1e300, _Y, {"logits": True}),
+    "one logit": (np.full(120, -1e5), _HALF, {"logits": True}),
+    "float32": ((_Z * 9 - 600).astype(np.float32), _HALF, {"logits": True}),
+    "clusters": (_Z * 9 - 600, _HALF, {"logits": True, "clusters": np.arange(120) // 3}),
+    "clusters, closed form": (_Z * 9 - 600, _HALF, {"logits": True, "clusters": np.arange(120) // 3, "n_resamples": 0}),
+    "weights": (_Z * 9 - 600, _HALF, {"logits": True, "weights": np.linspace(0.1, 3, 120)}),
+    "groups": (_Z * 9 - 600, _HALF, {"logits": True, "groups": np.arange(120) % 2}),
+    "classes": (_Z.reshape(30, 4) * 1e4, _HALF[:30], {"logits": True}),
+    "labels": (_Z.reshape(30, 4) * 1e3, _Y.reshape(30, 4), {"logits": True, "notion": "multilabel"}),
+    "the smallest floats": (np.full(120, 5e-324), _HALF, {}),
+    "small and usual": (np.where(_HALF, 1e-310, 0.4), _Y, {}),
+    "two rows": ([0.3, 1e-320], [1, 1], {}),
+}
+
+
+@pytest.mark.parametrize("case", EXTREME)
+def test_a_report_on_extreme_scores_is_complete(case: str) -> None:
+    """Warnings are errors in these tests. Every interval contains its value, unless the estimate is unbiased."""
+    probs, targets, options = EXTREME[case]
+    report = evaluate(probs, targets, profile="all", **{"n_resamples": 49, **options})
+    for name, one in report.items():
+        assert math.isnan(one.low) or name == "debiased_square" or one.low - 1e-12 <= one.value <= one.high + 1e-12, (
+            name
+        )
+    assert str(report)
+    assert report.to_json()
+    assert report.to_markdown()
+    assert report.verdict()
+
+
+def test_the_log_loss_and_the_ratio_of_extreme_logits() -> None:
+    logits, outcomes, _ = EXTREME["far below 0"]
+    report = evaluate(logits, outcomes, logits=True, profile="all")
+    assert report["nll"].value == pytest.approx(-logits[outcomes == 1].sum() / 120, rel=1e-12)
+    ratio = report["oe_ratio"]
+    assert ratio.value == pytest.approx(outcomes.sum() / np.exp(logits).sum(), rel=1e-9)
+    # The variance of log t for independent rows is sum (y - t p)^2 / O^2.
+    rows = outcomes - ratio.value * np.exp(logits)
+    half = 1.959964 * math.sqrt(float(rows @ rows)) / outcomes.sum()
+    assert math.log(ratio.high / ratio.value) == pytest.approx(half, rel=1e-6)
