@@ -528,7 +528,9 @@ def test_an_outcome_that_its_score_excluded(name):
     assert run(name, p, y, clusters=labels).p_value == 1
     y[[3, 4]] = 1
     wrong = run(name, p, y, clusters=labels)
-    assert (wrong.statistic, wrong.p_value) == (math.inf, 1 / (B + 1))
+    assert (wrong.statistic, wrong.p_value) == (math.inf, 0)
+    assert wrong.details["p_value_of_statistic"] == 1 / (B + 1)
+    assert wrong.details["impossible_outcomes"] == 2
 
 
 def test_two_clusters_are_enough_for_an_answer():

@@ -152,7 +152,8 @@ def test_certain_scores_are_refuted_by_one_outcome() -> None:
         assert refuted.test.p_value < 1e-12
         assert refuted.miscalibrated
         assert refuted.test.details["leading"] == "ece"
-        assert refuted.verdict()[1].startswith("No clear over- or underestimation: ")
+        assert refuted.verdict()[0].startswith(f"Caution: {wrong} outcome")
+        assert refuted.verdict()[2].startswith("No clear over- or underestimation: ")
 
 
 def test_rare_outcomes_are_flagged() -> None:

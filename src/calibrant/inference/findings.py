@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from calibrant.measures.line.line import Line, WithoutEnds
 from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import MINORITY, ROWS, rare
+from calibrant.statistics.impossible import ImpossibleOutcomes
 from calibrant.statistics.resampling import alpha_of
 
 #: The measures that findings are made from, whichever measures a report shows.
@@ -45,6 +46,8 @@ class Evidence:
         The confidence of the intervals; None without intervals.
     test : TestResult or None
         The test of calibration that decides; None without intervals.
+    impossible : ImpossibleOutcomes or None
+        The outcomes that the scores exclude; None without any.
     decision : Decision or None
         Whether an error is below a tolerance; None without one.
     line : Line or None
@@ -57,6 +60,8 @@ class Evidence:
         The rows, and what their whole weights add up to, if the weights may be sampling weights.
     gap_p_value : float
         The p-value of a mean difference of 0, with the standard error of its interval.
+    balanced : bool
+        Whether the mean difference is 0 by construction, because each cluster's outcomes add up to its scores.
     rarer : float
         The effective sample size of the less frequent outcome; of rows in clusters, how many clusters hold it.
     unit : {"row", "cluster"}
@@ -70,11 +75,13 @@ class Evidence:
     diagram: ReliabilityDiagram | None = None
     level: float | None = None
     test: TestResult | None = None
+    impossible: ImpossibleOutcomes | None = None
     decision: Decision | None = None
     line: Line | None = None
     falls: bool = False
     ends: WithoutEnds | None = None
     gap_p_value: float = math.nan
+    balanced: bool = False
     rarer: float = math.inf
     unit: str = ROWS
     counted: tuple[int, float] | None = None
@@ -83,6 +90,9 @@ class Evidence:
         """Return all findings, the test of calibration first."""
         findings = [] if self.decision is None else [_decided(self.decision)]
         if self.test is not None:
+            if self.impossible is not None:
+                facts = {**self.impossible._asdict(), "p_value_of_sums": self._p_value_of_sums(self.test)}
+                findings.append(Finding(Code.IMPOSSIBLE_OUTCOMES, facts))
             findings.append(self._evidence(self.test))
         if self.diagram is not None:
             findings.append(self._mean())
@@ -103,6 +113,10 @@ class Evidence:
     def _rejected(self) -> bool:
         return self.test is not None and self.level is not None and self.test.p_value <= alpha_of(self.level)
 
+    def _p_value_of_sums(self, test: TestResult) -> float:
+        """Return the p-value of the components, whatever outcomes the scores exclude."""
+        return float(test.details.get("p_value_of_sums", test.p_value))
+
     def _evidence(self, test: TestResult) -> Finding:
         ece = self.estimates["ece"]
         upper = math.nan if ece.floor is None else ece.floor.upper
@@ -113,7 +127,10 @@ class Evidence:
     def _mean(self) -> Finding:
         gap = self.estimates["mean_gap"]
         codes = (Code.TOO_HIGH, Code.TOO_LOW, Code.RIGHT_ON_AVERAGE)
-        facts = {"mean_score": self.estimates["mean_confidence"].value, "event_rate": self.outcome_rate}
+        facts: dict[str, Any] = {"mean_score": self.estimates["mean_confidence"].value, "event_rate": self.outcome_rate}
+        if self.balanced:
+            facts |= {"value": gap.value, "low": gap.low, "high": gap.high, "by_construction": True}
+            return Finding(Code.RIGHT_ON_AVERAGE, facts)
         low, high = gap.low, gap.high
         if math.isnan(low):
             low = high = gap.value if abs(gap.value) >= _NOTHING else 0.0
@@ -170,7 +187,9 @@ class Evidence:
         return Finding(code, facts)
 
     def _leads(self, part: str) -> bool:
-        return self.test is not None and self._leading(self.test) == part
+        if self.test is None or self.level is None or self._p_value_of_sums(self.test) > alpha_of(self.level):
+            return False  # what the scores exclude has no direction
+        return self._leading(self.test) == part
 
     def _leading(self, test: TestResult) -> str:
         """Return the part with the smallest p-value. In a single bin the ECE is the size of the mean difference."""

@@ -84,6 +84,10 @@ def spiegelhalter_test(
         number), ``largest_cluster`` (its share of the rows) and a ``flag`` if few clusters decide. If each cluster has
         one row, the numbers are those without clusters.
 
+        An event with score 0, or a non-event with score 1, refutes calibration whatever Z is: the p-value is then 0.
+        Where such an outcome is nearly impossible, it is the probability of one as unlikely, if that is below 1e-6.
+        ``details`` hold ``impossible_outcomes``, their number, and ``p_value_of_statistic``, that of Z alone.
+
         Scores of 0, 1/2 and 1 add nothing to the variance. If all scores are such, the variance is 0. Then Z is 0 with
         p-value 1; or inf with p-value 0, if an outcome occurred that its score excluded. If the numerator is 0 in each
         cluster alone, nothing can deviate: Z is 0 with p-value 1.
@@ -106,16 +110,16 @@ def spiegelhalter_test(
     Examples
     --------
     >>> from calibrant.inference import spiegelhalter_test
-    >>> p, y = [0, 0.05, 0.1, 0.2, 0.2, 0.35, 0.5, 0.75, 0.9, 1], [0, 0, 1, 0, 1, 0, 1, 1, 1, 0]
+    >>> p, y = [0.02, 0.05, 0.1, 0.2, 0.2, 0.35, 0.5, 0.75, 0.9, 0.98], [0, 0, 1, 0, 1, 0, 1, 1, 1, 0]
     >>> test = spiegelhalter_test(p, y)
     >>> round(test.statistic, 5), round(test.p_value, 5)
-    (2.97491, 0.00293)
+    (2.69843, 0.00697)
 
     The same rows twice, each with its copy:
 
     >>> twice = spiegelhalter_test(p * 2, y * 2, clusters=[*range(10)] * 2)
     >>> round(twice.p_value, 5), twice.details["clusters"]
-    (0.00293, 10)
+    (0.00697, 10)
     """
     options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
     rows = EventRows.of(probs, targets, clusters=clusters, **options)
@@ -333,7 +337,7 @@ def cox_test(
         "clipped": float(np.sum(table.counts[(scores < low) | (scores > high)])),
     }
     method = f"{name} of Cox's recalibration, chi-square with {degrees(free)} of freedom"
-    return rows.result(statistic, p_value, method, **details)
+    return rows.result(statistic, p_value, method, exact=eps is None, **details)
 
 
 def _spiegelhalter(table: ReliabilityTable) -> float:

@@ -24,11 +24,13 @@ from calibrant.measures.line.line import CERTAIN, log_odds
 from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch, table_of
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import NOTHING
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered
+from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
@@ -50,11 +52,14 @@ class EventRows:
         Their sums over buckets of clusters; None if the rows are independent.
     alone : bool
         Whether clusters were passed, of one row each.
+    logits : bool
+        Whether the scores were computed from logits, so that scores of 0 and 1 are rounded ones.
     """
 
     table: ReliabilityTable
     clusters: Clustered | None = field(default=None, repr=False)
     alone: bool = False
+    logits: bool = False
 
     @classmethod
     def of(cls, probs: Any, targets: Any = None, *, clusters: Any = None, **options: Any) -> EventRows:
@@ -74,7 +79,7 @@ class EventRows:
         if ready or clusters is None or clusters is False:
             table = table_of(probs, targets, **options)
             buckets = probs.buckets if isinstance(probs, CalibrationSketch) else None
-            return cls.of_buckets(table, buckets)
+            return cls.of_buckets(table, buckets, logits=bool(options.get("logits")))
         return cls._of_predictions(Arguments(probs=probs, targets=targets, **options), clusters)
 
     @classmethod
@@ -90,14 +95,15 @@ class EventRows:
         events = read(predictions, notion, scoring=False).events
         table = ReliabilityTable.pool(events)
         if labels is None:
-            return cls(table)
+            return cls(table, logits=predictions.logits)
         labels = labels.take(np.flatnonzero(predictions.evaluated))
         if labels.alone(events.weights):
-            return cls(table, alone=True)
-        return cls.of_buckets(table, BucketSums.of(labels, events.scores, events.outcomes, events.weights))
+            return cls(table, alone=True, logits=predictions.logits)
+        buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights)
+        return cls.of_buckets(table, buckets, logits=predictions.logits)
 
     @classmethod
-    def of_buckets(cls, table: ReliabilityTable, buckets: BucketSums | None) -> EventRows:
+    def of_buckets(cls, table: ReliabilityTable, buckets: BucketSums | None, *, logits: bool = False) -> EventRows:
         """Return rows from their table, and from their sums over buckets of clusters if they come in clusters.
 
         Raises
@@ -105,7 +111,8 @@ class EventRows:
         InputError
             For rows of one cluster.
         """
-        return cls(table, None if buckets is None else Clustered.of(Cells.from_table(table), buckets))
+        clusters = None if buckets is None else Clustered.of(Cells.from_table(table), buckets)
+        return cls(table, clusters, logits=logits)
 
     def method(self, name: str) -> str:
         """Return the name of a method, with what clusters had to do with it."""
@@ -119,9 +126,28 @@ class EventRows:
         sample = self.clusters.sample
         return {**sample.facts, **({"flag": sample.flag} if sample.flag else {})}
 
-    def result(self, statistic: float, p_value: float, method: str, **details: Any) -> TestResult:
-        """Return the result of a test of these rows."""
-        facts = {**details, **self.table.provenance, **self.cluster_facts}
+    @cached_property
+    def impossible(self) -> ImpossibleOutcomes | None:
+        """The outcomes that the scores exclude; None without any."""
+        return impossible_outcomes(self.table, logits=self.logits)
+
+    def decided(self, p_value: float) -> tuple[float, dict[str, Any]]:
+        """Return the p-value of a statistic, or that of outcomes that the scores exclude, and details about them."""
+        impossible = self.impossible
+        if impossible is None or p_value < impossible.p_value:
+            return p_value, {}
+        rows = impossible.events + impossible.non_events
+        return impossible.p_value, {"impossible_outcomes": rows, "p_value_of_statistic": p_value}
+
+    def result(
+        self, statistic: float, p_value: float, method: str, *, exact: bool = True, **details: Any
+    ) -> TestResult:
+        """Return the result of a test of these rows.
+
+        Outcomes that the scores exclude decide the p-value, unless the scores are not the ``exact`` ones.
+        """
+        p_value, excluded = self.decided(p_value) if exact else (p_value, {})
+        facts = {**details, **excluded, **self.table.provenance, **self.cluster_facts}
         return TestResult(statistic, p_value, self.method(method), self.table.n, facts)
 
 

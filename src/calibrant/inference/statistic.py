@@ -107,14 +107,14 @@ def consistency(
     else:
         cells, draw = rows.clusters.cells, calibrated_tables(rows.clusters)
     replicates = _replicates(statistic, draw, resampling, Stream.CALIBRATED, len(cells))
-    pooled = _number(statistic, cells.table)
+    p, excluded = rows.decided(p_value(replicates, _number(statistic, cells.table)))
     return Estimate(
         _number(statistic, rows.table),
         floor=floor_of(replicates, level),
-        p_value=p_value(replicates, pooled),
+        p_value=p,
         method=rows.method(f"consistency test, {n_resamples:,} resamples"),
         n=rows.table.n,
-        details=rows.cluster_facts,
+        details={**excluded, **rows.cluster_facts},
     )
 
 

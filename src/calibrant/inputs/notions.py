@@ -228,6 +228,23 @@ def own_probabilities(predictions: Predictions) -> NDArray[np.float64]:
     return p_target
 
 
+def impossible_classes(predictions: Predictions) -> NDArray[np.bool_]:
+    """Return which classes have an outcome that their probability excludes, (C,), from valid probabilities.
+
+    The probability of the true class is 0, or that of another class is 1.
+    """
+    found = np.zeros(predictions.n_classes, np.bool_)
+    for first, block in predictions.rows.blocks(0, predictions.n):
+        rows = slice(first, first + len(block))
+        kept = np.flatnonzero(predictions.evaluated[rows])
+        p, classes = block[kept], predictions.targets[rows][kept].astype(np.intp)
+        found[classes[p[np.arange(len(kept)), classes] == 0]] = True
+        certain = p == 1
+        certain[np.arange(len(kept)), classes] = False
+        found |= certain.any(axis=0)
+    return found
+
+
 def _entries(rows: Rows) -> Rows:
     """Return every entry of (n, C) rows as a separate row, as a view if the layout allows it."""
     return Rows(rows.values.reshape(-1, 1, 1), rows.bfloat16)

@@ -19,7 +19,7 @@ from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.measures.loess.loess import loess_curve
 from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, RowSums
 from calibrant.measures.smooth.smooth import event_error
-from calibrant.measures.verdict import Verdict, count_p_value
+from calibrant.measures.verdict import Verdict, count_p_value, refuted
 from calibrant.results import (
     CalibrationCurve,
     CurveKind,
@@ -266,7 +266,8 @@ class Inference(Memo):
         if not self.resampling.n_resamples:
             return self.event.of(closed_form_test)
         drawn = self.draws[VERDICT].replicates
-        return self.event.of(verdict_of).result(self.event.of(null_of).observed, drawn, self.design.sample)
+        test = self.event.of(verdict_of).result(self.event.of(null_of).observed, drawn, self.design.sample)
+        return refuted(test, self.event.impossible)
 
     def tested(self) -> GroupTest:
         """Return the test, and a way to a finer p-value."""
@@ -296,7 +297,7 @@ class Inference(Memo):
     def effective_rows(self, measure: Computable) -> float | None:
         """Return how many independent rows would tell as much of a measure; None where that is not known.
 
-        N / deff for a mean, N (mean of T* for independent rows / mean of T*)^2 for a calibration error.
+        N / deff for a mean, N (mean of T* for independent rows / mean of T*)^2 for a calibration error; at most N.
         """
         n = self.cells.effective_n
         variance = self.variance(measure)
@@ -306,7 +307,7 @@ class Inference(Memo):
             return None
         draws = (self.draws[measure], self._independent[measure])
         mean, mean_of_independent = (float(each.replicates.mean()) for each in draws)
-        return n * (mean_of_independent / mean) ** 2 if mean > 0 else math.inf
+        return n * min(mean_of_independent / mean, 1.0) ** 2 if mean > 0 else n
 
     # ------------------------------------------------------------ diagram and curves
 
@@ -402,7 +403,8 @@ def verdict_of(event: Event) -> Verdict:
 
 def closed_form_test(event: Event) -> TestResult:
     """Return the test of calibration by the verdict, without resampling: ``event.of(closed_form_test)``."""
-    return event.of(verdict_of).result(event.of(null_of).observed, None, event.design.sample)
+    test = event.of(verdict_of).result(event.of(null_of).observed, None, event.design.sample)
+    return refuted(test, event.impossible)
 
 
 def null_of(event: Event) -> RowNull | ClusterNull:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inputs.weights import effective_n, rate_rows
@@ -27,7 +28,7 @@ from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import NOT_ASKED, Measure, OverClasses
 from calibrant.measures.simulated import ClusterNull
-from calibrant.measures.verdict import Verdict, closed_form, count_p_value, of_classes
+from calibrant.measures.verdict import Verdict, closed_form, count_p_value, of_estimate, refuted
 from calibrant.results import ClasswiseCalibration, Estimate, Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -37,6 +38,7 @@ from calibrant.statistics.class_rows import ClassRows
 from calibrant.statistics.cluster_sums import by_content
 from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.groups import LEAST_VARIANCE, GroupTest, holm
+from calibrant.statistics.impossible import ImpossibleOutcomes, of_classes
 from calibrant.statistics.intervals import Variance, clopper_pearson
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
@@ -62,7 +64,11 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
         return plain
     law = measure.law_in_range(inference.law(measure))
     low, high, method = inference.interval(measure)
-    return inference.finish(measure, _with_law(plain, (low, high), inference.resampling.level, law, method))
+    impossible = event.impossible
+    if measure.judges == "classes" and event.classes is not None and event.classes.impossible:
+        impossible = ImpossibleOutcomes(math.nan, math.nan, 0.0, 0.0)
+    inferred = _with_law(plain, (low, high), inference.resampling.level, law, method, impossible)
+    return inference.finish(measure, inferred)
 
 
 def over_classes(
@@ -108,7 +114,14 @@ def over_classes(
     bins = class_bins(events, rule, effective_n, dependent=dependent, rows=rows)
     law = bins.law(value, resampling)
     low, high, method = bins.interval(value, resampling, rejected=law.p_value <= resampling.tail)
-    return _with_law(plain, measure.in_range(value, low, high), resampling.level, law, method)
+    ends, impossible = measure.in_range(value, low, high), impossible_of(events)
+    return _with_law(plain, ends, resampling.level, law, method, impossible)
+
+
+def impossible_of(events: Sequence[Event | None]) -> ImpossibleOutcomes | None:
+    """Return the outcomes of classes that their scores exclude; None without any."""
+    held = [event for event in events if event is not None]
+    return of_classes((event.table for event in held), logits=any(event.logits for event in held))
 
 
 def class_bins(
@@ -141,19 +154,29 @@ def flagged(estimate: Estimate, details: dict[str, Any]) -> Estimate:
 EMPTY: Final = ReliabilityTable(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
 
 
-def _with_law(plain: Estimate, ends: tuple[float, float], level: float, law: Law | None, method: str) -> Estimate:
+def _with_law(
+    plain: Estimate,
+    ends: tuple[float, float],
+    level: float,
+    law: Law | None,
+    method: str,
+    impossible: ImpossibleOutcomes | None,
+) -> Estimate:
+    """Return the estimate with its interval, its floor and its p-value.
+
+    Outcomes that the scores exclude decide the p-value.
+    """
     inferred = replace(
         plain, low=ends[0], high=ends[1], level=math.nan if math.isnan(ends[1]) else level, method=method
     )
     if law is None:
         return inferred
-    return replace(
-        inferred,
-        floor=law.floor,
-        p_value=law.p_value,
-        method=f"{method}; floor: {law.source}",
-        details={**plain.details, **law.details},
-    )
+    details, p_value = {**plain.details, **law.details}, law.p_value
+    if impossible is not None and impossible.p_value < p_value:
+        details |= {"p_value_of_floor": p_value}
+        p_value = impossible.p_value
+    method = f"{method}; floor: {law.source}"
+    return replace(inferred, floor=law.floor, p_value=p_value, method=method, details=details)
 
 
 def _class_bound(measure: Measure, events: Sequence[Event | None], rule: OverClasses) -> float:
@@ -255,14 +278,17 @@ class ClassBins:
         widened = drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean())
         return _drawn_law(widened, value, resampling, closed_form)
 
-    def tested(self, estimate: Estimate, resampling: Resampling) -> GroupTest:
+    def tested(
+        self, estimate: Estimate, resampling: Resampling, impossible: ImpossibleOutcomes | None = None
+    ) -> GroupTest:
         """Return the test by the mean of the classes' errors, and a way to a finer p-value."""
         variance = float(self.moments.null_variances.sum())
 
         def redrawn(n_resamples: int) -> float:
             return self.law(estimate.value, replace(resampling, n_resamples=n_resamples)).p_value
 
-        return GroupTest(test=of_classes(estimate), variance=variance, redrawn=redrawn, exact=lambda: math.nan)
+        test = refuted(of_estimate(estimate), impossible)
+        return GroupTest(test=test, variance=variance, redrawn=redrawn, exact=lambda: math.nan)
 
     @cached_property
     def moments(self) -> BinMoments:
@@ -409,12 +435,16 @@ def _normal_law(mean: float, sd: float, value: float, level: float) -> Law:
 
 
 def inferred(
-    result: ClasswiseCalibration, squares: Float64s | None, resampling: Resampling | None
+    result: ClasswiseCalibration,
+    squares: Float64s | None,
+    resampling: Resampling | None,
+    impossible: NDArray[np.bool_],
 ) -> ClasswiseCalibration:
     """Return the same with Clopper-Pearson intervals of the bins' observed frequencies, and with a test of each class.
 
     ``squares`` are as in `ClassBins`. The tests are in closed form: the verdict on the bins of the class, their scores
-    taken as equal; where few outcomes are expected, the exact law of their number.
+    taken as equal; where few outcomes are expected, the exact law of their number. The p-value is 0 for a class with an
+    ``impossible`` outcome, (C,): one that its scores exclude.
     """
     if resampling is None:
         return result
@@ -430,6 +460,7 @@ def inferred(
     ends = np.cumsum(np.count_nonzero(filled, axis=1))[:-1]
     columns = (np.split(x, ends, axis=-1) for x in (result.confidences[filled], counts, rates, kinds))
     p_values = np.array([_class_p_value(*column, whole=squares is None) for column in zip(*columns, strict=True)])
+    p_values[impossible & ~np.isnan(p_values)] = 0.0
     return with_tests(replace(result, lows=low, highs=high, level=resampling.level), p_values)
 
 
@@ -475,4 +506,6 @@ def inferred_by_cluster(
         lows[k, filled], highs[k, filled] = rate_intervals(null.uniform, resampling.level)
         if not 0 < float(null.rows.cells.null_variances.sum()) < LEAST_VARIANCE:
             p_values[k] = Verdict.of(null.rows, null.uniform).result(null.observed, None).p_value
+        if table.impossible:
+            p_values[k] = 0.0
     return with_tests(replace(result, lows=lows, highs=highs, level=resampling.level), p_values)

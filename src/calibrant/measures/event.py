@@ -18,6 +18,7 @@ from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, pooled
 from calibrant.statistics.design import Clustered, Independent, Influence
+from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.intervals import has_link, link_slope
 from calibrant.statistics.null import Interval, Law
 from calibrant.statistics.resampling import Resampling
@@ -74,12 +75,16 @@ class MeanError(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Classes:
-    """Every class evaluated alone, in addition to the event: errors, bins, the certified error of the mean error."""
+    """Every class evaluated alone, in addition to the event: errors, bins, the certified error of the mean error.
+
+    ``impossible`` says whether the scores of a class exclude one of its outcomes.
+    """
 
     errors: ClasswiseCalibration
     bins: MeanError
     names: tuple[str, ...] | None = None
     bound: float = 0.0
+    impossible: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -100,6 +105,8 @@ class Event(Memo):
         The number of classes that were asked for. If ``classes`` is None, a sketch does not keep them.
     clusters : Clustered or None
         The rows in clusters; None if they are independent.
+    logits : bool
+        Whether the scores were computed from logits, so that scores of 0 and 1 are rounded ones.
     """
 
     table: ReliabilityTable
@@ -109,6 +116,7 @@ class Event(Memo):
     no_classes: str = "one event is evaluated, no classes"
     asked_classes: int = 0
     clusters: Clustered | None = None
+    logits: bool = False
     _values: dict[Computable, float] = field(default_factory=dict, init=False, repr=False)
 
     def value(self, measure: Computable) -> float:
@@ -168,6 +176,15 @@ class Event(Memo):
     def design(self) -> Independent | Clustered:
         """How sums over the rows vary."""
         return Independent(self.cells) if self.clusters is None else self.clusters
+
+    @cached_property
+    def impossible(self) -> ImpossibleOutcomes | None:
+        """The outcomes that the scores exclude; None without any.
+
+        If the log loss of one event is finite, a score of 0 or 1 with such an outcome was computed from a logit.
+        """
+        finite = self.means is not None and self.means.event and not self.means.infinite
+        return impossible_outcomes(self.table, logits=self.logits or finite)
 
     @cached_property
     def grid_cells(self) -> GridCells | None:

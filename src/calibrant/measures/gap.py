@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
 from calibrant.measures.context import Inference, OwnLaw
 from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.means.means import gap_influence, mean_score_influence
+from calibrant.measures.means.means import gap_influence, gap_variance, mean_score_influence
 from calibrant.measures.measure import Measure, exact
 from calibrant.results import Floor
 from calibrant.statistics.design import SamplingDesign
-from calibrant.statistics.null import Law
+from calibrant.statistics.intervals import DEVIATES
+from calibrant.statistics.null import Interval, Law
+
+#: How a mean difference was made that cannot vary.
+BALANCED: Final = "0 by construction: the outcomes of each cluster add up to its scores"
 
 
 def _mean_score(event: Event) -> float:
@@ -46,6 +51,22 @@ def mean_gap_law(design: SamplingDesign, value: float, level: float) -> Law:
     return Law(Floor(math.sqrt(2 / math.pi) * sd, upper), 2 * float(ndtr(-abs(value) / sd)))
 
 
+def is_balanced(design: SamplingDesign, value: float) -> bool:
+    """Return whether a mean difference is 0 by construction: each cluster's outcomes add up to its scores.
+
+    One outcome of each race or question occurs, for example, and its probabilities sum to 1.
+    """
+    certain = not design.cells.null_variances.any()
+    return not certain and abs(value) <= DEVIATES and gap_variance(design).value == 0
+
+
+def _interval(inference: Inference) -> Interval:
+    value = inference.event.value(MEAN_GAP)
+    if is_balanced(inference.design, value):
+        return Interval(min(value, 0.0), max(value, 0.0), BALANCED)
+    return inference.interval_by_variance(MEAN_GAP)
+
+
 def _law(inference: Inference) -> Law:
     return mean_gap_law(inference.design, inference.event.value(MEAN_GAP), inference.level)
 
@@ -77,6 +98,7 @@ MEAN_GAP = Measure(
     signed=True,
     range=(-1.0, 1.0),
     bound=exact,
+    interval=_interval,
     influence=lambda event: gap_influence(event.design),
     null=OwnLaw(_law),
 )

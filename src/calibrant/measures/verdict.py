@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import UNKNOWN, Clustered, Independent, Sample, SamplingDesign
+from calibrant.statistics.impossible import ImpossibleOutcomes
 from calibrant.statistics.null import GammaMoments, p_value
 from calibrant.statistics.resampling import normal_quantile
 
@@ -130,6 +132,19 @@ class Verdict:
         return TestResult(statistic, p, method, self.cells.table.n, details)
 
 
+def refuted(test: TestResult, impossible: ImpossibleOutcomes | None) -> TestResult:
+    """Return the test with the p-value of the outcomes that the scores exclude, if there are any.
+
+    ``details["p_value_of_sums"]`` is the p-value of the parts, which applies if scores of 0 and 1 are rounded ones.
+    """
+    if impossible is None or test.p_value < impossible.p_value:
+        return test
+    rows = impossible.events + impossible.non_events
+    details = {**test.details, "impossible_outcomes": rows, "p_value_of_sums": test.p_value}
+    method = f"{test.method}; decided by outcomes that the scores exclude"
+    return replace(test, p_value=impossible.p_value, method=method, details=details)
+
+
 def closed_form(cells: Cells, bins: BinSums) -> TestResult:
     """Return the verdict on independent rows of these cells and bins, in closed form."""
     design = Independent(cells)
@@ -194,9 +209,10 @@ def _slopes(scores: Float64s, variances: Float64s) -> Float64s | None:
     return np.asarray(slopes / math.sqrt(float(np.sum(variances * slopes**2))))
 
 
-def of_classes(estimate: Estimate) -> TestResult:
+def of_estimate(estimate: Estimate) -> TestResult:
     """Return the test by the error over all classes, from its estimate."""
     names = ("closed_form_p_value", "least_p_value")
     kept = {name: estimate.details[name] for name in names if name in estimate.details}
-    details = {"parts": {"ece": estimate.p_value}, "leading": "ece", **kept}
-    return TestResult(estimate.value, estimate.p_value, "ECE over all classes", estimate.n, details)
+    p_value = estimate.details.get("p_value_of_floor", estimate.p_value)
+    details = {"parts": {"ece": p_value}, "leading": "ece", **kept}
+    return TestResult(estimate.value, p_value, "ECE over all classes", estimate.n, details)

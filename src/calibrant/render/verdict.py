@@ -15,7 +15,7 @@ from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.means.means import counted_rows
 from calibrant.render.style import Facts, Summary, Tone, is_clustered, percent, short
-from calibrant.render.words import chance, rounded, rows_text, texts
+from calibrant.render.words import amount, chance, rounded, rows_text, texts
 from calibrant.results import Code
 from calibrant.statistics.design import MINORITY, ROWS
 
@@ -158,6 +158,8 @@ def next_steps(summary: Summary) -> list[str]:
     """Return what a reader may do next: more rows, groups to look at, dependence to declare, recalibration."""
     findings = {finding["code"]: finding for finding in summary["findings"]}
     steps = []
+    if Code.IMPOSSIBLE_OUTCOMES in findings:
+        steps.append("Check the rows with impossible outcomes, and whether the scores were rounded to 0 and 1.")
     if Code.FALLING_CURVE in findings:
         steps.append("Check that the scores and the outcomes belong together.")
     if Code.RARE_OUTCOME in findings:
@@ -182,6 +184,8 @@ def next_steps(summary: Summary) -> list[str]:
 
 
 def _cautions(findings: _Findings, summary: Summary) -> _Sentences:
+    if Code.IMPOSSIBLE_OUTCOMES in findings:
+        yield _impossible(findings[Code.IMPOSSIBLE_OUTCOMES], summary), "caution"
     if Code.RARE_OUTCOME in findings:
         yield _too_little(findings, summary), "caution"
     if Code.FALLING_CURVE in findings:
@@ -202,6 +206,27 @@ def _cautions(findings: _Findings, summary: Summary) -> _Sentences:
         yield f"{rounded(count)}.", ""
 
 
+def _impossible(facts: Facts, summary: Summary) -> str:
+    """Say how many outcomes the scores exclude, and what follows if the scores are exact and if they are rounded."""
+    exact, other = facts["p_value"] == 0, chance(facts["p_value_of_sums"], summary["n_resamples"])
+    counts = zip((facts["events"], facts["non_events"]), _terms(summary).outcomes, ("0", "1"), strict=True)
+    kinds = [
+        f"{amount(count)} {kind}{'s' * (count != 1)} with a score of {score}" for count, kind, score in counts if count
+    ]
+    rows = facts["events"] + facts["non_events"]
+    are = f"{amount(rows)} outcomes are" if rows != 1 else "1 outcome is"
+    if exact:
+        return (
+            f"Caution: {are} impossible according to the scores: {' and '.join(kinds)}. Calibrated scores never have "
+            f"such outcomes, so p = 0. If the scores were rounded to 0 and 1, the test of all rows gives p {other}."
+        )
+    return (
+        f"Caution: {are} nearly impossible according to the scores, with a predicted probability of at most "
+        f"{facts['least']:.1g}. Calibrated scores have such outcomes with probability {facts['p_value']:.1g} at most. "
+        f"Otherwise the test of all rows gives p {other}."
+    )
+
+
 def _too_little(findings: _Findings, summary: Summary) -> str:
     facts = findings[Code.RARE_OUTCOME]
     if facts["rows"] == 0:
@@ -217,7 +242,9 @@ def _too_little(findings: _Findings, summary: Summary) -> str:
 
 def _evidence(findings: _Findings, summary: Summary) -> _Sentences:
     if Code.MISCALIBRATED in findings:
-        p_value = chance(findings[Code.MISCALIBRATED]["p_value"], summary["n_resamples"])
+        value = findings[Code.MISCALIBRATED]["p_value"]
+        exact = Code.IMPOSSIBLE_OUTCOMES in findings and value == 0
+        p_value = "= 0" if exact else chance(value, summary["n_resamples"])
         yield f"Evidence of miscalibration (p {p_value}).", "bad"
     if Code.NO_EVIDENCE in findings:
         facts = findings[Code.NO_EVIDENCE]
@@ -238,6 +265,10 @@ def _direction(findings: _Findings, summary: Summary) -> _Sentences:
         return
     terms, ends = _terms(summary), [facts["low"], facts["high"]]
     predicted, observed = _percentages(facts["mean_score"], facts["event_rate"])
+    if facts.get("by_construction"):
+        numbers = f"{terms.predicted} {predicted} %, {terms.observed} {observed} %"
+        yield f"The difference is 0 by construction: the outcomes of each cluster add up to its scores ({numbers}).", ""
+        return
     difference, *interval = _percentages(facts["value"], *ends, sign="+", marks=[0.0])
     what = f"difference {difference} percentage points"
     if summary["level"] is not None and ends[0] != ends[1]:
@@ -394,7 +425,7 @@ def _more_rows(findings: _Findings, facts: Facts, name: str) -> str:
 # ---------------------------------------------------------------- dependence, groups
 
 
-def _dependence(_: _Findings, summary: Summary) -> _Sentences:
+def _dependence(findings: _Findings, summary: Summary) -> _Sentences:
     if summary["level"] is None:
         return
     if summary["clusters"] is None:
@@ -405,7 +436,12 @@ def _dependence(_: _Findings, summary: Summary) -> _Sentences:
         return
     number, rows = summary["clusters"]["clusters"], summary["clusters"].get("effective_rows")
     named = number if isinstance(number, str) else f"{number:,}"
-    worth = "" if rows is None else f"; for the mean difference the data are worth about {rows:,.0f} independent rows"
+    fixed = any(finding.get("by_construction") for finding in findings.values())
+    worth = (
+        ""
+        if fixed or rows is None
+        else f"; for the mean difference the data are worth about {rows:,.0f} independent rows"
+    )
     yield f"Confidence intervals and p-values allow for dependence within {named} clusters{worth}.", ""
 
 

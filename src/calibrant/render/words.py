@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
 from calibrant.render.style import Estimate, Facts, Group, Summary, evaluated_event, number, short
+from calibrant.results import Code
 from calibrant.statistics.resampling import alpha_of
 
 _MOST_PLACES: Final = 9  # decimal places
@@ -152,21 +153,38 @@ def no_interval(part: Estimate) -> str:
     return str(part["method"]).partition("; ")[0]
 
 
-def zero_ends(summary: Summary, keys: Iterable[str]) -> list[str]:
-    """Return why intervals begin at 0 although their p-values are small: one sentence, or none."""
+def disagreements(summary: Summary, keys: Iterable[str]) -> list[str]:
+    """Return why the p-value and the interval of a measure disagree about its ideal value: a sentence for each reason.
+
+    They agree if the interval excludes the ideal value exactly where the p-value is small.
+    """
     level = summary["level"]
     if level is None:
         return []
-    parts = {key: summary["estimates"][key] for key in keys}
-    labels = [
-        label_of(summary, key)
-        for key, part in parts.items()
-        if part["low"] == 0 and part["p_value"] is not None and part["p_value"] <= alpha_of(level)
-    ]
-    if not labels:
-        return []
-    bound = f"the lower end is conservative: it is above 0 only if p ≤ {alpha_of(level) / 2:.3g}"
-    return [f"{', '.join(labels)}: the lower end of the CI is 0 although p is small, because {bound}"]
+    alpha, excluded = (
+        alpha_of(level),
+        any(finding["code"] == Code.IMPOSSIBLE_OUTCOMES for finding in summary["findings"]),
+    )
+    zero = f"the lower end is conservative: it is above 0 only if p ≤ {alpha / 2:.3g}"
+    spread = "p takes the variance of calibrated outcomes, and the CI that of the observed outcomes"
+    reasons: list[tuple[str, str]] = []
+    for key in keys:
+        part, measure = summary["estimates"][key], summary["measures"][key]
+        if None in (part["p_value"], part["low"], part["high"]):
+            continue
+        ideal, small = float(measure["scale"] == "ratio"), part["p_value"] <= alpha
+        if small != (part["low"] <= ideal <= part["high"]):
+            continue
+        if not small:
+            reason = f"the CI does not contain {ideal:g} although p is above {alpha:.3g}, because {spread}"
+        elif excluded:
+            reason = f"the CI contains {ideal:g} although p is small, because only p counts impossible outcomes"
+        elif part["low"] == ideal == 0:
+            reason = f"the lower end of the CI is 0 although p is small, because {zero}"
+        else:
+            reason = f"the CI contains {ideal:g} although p is small, because {spread}"
+        reasons.append((reason, label_of(summary, key)))
+    return [f"{', '.join(labels)}: {reason}" for reason, labels in gathered(reasons).items()]
 
 
 def texts(values: Iterable[float], places: int, marks: Sequence[float] = (), sign: str = "") -> list[str]:
@@ -241,7 +259,7 @@ def remarks(summary: Summary, *, complete: bool = True, noise: bool = True) -> l
     shown = shown_estimates(summary, complete=complete)
     notes = [*_bins(summary, shown), *_single(summary, shown, noise=noise), *_without_intervals(summary, shown)]
     notes += _missing(summary, shown, complete=complete)
-    notes += zero_ends(summary, shown)
+    notes += disagreements(summary, shown)
     if {"miscalibration", "discrimination", "uncertainty"} <= shown.keys():
         notes.append("Brier score = miscalibration - discrimination + uncertainty (CORP decomposition)")
     grid = next((part["details"]["table"] for part in shown.values() if "table" in part["details"]), None)

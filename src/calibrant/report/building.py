@@ -21,9 +21,9 @@ from calibrant.measures.binned.diagram import diagram_of
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.context import Inference
 from calibrant.measures.decisions.decision_curve import decision_curve_of, murphy_curve_of
-from calibrant.measures.estimates import class_bins, estimate, flagged, over_classes
+from calibrant.measures.estimates import class_bins, estimate, flagged, impossible_of, over_classes
 from calibrant.measures.event import Classes, Event
-from calibrant.measures.gap import MEAN_GAP
+from calibrant.measures.gap import MEAN_GAP, is_balanced
 from calibrant.measures.line.cox import line_of
 from calibrant.measures.line.line import falls, without_ends
 from calibrant.measures.listed import of_profile
@@ -159,6 +159,7 @@ def _event(data: Evaluated, settings: Settings) -> Event:
         no_classes=no_classes,
         asked_classes=0 if no_classes else data.n_classes or 0,
         clusters=clusters,
+        logits=bool(data.choices.logits),
     )
 
 
@@ -201,7 +202,9 @@ def _inferred(
         evidence,
         level=inference.level,
         test=tested.test,
+        impossible=event.impossible,
         decision=decision,
+        balanced=is_balanced(event.design, mean_gap),
         gap_p_value=gap_variance(event.design).p_value(mean_gap),
         rarer=sample.rarer,
         unit=sample.unit,
@@ -231,7 +234,10 @@ def _class_report(data: Evaluated, settings: Settings) -> Reported:
     resampling = settings.resampling
     if data.one_cluster and resampling is None:
         data = replace(data, clusters=None)
-    events = [Event(table=table, n_bins=settings.n_bins) if len(table) else None for table in data.tables]
+    logits = bool(data.choices.logits)
+    events = [
+        Event(table=table, n_bins=settings.n_bins, logits=logits) if len(table) else None for table in data.tables
+    ]
     histograms = table_histograms(data.tables, settings.n_bins)
     classes = evaluated.classes_of(replace(data, histograms=histograms), histograms.totals, resampling)
     whole = _whole_predictions(data, settings, events, classes)
@@ -260,12 +266,13 @@ def _class_report(data: Evaluated, settings: Settings) -> Reported:
             dependent=data.notion == "multilabel",
             rows=data.clusters or data.class_rows,
         )
-        tested, decision = bins.tested(estimates[ECE], resampling), None
+        impossible = impossible_of(events)
+        tested, decision = bins.tested(estimates[ECE], resampling, impossible), None
         if settings.tolerance is not None:
             bounds = over(ECE, resampling=replace(resampling, level=one_sided(resampling.level)))
             rarer = math.inf if whole.clusters is None else whole.clusters.sample.rarer
             decision = _decision(settings, bounds, rarer)
-        evidence = replace(evidence, level=resampling.level, test=tested.test, decision=decision)
+        evidence = replace(evidence, level=resampling.level, test=tested.test, decision=decision, impossible=impossible)
     errors = None if classes is None else classes.errors
     return _report(data, settings, estimates, evidence, tested, _Shown(classwise=errors))
 

@@ -14,7 +14,17 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inference.multicalibration import MulticalibrationError, Sums, multicalibration_of_sums
 from calibrant.inputs.arrays import widened
 from calibrant.inputs.groups import as_groups
-from calibrant.inputs.notions import NOTIONS, PER_CLASS, Events, Reading, class_events, read, read_squared, resolve
+from calibrant.inputs.notions import (
+    NOTIONS,
+    PER_CLASS,
+    Events,
+    Reading,
+    class_events,
+    impossible_classes,
+    read,
+    read_squared,
+    resolve,
+)
 from calibrant.inputs.predictions import SURE, Layout, Notion, Predictions, as_predictions, in_unit_interval
 from calibrant.inputs.weights import (
     WEIGHTS_ARE,
@@ -443,14 +453,27 @@ def classes_of(data: Evaluated, total: Any, resampling: Resampling | None) -> Cl
         effective_n=data.means.effective_n,
         rows=data.class_rows,
     )
-    errors = histograms.errors("l1")
+    errors, refuted = histograms.errors("l1"), _refuted_classes(data)
     if data.clusters is None:
-        errors = inferred(errors, histograms.squares, resampling)
+        errors = inferred(errors, histograms.squares, resampling, refuted)
     else:
         buckets = data.clusters.classes
         bins = ClusterClassBins(**vars(bins), buckets=buckets)
         errors = inferred_by_cluster(errors, data.class_tables, buckets, resampling)
-    return Classes(errors=errors, bins=bins, names=data.names, bound=data.class_bound)
+    impossible = bool(refuted.any())
+    return Classes(errors=errors, bins=bins, names=data.names, bound=data.class_bound, impossible=impossible)
+
+
+def _refuted_classes(data: Evaluated) -> NDArray[np.bool_]:
+    """Return which classes have an outcome that their scores exclude, (C,)."""
+    tables = data.tables if data.notion in PER_CLASS else data.class_tables
+    if not data.choices.logits and len(tables):
+        return np.array([table.impossible > 0 for table in tables])
+    # Such an outcome makes the log loss infinite, or the top label wrong with the score 1.
+    seen = data.means.infinite or (data.event is not None and data.event.impossible)
+    if data.choices.logits or data.predictions is None or not seen:
+        return np.zeros(data.n_classes or 0, np.bool_)
+    return impossible_classes(data.predictions)
 
 
 def multicalibration(

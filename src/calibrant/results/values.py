@@ -167,6 +167,7 @@ class Code(StrEnum):
     FALLING_CURVE = "falling-curve"
     RARE_OUTCOME = "rare-outcome"
     WHOLE_WEIGHTS = "whole-weights"
+    IMPOSSIBLE_OUTCOMES = "impossible-outcomes"
 
 
 @dataclass(frozen=True)

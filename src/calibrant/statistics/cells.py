@@ -212,7 +212,9 @@ class Cells(Memo):
     @cached_property
     def sums(self) -> ResidualSums:
         """The sums over the predictions of each cell that depend on their single scores."""
-        score_sums = np.asarray(self.positives - self.table.residuals)
+        exact = self.table.score_sums
+        # not outcomes less residuals: the difference of 1 and 1 - 1e-20 is 0
+        score_sums = np.asarray(self.counts * self.table.scores.astype(np.float64) if exact is None else exact)
         scores = np.clip(score_sums / self.counts, 0.0, 1.0)
         if self.table.whole:
             squared_gaps = score_sums - self.positives

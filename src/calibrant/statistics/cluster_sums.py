@@ -24,6 +24,7 @@ from calibrant.table.cluster_sums import BucketSums
 NOTHING: Final = 1e-10
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
+_BALANCED: Final = 1e-6  # of what the rows of a bucket add in size: a smaller sum is the rounding of float32 scores
 _DIGITS: Final = 9  # of a sum of a bucket, as a share of the largest
 _LEAST_SHARE: Final = 1e-150  # of the variance of the buckets that is left around their common mean
 
@@ -147,9 +148,12 @@ def variance_of(sums: Float64s, square: float, sizes: Float64s) -> Variance:
 
     ``square`` is the sum over rows of squared contributions around their mean. The variance is sum u_h^2 / share, with
     the share of `freedom` at the correlation of rows that the sums show; the design effect divides it by the variance
-    for independent rows, square N / (N - 1). Where rows do not vary at all, those of a cluster count as copies.
+    for independent rows, square N / (N - 1). Where rows do not vary at all, those of a cluster count as copies. Where
+    the contributions of each cluster cancel but for rounding, the variance is 0.
     """
     sum_of_squares, n, buckets = float(np.sum(sums**2)), float(sizes.sum()), len(sums)
+    if sum_of_squares <= _BALANCED**2 * square / n * float(np.sum(sizes**2)):
+        sum_of_squares = 0.0
     if square <= 0:
         df, share = degrees_of_freedom(sizes, 1.0)
         return Variance(sum_of_squares / share, float(np.sum(sizes**2)) / n, df)

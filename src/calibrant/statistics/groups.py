@@ -63,6 +63,8 @@ class GroupTest:
         B resamples know no p-value below 1 / (B + 1), which a correction for many groups would make large. Where they
         are at this limit the closed form decides, or in sparse groups, where it is false, more resamples.
         """
+        if "impossible_outcomes" in self.test.details:
+            return self.test.p_value
         p_value, least = self.test.p_value, float(self.test.details.get("least_p_value", 0.0))
         sparse = self.variance < LEAST_VARIANCE
         if least == 0:  # no resamples

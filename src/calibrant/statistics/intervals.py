@@ -16,6 +16,9 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import t_quantile
 
+#: Of a mean over rows that cannot vary: smaller deviations are the rounding of float32 scores.
+DEVIATES: Final = 1e-6
+
 
 class Variance(NamedTuple):
     """The variance of a sum over rows.
@@ -41,19 +44,26 @@ class Variance(NamedTuple):
         return math.sqrt(self.value)
 
     def effective_rows(self, n: float) -> float:
-        """Return how many independent rows would tell as much as these ``n``; infinite if nothing can deviate."""
-        return n / self.deff if self.deff > 0 else math.inf
+        """Return how many independent rows would tell as much as these ``n``, at most ``n``.
+
+        A design effect below 1 is no more information than rows have: rows of a cluster then repel each other, down to
+        sums that cannot deviate.
+        """
+        return n / max(self.deff, 1.0)
 
     def half_width(self, level: float) -> float:
         """Return half the width of the interval of the sum."""
         return t_quantile(level, self.df) * self.error
 
     def p_value(self, deviation: float) -> float:
-        """Return the two-sided p-value of a deviation of the sum; 1 where nothing deviates and nothing varies."""
+        """Return the two-sided p-value of a deviation of the sum.
+
+        It is 1 where nothing varies and nothing deviates: a deviation up to `DEVIATES` is then rounding.
+        """
         from scipy.special import ndtr, stdtr
 
         if self.error == 0:
-            return float(deviation == 0)
+            return float(abs(deviation) <= DEVIATES)
         z = -abs(deviation) / self.error
         return float(2 * (ndtr(z) if math.isinf(self.df) else stdtr(self.df, z)))
 

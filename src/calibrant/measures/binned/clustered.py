@@ -40,6 +40,7 @@ _FEW: Final = 1.5  # effective clusters of a bin below which it says nothing abo
 _PAIRS: Final = 1e-9  # relative: fewer pairs of rows in a cluster, or of different clusters, are rounding
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 _SMALLEST: Final = 1e-3  # design effect of a rate
+_FAINT: Final = 1e-140  # of a variance: its square is hardly a float
 _ROWS: Final = 512  # of the matrix of correlations of bins, at a time
 _MOST: Final = 4_000  # bins: with more, not all pairs are computed
 _MOST_SKEWNESS: Final = absolute_moments(np.ones(1)).skewness  # that of one folded normal
@@ -131,7 +132,7 @@ class ClusterBins(BinSums):
     def varied(self) -> NDArray[np.bool_]:
         """The bins whose S varies under calibration: not those where clusters have the outcomes of their scores."""
         return np.asarray(
-            (self.own_squares > NOTHING * self.moments.squared_residuals) & (self.moments.null_variances > 0)
+            (self.own_squares > NOTHING * self.moments.squared_residuals) & (self.null_variances > _FAINT)
         )
 
     @cached_property

@@ -42,6 +42,7 @@ ONLY_RIGHT: Final = "the {} records which predictions are correct, but not how o
 
 _READ_AGAIN: Final = 2**26  # scores that are read once more, for how Brier scores differ between classes
 _CANCELS: Final = 1e-8  # of the mean's square: a difference of mean squares that is smaller has lost half its digits
+_SQUARABLE: Final = 1e150  # the square of a larger log loss is not a float
 _ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
 
 
@@ -441,6 +442,8 @@ def score_influence(
     cells, n, name = design.fine, _rows(design, means), "brier" if score == "brier" else "nll"
     mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
     steadied = None
+    if mean > _SQUARABLE:  # of logits such as 1e300
+        return Influence(square=math.inf, by_bucket=lambda clusters: np.zeros(len(clusters.sizes)), n=n)
     if means.event:
         expected, square = _implied(cells.scores, score)
         squares = cells.square_weights

@@ -24,6 +24,7 @@ from calibrant.statistics.null import Interval, Law
 from calibrant.table import ReliabilityTable
 
 _NOTHING_EXPECTED: Final = "no event is expected, because every score is 0"
+_HUGE: Final = 1e6  # a ratio beyond which squares of the scores cancel
 _NOTHING_OBSERVED: Final = "no interval: no events were observed"
 
 
@@ -100,7 +101,8 @@ def ratio_influence(cells: Cells, ratio: float) -> Influence | None:
     """Return the influence of rows, (y - t p) / O, on log t, t = O / E; None if no outcome occurred.
 
     The sum of (y - t p)^2 in units of squared weight is sum y - 2 t sum p y + t^2 sum p^2, and sum p y = (sum p^2 +
-    sum y - sum (p - y)^2) / 2: exact on a grid.
+    sum y - sum (p - y)^2) / 2: exact on a grid. Where scores are so small that the sum of p^2 is rounding, it is taken
+    at the mean score of each cell.
     """
     observed = float(cells.positives.sum())
     if not observed > 0:
@@ -108,14 +110,17 @@ def ratio_influence(cells: Cells, ratio: float) -> Influence | None:
     outcomes = float(cells.table.own_weights[1].sum())
     squares = float((cells.units * cells.score_sums - cells.null_variances).sum())
     residuals = float(cells.squared_residuals.sum())
-    square = max(outcomes - ratio * (squares + outcomes - residuals) + ratio**2 * squares, 0.0)
+    values = np.stack([-ratio * cells.scores, 1 - ratio * cells.scores]) / observed
+    if ratio < _HUGE:
+        square = max(outcomes - ratio * (squares + outcomes - residuals) + ratio**2 * squares, 0.0) / observed**2
+    else:
+        square = float(np.sum(cells.table.own_weights * values**2))
 
     def by_bucket(rows: Clustered) -> Float64s:
         sums = rows.y.sum(axis=1) - ratio * (rows.gaps + rows.y).sum(axis=1)
         return np.asarray(sums / observed)
 
-    values = np.stack([-ratio * cells.scores, 1 - ratio * cells.scores]) / observed
-    return Influence(square=square / observed**2, by_bucket=by_bucket, cells=cells, values=values)
+    return Influence(square=square, by_bucket=by_bucket, cells=cells, values=values)
 
 
 def compare_ratios(groups: Sequence[Cells]) -> Deviations:
