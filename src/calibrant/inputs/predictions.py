@@ -109,8 +109,7 @@ class Predictions:
     def label(self, k: int) -> Predictions:
         """Return the scores of one of several labels."""
         rows = Rows(self.rows.values[:, k : k + 1], self.rows.bfloat16)
-        labels = np.ascontiguousarray(self.labels[:, k])
-        return replace(self, rows=rows, labels=labels, layout="binary", class_names=None, index=None)
+        return replace(self, rows=rows, labels=self.labels[:, k].copy(), layout="binary", class_names=None, index=None)
 
     def take(self, places: NDArray[np.intp]) -> Predictions:
         """Return a copy of these rows."""
