@@ -517,8 +517,9 @@ class Read(NamedTuple):
         """Return the same with the rows in another order."""
         scores, outcomes, weights = self.events.scores, self.events.outcomes, self.events.weights
         events = Events(scores[order], outcomes[order], None if weights is None else weights[order])
-        brier, nll, right = (each[order] for each in self.scores)
-        return Read._of_rows(self.name, self.predictions, self.notion, events, (brier, nll, right), own=self.own)
+        brier, nll, right = self.scores
+        row_scores = brier[order], nll[order], right[order]
+        return Read._of_rows(self.name, self.predictions, self.notion, events, row_scores, own=self.own)
 
     def take(self, places: NDArray[np.intp]) -> Read:
         """Return what is read of some of the rows."""
