@@ -23,7 +23,7 @@ from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import Float64s, UInt16s, UInt64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table import grid as grids
-from calibrant.table.cluster_labels import HASH, ClusterLabels, LabelKind, as_clusters, mix64
+from calibrant.table.cluster_labels import HASH, ClusterLabels, LabelKind, as_clusters, content_order
 
 #: The columns of ``BucketSums.scalars``.
 SCALARS: Final = ("rows", "right", "brier", "nll", "infinite", "tilt")
@@ -178,7 +178,7 @@ class BucketSums:
             return cls.empty(labels.kind, scored=row_scores is not None, cells=cells)
         scores = np.ascontiguousarray(scores, np.float32 if scores.dtype == np.float16 else None)
         if len(scores) <= _ORDERED:
-            order = _content_order(scores, outcomes, *([] if weights is None else [weights]), *(row_scores or ()))
+            order = content_order([scores, outcomes, *([] if weights is None else [weights]), *(row_scores or ())])
             labels, scores, outcomes = labels.take(order), scores[order], outcomes[order]
             weights = None if weights is None else weights[order]
             if row_scores is not None:
@@ -356,14 +356,6 @@ def _check_alike(one: BucketSums, other: BucketSums) -> None:
     if one.scored != other.scored:
         remedy = "pass row_scores for both sums or for neither"
         raise InputError("clusters", "row scores in both sums or in neither", "row scores in only one", remedy)
-
-
-def _content_order(*columns: NDArray[Any]) -> NDArray[np.intp]:
-    """Return an order of rows that their numbers decide, so that sums have the same bits in any order of the rows."""
-    hashes = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:
-        hashes = mix64(hashes ^ column.astype(np.float64).view(np.uint64))
-    return np.argsort(hashes, kind="stable")
 
 
 def _assigned(
