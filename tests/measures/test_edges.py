@@ -129,6 +129,80 @@ def test_scores_of_logits_are_rounded_and_not_certain() -> None:
     assert report.test.p_value > 0
 
 
+# ---------------------------------------------------------------- outcomes that are all equal
+
+
+def bound(n: float) -> float:
+    """The largest rate of an outcome that none of n rows has: the exact bound of Clopper and Pearson at 2.5 %."""
+    return 1 - 0.025 ** (1 / n)
+
+
+CONFIDENT = np.linspace(0.9, 0.99, 42)
+
+
+@pytest.mark.parametrize("name", ["mean_gap", "ece", "ace", "smece"])
+def test_an_error_reaches_down_to_the_bound_of_the_rate(name: str) -> None:
+    """42 of 42 wrong: the event may occur in up to 8.4 % of rows. With it, each of these errors is lower by as much."""
+    one = evaluate(CONFIDENT, np.zeros(42, int), profile="all")[name]
+    assert one.low == pytest.approx(CONFIDENT.mean() - bound(42), rel=1e-9)
+    mirrored = evaluate(1 - CONFIDENT, np.ones(42, int), profile="all")[name]
+    ends = (-mirrored.high, -mirrored.low) if name == "mean_gap" else (mirrored.low, mirrored.high)
+    assert ends == pytest.approx((one.low, one.high), rel=1e-6)
+
+
+def test_losses_reach_the_least_and_the_most_that_unseen_outcomes_can_change() -> None:
+    """The events lie at the lowest or at the highest scores."""
+    scores = np.linspace(0.02, 0.3, 50)
+    report = evaluate(scores, np.zeros(50, int), profile="all")
+    share = bound(50) * 50
+    weights = np.clip(share - np.arange(50), 0, 1)  # of each row from the lowest score on
+    for name, gain in (("nll", np.log((1 - scores) / scores)), ("brier", 1 - 2 * scores)):
+        assert report[name].high >= report[name].value + np.sum(weights * gain) / 50 - 1e-12, name
+    assert report["oe_ratio"].high == pytest.approx(bound(50) / scores.mean(), rel=1e-9)
+    assert report["oe_ratio"].low == 0
+
+
+WHOLE: dict[str, dict[str, Any]] = {
+    "rows": {},
+    "clusters": {"clusters": np.arange(42) // 2},
+    "weights": {"weights": np.linspace(0.5, 2, 42)},
+}
+
+
+@pytest.mark.parametrize("kept_in", ["rows", "table or sketch"])
+@pytest.mark.parametrize("form", WHOLE)
+@pytest.mark.parametrize("outcome", [0, 1])
+@pytest.mark.parametrize("scores", [CONFIDENT, np.full(42, 0.05)], ids=["several", "constant"])
+def test_no_interval_of_equal_outcomes_has_no_width(scores: Any, outcome: int, form: str, kept_in: str) -> None:
+    outcomes, options = np.full(42, outcome), WHOLE[form]
+    if kept_in == "rows":
+        report = evaluate(scores, outcomes, profile="all", **options)
+    else:
+        report = evaluate(sketch(scores, outcomes, **options), profile="all")
+    exact = {"mean_confidence", "discrimination"} if len(set(scores)) == 1 else set()
+    for name, one in report.items():
+        if not math.isnan(one.high) and name not in exact:
+            assert one.high - one.low > 1e-3, name
+    rows = {"rows": 42, "clusters": 21}.get(form, 42)
+    assert report["mean_gap"].high - report["mean_gap"].low >= bound(rows) - 1e-9
+
+
+def test_right_answers_of_several_classes_reckon_with_wrong_ones() -> None:
+    probs = np.random.default_rng(5).dirichlet(np.full(4, 0.2), 50)
+    report = evaluate(probs, probs.argmax(axis=1))
+    tops, share = probs.max(axis=1), bound(50)
+    assert report["nll"].high >= report["nll"].value + share * np.mean(np.log(tops / (1 - tops))) - 1e-9
+    assert report["ece"].low < report["ece"].value < report["ece"].high
+
+
+def test_the_variance_of_a_difference_far_from_0_is_that_of_the_outcomes() -> None:
+    """One of 50 is right at scores near 0.95: five prior rows at the scores must not take the variance away."""
+    scores, outcomes = np.linspace(0.9, 0.99, 50), np.arange(50) == 7
+    gap = evaluate(scores, outcomes.astype(int))["mean_gap"]
+    plain = 1.96 * np.std(scores - outcomes, ddof=1) / math.sqrt(50)
+    assert gap.high - gap.low > 1.8 * plain
+
+
 # ---------------------------------------------------------------- clusters whose outcomes add up to their scores
 
 

@@ -89,10 +89,16 @@ def bin_sums(p, y, w, members):
 
 
 def moved(p, y, w, members, slopes, unseen=0.0):
-    """The root of sum w^2 (f r - m)^2 over rows, f the slope of the row's bin; ``unseen`` is added under it."""
+    """The root of sum w^2 (f r - m)^2 over rows, f the slope of the row's bin; ``unseen`` is added under it.
+
+    Where little is left of the sum with it, that without it is blended with sum w^2 f^2 p (1 - p).
+    """
     f = np.array(slopes)[np.unique(members, return_inverse=True)[1]]
     x = f * (p - y)
-    return math.sqrt(max(0, np.sum(w**2 * (x - np.average(x, weights=w)) ** 2) + unseen))
+    seen = np.sum(w**2 * (x - np.average(x, weights=w)) ** 2)
+    n, calibrated = w.sum() ** 2 / np.sum(w**2), np.sum(w**2 * f**2 * p * (1 - p))
+    after = (n * seen + 5 * calibrated) / (n + 5)
+    return math.sqrt(seen + unseen if seen + unseen >= after / 2 else after)
 
 
 def g(x):

@@ -19,6 +19,7 @@ from calibrant.measures.event import Computable, Event, Unavailable, number_of
 from calibrant.measures.loess.loess import loess_curve
 from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, RowSums
 from calibrant.measures.smooth.smooth import event_error
+from calibrant.measures.unseen import UNSEEN, unseen_events
 from calibrant.measures.verdict import Verdict, count_p_value, refuted
 from calibrant.results import (
     CalibrationCurve,
@@ -168,6 +169,8 @@ class Inference(Memo):
         make = measure.interval or partial(Inference.interval_by_variance, measure=measure)
         low, high, method = make(self)
         value = self.event.value(measure)
+        if self._unseen and measure.judges != "classes":
+            low, high, method = self._with_unseen(measure, value, Interval(low, high, method))
         layout = self.event.predictions.layout if measure.judges == "predictions" else "binary"
         low, high = measure.in_range(value, low, high, layout)
         if not (math.isfinite(low) and math.isfinite(high)):
@@ -177,6 +180,24 @@ class Inference(Memo):
         if implied > high + _ROUNDING * abs(high):
             high, method = measure.in_range(value, low, implied, layout)[1], f"{method}; {_RAISED}"
         return Interval(low, high, method)
+
+    @cached_property
+    def _unseen(self) -> tuple[Event, ...]:
+        """The event with the most of an outcome that did not occur; empty if both outcomes did."""
+        return unseen_events(self.event, self.level)
+
+    def _with_unseen(self, measure: Computable, value: float, interval: Interval) -> Interval:
+        """Return an interval that contains the values with outcomes that did not occur."""
+        low, high, method = interval
+        found = [x for x in (number_of(measure, event) for event in self._unseen) if not math.isnan(x)]
+        if not found or (math.isnan(low) and not method.startswith("no interval")):
+            return interval
+        if math.isnan(low):
+            low, high, method = value, value, "Clopper-Pearson of the rate"
+        if isinstance(measure.null, Null) and not self.rejects(measure):
+            low = min(low, 0.0)
+        ends = Interval(min(low, *found), max(high, *found), f"{method}; {UNSEEN}")
+        return interval if ends[:2] == interval[:2] else ends
 
     def variance(self, measure: Computable) -> Variance | None:
         """Return the variance of a smooth measure on the scale of its link; None if these data have none."""

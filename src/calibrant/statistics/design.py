@@ -33,7 +33,7 @@ from calibrant.statistics.cluster_sums import (
     null_effect,
     variance_of,
 )
-from calibrant.statistics.intervals import PRIOR_ROWS, Variance
+from calibrant.statistics.intervals import PRIOR_ROWS, Variance, centred_blend
 from calibrant.statistics.resampling import normal_quantile, t_quantile
 from calibrant.table.cluster_sums import BucketSums
 
@@ -245,7 +245,9 @@ class Independent(SamplingDesign):
 
     def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
         """Return sum w^2 (f r - m)^2, m the mean of f r."""
-        return Variance(self.cells.spread(slopes, variances) ** 2)
+        cells = self.cells
+        blended, seen = (cells.spread(slopes, v) ** 2 for v in (variances, cells.squared_residuals))
+        return Variance(centred_blend(self.units, seen, self.null_variance(slopes), blended))
 
     def null_variance(self, slopes: Float64s) -> float:
         """Return sum f^2 V0."""
@@ -417,7 +419,9 @@ class Clustered(SamplingDesign):
     def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
         """Return the variance for independent rows times the design effect of the sums over buckets."""
         by_bucket = variance_of(centred(self.gaps @ slopes, self.weights), self.row_square(slopes), self.sizes)
-        return Variance(max(self.row_square(slopes, variances), 0.0) * by_bucket.deff, by_bucket.deff, by_bucket.df)
+        null = float(np.sum(slopes**2 * self.cells.null_variances))
+        square = centred_blend(self.units, self.row_square(slopes), null, self.row_square(slopes, variances))
+        return Variance(square * by_bucket.deff, by_bucket.deff, by_bucket.df)
 
     def null_variance(self, slopes: Float64s) -> float:
         """Return the variance for independent rows times the design effect under calibration."""

@@ -127,6 +127,16 @@ def blend(rows: Float64s, squares: Float64s, null_variances: Float64s) -> Float6
     return np.asarray((rows * squares + PRIOR_ROWS * null_variances) / (rows + PRIOR_ROWS))
 
 
+def centred_blend(units: float, square: float, null_variance: float, blended: float) -> float:
+    """Return a sum of squares around its mean that was ``blended`` before it was centred, or blended after it.
+
+    Blended before, the square of the mean is taken off in full although the five prior rows do not hold it. Where the
+    scores are far from the outcomes, little or nothing would be left: below half, the sum around the mean is blended.
+    """
+    after = (units * square + PRIOR_ROWS * null_variance) / (units + PRIOR_ROWS)
+    return blended if blended >= after / 2 else after
+
+
 def thinned(x: Float64s) -> tuple[Float64s, Float64s]:
     """Return g(x) = x (2 Phi(x) - 1) - 2 phi(x) and its derivative 2 Phi(x) - 1 + 4 x phi(x).
 

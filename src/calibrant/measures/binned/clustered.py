@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.inputs.weights import effective_n
 from calibrant.measures.binned.binned import Bins, bin_table, quantile_bin_of, uniform_bin_of
 from calibrant.measures.binned.sums import BinMoments, BinSums, RowBins
 from calibrant.measures.event import Event
@@ -31,7 +32,7 @@ from calibrant.statistics.cluster_sums import (
     variance_of,
 )
 from calibrant.statistics.design import Clustered, Independent
-from calibrant.statistics.intervals import PRIOR_ROWS, Variance, blend
+from calibrant.statistics.intervals import PRIOR_ROWS, Variance, blend, centred_blend
 from calibrant.statistics.null import GammaMoments, absolute_moments
 
 _LEAST_DEFF: Final = 0.05  # of a bin, by the correlation of rows alone
@@ -275,7 +276,9 @@ class ClusterBins(BinSums):
         blended = blend(self.units, bins.squared_residuals, bins.null_variances)
         by_bucket = variance_of(centred(sums, self.weights), seen, self.sizes)
         variance = around_mean(float(np.sum(slopes**2 * blended)), mean, linear, total)
-        return Variance(max(variance, 0.0) * by_bucket.deff, by_bucket.deff, by_bucket.df)
+        units = effective_n(float(self.weights.sum()), float(np.sum(self.weights**2)))
+        variance = centred_blend(units, seen, float(np.sum(slopes**2 * bins.null_variances)), variance)
+        return Variance(variance * by_bucket.deff, by_bucket.deff, by_bucket.df)
 
     def _of_shared(self, slopes: Float64s) -> Variance:
         df, share = degrees_of_freedom(self.sizes, max(self.rho, 0.0))

@@ -25,7 +25,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, spread_of
-from calibrant.statistics.intervals import Variance, blend
+from calibrant.statistics.intervals import Variance, blend, centred_blend
 from calibrant.statistics.null import GammaMoments, absolute_moments
 
 _TINY: Final = float(np.finfo(float).tiny)
@@ -364,7 +364,13 @@ class RowBins(BinSums):
 
     def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
         """Return the variance of sum f S for each f."""
-        return [Variance(self.moments.spread(f, self.correlations.dependence * self.variances) ** 2) for f in slopes]
+        bins, times = self.moments, self.correlations.dependence
+
+        def variance(f: Float64s) -> float:
+            blended, seen = (bins.spread(f, times * v) ** 2 for v in (self.variances, bins.squared_residuals))
+            return centred_blend(bins.effective_n, seen, times * float(np.sum(f**2 * bins.null_variances)), blended)
+
+        return [Variance(variance(f)) for f in slopes]
 
     @property
     def gap_deff(self) -> float:

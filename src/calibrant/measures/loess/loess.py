@@ -209,7 +209,8 @@ def interval(design: SamplingDesign, value: float, level: float, *, rejected: bo
         return widest((design.linear((curve.shares * f) @ curve.weights, v) for f in directions), level)
 
     low = max(float(curve.shares @ (deviations * g)) - half_width(slope), 0.0) if rejected else 0.0
-    return min(low, value), value + half_width(np.sign(gaps), *design.common(curve.anchors))
+    signs = np.where(gaps < 0, -1.0, 1.0)  # a gap of 0 varies too
+    return min(low, value), value + half_width(signs, *design.common(curve.anchors))
 
 
 def loess_curve(design: SamplingDesign, shown: NDArray[np.intp], level: float) -> CalibrationCurve:

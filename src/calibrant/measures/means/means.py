@@ -32,7 +32,7 @@ from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import around_mean
 from calibrant.statistics.design import MINORITY, Clustered, Influence, SamplingDesign
-from calibrant.statistics.intervals import Variance, blend, clopper_pearson
+from calibrant.statistics.intervals import Variance, blend, centred_blend, clopper_pearson
 from calibrant.statistics.resampling import alpha_of, normal_quantile
 from calibrant.table import ReliabilityTable
 
@@ -393,7 +393,7 @@ def gap_influence(design: SamplingDesign) -> Influence:
         square=square,
         by_bucket=lambda clusters: clusters.gaps.sum(axis=1) / total,
         n=cells.effective_n,
-        steadied=blended,
+        steadied=centred_blend(design.units, square, float(cells.null_variances.sum()) / total**2, blended),
         rounding=_ROUNDING * float(observed.sum()) / total**2,
         cells=fine,
         values=np.stack([fine.scores, fine.scores - 1]) / total,
