@@ -48,9 +48,9 @@ def few_errors(expected: float) -> str:
     """Return a caution where the scores expect few errors, or nothing."""
     if expected >= FEW_ERRORS:
         return ""
-    number = f"{expected:.2g}" if expected >= _LEAST_NAMED else f"less than {_LEAST_NAMED:g}"
+    number = f"only {expected:.2g}" if expected >= _LEAST_NAMED else f"fewer than {_LEAST_NAMED:g}"
     return (
-        f"only {number} errors (rows with a less probable outcome) are expected under the scores, fewer than "
+        f"{number} errors (rows with a less probable outcome) are expected under the scores, less than "
         f"{FEW_ERRORS:g}, so the gain depends on errors that these rows may not contain"
     )
 
