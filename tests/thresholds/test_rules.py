@@ -52,60 +52,69 @@ def test_cuts_have_two_percent_more_rows_each_and_end_with_the_last() -> None:
     assert len(rules.cuts_of(rows[:10], 100)) == 0
 
 
-def naive_critical_values(rows: list[int], risk: float, alpha: float) -> list[tuple[float, float]]:
-    """Return the critical values by their definition, a value of one simulated data set after the other."""
-    p_values = rules._simulated(np.array(rows), risk)
-    n_sets = p_values.shape[1]
+def levels_of(rows: list[int], risk: float, alpha: float) -> list[float]:
+    """Return the probability that each cut is accepted if every row is wrong with probability ``risk``.
+
+    Forward from each cut, over all numbers of errors that no test has accepted yet.
+    """
+    single, look_ahead = (values * (1 + 1e-9) for values in rules.critical_values(tuple(rows), risk, alpha))
     found = []
-    for cut in range(len(rows)):
-        ahead = [min(p_values[cut:, b]) for b in range(n_sets)]
-        small = math.floor(alpha / 2 * (n_sets + 1) * (1 + 1e-12))
-        look_ahead = max((x for x in ahead if x < sorted(ahead)[small - 1]), default=-1)
-        hits = [x <= look_ahead for x in ahead]
-        room = math.floor(alpha * (n_sets + 1) * (1 + 1e-12)) - 1 - sum(hits)
-        rest = sorted(p for p, hit in zip(p_values[cut], hits, strict=True) if not hit)
-        found.append((max((x for x in rest if x < rest[room]), default=-1), look_ahead))
+    for cut, first in enumerate(rows):
+        errors = np.arange(first + 1)
+        open_ = binom.pmf(errors, first, risk)
+        p_values = binom.cdf(errors, first, risk)
+        accepted = (p_values <= single[cut]) | (p_values <= look_ahead[cut])
+        level = open_[accepted].sum()
+        open_ = np.where(accepted, 0.0, open_)
+        for before, after in itertools.pairwise(rows[cut:]):
+            open_ = np.convolve(open_, binom.pmf(np.arange(after - before + 1), after - before, risk))
+            accepted = binom.cdf(np.arange(after + 1), after, risk) <= look_ahead[cut]
+            level += open_[accepted].sum()
+            open_ = np.where(accepted, 0.0, open_)
+        found.append(float(level))
     return found
 
 
-@pytest.mark.parametrize("alpha", [0.05, pytest.param(0.1, marks=pytest.mark.slow)])
-def test_critical_values_follow_their_definition(alpha: float) -> None:
-    rows = (104, 120, 200, 201, 350)
-    single, look_ahead = rules.critical_values(rows, 0.05, alpha)
-    assert list(zip(single, look_ahead, strict=True)) == naive_critical_values(list(rows), 0.05, alpha)
+@pytest.mark.parametrize("alpha", [0.5, 0.05, 0.01, 0.001, 0.0005, 1e-6])
+@pytest.mark.parametrize(("risk", "last"), [(0.05, 900), (0.2, 250), (0.5, 120), (0.01, 2_500)])
+def test_no_cut_is_accepted_more_often_than_alpha(risk: float, last: int, alpha: float) -> None:
+    rows = [rules.first_rows(risk, max(alpha, 0.001))]
+    while rows[-1] < last:
+        rows.append(math.ceil(1.03 * rows[-1]))
+    levels = levels_of(rows, risk, alpha)
+    assert max(levels) <= alpha * (1 + 1e-8)
+    if alpha >= 0.001:
+        assert np.mean(levels) > 0.85 * alpha  # nothing is given away but what whole numbers need
 
 
-def test_very_small_levels_test_each_cut_alone() -> None:
-    """With fewer data sets than 2 / alpha nothing can be simulated; looking ahead would accept anything."""
+@pytest.mark.parametrize("rows", [(104, 120, 120, 201, 350), (104,), (104, 5_000), (104, 60_000, 61_500)])
+def test_cuts_of_any_distance_have_their_level(rows: tuple[int, ...]) -> None:
+    single, look_ahead = rules.critical_values(rows, 0.05, 0.05)
+    assert (np.maximum(single, look_ahead) > 0).all()
+    if rows[-1] < 10_000:
+        assert max(levels_of(list(rows), 0.05, 0.05)) <= 0.05 * (1 + 1e-8)
+    rng = np.random.default_rng(0)
+    wrong = np.cumsum(rng.binomial(np.diff(rows, prepend=0), 0.05, (4_000, len(rows))), axis=1).astype(float)
+    accepted = np.mean([rules.closed(Sample(np.array(rows, float), each), 0.05, 0.05) > 0 for each in wrong])
+    assert accepted <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4_000)
+
+
+def test_numbers_that_are_not_whole_count_against_the_threshold() -> None:
+    for rows, wrong in (([104.0, 300.0], [0.0, 4.0]), ([110.0, 400.0, 900.0], [1.0, 9.0, 30.0])):
+        less = [n + 0.97 for n in rows], [max(w - 0.97, 0.0) for w in wrong]
+        whole = rules.closed(Sample(np.array(rows), np.array(wrong)), 0.05, 0.05)
+        assert rules.closed(Sample(*map(np.array, less)), 0.05, 0.05) == whole
+        assert rules.closed(Sample(np.array(rows), np.array(wrong) + 0.03), 0.05, 0.05) <= whole
+
+
+def test_very_small_levels_certify_only_what_is_clear() -> None:
     rng = np.random.default_rng(3)
     rows = np.array([200, 300, 500, 1_000, 3_000])
     for alpha in (0.0004, 1e-6):
-        single, look_ahead = rules.critical_values(tuple(rows.tolist()), 0.05, alpha)
-        assert (single <= alpha).all()
-        assert (look_ahead < 0).all()
         for _ in range(50):
             wrong = np.cumsum(rng.binomial(np.diff(rows, prepend=0), 0.06)).astype(float)
             assert rules.closed(Sample(rows.astype(float), wrong), 0.05, alpha) == 0
-        assert rules.closed(Sample(rows.astype(float), 0.0 * rows), 0.05, alpha) == (5 if alpha == 0.0004 else 0)
-
-
-def test_simulated_p_values_are_those_of_errors_that_add_up() -> None:
-    rows = np.array([104, 150, 151, 900])
-    p_values = rules._simulated(rows, 0.05)
-    for cut, n in enumerate(rows):
-        levels = np.unique(p_values[cut])
-        errors = np.searchsorted(binom.cdf(np.arange(n + 1), n, 0.05), levels * (1 - 1e-9))
-        assert levels == pytest.approx(binom.cdf(errors, n, 0.05), rel=1e-11)
-        mean = np.mean(errors[np.searchsorted(levels, p_values[cut])])
-        assert mean == pytest.approx(0.05 * n, abs=5 * math.sqrt(0.05 * n / 4_000) + 0.05)
-
-
-@pytest.mark.parametrize(("least", "most", "rows"), [(0, 9, 60), (1, 4, 5), (3, 40, 300), (98_500, 101_500, 2_000_000)])
-@pytest.mark.parametrize("risk", [0.05, 0.4])
-def test_cumulated_probabilities_are_binomial(least: int, most: int, rows: int, risk: float) -> None:
-    shift = round((risk - 0.05) * rows) if rows > 300 else 0
-    found = rules._cumulated(least + shift, most + shift, rows, risk)
-    assert found == pytest.approx(binom.cdf(np.arange(least, most + 1) + shift, rows, risk), rel=1e-10)
+        assert rules.closed(Sample(rows.astype(float), 0.0 * rows), 0.05, alpha) == 5
 
 
 def test_closed_testing_has_its_level() -> None:

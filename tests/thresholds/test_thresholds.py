@@ -250,7 +250,7 @@ def test_promises_are_kept(risk: str, method: str) -> None:
 
 
 def test_without_a_threshold_there_is_a_reason_and_a_number_of_rows() -> None:
-    p, y = sample(300, 3, risk=0.03)
+    p, y = sample(300, 9, risk=0.03)
     t = certified(p, y, max_risk=0.05)
     assert t.value is None
     assert t.reason == "no threshold is certified to have an error rate of at most 5 % with 95 % confidence"
@@ -479,7 +479,7 @@ def test_the_dictionary_is_strict_json_and_the_value_survives_pickling() -> None
     p, y = sample(1_000)
     for t in (
         certified(p, y, groups=np.arange(1_000) % 2, cost_of_error=10, cost_of_referral=1),
-        certified(*sample(300, 3, risk=0.03), max_risk=0.05),
+        certified(*sample(300, 9, risk=0.03), max_risk=0.05),
         calibrant.certify_two_sided(p, y, yes_risk=0.1, no_risk=0.3),
     ):
         numbers = json.loads(json.dumps(t.to_dict(), allow_nan=False))

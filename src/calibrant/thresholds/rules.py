@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.resampling import Stream, generator
 from calibrant.thresholds.ranked import Sample
 
 #: The first cut has so many rows that no error has this share of alpha as its probability.
@@ -28,8 +27,13 @@ RATIO: Final = 1.02
 #: Rows in clusters are quotients: their p-values are equal to those of whole numbers up to rounding.
 ROUNDED: Final = 1 + 1e-9
 
-#: Simulated data sets of the critical values.
-_REPLICATES: Final = 4_000
+#: The levels of the look-ahead that are tried: how many, and the quotient of neighbours.
+_LEVELS: Final = 45
+_STEP: Final = 1.15
+
+_WIDEST, _WIDE = 10.0, 7.0  # standard deviations of the errors at a cut, and between two cuts
+_FAR: Final = 1e-6  # of the probability of more errors, whose look-ahead is not calculated one by one
+_DIRECT: Final = 96  # numbers of errors between cuts, up to which sums are faster than Fourier transforms
 
 #: The fixed sequence starts at so many rows that this many errors would do.
 START: Final = 2
@@ -74,64 +78,93 @@ def cuts_of(rows: Float64s, first: float, ratio: float = RATIO) -> NDArray[np.in
 def closed(sample: Sample, max_risk: float, alpha: float) -> int:
     """Return the cuts of closed testing with look-ahead.
 
-    With p_k the p-value of cut k, cut m is accepted if p_m <= a_m, or if min over k >= m of p_k <= c_m. The critical
-    values c_m and a_m are those at which rows that are wrong with probability ``max_risk`` are accepted in a share
-    alpha / 2 of simulated data sets by the second part, and in a share alpha by both.
+    With p_k the p-value of cut k, cut m is accepted if p_m <= a_m, or if min over k >= m of p_k <= c_m. With the
+    critical values c_m and a_m, rows that are wrong with probability ``max_risk`` are accepted with a probability of at
+    most alpha. Numbers of rows that are not whole, of design
+    effects, are rounded down, and numbers of errors up.
     """
     if not len(sample.rows):
         return 0
-    p_values = probability(sample.wrong, sample.rows, max_risk)
+    rows = np.floor(sample.rows * ROUNDED)
+    p_values = probability(np.minimum(np.ceil(sample.wrong / ROUNDED), rows), rows, max_risk)
     ahead = np.minimum.accumulate(p_values[::-1])[::-1]
-    single, look_ahead = critical_values(tuple(np.rint(sample.rows).astype(int).tolist()), max_risk, alpha)
+    single, look_ahead = critical_values(tuple(rows.astype(int).tolist()), max_risk, alpha)
     return _leading((p_values <= single * ROUNDED) | (ahead <= look_ahead * ROUNDED))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def critical_values(rows: tuple[int, ...], max_risk: float, alpha: float) -> tuple[Float64s, Float64s]:
-    """Return the largest small values of p_m and of the minimum of p_k over k >= m, at each cut, (M,) each.
+    r"""Return the critical values a_m of p_m, and c_m of the minimum of p_k over k >= m, at each cut, (M,) each.
 
-    A test by simulation: with B data sets, a value is small if fewer than alpha (B + 1) of B + 1 are as small. The
-    values are those of whole numbers of errors, so that numbers between them are not small.
+    Errors at cuts are a random walk W with binomial steps. For a level c, the probability to reach it from cut k on is
+
+    .. math:: h_k(w) = 1 \text{ if } P(W_k \le w) \le c, \text{ else } \sum_d P(W_{k+1} - W_k = d) h_{k+1}(w + d),
+
+    from the last cut to the first, as for the boundaries of sequential trials (Armitage, McPherson, Rowe 1969, doi
+    10.2307/2343787). With the largest level c for which E h_m(W_m) <= alpha / 2, a_m = P(W_m <= v) has the largest v
+    for which P(W_m <= v) + E [h_m(W_m); W_m > v] <= alpha, and c_m is the largest level that keeps this sum. Levels are
+    alpha and its quotients by powers of 1.15. Above a large number of errors, h is that at this number, which is not
+    too small. -1 stands for none. Cost: M log M times the standard deviation of the last number of errors.
     """
-    half, whole = (math.floor(share * (_REPLICATES + 1) * (1 + 1e-12)) for share in (alpha / 2, alpha))
-    if half == 0:  # too few data sets for so small a share: each cut is tested alone, without look-ahead
-        return np.full(len(rows), alpha), np.full(len(rows), -1.0)
-    p_values = _simulated(np.array(rows), max_risk)
-    ahead = np.minimum.accumulate(p_values[::-1], axis=0)[::-1]
-    look_ahead = _below(ahead, np.partition(ahead, half - 1, axis=1)[:, half - 1])
-    hit = ahead <= look_ahead[:, np.newaxis]
-    rest = np.sort(np.where(hit, np.inf, p_values), axis=1)
-    place = whole - 1 - np.count_nonzero(hit, axis=1)
-    return _below(rest, rest[np.arange(len(rows)), place]), look_ahead
+    levels = alpha / _STEP ** np.arange(_LEVELS)
+    single, look_ahead = np.full(len(rows), -1.0), np.full(len(rows), -1.0)
+    ahead, first = np.zeros((len(levels), 1)), 0  # of the next cut, from its number ``first`` of errors on
+    for cut in range(len(rows) - 1, -1, -1):
+        least, masses = _binomial(rows[cut], max_risk, _WIDEST)
+        cumulated = np.cumsum(masses)
+        hit = np.searchsorted(cumulated, levels * ROUNDED, side="right")  # numbers of errors at each level, from least
+        low, high = int(hit[-1]), min(len(masses), int(hit[0] + np.searchsorted(cumulated, 1 - _FAR)) + 1)
+        reached = np.zeros((len(levels), high - low))
+        if cut < len(rows) - 1:
+            more, steps = _binomial(rows[cut + 1] - rows[cut], max_risk, _WIDE)
+            places = np.arange(least + low + more, least + high + more + len(steps) - 1) - first
+            before = np.where(places < 0, 1.0, ahead[:, np.clip(places, 0, ahead.shape[1] - 1)])
+            reached = np.clip(_expected(before, steps), 0.0, 1.0)
+        reached[np.arange(low, high) < hit[:, np.newaxis]] = 1.0
+        every = np.pad(reached, ((0, 0), (0, len(masses) - high)), mode="edge")
+        every = np.concatenate([np.ones((len(levels), low)), every], axis=1)
+        level = np.sum(masses * every, axis=1)
+        kept = level <= alpha * ROUNDED  # an earlier cut has no larger level
+        kept[-1] = True
+        levels, every, level, ahead, first = levels[kept], every[kept], level[kept], reached[kept], least + low
+        half = np.argmax(level <= alpha / 2 * ROUNDED)
+        errors = int(
+            np.searchsorted(level[half] + np.cumsum(masses * (1 - every[half])), alpha * ROUNDED, side="right")
+        )
+        both = level + np.sum(masses[:errors] * (1 - every[:, :errors]), axis=1)
+        if both[-1] <= alpha * ROUNDED:
+            look_ahead[cut] = levels[np.argmax(both <= alpha * ROUNDED)]
+        if errors and both[-1] <= alpha * ROUNDED:
+            single[cut] = cumulated[errors - 1]
+    return single, look_ahead
 
 
-def _below(values: Float64s, bounds: Float64s) -> Float64s:
-    """Return the largest value below the bound of each row; -1 for none."""
-    return np.asarray(np.where(values < bounds[:, np.newaxis], values, -1.0).max(axis=1))
+def _expected(values: Float64s, steps: Float64s) -> Float64s:
+    """Return sum_d steps_d values_(i + d) of each row of values."""
+    n_rows, width = values.shape
+    if len(steps) > _DIRECT:
+        size = 1 << (width - 1).bit_length()
+        product = np.fft.rfft(values, size) * np.conj(np.fft.rfft(steps, size))
+        return np.fft.irfft(product, size)[:, : width - len(steps) + 1]
+    sums = np.zeros(n_rows * width)
+    sums[: n_rows * width - len(steps) + 1] = np.correlate(values.reshape(-1), steps, "valid")
+    return sums.reshape(n_rows, width)[:, : width - len(steps) + 1]
 
 
-def _simulated(rows: NDArray[np.int64], max_risk: float) -> Float64s:
-    """Return p-values of each cut, (M, B), of rows that are wrong with probability ``max_risk``."""
-    p_values = np.empty((len(rows), _REPLICATES))
-    rng = generator(np.random.SeedSequence(0), Stream.CUTS)
-    wrong = np.zeros(_REPLICATES, np.int64)
-    for cut, (number, more) in enumerate(zip(rows.tolist(), np.diff(rows, prepend=0).tolist(), strict=True)):
-        wrong += rng.binomial(more, max_risk, _REPLICATES)
-        least, most = int(wrong.min()), int(wrong.max())
-        p_values[cut] = _cumulated(least, most, number, max_risk)[wrong - least]
-    return p_values
+def _binomial(rows: int, risk: float, width: float) -> tuple[int, Float64s]:
+    """Return the least number of errors, and the probabilities of it and of the next ones, to 1e-12.
 
-
-def _cumulated(least: int, most: int, rows: int, risk: float) -> Float64s:
-    """Return the probabilities of at most ``least``, ..., ``most`` wrong rows, to 1e-10.
-
-    The probability of k + 1 wrong rows is that of k times (rows - k) risk / (k + 1) (1 - risk).
+    They are within ``width`` standard deviations, from the most likely number by quotients of neighbours:
+    P(k + 1) / P(k) = (rows - k) risk / (k + 1) (1 - risk).
     """
-    first = probability(np.arange(max(least - 1, 0), least + 1), rows, risk)
-    single = first[-1] - first[0] if least else first[-1]
+    middle, spread = int((rows + 1) * risk), width * (math.sqrt(rows * risk * (1 - risk)) + 2)
+    least, most = max(0, math.floor(middle - spread)), min(rows, math.ceil(middle + spread))
     k = np.arange(least, most, dtype=np.float64)
     factors = (rows - k) / (k + 1) * (risk / (1 - risk))
-    return np.asarray(first[-1] + np.cumsum(np.concatenate([[0.0], single * np.cumprod(factors)])))
+    up = np.cumprod(factors[middle - least :])
+    down = np.cumprod(1 / factors[: middle - least][::-1])[::-1]
+    masses = np.concatenate([down, [1.0], up])
+    return least, masses / np.sum(masses)
 
 
 def _leading(accepted: NDArray[np.bool_]) -> int:
