@@ -12,7 +12,7 @@ from scipy.stats import binom
 from calibrant.statistics.e_processes import error_growth
 from calibrant.table import ReliabilityTable
 from calibrant.thresholds import rules
-from calibrant.thresholds.betting import betting
+from calibrant.thresholds.betting import betting, risk_bound
 from calibrant.thresholds.planning import PERIODS, POWER, audit_rows, planned_rows
 from calibrant.thresholds.ranked import ClusterParts, Ranked, Sample
 from tests.golden import record_thresholds as recorded
@@ -172,38 +172,52 @@ def clustered(seed: int, risk: float, *, n_clusters: int = 300, size: int = 5, p
     )
 
 
-def naive_betting(parts: ClusterParts, cuts: np.ndarray, risk: float, alpha: float) -> int:
+def naive_betting(parts: ClusterParts, cuts: np.ndarray, risk: float, alpha: float, largest: float) -> slice:
     """Return the accepted cuts, with loops over cuts and clusters."""
-    sizes = [parts.weights[parts.clusters == g].sum() for g in range(parts.number)]
-    wealths = []
+    wealths, possible = [], []
     for cut in cuts:
         above = parts.places <= cut
         n = [parts.weights[above & (parts.clusters == g)].sum() for g in range(parts.number)]
         w = [parts.wrong[above & (parts.clusters == g)].sum() for g in range(parts.number)]
-        x = [(w[g] - risk * n[g] + risk * max(sizes)) / max(sizes) for g in range(parts.number)]
-        variance = risk * (1 - risk) * np.mean([(each / max(sizes)) ** 2 for each in n])
-        best = math.sqrt(2 * math.log(1 / alpha) / (parts.number * variance))
-        bets = [min(share * best, 0.999 / (1 - risk)) for share in (0.5, 1, 2)]
-        wealths.append([np.mean([np.prod([1 + b * (risk - each) for each in x[: g + 1]]) for b in bets])
-                        for g in range(parts.number)])  # fmt: skip
-    accepted = [max(np.mean(wealths[cut:], axis=0)) >= 1 / alpha for cut in range(len(cuts))]
-    return len(cuts) if all(accepted) else accepted.index(False)
+        x = [(w[g] - risk * n[g] + risk * largest) / largest for g in range(parts.number)]
+        variance = risk * (1 - risk) * sum((each / largest) ** 2 for each in n)
+        bet = min(math.sqrt(2 * math.log(2 / alpha) / variance), 0.999 / (1 - risk))
+        wealths.append(math.prod(1 + bet * (risk - each) for each in x))
+        possible.append(math.prod(1 + 0.999 / (1 - risk) * risk * each / largest for each in n) >= 10 / alpha)
+    first = possible.index(True) if any(possible) else len(cuts)
+    for place in range(first, len(cuts)):
+        later = wealths[place + 1 :]
+        if (wealths[place] + np.mean(later)) / 2 < 1 / alpha if later else wealths[place] < 1 / alpha:
+            return slice(first, place)
+    return slice(first, len(cuts))
 
 
+@pytest.mark.parametrize("largest", [5, 7])
 @pytest.mark.parametrize("risk", [0.0, 0.01, 0.03])
-def test_betting_follows_its_definition(risk: float) -> None:
-    parts = clustered(3, risk, n_clusters=90, places=6)
+def test_betting_follows_its_definition(risk: float, largest: float) -> None:
+    parts = clustered(3, risk, n_clusters=250, places=6)
     cuts = np.arange(6)
     for max_risk in (0.05, 0.1):
-        assert betting(parts, cuts, max_risk, 0.05) == naive_betting(parts, cuts, max_risk, 0.05)
+        found = betting(parts, cuts, max_risk, 0.05, largest)
+        assert found == naive_betting(parts, cuts, max_risk, 0.05, largest)
+        if found.stop > found.start:
+            high = risk_bound(parts, found.stop - 1, max_risk, 0.05, largest)
+            assert np.sum(parts.wrong) / np.sum(parts.weights) < high < max_risk * (1 + 1e-9) or found.stop < 6
 
 
 def test_betting_finds_a_small_risk_and_keeps_its_promise() -> None:
     cuts = np.arange(5, 20)
-    found = [betting(clustered(seed, 0.005, n_clusters=600), cuts, 0.05, 0.05) for seed in range(20)]
-    assert np.mean(found) > 12
-    broken = np.mean([betting(clustered(seed, 0.0501), cuts, 0.05, 0.05) > 0 for seed in range(1_000)])
+    found = [betting(clustered(seed, 0.005, n_clusters=600), cuts, 0.05, 0.05, 5).stop for seed in range(20)]
+    assert np.mean(found) > 13
+    kept = [betting(clustered(seed, 0.0501), cuts, 0.05, 0.05, 5) for seed in range(1_000)]
+    broken = np.mean([part.stop > part.start for part in kept])
     assert broken <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 1_000)
+
+
+def test_a_risk_bound_by_betting_holds() -> None:
+    bounds = [risk_bound(clustered(seed, 0.03, n_clusters=400), 19, 0.05, 0.05, 5) for seed in range(400)]
+    assert np.mean(np.array(bounds) < 0.03) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
+    assert np.median(bounds) < 0.07
 
 
 # ---------------------------------------------------------------- planning
