@@ -122,6 +122,8 @@ def test_clusters_weights_and_filters_reach_the_function() -> None:
         (("--cluster", "question", "--method", "betting"), {"clusters": frame["question"], "method": "betting"}),
         (("--method", "fixed-sequence", "--confidence", "0.9"), {"method": "fixed-sequence", "confidence": 0.9}),
         (("--weight", "times"), {"weights": frame["times"]}),
+        (("--weight", "times", "--max-weight", "3"), {"weights": frame["times"], "max_weight": 3}),
+        (("--cluster", "question", "--largest-cluster", "9"), {"clusters": frame["question"], "largest_cluster": 9}),
     ):
         expected = calibrant.certify_threshold(frame["confidence"], frame["correct"], max_risk=0.2, **how)
         found = summary("answers.csv", *COLUMNS, "--max-risk", "0.2", *options)
@@ -161,6 +163,13 @@ def test_classes_are_certified_by_their_confidence() -> None:
         (("--cost-of-error", "3", "--cost-of-referral", "4"), "pass a cost above 0 and below that of an error, 3"),
         (("--notion", "classwise"), "--notion: 'classwise'; choose from 'positive', 'top-label'"),
         (("--method", "holm"), "--method"),
+        (("--largest-cluster", "5"), "--largest-cluster is for --cluster; pass --cluster too"),
+        (("--max-weight", "5"), "--max-weight is for --weight; pass --weight too"),
+        (("--max-weight", "0", "--weight", "w"), "--max-weight: 0; pass a weight, such as 20"),
+        (
+            ("--largest-cluster", "5", "--cluster", "c", "--method", "closed"),
+            "--largest-cluster works only with --method betting; leave --method closed out",
+        ),
         (("--html", "t.txt"), "name a file that ends in .html"),
     ],
 )

@@ -401,7 +401,11 @@ def test_clusters_and_the_method_reach_certify_threshold(method):
     assert model.threshold_.value == own.value is not None
     assert model.threshold_.method == method
     assert model.threshold_.clusters == own.clusters
-    assert model.threshold_.approximate == (method != "betting")
+    assert model.threshold_.approximate
+    if method == "betting":
+        exact = ThresholdedClassifier(Ready(), max_risk=0.2, largest_cluster=3).fit(probs, y, clusters=clusters)
+        assert (exact.threshold_.method, exact.threshold_.approximate) == ("betting", False)
+        assert exact.threshold_.value == own.value
 
 
 def test_a_classifier_is_fitted_and_certified_out_of_fold():

@@ -7,14 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import binom
 
 from calibrant.statistics.e_processes import error_growth
 from calibrant.table import ReliabilityTable
-from calibrant.thresholds import crossing, rules
-from calibrant.thresholds.betting import betting
-from calibrant.thresholds.crossing import Binomial, crossings, probability
+from calibrant.thresholds import rules
+from calibrant.thresholds.betting import betting, risk_bound
 from calibrant.thresholds.planning import PERIODS, POWER, audit_rows, planned_rows
 from calibrant.thresholds.ranked import ClusterParts, Ranked, Sample
 from tests.golden import record_thresholds as recorded
@@ -27,9 +25,9 @@ def test_probabilities_are_binomial(risk: float) -> None:
     rows = np.array([1, 2, 59, 600, 90_000])
     for wrong in (0, 1, 2, 17):
         held = rows >= wrong
-        found = probability(np.full(held.sum(), wrong), rows[held], risk)
+        found = rules.probability(np.full(held.sum(), wrong), rows[held], risk)
         assert found == pytest.approx(binom.cdf(wrong, rows[held], risk), rel=1e-11, abs=1e-300)
-    assert probability(np.array([3.0]), np.array([3.0]), risk) == 1
+    assert rules.probability(np.array([3.0]), np.array([3.0]), risk) == 1
 
 
 @pytest.mark.parametrize("risk", [0.01, 0.05, 0.2, 0.5])
@@ -54,63 +52,65 @@ def test_cuts_have_two_percent_more_rows_each_and_end_with_the_last() -> None:
     assert len(rules.cuts_of(rows[:10], 100)) == 0
 
 
-def naive_probability(rows: list[int], risk: float, small: list[NDArray[np.bool_]]) -> float:
-    """Return the probability that the errors at some cut are ``small``, from the masses of the paths without such."""
-    left, found = np.ones(1), 0.0
-    for more, of_cut in zip(np.diff(rows, prepend=0).tolist(), small, strict=True):
-        left = np.convolve(left, binom.pmf(np.arange(more + 1), more, risk))
-        found += float(left[of_cut].sum())
-        left[of_cut] = 0.0
+def levels_of(rows: list[int], risk: float, alpha: float) -> list[float]:
+    """Return the probability that each cut is accepted if every row is wrong with probability ``risk``.
+
+    Forward from each cut, over all numbers of errors that no test has accepted yet.
+    """
+    single, look_ahead = (values * (1 + 1e-9) for values in rules.critical_values(tuple(rows), risk, alpha))
+    found = []
+    for cut, first in enumerate(rows):
+        errors = np.arange(first + 1)
+        open_ = binom.pmf(errors, first, risk)
+        p_values = binom.cdf(errors, first, risk)
+        accepted = (p_values <= single[cut]) | (p_values <= look_ahead[cut])
+        level = open_[accepted].sum()
+        open_ = np.where(accepted, 0.0, open_)
+        for before, after in itertools.pairwise(rows[cut:]):
+            open_ = np.convolve(open_, binom.pmf(np.arange(after - before + 1), after - before, risk))
+            accepted = binom.cdf(np.arange(after + 1), after, risk) <= look_ahead[cut]
+            level += open_[accepted].sum()
+            open_ = np.where(accepted, 0.0, open_)
+        found.append(float(level))
     return found
 
 
-@pytest.mark.parametrize("alpha", [0.5, 0.05, 0.0005])
-@pytest.mark.parametrize("risk", [0.05, 0.3])
-def test_critical_values_have_their_level_and_the_next_ones_do_not(alpha: float, risk: float) -> None:
-    rows = [round(each * 0.05 / risk) for each in (150, 160, 190, 191, 230)]
-    p_values = [binom.cdf(np.arange(number + 1), number, risk) for number in rows]
-    single, look_ahead = rules.critical_values(tuple(rows), risk, alpha)
-    for cut, (a, c) in enumerate(zip(single, look_ahead, strict=True)):
-
-        def chance(c: float, a: float = -1.0, cut: int = cut) -> float:
-            small = [p <= c * (1 + 1e-9) for p in p_values[cut:]]
-            small[0] = small[0] | (p_values[cut] <= a * (1 + 1e-9))
-            return naive_probability(rows[cut:], risk, small)
-
-        assert chance(c) <= alpha / 2 * (1 + 1e-9)
-        assert c == alpha / 2 or chance(c * 1.25) > alpha / 2
-        assert chance(c, a) <= alpha * (1 + 1e-9)
-        assert chance(c, min(p for p in p_values[cut] if p > a * (1 + 1e-9))) > alpha
+@pytest.mark.parametrize("alpha", [0.5, 0.05, 0.01, 0.001, 0.0005, 1e-6])
+@pytest.mark.parametrize(("risk", "last"), [(0.05, 900), (0.2, 250), (0.5, 120), (0.01, 2_500)])
+def test_no_cut_is_accepted_more_often_than_alpha(risk: float, last: int, alpha: float) -> None:
+    rows = [rules.first_rows(risk, max(alpha, 0.001))]
+    while rows[-1] < last:
+        rows.append(math.ceil(1.03 * rows[-1]))
+    levels = levels_of(rows, risk, alpha)
+    assert max(levels) <= alpha * (1 + 1e-8)
+    if alpha >= 0.001:
+        assert np.mean(levels) > 0.85 * alpha  # nothing is given away but what whole numbers need
 
 
-@pytest.mark.parametrize("unit", [1, 2, 8])
-def test_units_make_a_probability_larger_but_hardly(unit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A boundary moves by less than a unit, and a normal tail of 0.001 by exp(3.4) for each standard deviation."""
-    rows, levels = np.array([40_000, 42_000, 60_000, 61_000, 90_000]), np.array([0.02, 0.001])
-    monkeypatch.setattr(crossing, "_RESOLUTION", 10_000)
-    exact = [found.at(errors) @ masses for (errors, masses), found in crossings(rows, 0.2, levels)]
-    monkeypatch.setattr(crossing, "_RESOLUTION", 80 / unit)  # the first standard deviation has 80 errors
-    for (_, found), (errors, masses), expected in zip(
-        crossings(rows, 0.2, levels), [Binomial.of(int(number), 0.2) for number in rows[::-1]], exact, strict=True
-    ):
-        assert found.unit in (unit, 2 * unit)
-        ratio = found.at(errors) @ masses / expected
-        assert (ratio > 1 - 1e-9).all()
-        assert (ratio < math.exp(3.4 * unit / 80)).all()
+@pytest.mark.parametrize("rows", [(104, 120, 120, 201, 350), (104,), (104, 5_000), (104, 60_000, 61_500)])
+def test_cuts_of_any_distance_have_their_level(rows: tuple[int, ...]) -> None:
+    single, look_ahead = rules.critical_values(rows, 0.05, 0.05)
+    assert (np.maximum(single, look_ahead) > 0).all()
+    if rows[-1] < 10_000:
+        assert max(levels_of(list(rows), 0.05, 0.05)) <= 0.05 * (1 + 1e-8)
+    rng = np.random.default_rng(0)
+    wrong = np.cumsum(rng.binomial(np.diff(rows, prepend=0), 0.05, (4_000, len(rows))), axis=1).astype(float)
+    accepted = np.mean([rules.closed(Sample(np.array(rows, float), each), 0.05, 0.05) > 0 for each in wrong])
+    assert accepted <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4_000)
 
 
-def test_the_errors_of_rows_are_binomial() -> None:
-    for rows, risk in ((1, 0.05), (3, 0.5), (300, 0.01), (2_000_000, 0.4)):
-        numbers, masses = Binomial.of(rows, risk)
-        assert masses == pytest.approx(binom.pmf(numbers, rows, risk), rel=1e-6, abs=1e-15)
-        assert binom.cdf(numbers[0] - 1, rows, risk) < 1e-30
-        assert binom.sf(numbers[-1], rows, risk) < 1e-14
+def test_numbers_that_are_not_whole_count_against_the_threshold() -> None:
+    for rows, wrong in (([104.0, 300.0], [0.0, 4.0]), ([110.0, 400.0, 900.0], [1.0, 9.0, 30.0])):
+        less = [n + 0.97 for n in rows], [max(w - 0.97, 0.0) for w in wrong]
+        whole = rules.closed(Sample(np.array(rows), np.array(wrong)), 0.05, 0.05)
+        assert rules.closed(Sample(*map(np.array, less)), 0.05, 0.05) == whole
+        assert rules.closed(Sample(np.array(rows), np.array(wrong) + 0.03), 0.05, 0.05) <= whole
 
 
-def test_very_small_levels_are_kept() -> None:
+def test_very_small_levels_certify_only_what_is_clear() -> None:
     rng = np.random.default_rng(3)
     rows = np.array([200, 300, 500, 1_000, 3_000])
-    for alpha in (0.0004, 1e-6, 1e-12):
+    for alpha in (0.0004, 1e-6):
         for _ in range(50):
             wrong = np.cumsum(rng.binomial(np.diff(rows, prepend=0), 0.06)).astype(float)
             assert rules.closed(Sample(rows.astype(float), wrong), 0.05, alpha) == 0
@@ -172,38 +172,52 @@ def clustered(seed: int, risk: float, *, n_clusters: int = 300, size: int = 5, p
     )
 
 
-def naive_betting(parts: ClusterParts, cuts: np.ndarray, risk: float, alpha: float) -> int:
+def naive_betting(parts: ClusterParts, cuts: np.ndarray, risk: float, alpha: float, largest: float) -> slice:
     """Return the accepted cuts, with loops over cuts and clusters."""
-    sizes = [parts.weights[parts.clusters == g].sum() for g in range(parts.number)]
-    wealths = []
+    wealths, possible = [], []
     for cut in cuts:
         above = parts.places <= cut
         n = [parts.weights[above & (parts.clusters == g)].sum() for g in range(parts.number)]
         w = [parts.wrong[above & (parts.clusters == g)].sum() for g in range(parts.number)]
-        x = [(w[g] - risk * n[g] + risk * max(sizes)) / max(sizes) for g in range(parts.number)]
-        variance = risk * (1 - risk) * np.mean([(each / max(sizes)) ** 2 for each in n])
-        best = math.sqrt(2 * math.log(1 / alpha) / (parts.number * variance))
-        bets = [min(share * best, 0.999 / (1 - risk)) for share in (0.5, 1, 2)]
-        wealths.append([np.mean([np.prod([1 + b * (risk - each) for each in x[: g + 1]]) for b in bets])
-                        for g in range(parts.number)])  # fmt: skip
-    accepted = [max(np.mean(wealths[cut:], axis=0)) >= 1 / alpha for cut in range(len(cuts))]
-    return len(cuts) if all(accepted) else accepted.index(False)
+        x = [(w[g] - risk * n[g] + risk * largest) / largest for g in range(parts.number)]
+        variance = risk * (1 - risk) * sum((each / largest) ** 2 for each in n)
+        bet = min(math.sqrt(2 * math.log(2 / alpha) / variance), 0.999 / (1 - risk))
+        wealths.append(math.prod(1 + bet * (risk - each) for each in x))
+        possible.append(math.prod(1 + 0.999 / (1 - risk) * risk * each / largest for each in n) >= 10 / alpha)
+    first = possible.index(True) if any(possible) else len(cuts)
+    for place in range(first, len(cuts)):
+        later = wealths[place + 1 :]
+        if (wealths[place] + np.mean(later)) / 2 < 1 / alpha if later else wealths[place] < 1 / alpha:
+            return slice(first, place)
+    return slice(first, len(cuts))
 
 
+@pytest.mark.parametrize("largest", [5, 7])
 @pytest.mark.parametrize("risk", [0.0, 0.01, 0.03])
-def test_betting_follows_its_definition(risk: float) -> None:
-    parts = clustered(3, risk, n_clusters=90, places=6)
+def test_betting_follows_its_definition(risk: float, largest: float) -> None:
+    parts = clustered(3, risk, n_clusters=250, places=6)
     cuts = np.arange(6)
     for max_risk in (0.05, 0.1):
-        assert betting(parts, cuts, max_risk, 0.05) == naive_betting(parts, cuts, max_risk, 0.05)
+        found = betting(parts, cuts, max_risk, 0.05, largest)
+        assert found == naive_betting(parts, cuts, max_risk, 0.05, largest)
+        if found.stop > found.start:
+            high = risk_bound(parts, found.stop - 1, max_risk, 0.05, largest)
+            assert np.sum(parts.wrong) / np.sum(parts.weights) < high < max_risk * (1 + 1e-9) or found.stop < 6
 
 
 def test_betting_finds_a_small_risk_and_keeps_its_promise() -> None:
     cuts = np.arange(5, 20)
-    found = [betting(clustered(seed, 0.005, n_clusters=600), cuts, 0.05, 0.05) for seed in range(20)]
-    assert np.mean(found) > 12
-    broken = np.mean([betting(clustered(seed, 0.0501), cuts, 0.05, 0.05) > 0 for seed in range(1_000)])
+    found = [betting(clustered(seed, 0.005, n_clusters=600), cuts, 0.05, 0.05, 5).stop for seed in range(20)]
+    assert np.mean(found) > 13
+    kept = [betting(clustered(seed, 0.0501), cuts, 0.05, 0.05, 5) for seed in range(1_000)]
+    broken = np.mean([part.stop > part.start for part in kept])
     assert broken <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 1_000)
+
+
+def test_a_risk_bound_by_betting_holds() -> None:
+    bounds = [risk_bound(clustered(seed, 0.03, n_clusters=400), 19, 0.05, 0.05, 5) for seed in range(400)]
+    assert np.mean(np.array(bounds) < 0.03) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
+    assert np.median(bounds) < 0.07
 
 
 # ---------------------------------------------------------------- planning

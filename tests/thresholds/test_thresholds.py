@@ -111,6 +111,28 @@ def test_neither_order_nor_copies_of_the_seed_play_a_part() -> None:
         assert one.to_dict() == other.to_dict()
 
 
+@pytest.mark.parametrize("weighted", ["no", "whole", "not whole"])
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("places", [None, 2])
+def test_shuffled_rows_give_the_same_bits(places: int | None, clustered: bool, weighted: str) -> None:
+    p, y = sample(3_000, 5, places=places)
+    rng = np.random.default_rng(6)
+    data: dict[str, Any] = {}
+    if clustered:
+        data["clusters"] = rng.integers(0, 900, 3_000)
+    if weighted != "no":
+        data["weights"] = rng.integers(1, 4, 3_000) if weighted == "whole" else rng.random(3_000) + 0.3
+    methods = ["closed", "fixed-sequence", None] + ["betting"] * (clustered or weighted == "not whole")
+    order = [rng.permutation(3_000) for _ in range(2)]
+    for method in methods:
+        how = {"method": method, "cost_of_error": 7, "cost_of_referral": 1, "max_risk": 0.25}
+        first = certified(p, y, **how, **data).to_dict()
+        assert first["areas"]["aurc"]["low"] < first["areas"]["aurc"]["high"]
+        for rows in order:
+            again = certified(p[rows], y[rows], **how, **{name: x[rows] for name, x in data.items()})
+            assert again.to_dict() == first
+
+
 @pytest.mark.parametrize("method", ["closed", "fixed-sequence"])
 def test_more_risk_or_less_confidence_never_lowers_the_coverage_much(method: str) -> None:
     """Cuts follow from the risk and the confidence: coverages may differ by one cut, 2 % of the rows."""
@@ -141,12 +163,20 @@ def test_whole_weights_are_rows() -> None:
 def test_other_weights_make_the_promise_approximate() -> None:
     p, y = sample(4_000)
     weights = np.random.default_rng(3).random(4_000) + 0.5
-    t, plain = certified(p, y, weights=weights), certified(p, y)
+    t, plain = certified(p, y, weights=weights, method="closed"), certified(p, y)
     assert t.approximate
     assert "not whole numbers" in t.flag
     assert 0 < t.coverage < plain.coverage + 0.05
+    bets = certified(p, y, weights=weights)
+    assert (bets.method, bets.approximate, bets.observed_bounds) == ("betting", True, ("max_weight",))
+    assert 0 < bets.coverage < t.coverage
+    assert bets.risk < bets.risk_high < 0.1
+    declared = certified(p, y, weights=weights, max_weight=1.5)
+    assert (declared.approximate, declared.observed_bounds, declared.max_weight) == (False, (), 1.5)
     acted = p >= t.value
     assert t.risk == pytest.approx(weights[acted] @ (1 - y)[acted] / weights[acted].sum(), rel=1e-12)
+    far = certified(p, y, weights=weights * 2.0**90, max_weight=2.0**92)
+    assert (far.value, far.max_weight) == (certified(p, y, weights=weights, max_weight=4).value, 2.0**92)
     equal = certified(p, y, weights=np.full(4_000, 0.3))
     assert (equal.value, equal.approximate, equal.flag) == (plain.value, False, "")
     assert "sampling weights" in certified(p, y, weights=np.arange(4_000) % 40 + 10.0).flag
@@ -212,6 +242,89 @@ def test_a_sketch_with_clusters_is_near_the_rows() -> None:
         certified(sketch, method="betting")
 
 
+def test_a_declared_largest_cluster_makes_betting_exact() -> None:
+    p, y, clusters = in_clusters(900, 3, 0.01, 0.3, 2)
+    seen = certified(p, y, clusters=clusters, method="betting")
+    assert (seen.approximate, seen.observed_bounds, seen.largest_cluster) == (True, ("largest_cluster",), 3)
+    assert "--largest-cluster declares what is possible" in " ".join(seen.verdict())
+    exact = certified(p, y, clusters=clusters, largest_cluster=3)
+    assert (exact.method, exact.approximate, exact.observed_bounds) == ("betting", False, ())
+    assert exact.coverage == seen.coverage > 0
+    assert "independent clusters of at most 3 rows" in " ".join(exact.verdict())
+    larger = certified(p, y, clusters=clusters, largest_cluster=6)
+    assert 0 < larger.coverage <= exact.coverage
+    none = certified(p, y, clusters=clusters, largest_cluster=500)
+    assert (none.value, none.reason.rpartition(": ")[2]) == (
+        None, "even without an error, these rows would be too few for so large a cluster",
+    )  # fmt: skip
+    # One row a cluster, where more are possible.
+    alone = certified(p, y, clusters=np.arange(2_700), largest_cluster=2)
+    assert (alone.method, alone.largest_cluster) == ("betting", 2)
+    assert alone.coverage < certified(p, y, clusters=np.arange(2_700), largest_cluster=1).coverage + 1e-9
+
+
+def test_the_clusters_and_errors_behind_a_certificate_are_counted() -> None:
+    p, y, clusters = in_clusters(900, 3, 0.05, 0.3, 2)
+    for t in (certified(p, y, clusters=clusters), certified(p, y, clusters=clusters, largest_cluster=3)):
+        acted = p >= t.value
+        assert t.n_clusters == len(np.unique(clusters[acted]))
+        assert t.n_clusters_wrong == len(np.unique(clusters[acted & (y == 0)]))
+        assert f"(in {t.n_clusters_wrong:,} of {t.n_clusters:,} clusters)" in " ".join(t.verdict())
+    assert certified(p, y).n_clusters is None
+
+
+def test_errors_that_rise_with_the_size_of_clusters_are_flagged() -> None:
+    rng = np.random.default_rng(0)
+
+    def flags(slope: float) -> list[str]:
+        found = []
+        for _ in range(20):
+            sizes = np.ceil(np.exp(rng.normal(1, 1, 400))).astype(int)
+            clusters = np.repeat(np.arange(400), sizes)
+            wrong = rng.random(len(clusters)) < 0.03 * sizes[clusters] ** slope / np.mean(sizes**slope)
+            found.append(certified(rng.random(len(clusters)), ~wrong, clusters=clusters).flag)
+        return found
+
+    assert np.mean(["large clusters have more errors" in flag for flag in flags(0.8)]) > 0.9
+    assert np.mean(["large clusters have more errors" in flag for flag in flags(0.0)]) < 0.2
+    # One cluster with most of the errors, among 300 of one row.
+    clusters = np.repeat(np.arange(301), [1] * 300 + [40])
+    wrong = np.concatenate([rng.random(300) < 0.02, np.ones(40, bool)])
+    assert "the errors are those of about" in certified(rng.random(340), ~wrong, clusters=clusters).flag
+
+
+def test_weights_that_are_related_to_errors_are_flagged() -> None:
+    rng = np.random.default_rng(1)
+    p, wrong = rng.random(40_000), rng.random(40_000) < 0.05
+    kept = ~wrong | (rng.random(40_000) < 0.05)
+    p, wrong = p[kept], wrong[kept]
+    weights = np.where(wrong, 20, 1)
+    said = "the weights differ between wrong and right rows (means 20 and 1)"
+    assert said in certified(p, ~wrong, weights=weights).flag
+    assert said in certified(p, ~wrong, weights=weights + 0.0, weights_are="sampling", method="closed").flag
+    assert said not in certified(p, ~wrong, weights=weights, weights_are="frequency").flag
+    assert said not in certified(p, ~wrong, weights=weights, max_weight=20).flag
+    assert "weights" not in certified(p, ~wrong, weights=rng.permutation(weights), method="closed").flag
+    # Counts of equal rows differ between outcomes by nature.
+    p, y = sample(4_000, 2, places=2)
+    pairs, counts = np.unique(np.stack([p, y]), axis=1, return_counts=True)
+    assert "weights differ" not in certified(pairs[0], pairs[1].astype(int), weights=counts).flag
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_errors_of_few_heavy_rows_do_not_break_the_promise(declared: bool) -> None:
+    """Errors are kept with probability 1/20 and weight 20: the risk is 0.06, above the bound, at every score."""
+    broken = 0
+    for seed in range(150):
+        rng = np.random.default_rng([seed, 3])
+        p, wrong = rng.random(2_000), rng.random(2_000) < 0.06
+        kept = ~wrong | (rng.random(2_000) < 0.05)
+        how = {"max_weight": 20} if declared else {"weights_are": "sampling"}
+        t = certified(p[kept], ~wrong[kept], weights=np.where(wrong, 20, 1)[kept], max_risk=0.05, **how)
+        broken += t.certified
+    assert broken / 150 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 150)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scores", [False, True])
 @pytest.mark.parametrize(("n_clusters", "size", "rho"), [(600, 5, 0.8), (100, 20, 0.3)])
@@ -250,7 +363,7 @@ def test_promises_are_kept(risk: str, method: str) -> None:
 
 
 def test_without_a_threshold_there_is_a_reason_and_a_number_of_rows() -> None:
-    p, y = sample(300, 3, risk=0.03)
+    p, y = sample(300, 9, risk=0.03)
     t = certified(p, y, max_risk=0.05)
     assert t.value is None
     assert t.reason == "no threshold is certified to have an error rate of at most 5 % with 95 % confidence"
@@ -431,6 +544,22 @@ def test_sides_that_meet_refer_as_few_rows_as_possible() -> None:
         ({"per_class": True}, "per_class: expected probabilities of several classes, of rows, got one event"),
         ({"clusters": np.zeros(500, int)}, "clusters: expected at least 2 clusters, got 1"),
         ({"per_class": True, "groups": np.arange(500) % 2}, "per_class"),
+        ({"largest_cluster": 5}, "largest_cluster: expected clusters with it, got independent rows"),
+        ({"max_weight": 5}, "max_weight: expected weights with it, got rows without weights"),
+        (
+            {"clusters": np.arange(500) // 5, "largest_cluster": 4},
+            "largest_cluster: expected at least 5, the largest of these rows, got 4",
+        ),
+        (
+            {"weights": 0.5 + np.arange(500) % 3, "max_weight": 2},
+            "max_weight: expected at least 2.5, the largest of these rows, got 2",
+        ),
+        ({"clusters": np.arange(500) // 5, "largest_cluster": "5"}, "largest_cluster: expected a number above 0"),
+        ({"clusters": np.arange(500) // 5, "largest_cluster": math.nan}, "largest_cluster: expected a number above 0"),
+        (
+            {"clusters": np.arange(500) // 5, "largest_cluster": 9, "method": "closed"},
+            "largest_cluster: expected method 'betting' with it, got 'closed'",
+        ),
     ],
 )
 def test_bad_arguments_are_named(how: dict[str, Any], said: str) -> None:
@@ -479,7 +608,7 @@ def test_the_dictionary_is_strict_json_and_the_value_survives_pickling() -> None
     p, y = sample(1_000)
     for t in (
         certified(p, y, groups=np.arange(1_000) % 2, cost_of_error=10, cost_of_referral=1),
-        certified(*sample(300, 3, risk=0.03), max_risk=0.05),
+        certified(*sample(300, 9, risk=0.03), max_risk=0.05),
         calibrant.certify_two_sided(p, y, yes_risk=0.1, no_risk=0.3),
     ):
         numbers = json.loads(json.dumps(t.to_dict(), allow_nan=False))

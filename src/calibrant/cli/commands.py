@@ -318,8 +318,20 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     "certified_by",
     metavar="METHOD",
     type=click.Choice(("closed", "fixed-sequence", "betting")),
-    default=CommandOptions.certified_by,
-    help="How thresholds are tested: closed, fixed-sequence, or betting, which is exact for clusters.",
+    help="How thresholds are tested: closed, fixed-sequence, or betting, which is for clusters and sampling weights "
+    "(default: closed, or betting for weights that are not whole numbers).",
+)
+@option(
+    "--largest-cluster",
+    type=int,
+    metavar="N",
+    help="The largest possible number of rows of a cluster. The method is then betting, whose promise is exact.",
+)
+@option(
+    "--max-weight",
+    type=float,
+    metavar="WEIGHT",
+    help="The largest possible weight of a row, for sampling weights. The method is then betting.",
 )
 @option("--per-class", is_flag=True, help="Certify a threshold for each predicted class, all together.")
 @option("--cost-of-error", type=float, metavar="COST", help="The cost of a wrong automatic decision.")

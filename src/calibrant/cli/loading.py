@@ -300,15 +300,17 @@ def certify(predictions: FilePredictions | FileSketch, options: CommandOptions) 
     """Return the certified threshold, or those of both decisions."""
     from calibrant.thresholds import certify_threshold, certify_two_sided
 
-    names = ("confidence", "cost_of_error", "cost_of_referral", "weights_are")
+    names = ("confidence", "cost_of_error", "cost_of_referral", "weights_are", "largest_cluster", "max_weight")
     how: dict[str, Any] = {name: getattr(options, name) for name in names}
     how["method"] = options.certified_by
     data: Any
     if isinstance(predictions, FileSketch):
         data = predictions.sketch
-        if options.certified_by == "betting" and not is_sketch_file(options.files[0]):
+        bets = options.certified_by == "betting" or options.largest_cluster or options.max_weight
+        if bets and not is_sketch_file(options.files[0]):
             problem = "has so many rows that they became a sketch, which contains no clusters but sums of several"
-            raise FileError(predictions.paths[0], problem, "pass --exact to keep the rows, or leave --method out")
+            remedy = "pass --exact to keep the rows, or leave --method and its bounds out"
+            raise FileError(predictions.paths[0], problem, remedy)
         if options.per_class:
             problem = "is a sketch, which does not contain the predicted class"
             raise FileError(

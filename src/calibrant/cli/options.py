@@ -118,7 +118,8 @@ class CommandOptions(Options):
     confidence: float = 0.95
     yes_risk: float | None = None
     no_risk: float | None = None
-    certified_by: str = "closed"
+    certified_by: str | None = None
+    largest_cluster: int | None = None
     per_class: bool = False
     cost_of_error: float | None = None
     cost_of_referral: float | None = None
@@ -509,6 +510,7 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
         yield "--confidence", f"{_exact(options.confidence)}; pass a share from 0.5 to below 1, such as 0.95"
     if options.per_class and options.by:
         yield "--per-class and --by exclude each other; pass only one of the two options"
+    yield from _of_bounds(options)
     error, referral = options.cost_of_error, options.cost_of_referral
     if (error is None) != (referral is None):
         yield "--cost-of-error and --cost-of-referral belong together; pass both"
@@ -517,6 +519,23 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
             "--cost-of-referral",
             f"{_exact(referral)}; pass a cost above 0 and below that of an error, {_exact(error)}",
         )
+
+
+def _of_bounds(options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the largest cluster and the largest weight, which betting assumes."""
+    bounds = {
+        "--largest-cluster": (options.largest_cluster, options.clusters, "--cluster", "a number of rows, such as 20"),
+        "--max-weight": (options.max_weight, options.weight, "--weight", "a weight, such as 20"),
+    }
+    for option, (bound, column, needed, example) in bounds.items():
+        if bound is None:
+            continue
+        if not 0 < bound < float("inf"):
+            yield option, f"{bound:g}; pass {example}"
+        if not column:
+            yield f"{option} is for {needed}; pass {needed} too"
+        if options.certified_by not in (None, "betting"):
+            yield f"{option} works only with --method betting; leave --method {options.certified_by} out"
 
 
 def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:

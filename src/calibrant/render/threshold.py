@@ -36,7 +36,7 @@ AREAS: Final = {
 METHODS: Final = {
     "closed": "closed testing with look-ahead",
     "fixed-sequence": "a fixed sequence of tests",
-    "betting": "tests by betting between clusters",
+    "betting": "tests by betting",
 }
 
 #: The headings of the tables.
@@ -167,8 +167,16 @@ def _numbers(side: Summary, summary: Summary) -> Iterator[str]:
     yield (
         f"Coverage{_of_side(side, summary)} {_share(side['coverage'])} ({level} CI {_share(side['coverage_low'])} to "
         f"{_share(side['coverage_high'])}); {_count(side['n_errors'])} of {_count(side['n_automatic'])} automatic "
-        f"decisions are wrong, upper {level} confidence bound of the error rate {_share(side['risk_high'])}."
+        f"decisions are wrong{_in_clusters(side)}, upper {level} confidence bound of the error rate "
+        f"{_share(side['risk_high'])}."
     )
+
+
+def _in_clusters(side: Summary) -> str:
+    """Return how many clusters the errors and the automatic decisions are in."""
+    if side["n_clusters"] is None:
+        return ""
+    return f" (in {side['n_clusters_wrong']:,} of {side['n_clusters']:,} clusters)"
 
 
 def _count(weight: float) -> str:
@@ -240,9 +248,21 @@ def _groups(summary: Summary) -> Iterator[str]:
 def _assumptions(summary: Summary) -> Iterator[str]:
     side = sides(summary)[0]
     units = "clusters" if is_clustered(summary) else "rows"
+    for name, words in (("largest_cluster", " of at most {} rows"), ("max_weight", " with weights of at most {}")):
+        if side[name] is not None:
+            units += words.format(_count(side[name]))
     yield f"The promise assumes independent {units}, and later cases like these."
-    if is_clustered(summary) and side["approximate"]:
-        yield "It is approximate, because the design effect of clusters is estimated. The method betting is exact."
+    if side["observed_bounds"]:
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in side["observed_bounds"])
+        yield (
+            "It is approximate, because nothing larger than in these rows is assumed to be possible. "
+            f"{options} {'declare' if ' ' in options else 'declares'} what is possible; the promise is then exact."
+        )
+    if is_clustered(summary) and side["approximate"] and side["method"] != "betting":
+        yield (
+            "It is approximate, because the design effect of clusters is estimated. The method betting with "
+            "--largest-cluster is exact."
+        )
 
 
 def points(side: Summary) -> Table:

@@ -65,7 +65,7 @@ class ThresholdedClassifier(WrappedClassifier):
         - A `TwoSidedThreshold`, for two classes: both of these. Rows between ``no.value`` and ``yes.value`` abstain.
 
         Nothing is decided by a threshold whose ``value`` is None, without a warning: ``reason`` says why.
-    max_risk, confidence, method
+    max_risk, confidence, method, largest_cluster, max_weight
         As in `calibrant.certify_threshold`. Not used with a given ``threshold``.
     per_class : bool, default False
         Whether `fit` certifies a threshold for each predicted class, with one promise for all of them together.
@@ -149,7 +149,9 @@ class ThresholdedClassifier(WrappedClassifier):
         *,
         max_risk: float = 0.05,
         confidence: float = 0.95,
-        method: Method = "closed",
+        method: Method | None = None,
+        largest_cluster: float | None = None,
+        max_weight: float | None = None,
         per_class: bool = False,
         abstain: Any = None,
         cv: Any = 5,
@@ -160,6 +162,8 @@ class ThresholdedClassifier(WrappedClassifier):
         self.max_risk = max_risk
         self.confidence = confidence
         self.method = method
+        self.largest_cluster = largest_cluster
+        self.max_weight = max_weight
         self.per_class = per_class
         self.abstain = abstain
         self.cv = cv
@@ -175,7 +179,7 @@ class ThresholdedClassifier(WrappedClassifier):
             data; labels that it does not know are an error.
         sample_weight : array, (N,), optional
             Frequency weights of the rows that certify the threshold, and weights of the estimator if it is fitted here
-            and takes them. Weights that are not whole numbers make the promise approximate.
+            and takes them. Weights that are not whole numbers are sampling weights, for "betting".
         clusters : array, (N,), optional
             The cluster of each row, for the folds and for `calibrant.certify_threshold`. Pass it if rows share an
             outcome.
@@ -207,6 +211,8 @@ class ThresholdedClassifier(WrappedClassifier):
                     max_risk=self.max_risk,
                     confidence=self.confidence,
                     method=self.method,
+                    largest_cluster=self.largest_cluster,
+                    max_weight=self.max_weight,
                     per_class=self.per_class,
                     class_names=rows.class_names,
                     weights=sample_weight,

@@ -168,7 +168,7 @@ class ReliabilityTable:
             return cls.of_cells(counts, sums[:, 2:5], squares, n=len(scores), grid=grid)
         if weights is None:
             return cls.unpack(dispatch.pack(scores, outcomes))
-        order = np.argsort(scores, kind="stable")
+        order = np.lexsort((weights, outcomes, scores))  # sums do not depend on the order of the rows
         ordered, mass = scores[order] + scores.dtype.type(0), weights[order]  # + 0 turns -0.0 into 0.0
         columns = {"counts": mass, "positives": mass * outcomes[order]}
         if not integer_weights(weights):  # if they are, each unit is a prediction

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.errors.wording import number
+from calibrant.inputs.arrays import as_array, as_numbers
 from calibrant.statistics.design import MINORITY
 from calibrant.statistics.resampling import alpha_of
-from calibrant.thresholds.ranked import Ranked
+from calibrant.thresholds.betting import Bound
+from calibrant.thresholds.ranked import Judged, Ranked
 from calibrant.thresholds.result import Method
 from calibrant.thresholds.rules import START, first_rows, least_rows
+
+_ROUNDED: Final = 1e-12  # of a weight
 
 
 class Asked(NamedTuple):
@@ -22,6 +26,13 @@ class Asked(NamedTuple):
     method: Method
     confidence: float
     costs: tuple[float, float] | None
+    bound: Bound = Bound(None, None)
+    counts: bool = False  # whether weights are said to be numbers of rows
+
+    @property
+    def rows(self) -> bool:
+        """Whether independent rows bet one by one."""
+        return self.bound.rows is not None or self.bound.weight is not None
 
 
 def as_risk(name: str, risk: object) -> float:
@@ -59,6 +70,54 @@ def as_costs(error: float | None, referral: float | None) -> tuple[float, float]
     return float(error), float(referral)
 
 
+def bound_of(judged: Judged, largest_cluster: object, max_weight: object, weights: Any) -> Bound:
+    """Return what bounds the weight of a cluster: as declared, or the largest of these rows.
+
+    Raises
+    ------
+    InputError
+        For a bound that is not a number, is below what the rows have, or has no clusters or weights to be about.
+    """
+    events, data = judged.events, judged.more
+    if events is None or data is None:
+        return Bound(None, None)
+    labels, alone = judged.cluster_labels, data.alone
+    each = np.ones(len(events.scores)) if events.weights is None else events.weights
+    weighted = max_weight is not None or not judged.table.whole
+    unit, rows, weight, observed = 1.0, None, None, []
+    if labels is None and not alone:
+        if largest_cluster is not None:
+            remedy = "pass clusters (--cluster), or leave largest_cluster out"
+            raise InputError("largest_cluster", "clusters with it", "independent rows", remedy)
+    else:
+        parts = np.unique(np.arange(len(each)) if labels is None else labels, return_inverse=True)[1]
+        seen = float(np.bincount(parts, None if weighted else each).max())
+        rows = _at_least("largest_cluster", largest_cluster, seen, "the largest possible number of rows of a cluster")
+        observed += ["largest_cluster"] * (largest_cluster is None)
+    if weighted:
+        if weights is None:
+            remedy = "pass weights (--weight), or leave max_weight out"
+            raise InputError("max_weight", "weights with it", "rows without weights", remedy)
+        given = np.asarray(as_numbers("weights", as_array("weights", weights)), np.float64).reshape(-1)
+        seen = float(given[data.predictions.evaluated.reshape(-1)].max()) if data.predictions is not None else 1.0
+        unit = float(each.max()) / seen
+        weight = unit * _at_least("max_weight", max_weight, seen, "the largest possible weight of a row")
+        observed += ["max_weight"] * (max_weight is None)
+    return Bound(rows, weight, unit, tuple(observed))
+
+
+def _at_least(name: str, bound: object, seen: float, example: str) -> float:
+    """Return a declared bound, or what was seen where none is declared."""
+    if bound is None:
+        return seen
+    if not isinstance(bound, (int, float, np.number)) or isinstance(bound, bool) or not 0 < bound < math.inf:
+        raise InputError(name, "a number above 0", repr(bound), f"pass {example}")
+    if seen > float(bound) * (1 + _ROUNDED):
+        expected = f"at least {seen:,.15g}, the largest of these rows"
+        raise InputError(name, expected, f"{bound:,.15g}", f"pass {example}, not of these rows alone")
+    return float(bound)
+
+
 def check_rows(ranked: Ranked, asked: Asked, max_risk: float, name: str) -> None:
     """Reject rows from which no threshold can be certified; ``name`` is the argument of the risk.
 
@@ -80,14 +139,14 @@ def check_rows(ranked: Ranked, asked: Asked, max_risk: float, name: str) -> None
 
 
 def _check_method(ranked: Ranked, asked: Asked) -> None:
-    if asked.method != "betting" or (ranked.parts is not None and ranked.parts.whole):
+    if asked.method != "betting" or ranked.bettors is not None:
         return
-    if ranked.parts is None:
-        expected, got = "clusters with 'betting'", "independent rows"
-        remedy = "pass clusters (--cluster), or leave method out, which is exact for independent rows"
-    else:
+    if ranked.cells:
         expected, got = "rows with 'betting'", "a sketch"
         remedy = "pass the rows, because a sketch contains no clusters but sums of several; or leave method out"
+    else:
+        expected, got = "clusters with 'betting'", "independent rows"
+        remedy = "pass clusters (--cluster), or leave method out, which is exact for independent rows"
     raise InputError("method", expected, got, remedy)
 
 

@@ -16,7 +16,6 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.inputs.weights import WeightsAre
-from calibrant.measures.means.means import counted_rows
 from calibrant.render.style import percent
 from calibrant.report import evaluated
 from calibrant.results import Estimate
@@ -26,9 +25,10 @@ from calibrant.statistics.intervals import NORMAL, Variance, clopper_pearson
 from calibrant.statistics.resampling import alpha_of
 from calibrant.table import ReliabilityTable
 from calibrant.thresholds.areas import areas, curve_of
-from calibrant.thresholds.asked import Asked, as_confidence, as_costs, as_risk, check_rows, rows_of_first
+from calibrant.thresholds.asked import Asked, as_confidence, as_costs, as_risk, bound_of, check_rows, rows_of_first
 from calibrant.thresholds.betting import RATIO as BETTING_RATIO
-from calibrant.thresholds.betting import betting
+from calibrant.thresholds.betting import betting, enough, risk_bound
+from calibrant.thresholds.cautions import cautions
 from calibrant.thresholds.planning import audit_rows, planned_rows
 from calibrant.thresholds.ranked import Judged, Ranked, Sample
 from calibrant.thresholds.result import Costs, Method, Share, Threshold, TwoSidedThreshold
@@ -39,9 +39,7 @@ _MORE: Final = 0.01  # of the rows: a larger coverage by less is not worth a sen
 _PLANNED: Final = 60  # cuts that are planned for
 _FEWEST: Final = 20  # rows of the first of them
 _DIGITS: Final = 2  # decimals of a rounded threshold, at least
-_UNLIKELY: Final = 1e-6
 _HALF: Final = 0.5  # the score from which on "yes" is decided if no case is referred
-_FEW_CLUSTERS: Final = 40
 
 
 def certify_threshold(
@@ -50,7 +48,7 @@ def certify_threshold(
     *,
     max_risk: float = 0.05,
     confidence: float = 0.95,
-    method: Method = "closed",
+    method: Method | None = None,
     notion: Notion | None = None,
     weights: Any = None,
     ignore_index: int | None = None,
@@ -60,6 +58,8 @@ def certify_threshold(
     per_class: bool = False,
     clusters: Any = None,
     weights_are: WeightsAre | None = None,
+    largest_cluster: float | None = None,
+    max_weight: float | None = None,
     cost_of_error: float | None = None,
     cost_of_referral: float | None = None,
 ) -> Threshold:
@@ -74,13 +74,14 @@ def certify_threshold(
     clusters are divided by their design effect. With n_k rows and w_k errors above cut k, p_k is the probability of at
     most w_k errors among n_k rows with the risk ``max_risk``.
 
-    - ``closed``: accepts cut m if :math:`p_m \le a_m` or :math:`\min_{k \ge m} p_k \le c_m`. The critical values are
-      those of rows that are wrong with probability ``max_risk``, by recursion over the cuts: the second condition has a
-      probability of at most alpha / 2, both together of at most alpha. Exact if the risk does not fall as the
-      threshold falls; for other risks it was simulated.
+    - ``closed``: accepts cut m if :math:`p_m \le a_m` or :math:`\min_{k \ge m} p_k \le c_m`. With the critical
+      values, which are exact, rows that are wrong with probability ``max_risk`` are accepted with a probability of at
+      most alpha at each cut. Exact if the risk does not fall as the threshold falls; for other risks it was simulated.
     - ``fixed-sequence``: tests every score at alpha, from the first with so many rows that 2 errors would do, until a
       test fails. It assumes nothing about the risk.
-    - ``betting``: for clusters. It is exact, and needs more rows.
+    - ``betting``: for clusters, and for weights that are not whole numbers. It is exact for any dependence within
+      clusters and any relation of weights and errors, if ``largest_cluster`` and ``max_weight`` bound them, and needs
+      more rows.
 
     The threshold is the last accepted cut before the first one that is not.
 
@@ -88,21 +89,29 @@ def certify_threshold(
     ----------
     probs, targets, notion, weights, ignore_index, logits, class_names, weights_are
         As in `calibrant.evaluate`: arrays, a `ReliabilityTable` or a `CalibrationSketch` of one evaluated event.
-        Weights that are not whole numbers make the promise approximate.
+        Weights that are not whole numbers are sampling weights: the risk is that of the rows they stand for.
     max_risk : float, default 0.05
         The largest acceptable error rate of automatic decisions, in (0, 0.5].
     confidence : float, default 0.95
         The probability that the promise is kept, in [0.5, 1).
-    method : {"closed", "fixed-sequence", "betting"}, default "closed"
-        How thresholds are tested.
+    method : {"closed", "fixed-sequence", "betting"}, optional
+        How thresholds are tested. By default "betting" for rows whose weights are not whole numbers and with
+        ``largest_cluster`` or ``max_weight``, else "closed".
     groups : array, (N,), optional
         As in `calibrant.evaluate`. Each group gets a threshold of its own, with one promise for all groups together:
         each starts with alpha / G, and a group in which every decision is certified passes its part on (Holm).
     per_class : bool, default False
         Whether each predicted class gets a threshold of its own, in the same way.
     clusters : array, (N,), or False, optional
-        As in `calibrant.evaluate`. With "betting" the promise is exact. Otherwise rows and errors are divided by the
-        design effect of the errors above each cut, and the promise is approximate.
+        As in `calibrant.evaluate`. Rows and errors are divided by the design effect of the errors above each cut, and
+        the promise is approximate. With "betting" and ``largest_cluster`` it is exact.
+    largest_cluster : float, optional
+        For "betting", the largest possible number of rows of a cluster, known before the outcomes (with weights that
+        are whole numbers, the largest sum of weights). Without it, the largest of these rows is taken, and the promise
+        is approximate: larger clusters may exist.
+    max_weight : float, optional
+        For "betting", the largest possible weight of a row, known before the outcomes. Weights are then those of a
+        sample. Without it, the largest of these rows is taken, and the promise is approximate.
     cost_of_error, cost_of_referral : float, optional
         The cost of a wrong automatic decision, and of a row that is referred to a person. The result then has the mean
         cost of a row and the net benefit.
@@ -116,9 +125,9 @@ def certify_threshold(
     Raises
     ------
     calibrant.errors.InputError
-        As `calibrant.evaluate`; for a risk outside (0, 0.5]; for fewer rows than the first cut needs; for classes or
-        labels that are evaluated one by one; for equal scores; for outcomes that a threshold on the score separates;
-        for "betting" without clusters, or with those of a sketch.
+        As `calibrant.evaluate`; for a risk outside (0, 0.5]; for fewer rows than the first cut needs; for clusters or
+        weights above their bounds; for classes or labels that are evaluated one by one; for equal scores; for outcomes
+        that a threshold on the score separates; for "betting" without clusters, or with those of a sketch.
 
     Notes
     -----
@@ -126,8 +135,7 @@ def certify_threshold(
     that ``score >= value`` has the same rows. Scores of single precision that equal an edge are below it. A threshold
     is a rank of the scores: an increasing map of the scores of one event maps it too, so scores may be recalibrated on
     the same rows first. Maps of the probabilities of several classes may change the ranks of rows, and need other rows.
-    Cost: 0.2 s for the
-    critical values of 10,000 rows, 1 s of a million.
+    Cost: less than 0.5 s for the critical values up to a million rows.
 
     References
     ----------
@@ -146,9 +154,8 @@ def certify_threshold(
     >>> calibrant.certify_threshold(confidence[:200], rng.random(200) < confidence[:200], max_risk=0.1).reason
     'no threshold is certified to have an error rate of at most 10 % with 95 % confidence'
     """
-    check_choice("method", method, get_args(Method))
     max_risk, confidence = as_risk("max_risk", max_risk), as_confidence(confidence)
-    asked = Asked(method, confidence, as_costs(cost_of_error, cost_of_referral))
+    costs = as_costs(cost_of_error, cost_of_referral)
     given = {
         "notion": notion,
         "weights": weights,
@@ -156,14 +163,16 @@ def certify_threshold(
         "logits": logits,
         "class_names": class_names,
         "clusters": clusters,
-        "weights_are": weights_are,
+        "weights_are": _weights_are(weights, weights_are, max_weight),
     }
     judged, data_of_groups = _judged(probs, targets, groups=groups, **given)
     if per_class:
         if groups is not None:
             raise InputError("per_class", "False with groups", "True", "pass only one of the two")
         _, data_of_groups = _judged(probs, targets, groups=_predicted(judged), **given)
-    ranked = judged.ranked()
+    asked = _asked(judged, method, largest_cluster, max_weight, weights, Asked("closed", confidence, costs))
+    asked = asked._replace(counts=weights_are == "frequency")
+    ranked = judged.ranked(rows=asked.rows)
     check_rows(ranked, asked, max_risk, "max_risk")
     alpha = alpha_of(confidence)
     found = _threshold(judged, ranked, _certified(ranked, asked, max_risk, alpha), asked, max_risk)
@@ -182,12 +191,14 @@ def certify_two_sided(
     yes_risk: float = 0.05,
     no_risk: float = 0.05,
     confidence: float = 0.95,
-    method: Method = "closed",
+    method: Method | None = None,
     weights: Any = None,
     ignore_index: int | None = None,
     logits: bool = False,
     clusters: Any = None,
     weights_are: WeightsAre | None = None,
+    largest_cluster: float | None = None,
+    max_weight: float | None = None,
     cost_of_error: float | None = None,
     cost_of_referral: float | None = None,
 ) -> TwoSidedThreshold:
@@ -202,12 +213,14 @@ def certify_two_sided(
 
     Parameters
     ----------
-    probs, targets, weights, ignore_index, logits, clusters, weights_are, method, cost_of_error, cost_of_referral
+    probs, targets, weights, ignore_index, logits, clusters, weights_are, method, largest_cluster, max_weight
         As in `certify_threshold`, for one event.
     yes_risk, no_risk : float, default 0.05
         The largest acceptable error rates of either decision, in (0, 0.5].
     confidence : float, default 0.95
         The probability that both promises are kept, in [0.5, 1).
+    cost_of_error, cost_of_referral
+        As in `certify_threshold`.
 
     Returns
     -------
@@ -227,12 +240,11 @@ def certify_two_sided(
     >>> risk = rng.random(4_000)
     >>> two = calibrant.certify_two_sided(risk, rng.random(4_000) < risk, yes_risk=0.1, no_risk=0.1)
     >>> round(two.no.value, 2), round(two.yes.value, 2), round(two.coverage, 2)
-    (0.14, 0.86, 0.28)
+    (0.13, 0.86, 0.27)
     """
-    check_choice("method", method, get_args(Method))
     risks = {"yes": as_risk("yes_risk", yes_risk), "no": as_risk("no_risk", no_risk)}
     confidence = as_confidence(confidence)
-    asked = Asked(method, 1 - alpha_of(confidence) / 2, as_costs(cost_of_error, cost_of_referral))
+    costs = as_costs(cost_of_error, cost_of_referral)
     judged, _ = _judged(
         probs,
         targets,
@@ -241,13 +253,15 @@ def certify_two_sided(
         ignore_index=ignore_index,
         logits=logits,
         clusters=clusters,
-        weights_are=weights_are,
+        weights_are=_weights_are(weights, weights_are, max_weight),
     )
     if judged.notion != "positive":
         got = "a sketch of predicted classes" if judged.more is None or judged.more.predictions is None else "classes"
         remedy = "pass one column, such as probs[:, 1] (--score); for predicted classes, use certify_threshold"
         raise InputError("probs", "the probability of one event for decisions of two sides", got, remedy)
-    ranked = {"yes": judged.ranked(), "no": judged.ranked(downward=True)}
+    each = Asked("closed", 1 - alpha_of(confidence) / 2, costs, counts=weights_are == "frequency")
+    asked = _asked(judged, method, largest_cluster, max_weight, weights, each)
+    ranked = {"yes": judged.ranked(rows=asked.rows), "no": judged.ranked(downward=True, rows=asked.rows)}
     places = {}
     for side, rows in ranked.items():
         check_rows(rows, asked, risks[side], f"{side}_risk")
@@ -257,8 +271,8 @@ def certify_two_sided(
     for side, rows in ranked.items():
         one = _threshold(judged, rows, places[side], asked._replace(costs=None), risks[side])
         found[side] = replace(one, curve_maker=partial(_curves, rows, one, judged.table.n))
-    costs = None if asked.costs is None else _two_sided_costs(ranked["yes"], found, asked, confidence)
-    return TwoSidedThreshold(yes=found["yes"], no=found["no"], confidence=confidence, costs=costs)
+    cost = None if asked.costs is None else _two_sided_costs(ranked["yes"], found, asked, confidence)
+    return TwoSidedThreshold(yes=found["yes"], no=found["no"], confidence=confidence, costs=cost)
 
 
 # ---------------------------------------------------------------- arguments
@@ -273,6 +287,29 @@ def _judged(probs: Any, targets: Any, **how: Any) -> tuple[Judged, Mapping[str, 
         remedy = "leave notion out for the predicted class, or pass the probability of one class or label"
         raise InputError("notion", "'positive' or 'top-label'", repr(data.notion), remedy)
     return Judged.of(data), groups
+
+
+def _weights_are(weights: Any, weights_are: WeightsAre | None, max_weight: object) -> WeightsAre | None:
+    """Return what weights are: those of a sample if a bound on them is declared, and nothing else is said."""
+    return "sampling" if weights is not None and weights_are is None and max_weight is not None else weights_are
+
+
+def _asked(
+    judged: Judged, method: Method | None, largest_cluster: object, max_weight: object, weights: Any, asked: Asked
+) -> Asked:
+    """Return what is asked with the method and its bound."""
+    bounds = {"largest_cluster": largest_cluster, "max_weight": max_weight}
+    declared = [name for name, value in bounds.items() if value is not None]
+    if method is None:
+        weighted = not judged.table.whole and judged.events is not None
+        method = "betting" if declared or weighted else "closed"
+    check_choice("method", method, get_args(Method))
+    if method == "betting":
+        return asked._replace(method=method, bound=bound_of(judged, largest_cluster, max_weight, weights))
+    if declared:
+        remedy = "leave method out, or leave the bound out"
+        raise InputError(declared[0], "method 'betting' with it", repr(method), remedy)
+    return asked._replace(method=method)
 
 
 def _predicted(judged: Judged) -> NDArray[Any]:
@@ -294,9 +331,9 @@ def _certified(ranked: Ranked, asked: Asked, max_risk: float, alpha: float) -> N
     if asked.method == "fixed-sequence":
         return np.arange(*fixed_sequence(ranked.sample(max_risk), max_risk, alpha))
     first = first_rows(max_risk, alpha)
-    if asked.method == "betting" and ranked.parts is not None:
-        cuts = cuts_of(ranked.independent, first, BETTING_RATIO)
-        return cuts[: betting(ranked.parts, cuts, max_risk, alpha)]
+    if asked.method == "betting" and ranked.bettors is not None:
+        cuts = cuts_of(ranked.upto.rows, float(ranked.upto.rows[0]), BETTING_RATIO)
+        return cuts[betting(ranked.bettors, cuts, max_risk, alpha, asked.bound.largest)]
     rows, wrong = ranked.sample(max_risk)
     cuts = cuts_of(rows, first)
     return cuts[: closed(Sample(rows[cuts], wrong[cuts]), max_risk, alpha)]
@@ -319,7 +356,9 @@ def _threshold(
 ) -> Threshold:
     """Return the threshold at the last of the certified places, and what it does to the rows."""
     alpha = alpha_of(asked.confidence)
-    clustered = ranked.parts is not None and asked.method != "betting"
+    bets = asked.method == "betting"
+    exact = bets and not asked.bound.observed
+    doubtful = ranked.parts is not None or ranked.squares is not None or bets
     audited = audit_rows(max_risk, alpha)
     place = int(places[-1]) if len(places) else None
     base = Threshold(
@@ -333,9 +372,12 @@ def _threshold(
         n_classes=None if judged.more is None else judged.more.n_classes,
         n=judged.table.n,
         audit_rows=audited,
-        approximate=clustered or ranked.squares is not None,
-        flag=_flag(judged, ranked),
-        clusters=judged.clusters,
+        approximate=doubtful and not exact,
+        flag=cautions(judged, ranked, bets=bets, exact=exact, counts=asked.counts),
+        largest_cluster=asked.bound.rows,
+        max_weight=None if asked.bound.weight is None else asked.bound.weight / asked.bound.unit,
+        observed_bounds=asked.bound.observed,
+        clusters=ranked.cluster_details(judged.clusters),
         costs=None if asked.costs is None else _one_sided_costs(ranked, place, asked),
         reason=reason,
     )
@@ -350,22 +392,34 @@ def _threshold(
         needed, worth = rows_of_first(asked, max_risk, alpha), float(sample.rows[-1])
         promise = f"at most {percent(max_risk)} with {percent(asked.confidence)} confidence"
         why = f"no threshold is certified to have an error rate of {promise}"
-        if asked.method != "betting" and worth < needed:
+        if not bets and worth < needed:
             why += f": in clusters, the rows are worth {int(worth):,} independent rows, fewer than {needed:,}"
+        if bets and ranked.bettors is not None:
+            sizes = ranked.bettors.sums(ranked.bettors.weights) / asked.bound.largest
+            if not enough(sizes, max_risk, alpha):
+                why += ": even without an error, these rows would be too few for so large a "
+                why += "cluster" if asked.bound.rows is not None else "weight"
         return replace(base, reason=why)
     weight, errors = float(ranked.upto.rows[place]), float(ranked.upto.wrong[place])
     coverage, low, high = _coverage(ranked, place, alpha)
     risk = errors / weight
-    rows, wrong = (float(x[place]) for x in ranked.sample(risk))
+    if bets and ranked.bettors is not None:
+        risk_high = risk_bound(ranked.bettors, place, max_risk, alpha, asked.bound.largest)
+    else:
+        rows, wrong = (float(x[place]) for x in ranked.sample(risk))
+        risk_high = float(clopper_pearson(wrong, rows, alpha)[1])
+    held, held_wrong = ranked.clusters_down_to(place)
     return replace(
         base,
+        n_clusters=held,
+        n_clusters_wrong=held_wrong,
         n_automatic=weight,
         n_errors=errors,
         coverage=coverage,
         coverage_low=low,
         coverage_high=high,
         risk=risk,
-        risk_high=float(clopper_pearson(wrong, rows, alpha)[1]),
+        risk_high=risk_high,
         audit_fraction=min(1.0, audited / (coverage * judged.table.n)),
     )
 
@@ -422,29 +476,6 @@ def _plan(
     return min(found) if found else None
 
 
-def _flag(judged: Judged, ranked: Ranked) -> str:
-    """Return cautions about the rows."""
-    flags = []
-    if judged.more is not None:
-        flags.append(judged.more.flag)
-        if judged.more.counted is not None:
-            flags.append(counted_rows(*judged.more.counted))
-    if ranked.squares is not None:
-        flags.append("the weights are not whole numbers, so the promise is approximate")
-    if ranked.parts is not None and ranked.parts.whole and ranked.parts.number < _FEW_CLUSTERS:
-        flags.append(f"only {ranked.parts.number} clusters, so the promise of design effects may not hold")
-    if not ranked.wrong.any() and not ranked.downward:
-        with np.errstate(divide="ignore"):
-            chance = float(np.sum(ranked.weights * np.log(ranked.scores)))
-        if chance < math.log(_UNLIKELY):
-            expected = float(np.sum(ranked.weights * (1 - ranked.scores)))
-            flags.append(
-                f"no row is wrong, although the scores expect {expected:,.0f} errors: check that the targets are the "
-                "true outcomes, and not predictions"
-            )
-    return "; ".join(filter(None, flags))
-
-
 def _curves(ranked: Ranked, found: Threshold, n: int) -> tuple[RiskCoverageCurve, Mapping[str, Estimate]]:
     marked = None
     if found.value is not None:
@@ -463,7 +494,7 @@ def _jointly(
     Each of G groups starts with alpha / G. A group whose every place is certified keeps its promise with that, and the
     others go on with its part (Holm 1979; Bretz et al. 2009, doi 10.1002/sim.3495).
     """
-    ranked = {name: _of_group(judged) for name, judged in groups.items()}
+    ranked = {name: judged.ranked(alone=True, rows=asked.rows) for name, judged in groups.items()}
     whole, found = alpha_of(asked.confidence), {}
     reasons = {name: _too_few(rows, asked, max_risk, whole / len(groups)) for name, rows in ranked.items()}
     open_ = [name for name in groups if not reasons[name]]
@@ -483,25 +514,20 @@ def _jointly(
     return found, dict(groups)
 
 
-def _of_group(judged: Judged) -> Ranked:
-    """Return the rows of a group, which may all be in one cluster."""
-    return judged.ranked(alone=True)
-
-
 def _too_few(ranked: Ranked, asked: Asked, max_risk: float, alpha: float) -> str:
     """Return why a group cannot be tested, or nothing."""
     needed = rows_of_first(asked, max_risk, alpha)
     rows = float(ranked.independent[-1])
     if ranked.parts is not None and ranked.parts.number == 1:
         return "fewer than 2 clusters"
-    if asked.method == "betting" and (ranked.parts is None or not ranked.parts.whole):
+    if asked.method == "betting" and ranked.bettors is None:
         return "no clusters"
     return f"fewer than {needed:,} rows" if rows < needed else ""
 
 
 def _share(judged: Judged, found: Threshold) -> Share:
     """Return what a threshold does to other rows."""
-    ranked = _of_group(judged)
+    ranked = judged.ranked(alone=True)
     if found.value is None:
         return Share(coverage=0.0, risk=math.nan, risk_low=math.nan, risk_high=math.nan)
     place = int(np.searchsorted(-ranked.thresholds, -found.value, side="right")) - 1

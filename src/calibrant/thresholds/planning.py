@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.statistics.e_processes import ERROR_TILTS, error_growth
 from calibrant.statistics.resampling import Stream, generator
-from calibrant.thresholds.crossing import probability
+from calibrant.thresholds.rules import probability
 
 #: The probability with which the planned rows suffice.
 POWER: Final = 0.8

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.inputs.notions import read
+from calibrant.inputs.notions import Events, read
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import effective_n
 from calibrant.report.evaluated import Evaluated
@@ -65,8 +65,8 @@ class ClusterParts:
     def of(
         cls, clusters: NDArray[Any], places: NDArray[np.intp], weights: Float64s, wrong: Float64s, *, whole: bool
     ) -> ClusterParts:
-        """Sort sums by cluster and place."""
-        order = np.lexsort((places, clusters))
+        """Sort sums by cluster and place, and then by what is summed: the order of the rows plays no part."""
+        order = np.lexsort((wrong, weights, places, clusters))
         _, numbers = np.unique(clusters[order], return_inverse=True)
         return cls(clusters=numbers, places=places[order], weights=weights[order], wrong=wrong[order], whole=whole)
 
@@ -104,6 +104,8 @@ class Ranked:
         The sums of the squared weights of right and of wrong rows; None if weights are whole numbers.
     parts : ClusterParts or None
         The sums of clusters; None if rows are independent.
+    bettors : ClusterParts or None
+        What bets: the clusters, or the rows one by one; None if neither is known.
     downward : bool
         Whether the rows with the lowest scores are acted on first.
     cells : bool
@@ -116,6 +118,7 @@ class Ranked:
     wrong: Float64s
     squares: Float64s | None = None
     parts: ClusterParts | None = None
+    bettors: ClusterParts | None = None
     downward: bool = False
     cells: bool = False
 
@@ -152,17 +155,21 @@ class Ranked:
         """The weight of all rows."""
         return float(self.upto.rows[-1])
 
-    def by_cluster(
-        self, scores: Float64s, outcomes: NDArray[np.uint8], weights: Float64s | None, clusters: NDArray[Any]
-    ) -> Ranked:
-        """Return the same with the clusters of the rows, whose scores are those of the places."""
-        each = np.ones(len(scores)) if weights is None else weights
+    def by_row(self, events: Events, clusters: NDArray[Any] | None) -> Ranked:
+        """Return the same with the clusters of the rows, or with the rows, whose scores are those of the places."""
+        scores = events.scores.astype(np.float64)
+        each = np.ones(len(scores)) if events.weights is None else events.weights
         if self.downward:
             places = np.searchsorted(self.scores, scores)
         else:
             places = len(self) - 1 - np.searchsorted(self.scores[::-1], scores)
-        wrong = each * (outcomes if self.downward else 1 - outcomes)
-        return replace(self, parts=ClusterParts.of(clusters, places, each, wrong, whole=True))
+        wrong = each * (events.outcomes if self.downward else 1 - events.outcomes)
+        if clusters is None:
+            numbers = np.empty(len(scores), np.intp)
+            numbers[np.lexsort((wrong, each, places))] = np.arange(len(scores))
+            return replace(self, bettors=ClusterParts.of(numbers, places, each, wrong, whole=True))
+        parts = ClusterParts.of(clusters, places, each, wrong, whole=True)
+        return replace(self, parts=parts, bettors=parts)
 
     def by_bucket(self, table: ReliabilityTable, buckets: BucketSums) -> Ranked:
         """Return the same with buckets of the clusters of the rows, in coarse cells."""
@@ -199,6 +206,19 @@ class Ranked:
         if self.squares is None:
             return self.upto.rows
         return self._reduced(*self.upto, np.ones(len(self))).rows
+
+    def cluster_details(self, known: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """Return what is known of clusters, with the share of the largest from sums in a fixed order."""
+        if known is None or self.parts is None or not self.parts.whole:
+            return known
+        return {**known, "largest_cluster": float(self.parts.sums(self.parts.weights).max()) / self.total}
+
+    def clusters_down_to(self, place: int) -> tuple[int | None, int | None]:
+        """Return the number of clusters with rows down to a place, and of those with errors; None if not known."""
+        if self.parts is None or not self.parts.whole:
+            return None, None
+        held = self.parts.places <= place
+        return tuple(len(np.unique(self.parts.clusters[held & some])) for some in (True, self.parts.wrong > 0))  # type: ignore[return-value]
 
     def mean(self, right: Float64s, wrong: Float64s) -> tuple[float, Variance]:
         """Return the mean over rows of values of right and of wrong rows at each place, (K,), and its variance."""
@@ -277,8 +297,23 @@ class Judged(NamedTuple):
             return {"clusters": self.table.n, "largest_cluster": 1 / self.table.n}
         return None if self.more.clusters is None else details_of(self.more.clusters.event)
 
-    def ranked(self, *, downward: bool = False, alone: bool = False) -> Ranked:
-        """Return the rows by their scores, with their clusters.
+    @property
+    def events(self) -> Events | None:
+        """The rows of the evaluated event; None of a table and a sketch."""
+        if self.more is None or self.more.predictions is None:
+            return None
+        return read(self.more.predictions, self.more.notion, scoring=False).events
+
+    @property
+    def cluster_labels(self) -> NDArray[Any] | None:
+        """The cluster of each of these rows; None if they are independent or not known."""
+        data = self.more
+        if data is None or data.predictions is None or data.labels is None or data.clusters is None:
+            return None
+        return data.labels.take(np.flatnonzero(data.predictions.evaluated)).hashes
+
+    def ranked(self, *, downward: bool = False, alone: bool = False, rows: bool = False) -> Ranked:
+        """Return the rows by their scores, with their clusters; with ``rows``, independent rows are known one by one.
 
         Raises
         ------
@@ -286,13 +321,12 @@ class Judged(NamedTuple):
             If all rows are in one cluster, and not ``alone``.
         """
         ranked, data = Ranked.of(self.table, downward=downward), self.more
-        if data is None or data.clusters is None:
+        if data is None or (data.clusters is None and not rows):
             return ranked
         if data.one_cluster and not alone:
             remedy = "pass rows of more clusters, because one cluster does not show how clusters vary"
             raise InputError("clusters", "at least 2 clusters", "1", remedy)
-        if data.predictions is None or data.labels is None:
-            return ranked.by_bucket(self.table, data.clusters.event)
-        events = read(data.predictions, data.notion, scoring=False).events
-        labels = data.labels.take(np.flatnonzero(data.predictions.evaluated))
-        return ranked.by_cluster(events.scores.astype(np.float64), events.outcomes, events.weights, labels.hashes)
+        clusters, events = self.cluster_labels, self.events
+        if events is not None and (clusters is not None or data.clusters is None):
+            return ranked.by_row(events, clusters)
+        return ranked if data.clusters is None else ranked.by_bucket(self.table, data.clusters.event)

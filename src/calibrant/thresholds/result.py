@@ -145,6 +145,8 @@ class Threshold(ThresholdResult):
         The method that certified it.
     n, n_automatic, n_errors : int, float, float
         The number of rows, and the weight of the automatic ones and of the errors among them.
+    n_clusters, n_clusters_wrong : int or None
+        The number of clusters with automatic rows, and of those with errors among them; None if it is not known.
     coverage, coverage_low, coverage_high : float
         The share of rows that are decided automatically, with its two-sided interval at ``confidence``; 0 for none.
     risk, risk_high : float
@@ -164,7 +166,13 @@ class Threshold(ThresholdResult):
         The same as a share of the automatic decisions, for periods of n rows; 1 if more rows are needed. None without a
         threshold.
     approximate : bool
-        Whether the promise is approximate: with design effects of clusters, or weights that are not whole numbers.
+        Whether the promise is approximate: with design effects of clusters or weights that are not whole numbers, and
+        with "betting" if a bound was not declared.
+    largest_cluster, max_weight : float or None
+        With "betting", the largest number of rows of a cluster and the largest weight of a row that the promise
+        assumes; None for independent rows, and for rows without sampling weights.
+    observed_bounds : tuple of str
+        Which of these two are only the largest of these rows, because they were not declared.
     flag : str
         A caution.
     clusters : mapping or None
@@ -188,6 +196,8 @@ class Threshold(ThresholdResult):
     n: int
     n_automatic: float = 0.0
     n_errors: float = 0.0
+    n_clusters: int | None = None
+    n_clusters_wrong: int | None = None
     coverage: float = 0.0
     coverage_low: float = 0.0
     coverage_high: float = 0.0
@@ -200,6 +210,9 @@ class Threshold(ThresholdResult):
     audit_rows: int = 0
     audit_fraction: float | None = None
     approximate: bool = False
+    largest_cluster: float | None = None
+    max_weight: float | None = None
+    observed_bounds: tuple[str, ...] = ()
     flag: str = ""
     clusters: Mapping[str, Any] | None = None
     costs: Costs | None = None

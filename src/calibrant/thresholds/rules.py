@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.runtime.arrays import Float64s
-from calibrant.thresholds.crossing import ROUNDED, crossings, probability
 from calibrant.thresholds.ranked import Sample
 
 #: The first cut has so many rows that no error has this share of alpha as its probability.
@@ -25,11 +24,30 @@ _FIRST: Final = 0.1
 #: Each further cut has this many times the rows of the cut before.
 RATIO: Final = 1.02
 
-#: Each level of the look-ahead is this many times the next smaller one.
-_STEP: Final = 1.25
+#: Rows in clusters are quotients: their p-values are equal to those of whole numbers up to rounding.
+ROUNDED: Final = 1 + 1e-9
+
+#: The levels of the look-ahead that are tried: how many, and the quotient of neighbours.
+_LEVELS: Final = 45
+_STEP: Final = 1.15
+
+_WIDEST, _WIDE = 10.0, 7.0  # standard deviations of the errors at a cut, and between two cuts
+_FAR: Final = 1e-6  # of the probability of more errors, whose look-ahead is not calculated one by one
+_DIRECT: Final = 96  # numbers of errors between cuts, up to which sums are faster than Fourier transforms
 
 #: The fixed sequence starts at so many rows that this many errors would do.
 START: Final = 2
+
+
+def probability(wrong: Any, rows: Any, risk: float) -> Float64s:
+    """Return the probability of at most so many wrong rows if each is wrong with probability ``risk``.
+
+    The numbers need not be whole: it is the regularised incomplete beta function.
+    """
+    from scipy.special import betainc
+
+    right = np.asarray(rows - wrong)
+    return np.where(right > 0, betainc(np.maximum(right, 1e-300), wrong + 1, 1 - risk), 1.0)
 
 
 def least_rows(max_risk: float, alpha: float, *, wrong: int = 0) -> int:
@@ -60,35 +78,93 @@ def cuts_of(rows: Float64s, first: float, ratio: float = RATIO) -> NDArray[np.in
 def closed(sample: Sample, max_risk: float, alpha: float) -> int:
     """Return the cuts of closed testing with look-ahead.
 
-    With p_k the p-value of cut k, cut m is accepted if p_m <= a_m, or if min over k >= m of p_k <= c_m. With rows that
-    are wrong with probability ``max_risk``, the second part has a probability of at most alpha / 2, and both of alpha.
+    With p_k the p-value of cut k, cut m is accepted if p_m <= a_m, or if min over k >= m of p_k <= c_m. With the
+    critical values c_m and a_m, rows that are wrong with probability ``max_risk`` are accepted with a probability of at
+    most alpha. Numbers of rows that are not whole, of design
+    effects, are rounded down, and numbers of errors up.
     """
     if not len(sample.rows):
         return 0
-    p_values = probability(sample.wrong, sample.rows, max_risk)
+    rows = np.floor(sample.rows * ROUNDED)
+    p_values = probability(np.minimum(np.ceil(sample.wrong / ROUNDED), rows), rows, max_risk)
     ahead = np.minimum.accumulate(p_values[::-1])[::-1]
-    single, look_ahead = critical_values(tuple(np.rint(sample.rows).astype(int).tolist()), max_risk, alpha)
+    single, look_ahead = critical_values(tuple(rows.astype(int).tolist()), max_risk, alpha)
     return _leading((p_values <= single * ROUNDED) | (ahead <= look_ahead * ROUNDED))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def critical_values(rows: tuple[int, ...], max_risk: float, alpha: float) -> tuple[Float64s, Float64s]:
-    """Return the critical values a_m and c_m of each cut, (M,) each; a_m is -1 where no error is too many.
+    r"""Return the critical values a_m of p_m, and c_m of the minimum of p_k over k >= m, at each cut, (M,) each.
 
-    c_m is the largest of alpha / 2, alpha / 2.5, ... that has a probability of at most alpha / 2. a_m is the p-value of
-    the most errors that, with those of c_m, have a probability of at most alpha.
+    Errors at cuts are a random walk W with binomial steps. For a level c, the probability to reach it from cut k on is
+
+    .. math:: h_k(w) = 1 \text{ if } P(W_k \le w) \le c, \text{ else } \sum_d P(W_{k+1} - W_k = d) h_{k+1}(w + d),
+
+    from the last cut to the first, as for the boundaries of sequential trials (Armitage, McPherson, Rowe 1969, doi
+    10.2307/2343787). With the largest level c for which E h_m(W_m) <= alpha / 2, a_m = P(W_m <= v) has the largest v
+    for which P(W_m <= v) + E [h_m(W_m); W_m > v] <= alpha, and c_m is the largest level that keeps this sum. Levels are
+    alpha and its quotients by powers of 1.15. Above a large number of errors, h is that at this number, which is not
+    too small. -1 stands for none. Cost: M log M times the standard deviation of the last number of errors.
     """
-    levels = alpha / 2 * _STEP ** -np.arange(math.ceil(math.log(len(rows), _STEP)) + 1.0)
-    single, look_ahead = np.empty((2, len(rows)))
-    found = crossings(np.array(rows), max_risk, levels)
-    for cut, ((errors, masses), crossing) in zip(reversed(range(len(rows))), found, strict=True):
-        ahead = crossing.at(errors)
-        best = int(np.argmax(np.sum(ahead * masses, axis=1) <= alpha / 2 * ROUNDED))
-        look_ahead[cut] = levels[best]
-        whole = np.cumsum(masses * (1 - ahead[best])) + float(np.sum(masses * ahead[best]))
-        n_small = int(np.searchsorted(whole, alpha * ROUNDED, side="right"))
-        single[cut] = probability(errors[n_small - 1], rows[cut], max_risk) if n_small else -1.0
+    levels = alpha / _STEP ** np.arange(_LEVELS)
+    single, look_ahead = np.full(len(rows), -1.0), np.full(len(rows), -1.0)
+    ahead, first = np.zeros((len(levels), 1)), 0  # of the next cut, from its number ``first`` of errors on
+    for cut in range(len(rows) - 1, -1, -1):
+        least, masses = _binomial(rows[cut], max_risk, _WIDEST)
+        cumulated = np.cumsum(masses)
+        hit = np.searchsorted(cumulated, levels * ROUNDED, side="right")  # numbers of errors at each level, from least
+        low, high = int(hit[-1]), min(len(masses), int(hit[0] + np.searchsorted(cumulated, 1 - _FAR)) + 1)
+        reached = np.zeros((len(levels), high - low))
+        if cut < len(rows) - 1:
+            more, steps = _binomial(rows[cut + 1] - rows[cut], max_risk, _WIDE)
+            places = np.arange(least + low + more, least + high + more + len(steps) - 1) - first
+            before = np.where(places < 0, 1.0, ahead[:, np.clip(places, 0, ahead.shape[1] - 1)])
+            reached = np.clip(_expected(before, steps), 0.0, 1.0)
+        reached[np.arange(low, high) < hit[:, np.newaxis]] = 1.0
+        every = np.pad(reached, ((0, 0), (0, len(masses) - high)), mode="edge")
+        every = np.concatenate([np.ones((len(levels), low)), every], axis=1)
+        level = np.sum(masses * every, axis=1)
+        kept = level <= alpha * ROUNDED  # an earlier cut has no larger level
+        kept[-1] = True
+        levels, every, level, ahead, first = levels[kept], every[kept], level[kept], reached[kept], least + low
+        half = np.argmax(level <= alpha / 2 * ROUNDED)
+        errors = int(
+            np.searchsorted(level[half] + np.cumsum(masses * (1 - every[half])), alpha * ROUNDED, side="right")
+        )
+        both = level + np.sum(masses[:errors] * (1 - every[:, :errors]), axis=1)
+        if both[-1] <= alpha * ROUNDED:
+            look_ahead[cut] = levels[np.argmax(both <= alpha * ROUNDED)]
+        if errors and both[-1] <= alpha * ROUNDED:
+            single[cut] = cumulated[errors - 1]
     return single, look_ahead
+
+
+def _expected(values: Float64s, steps: Float64s) -> Float64s:
+    """Return sum_d steps_d values_(i + d) of each row of values."""
+    n_rows, width = values.shape
+    if len(steps) > _DIRECT:
+        size = 1 << (width - 1).bit_length()
+        product = np.fft.rfft(values, size) * np.conj(np.fft.rfft(steps, size))
+        return np.fft.irfft(product, size)[:, : width - len(steps) + 1]
+    sums = np.zeros(n_rows * width)
+    sums[: n_rows * width - len(steps) + 1] = np.correlate(values.reshape(-1), steps, "valid")
+    return sums.reshape(n_rows, width)[:, : width - len(steps) + 1]
+
+
+def _binomial(rows: int, risk: float, width: float) -> tuple[int, Float64s]:
+    """Return the least number of errors, and the probabilities of it and of the next ones, to 1e-12.
+
+    They are within ``width`` standard deviations, from the most likely number by quotients of neighbours:
+    P(k + 1) / P(k) = (rows - k) risk / (k + 1) (1 - risk).
+    """
+    middle, spread = int((rows + 1) * risk), width * (math.sqrt(rows * risk * (1 - risk)) + 2)
+    least, most = max(0, math.floor(middle - spread)), min(rows, math.ceil(middle + spread))
+    k = np.arange(least, most, dtype=np.float64)
+    factors = (rows - k) / (k + 1) * (risk / (1 - risk))
+    up = np.cumprod(factors[middle - least :])
+    down = np.cumprod(1 / factors[: middle - least][::-1])[::-1]
+    masses = np.concatenate([down, [1.0], up])
+    return least, masses / np.sum(masses)
 
 
 def _leading(accepted: NDArray[np.bool_]) -> int:
