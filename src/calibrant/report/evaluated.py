@@ -453,7 +453,15 @@ def classes_of(data: Evaluated, total: Any, resampling: Resampling | None) -> Cl
         effective_n=data.means.effective_n,
         rows=data.class_rows,
     )
-    errors, refuted = histograms.errors("l1"), _refuted_classes(data)
+    # Which classes have an outcome that their scores exclude: the log loss is infinite, or a top label of score 1 wrong.
+    refuted = np.zeros(data.n_classes or 0, np.bool_)
+    tables = data.tables if data.notion in PER_CLASS else data.class_tables
+    if not data.choices.logits and len(tables):
+        refuted = np.array([table.impossible > 0 for table in tables])
+    seen = data.means.infinite or (data.event is not None and data.event.impossible)
+    if not data.choices.logits and not len(tables) and data.predictions is not None and seen:
+        refuted = impossible_classes(data.predictions)
+    errors = histograms.errors("l1")
     if data.clusters is None:
         errors = inferred(errors, histograms.squares, resampling, refuted)
     else:
@@ -462,18 +470,6 @@ def classes_of(data: Evaluated, total: Any, resampling: Resampling | None) -> Cl
         errors = inferred_by_cluster(errors, data.class_tables, buckets, resampling)
     impossible = bool(refuted.any())
     return Classes(errors=errors, bins=bins, names=data.names, bound=data.class_bound, impossible=impossible)
-
-
-def _refuted_classes(data: Evaluated) -> NDArray[np.bool_]:
-    """Return which classes have an outcome that their scores exclude, (C,)."""
-    tables = data.tables if data.notion in PER_CLASS else data.class_tables
-    if not data.choices.logits and len(tables):
-        return np.array([table.impossible > 0 for table in tables])
-    # Such an outcome makes the log loss infinite, or the top label wrong with the score 1.
-    seen = data.means.infinite or (data.event is not None and data.event.impossible)
-    if data.choices.logits or data.predictions is None or not seen:
-        return np.zeros(data.n_classes or 0, np.bool_)
-    return impossible_classes(data.predictions)
 
 
 def multicalibration(
