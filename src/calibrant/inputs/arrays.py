@@ -45,7 +45,9 @@ def as_array(argument: str, x: Any) -> NDArray[Any]:
     if is_masked(x):
         raise InputError(argument, "no masked entries", "a masked array", "filter the masked rows out first")
     try:
-        array = _from_library(x)
+        array = _from_library(argument, x)
+    except InputError:
+        raise
     except (ValueError, TypeError, RuntimeError, BufferError) as error:
         if isinstance(x, Sequence) and isinstance(error, ValueError):
             remedy = "give every row the same number of entries"
@@ -64,9 +66,33 @@ def as_array(argument: str, x: Any) -> NDArray[Any]:
     return as_typed(argument, array)
 
 
-def _from_library(x: Any) -> NDArray[Any]:
+_DENSE: Final[Mapping[str, str]] = {
+    "sparse": "pass x.to_dense()",
+    "quantized": "pass x.dequantize()",
+    "nested": "pass one tensor, such as torch.cat(x.unbind())",
+    "meta": "pass a tensor with data, because one on the meta device, or a fake one, has none",
+}
+
+
+def check_dense(argument: str, x: Any, *, with_data: bool = True) -> None:
+    """Reject a tensor of PyTorch that is not one block of numbers: sparse, quantized, nested, or without data."""
+    fake = type(x).__module__.startswith("torch._subclasses")
+    kinds = {
+        "nested": x.is_nested,
+        "quantized": x.is_quantized,
+        "meta": with_data and (x.is_meta or fake),
+        "sparse": str(x.layout) not in ("torch.strided", "torch.jagged"),
+    }
+    for kind, found in kinds.items():
+        if found:
+            got = f"a {kind} tensor" + (f" ({x.layout})" if kind == "sparse" else "")
+            raise InputError(argument, "a dense tensor of numbers", got, _DENSE[kind])
+
+
+def _from_library(argument: str, x: Any) -> NDArray[Any]:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
+        check_dense(argument, x)
         tensor = x.detach().cpu()
         return np.asarray((tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy())
     library = type(x).__module__.partition(".")[0]

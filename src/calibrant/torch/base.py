@@ -19,6 +19,7 @@ from torch.utils.dlpack import from_dlpack
 from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.errors.faults import MAY_BE_LOGITS, Fault
 from calibrant.errors.wording import Terms, translate
+from calibrant.inputs.arrays import check_dense
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
 from calibrant.inputs.predictions import Layout, Notion, Predictions, as_predictions, sum_tolerance
 from calibrant.kernels import dispatch, tensors
@@ -632,7 +633,7 @@ def from_cuda(x: Any) -> Any:
 
 
 def check_tensor(name: str, value: object, device: torch.device) -> None:
-    """Reject what is not a tensor, or on another device than the metric."""
+    """Reject what is not a dense tensor, or on another device than the metric."""
     if not isinstance(value, Tensor):
         remedy = "convert the value, or use the functions of calibrant"
         raise InputError(name, "a tensor", f"a {type(value).__name__}", remedy)
@@ -642,6 +643,7 @@ def check_tensor(name: str, value: object, device: torch.device) -> None:
             "move the tensor or the metric with .to(device)",
         )
         raise InputError(name, expected, f"a tensor on {value.device}", remedy)
+    check_dense(name, value, with_data=device.type != "meta")
 
 
 def check_columns(num_classes: object) -> None:
