@@ -112,7 +112,7 @@ def t_cal_test(
 
     replicates = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CALIBRATED, block)))
     best = int(np.argmax(statistics))
-    details = {
+    details: dict[str, Any] = {
         "n_bins": scales.n_bins[best],
         "square_error": float(errors[best]),
         "statistics": dict(zip(scales.n_bins, map(float, statistics), strict=True)),
