@@ -222,8 +222,9 @@ def test_rows_in_clusters_widen_the_intervals() -> None:
 
 def test_what_has_no_value_says_why() -> None:
     none = calibrant.evaluate([0.2, 0.6, 0.7], [0, 0, 0], profile="clinical", n_resamples=0)
-    assert (none["oe_ratio"].value, math.isnan(none["oe_ratio"].low)) == (0.0, True)
-    assert "no interval: no events were observed" in none["oe_ratio"].method
+    assert (none["oe_ratio"].value, none["oe_ratio"].low) == (0.0, 0.0)
+    assert none["oe_ratio"].high == pytest.approx((1 - 0.025 ** (1 / 3)) / 0.5)  # 0 of 3 events, 0.5 expected in each
+    assert none["oe_ratio"].method.startswith("Clopper-Pearson of the rate; ")
     assert none["calibration_intercept"].value == -math.inf
     assert none["calibration_intercept"].details["reason"] == "all outcomes are equal"
     assert none["calibration_slope"].details["reason"] == "all outcomes are equal"

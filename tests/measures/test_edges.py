@@ -20,6 +20,12 @@ from calibrant.inference import (
     spiegelhalter_test,
     t_cal_test,
 )
+from calibrant.render.words import disagreements
+
+_CONSERVATIVE = (
+    "the lower end of the CI is 0 although p is small, because the lower end is conservative: it is above 0 only if "
+    "p ≤ 0.025"
+)
 
 # ---------------------------------------------------------------- outcomes that the scores exclude
 
@@ -193,6 +199,24 @@ def test_right_answers_of_several_classes_reckon_with_wrong_ones() -> None:
     tops, share = probs.max(axis=1), bound(50)
     assert report["nll"].high >= report["nll"].value + share * np.mean(np.log(tops / (1 - tops))) - 1e-9
     assert report["ece"].low < report["ece"].value < report["ece"].high
+
+
+def test_labels_that_never_occur_reckon_with_some() -> None:
+    probs = np.random.default_rng(6).uniform(0.6, 0.9, (40, 3))
+    one = evaluate(probs, np.zeros((40, 3), int), notion="multilabel")["ece"]
+    assert one.low == pytest.approx(one.value - bound(40))
+
+
+@pytest.mark.parametrize(("p_value", "low", "told"), [(0.03, 0.0, True), (0.03, 0.01, False), (0.2, 0.0, False)])
+def test_one_sentence_says_why_a_p_value_and_an_interval_disagree(p_value: float, low: float, told: bool) -> None:
+    summary = evaluate(np.linspace(0.1, 0.9, 60), np.arange(60) % 2).to_dict()
+    summary["estimates"]["ece"] |= {"p_value": p_value, "low": low, "high": 0.2}
+    found = disagreements(summary, ["ece"])
+    assert found == (["ECE: " + _CONSERVATIVE] if told else [])
+    signed = evaluate(np.linspace(0.1, 0.9, 60), np.arange(60) % 2, profile="all").to_dict()
+    signed["estimates"]["mean_gap"] |= {"p_value": p_value, "low": 0.01 if p_value > 0.05 else -0.01, "high": 0.2}
+    (sentence,) = disagreements(signed, ["mean_gap"])
+    assert "because p takes the variance of calibrated outcomes" in sentence
 
 
 def test_the_variance_of_a_difference_far_from_0_is_that_of_the_outcomes() -> None:

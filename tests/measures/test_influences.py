@@ -91,12 +91,13 @@ def test_the_interval_is_symmetric_on_the_link(link):
 @pytest.mark.parametrize("link", ["identity", "log", "logit"])
 @pytest.mark.parametrize("outcome", [0, 1])
 @pytest.mark.parametrize("clusters", [None, [0, 0, 1, 1]])
-def test_rows_that_are_alike_do_not_tell_how_a_measure_varies(link, outcome, clusters):
+def test_rows_that_are_alike_tell_how_often_the_other_outcome_may_occur(link, outcome, clusters):
     p, y = np.array([0.6, 0.7, 0.8, 0.9]), np.full(4, outcome)
     estimate = calibrant.evaluate(p, y, clusters=clusters, measures=[precision(link)], n_resamples=0)["precision"]
     assert estimate.value == outcome
-    assert math.isnan(estimate.low)
-    assert estimate.method.startswith("no interval: the variance cannot be estimated from these rows")
+    share = 1 - 0.025 ** (1 / (4 if clusters is None else 2))  # of no such outcome in 4 rows, or 2 clusters
+    assert (estimate.low, estimate.high) == pytest.approx((0, share) if outcome == 0 else (1 - share, 1))
+    assert estimate.method.startswith("Clopper-Pearson of the rate; ")
     difference = calibrant.compare(p, p[::-1], y, clusters=clusters, measures=[precision(link)]).pairs[0]["precision"]
     assert difference.method.startswith(
         "no interval: the variance of the difference cannot be estimated from these data"

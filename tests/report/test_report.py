@@ -451,3 +451,51 @@ def test_a_report_on_two_columns_names_the_event_that_it_does_not_judge(
 def test_more_classes_name_no_single_event() -> None:
     probs = np.full((30, 3), 1 / 3)
     assert "not the event" not in str(calibrant.evaluate(probs, np.arange(30) % 3, n_resamples=0))
+
+
+# ---------------------------------------------------------------- the order of the rows
+
+
+def _shuffled_forms() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
+    rng = np.random.default_rng(31)
+    n = 300
+    z, classes = rng.normal(0, 1.5, n), rng.normal(0, 1, (n, 4))
+    p, probs = 1 / (1 + np.exp(-z)), np.exp(classes) / np.exp(classes).sum(axis=1, keepdims=True)
+    y, labels, several = (rng.random(n) < p).astype(int), rng.integers(0, 4, n), rng.integers(0, 2, (n, 4))
+    weights, clusters, groups = rng.uniform(0.3, 3, n), np.arange(n) // 4, rng.integers(0, 3, n)
+    return {
+        "rows": (p, y, {}),
+        "float32": (p.astype(np.float32), y, {}),
+        "logits": (z, y, {"logits": True}),
+        "weights": (p, y, {"weights": weights}),
+        "whole weights": (p, y, {"weights": rng.integers(1, 4, n)}),
+        "clusters": (p, y, {"clusters": clusters}),
+        "clusters, weights": (p, y, {"clusters": clusters, "weights": weights}),
+        "groups": (p, y, {"groups": groups, "clusters": clusters}),
+        "classes": (probs, labels, {"weights": weights}),
+        "logits of classes": (classes, labels, {"logits": True}),
+        "classes, clusters": (probs, labels, {"clusters": clusters}),
+        "classwise": (probs, labels, {"notion": "classwise", "clusters": clusters}),
+        "several labels": (probs, several, {"notion": "multilabel", "weights": weights}),
+    }
+
+
+@pytest.mark.parametrize("n_resamples", [0, 49])
+@pytest.mark.parametrize("form", _shuffled_forms())
+def test_the_order_of_the_rows_changes_no_bit(form: str, n_resamples: int) -> None:
+    probs, targets, options = _shuffled_forms()[form]
+    texts = set()
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(probs))
+        rows = {name: value[order] if isinstance(value, np.ndarray) else value for name, value in options.items()}
+        texts.add(
+            calibrant.evaluate(probs[order], targets[order], profile="all", n_resamples=n_resamples, **rows).to_json()
+        )
+    assert len(texts) == 1
+
+
+def test_an_invalid_row_is_named_by_its_place_in_the_input() -> None:
+    scores = np.full(50, 0.5)
+    scores[[17, 30]] = 2.0
+    with pytest.raises(InputError, match="row 17"):
+        calibrant.evaluate(scores, np.arange(50) % 2)

@@ -86,10 +86,9 @@ def _from_library(argument: str, x: Any) -> NDArray[Any]:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         check_stored(argument, x)
-        if x.is_meta:
-            raise InputError(
-                argument, "a tensor with numbers", "a tensor on the meta device", "pass a tensor with data"
-            )
+        if x.is_meta or type(x).__module__.startswith("torch._subclasses"):  # or a fake one
+            got, remedy = "a tensor on the meta device", "pass a tensor with data"
+            raise InputError(argument, "a tensor with numbers", got, remedy)
         tensor = x.detach().resolve_conj().cpu()
         return np.asarray((tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy())
     library = type(x).__module__.partition(".")[0]

@@ -34,7 +34,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Independent
 from calibrant.statistics.groups import GroupTest
-from calibrant.statistics.intervals import Variance, clopper_pearson, linked_interval
+from calibrant.statistics.intervals import RATE, Variance, clopper_pearson, linked_interval
 from calibrant.statistics.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 
@@ -190,10 +190,10 @@ class Inference(Memo):
         """Return an interval that contains the values with outcomes that did not occur."""
         low, high, method = interval
         found = [x for x in (number_of(measure, event) for event in self._unseen) if not math.isnan(x)]
-        if not found or (math.isnan(low) and not method.startswith("no interval")):
+        if not found or (math.isnan(low) and measure.interval is not None):
             return interval
         if math.isnan(low):
-            low, high, method = value, value, "Clopper-Pearson of the rate"
+            low, high, method = value, value, RATE
         if isinstance(measure.null, Null) and not self.rejects(measure):
             low = min(low, 0.0)
         ends = Interval(min(low, *found), max(high, *found), f"{method}; {UNSEEN}")

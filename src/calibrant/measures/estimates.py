@@ -28,6 +28,7 @@ from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, Unavailable
 from calibrant.measures.measure import NOT_ASKED, Measure, OverClasses
 from calibrant.measures.simulated import ClusterNull
+from calibrant.measures.unseen import UNSEEN, is_uniform, unseen_share
 from calibrant.measures.verdict import Verdict, closed_form, count_p_value, of_estimate, refuted
 from calibrant.results import ClasswiseCalibration, Estimate, Floor
 from calibrant.runtime.arrays import Float64s
@@ -114,6 +115,11 @@ def over_classes(
     bins = class_bins(events, rule, effective_n, dependent=dependent, rows=rows)
     law = bins.law(value, resampling)
     low, high, method = bins.interval(value, resampling, rejected=law.p_value <= resampling.tail)
+    tables = [event.table for event in events if event is not None]
+    if all(map(is_uniform, tables)):  # the mean of the l1 errors moves by the rate at most
+        clusters = np.count_nonzero(rows.event.rows) if isinstance(rows, ClusterSums) else effective_n
+        share = unseen_share(float(clusters), resampling.level)
+        low, high, method = min(low, value - share), max(high, value + share), f"{method}; {UNSEEN}"
     ends, impossible = measure.in_range(value, low, high), impossible_of(events)
     return _with_law(plain, ends, resampling.level, law, method, impossible)
 

@@ -48,7 +48,7 @@ from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable, cell_sums
-from calibrant.table.cluster_labels import ClusterLabels
+from calibrant.table.cluster_labels import ClusterLabels, mix64
 from calibrant.table.cluster_sums import BucketSums, ClusterSums, labels_of
 from calibrant.table.reliability_table import table_in_units
 
@@ -310,13 +310,49 @@ def of_predictions(
 ) -> Ready:
     """Return what is evaluated of predictions, and of each group of them."""
     # All rows first, so that errors name the caller's rows.
-    everything = _of_rows(predictions, notion, labels, n_bins, classwise=classwise)
     parts = [] if groups is None else as_groups(groups, predictions, complete=True)
+    order = _by_content(predictions, notion)
+    if order is not None:
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        predictions, labels = predictions.take(order), None if labels is None else labels.take(order)
+        parts = [(name, np.sort(rank[places])) for name, places in parts]
+    everything = _of_rows(predictions, notion, labels, n_bins, classwise=classwise)
     data_of_groups = {}
     for name, places in parts:
         labels_of_group = None if labels is None else labels.take(places)
         data_of_groups[name] = _of_rows(predictions.take(places), notion, labels_of_group, n_bins, classwise=classwise)
     return everything, data_of_groups
+
+
+#: Numbers of predictions that are put in an order of their content before they are summed.
+_SORTED: Final = 1 << 18
+
+
+def _by_content(predictions: Predictions, notion: Notion) -> NDArray[np.intp] | None:
+    """Return an order of the rows that does not depend on theirs, by a hash of each; None for many numbers.
+
+    Sums of floats depend on their order in the last digits. Rows with equal hashes are equal.
+
+    Raises
+    ------
+    InputError
+        At the first invalid row.
+    """
+    if predictions.rows.values.size > _SORTED:
+        return None
+    read(predictions, notion, scoring=False)
+    values = predictions.rows.values
+    columns = [
+        *np.moveaxis(values, 1, 0).reshape(values.shape[1], -1),
+        *predictions.labels.reshape(predictions.n, -1).T,
+    ]
+    columns += [] if predictions.weights is None else [predictions.weights]
+    hashes = np.zeros(predictions.n, np.uint64)
+    for column in columns:
+        bits = column if column.dtype.kind in "iub" else column.astype(np.float64).view(np.uint64)
+        hashes = mix64(hashes ^ bits.astype(np.uint64))
+    return np.argsort(hashes, kind="stable")
 
 
 def are_evaluated(classwise: bool | None, n_classes: int) -> bool:
@@ -453,7 +489,7 @@ def classes_of(data: Evaluated, total: Any, resampling: Resampling | None) -> Cl
         effective_n=data.means.effective_n,
         rows=data.class_rows,
     )
-    # Which classes have an outcome that their scores exclude: the log loss is infinite, or a top label of score 1 wrong.
+    # Which classes have an outcome that their scores exclude: the log loss is infinite, or a score of 1 is wrong.
     refuted = np.zeros(data.n_classes or 0, np.bool_)
     tables = data.tables if data.notion in PER_CLASS else data.class_tables
     if not data.choices.logits and len(tables):

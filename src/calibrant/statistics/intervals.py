@@ -94,6 +94,9 @@ Link = Literal["identity", "log", "logit"]
 #: How the interval of a mean over rows is made.
 NORMAL: Final = "central limit theorem"
 
+#: How it is made where all outcomes are equal: from the bound of the rate of the other outcome.
+RATE: Final = "Clopper-Pearson of the rate"
+
 _METHODS: Final = {"identity": NORMAL, "log": "normal, of the logarithm", "logit": "normal, on log-odds"}
 _LARGEST: Final = 700.0  # exp of more is not a float
 

@@ -20,12 +20,12 @@ from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import MINORITY, Clustered, Influence
 from calibrant.statistics.groups import Deviations
+from calibrant.statistics.intervals import RATE
 from calibrant.statistics.null import Interval, Law
 from calibrant.table import ReliabilityTable
 
 _NOTHING_EXPECTED: Final = "no event is expected, because every score is 0"
 _HUGE: Final = 1e6  # a ratio beyond which squares of the scores cancel
-_NOTHING_OBSERVED: Final = "no interval: no events were observed"
 
 
 def observed_expected_ratio(
@@ -76,7 +76,7 @@ def _details(event: Event) -> Mapping[str, Any]:
 def _interval(inference: Inference) -> Interval:
     ratio = inference.event.value(OE_RATIO)
     if ratio == 0:
-        return Interval(math.nan, math.nan, _NOTHING_OBSERVED)
+        return Interval(0.0, 0.0, RATE)  # `Inference` widens it by the events that were not seen
     return inference.interval_by_variance(OE_RATIO)
 
 
