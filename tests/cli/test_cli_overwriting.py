@@ -22,7 +22,21 @@ from calibrant.cli.options import READ, UPDATED, WRITTEN
 
 #: The parameters of text that do not name files of the user. A new one belongs here, or among those of the command.
 TEXTS = {
-    *("score", "scores", "outcome", "probs", "target", "weight", "by", "clusters", "where", "on", "time", "name"),
+    *(
+        "score",
+        "scores",
+        "outcome",
+        "probs",
+        "target",
+        "weight",
+        "by",
+        "groups",
+        "clusters",
+        "where",
+        "on",
+        "time",
+        "name",
+    ),
     *("notion", "labels", "class_names", "measures", "profile", "tolerance_of", "sort_by", "method", "timezone"),
     *("title", "date", "label", "master", "conditions"),
 }
