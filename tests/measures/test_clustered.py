@@ -17,6 +17,7 @@ from scipy.special import expit, logit
 
 from calibrant.errors import InputError
 from calibrant.inference.hypotheses import cox_by_cluster, spiegelhalter_by_cluster, spiegelhalter_test
+from calibrant.inputs.notions import Events
 from calibrant.inputs.scores import event_row_scores
 from calibrant.kernels import dispatch
 from calibrant.measures.binned import clustered as bins
@@ -1014,8 +1015,8 @@ def test_accuracies_with_known_rows():
     plain = differences.accuracy_difference(both, 0.9)
     weighting = Weighting.of(None, len(p))
     answered = [
-        replace(model, answers=pairs.Answers(own, weighting))
-        for model, own in zip((both.first, both.second), right, strict=True)
+        replace(model, answers=pairs.Answers(own, weighting, Events(scores, y.astype(np.uint8), None)))
+        for model, own, scores in zip((both.first, both.second), right, (p, q), strict=True)
     ]
     known = differences.accuracy_difference(pairs.ClusterPair(*answered), 0.9)
     assert known.value == plain.value == pytest.approx(only[0] - only[1], abs=EXACT)
