@@ -155,8 +155,9 @@ class Threshold(ThresholdResult):
     reason : str
         Why there is no threshold; empty with one.
     rows_needed : int or None
-        The rows, in all and with such scores, that would probably (80 %) certify a threshold; with a threshold, one
-        with the larger coverage ``coverage_needed``. None where more rows would not help.
+        The rows, in all and with such scores, that would certify a threshold with 80 % probability, given these rows;
+        with a threshold, one with the larger coverage ``coverage_needed``. None where no error rate is clearly below
+        the bound.
     coverage_needed, risk_needed : float or None
         The coverage that ``rows_needed`` is about, and the error rate that was observed there.
     audit_rows : int
