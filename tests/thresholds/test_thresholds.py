@@ -386,11 +386,11 @@ def test_the_rows_that_are_needed_certify_more() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("risk", [None, 0.06])
-def test_new_rows_in_the_number_that_is_needed_reach_the_coverage_with_their_power(risk: float | None) -> None:
+@pytest.mark.parametrize(("risk", "n"), [(None, 1_500), (0.06, 300)])
+def test_new_rows_in_the_number_that_is_needed_reach_the_coverage_with_their_power(risk: float | None, n: int) -> None:
     reached = []
     for seed in range(120):
-        t = certified(*sample(1_500, seed + 100, risk=risk))
+        t = certified(*sample(n, seed + 100, risk=risk))
         if t.rows_needed is not None and t.rows_needed < 100_000:
             new = certified(*sample(t.rows_needed, seed + 10_000, risk=risk))
             reached.append(new.coverage >= t.coverage_needed)
