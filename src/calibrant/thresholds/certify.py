@@ -383,7 +383,7 @@ def _threshold(
     if reason:
         return base
     sample = ranked.sample(max_risk)
-    base = replace(base, **_plan(ranked, sample, place, asked, max_risk, alpha))
+    base = replace(base, plan_maker=partial(_plan, ranked, sample, place, asked, max_risk))
     if place is None:
         needed, worth = rows_of_first(asked, max_risk, alpha), float(sample.rows[-1])
         promise = f"at most {percent(max_risk)} with {percent(asked.confidence)} confidence"
@@ -446,14 +446,13 @@ def _coverage(ranked: Ranked, place: int, alpha: float) -> tuple[float, float, f
     return share, float(low), float(high)
 
 
-def _plan(
-    ranked: Ranked, sample: Sample, place: int | None, asked: Asked, max_risk: float, alpha: float
-) -> dict[str, Any]:
+def _plan(ranked: Ranked, sample: Sample, place: int | None, asked: Asked, max_risk: float) -> dict[str, Any]:
     """Return the rows that would certify a threshold, or a lower one, with its coverage and its observed risk.
 
     The cut is the last one whose error rate is below the bound with 90 % probability, or without a threshold that which
     needs the fewest rows: so the choice of the cut depends little on luck.
     """
+    alpha = alpha_of(asked.confidence)
     cuts = cuts_of(sample.rows, _FEWEST if place is None else first_rows(max_risk, alpha))
     at = Sample(sample.rows[cuts], sample.wrong[cuts])
     coverages = ranked.upto.rows[cuts] / ranked.total
