@@ -18,6 +18,16 @@ the risks of the scores. All methods are given the same data sets.
 Clusters: latent normal variables with a correlation within each cluster, for the outcomes alone or for the outcomes
 and the scores, with the same distribution of each row as above.
 
+Levels: all rows have the risk 0.05, at confidences from 0.95 to 0.9995. "Certified" is the share of data sets in which
+the first cut is accepted, and "broken" the largest such share of all cuts. The promise is 1 - confidence.
+
+Doubtful: clusters whose errors rise with their size, and weights that are related to errors (`DOUBTFUL`), at every
+score with the same true risk above 0.05. "Flagged" is the share of data sets with a caution.
+
+Planned: of a first data set with `rows_needed`, up to 200,000, a new one of this size. "Broken" is the share of these
+in which the coverage that was planned for is not reached; it should be near 0.2. "Certified" is the share of first data
+sets with a plan.
+
 Two sides: scores of a diagnosis are Beta(0.5, 1.5). "Yes" at high scores may be wrong in 10 % of the cases, "no" at
 low scores in 2 %. It is broken if either true risk is above its limit.
 
@@ -96,7 +106,7 @@ DESIGNS = [
 #: What is written of each setting and method.
 COLUMNS = (
     *("kind", "risk", "design", "n", "method", "oracle", "runs"),
-    *("certified", "broken", "broken_se", "share", "share_se"),
+    *("certified", "broken", "broken_se", "share", "share_se", "flagged"),
 )
 
 
@@ -279,7 +289,15 @@ def methods_of(risk: str) -> dict[str, Method]:
     return found
 
 
-OURS = ("closed", "fixed-sequence", "closed, sketch", "closed, clusters", "fixed-sequence, clusters", "betting")
+OURS = (
+    "closed",
+    "fixed-sequence",
+    "closed, sketch",
+    "closed, clusters",
+    "fixed-sequence, clusters",
+    "betting",
+    "betting, declared",
+)
 
 
 # ---------------------------------------------------------------- settings
@@ -337,6 +355,151 @@ def clustered(job: tuple[str, Design, int]) -> list[dict[str, Any]]:
     return [{**setting, "method": name, **count.row()} for name, count in counts.items()]
 
 
+#: The confidences at which levels are simulated.
+CONFIDENCES = (0.95, 0.99, 0.999, 0.9995)
+
+#: Data sets whose levels are simulated together.
+BLOCK = 10_000
+
+#: The most rows of a data set that was planned for.
+MOST_PLANNED = 200_000
+
+
+def levels(job: tuple[float, int, int]) -> list[dict[str, Any]]:
+    """Return how often rows with the risk 0.05 are certified by the first cut, and by the worst of all cuts."""
+    from calibrant.thresholds import rules
+
+    confidence, n, runs = job
+    alpha = round(1 - confidence, 12)
+    every = np.arange(1.0, n + 1)
+    rows = every[rules.cuts_of(every, rules.first_rows(MAX_RISK, alpha))]
+    rng, steps = np.random.default_rng((n, 3)), np.diff(rows, prepend=0.0).astype(np.int64)
+    found = np.zeros(len(rows))
+    for _ in range(runs // BLOCK):
+        wrong = np.cumsum(rng.binomial(steps, MAX_RISK, (BLOCK, len(rows))), axis=1)
+        found += rules.accepted(rows, wrong, MAX_RISK, alpha).sum(axis=0)
+    runs = runs // BLOCK * BLOCK
+    broken = float(found.max()) / runs
+    return [
+        {
+            **{"kind": "levels", "risk": "flat 0.05", "design": f"confidence {confidence}", "n": n, "oracle": 0.0},
+            **{"method": "closed", "runs": runs, "certified": float(found[0]) / runs, "broken": broken},
+            **{"broken_se": (broken * (1 - broken) / runs) ** 0.5, "share": 0.0, "share_se": 0.0},
+        }
+    ]
+
+
+def _few_large(rng: np.random.Generator, clusters: int, share: float, size: int) -> dict[str, Any]:
+    """Return clusters of 2 rows that are right, with a share of large ones that are always wrong."""
+    large = rng.random(clusters) < share
+    labels = np.repeat(np.arange(clusters), np.where(large, size, 2))
+    return {"correct": ~large[labels], "clusters": labels}
+
+
+def _lognormal(rng: np.random.Generator) -> dict[str, Any]:
+    """Return 400 clusters with sizes exp(N(1, 1)), rounded up, and errors that rise with the size; risk 0.055."""
+    sizes = np.ceil(np.exp(rng.normal(1, 1, 400))).astype(np.int64)
+    labels = np.repeat(np.arange(400), sizes)
+    risks = np.minimum(0.055 * sizes**0.6 / 3.48, 1.0)  # E size^1.6 / E size = 3.48
+    alike = rng.random(len(labels)) < 0.7
+    wrong = np.where(alike, (rng.random(400) < risks)[labels], rng.random(len(labels)) < risks[labels])
+    return {"correct": ~wrong, "clusters": labels}
+
+
+def _kept(rng: np.random.Generator) -> dict[str, Any]:
+    """Return 2,000 rows with the risk 0.06, of which errors are kept with probability 1/20 and the weight 20."""
+    wrong = rng.random(2_000) < 0.06
+    kept = ~wrong | (rng.random(2_000) < 0.05)
+    return {"correct": ~wrong[kept], "weights": np.where(wrong, 20, 1)[kept]}
+
+
+def _heavy(rng: np.random.Generator) -> dict[str, Any]:
+    """Return 2,000 rows, 5 % with the weight 10 and the risk 0.15, and the weighted risk 0.0636."""
+    heavy = rng.random(2_000) < 0.05
+    return {"correct": rng.random(2_000) >= np.where(heavy, 0.15, 0.0183), "weights": np.where(heavy, 10, 1)}
+
+
+#: Data of which clusters or weights tell of errors, and the options of each method.
+DOUBTFUL: dict[str, tuple[Callable[[np.random.Generator], dict[str, Any]], dict[str, dict[str, Any]]]] = {
+    "150 clusters of 2, 0.003 of 500": (
+        lambda rng: _few_large(rng, 150, 0.003, 500),
+        {"closed": {}, "betting": {"method": "betting"}, "betting, declared": {"largest_cluster": 500}},
+    ),
+    "300 clusters of 2, 0.005 of 40": (
+        lambda rng: _few_large(rng, 300, 0.005, 40),
+        {"closed": {}, "betting": {"method": "betting"}, "betting, declared": {"largest_cluster": 40}},
+    ),
+    "400 log-normal clusters": (
+        _lognormal,
+        {"closed": {}, "betting": {"method": "betting"}, "betting, declared": {"largest_cluster": 500}},
+    ),
+    "errors kept with 1/20, weight 20": (
+        _kept,
+        {
+            "closed, whole weights": {},
+            "closed, sampling weights": {"weights_are": "sampling", "method": "closed"},
+            "betting": {"weights_are": "sampling"},
+            "betting, declared": {"max_weight": 20},
+        },
+    ),
+    "5 % with weight 10, risk 0.15": (
+        _heavy,
+        {
+            "closed, whole weights": {},
+            "closed, sampling weights": {"weights_are": "sampling", "method": "closed"},
+            "betting": {"weights_are": "sampling"},
+            "betting, declared": {"max_weight": 10},
+        },
+    ),
+}
+
+
+def doubtful(job: tuple[str, int]) -> list[dict[str, Any]]:
+    """Return how often a risk above the bound is certified, and how often a caution says so."""
+    import calibrant
+
+    design, runs = job
+    made, options = DOUBTFUL[design]
+    counts, flags = {name: Count() for name in options}, dict.fromkeys(options, 0)
+    n = 0
+    for run in range(runs):
+        rng = np.random.default_rng((run, 4))
+        data = made(rng)
+        n = max(n, len(data["correct"]))
+        scores = rng.random(len(data["correct"]))
+        for name, how in options.items():
+            given = {**{key: value for key, value in data.items() if key != "correct"}, **how}
+            found = calibrant.certify_threshold(scores, data["correct"], max_risk=MAX_RISK, **given)
+            counts[name].add(certified=found.certified, broken=found.certified, share=found.coverage)
+            flags[name] += bool(found.flag)
+    setting = {"kind": "doubtful", "risk": "above 0.05", "design": design, "n": n, "oracle": 0.0}
+    return [{**setting, "method": name, **count.row(), "flagged": flags[name] / runs} for name, count in counts.items()]
+
+
+def planned(job: tuple[str, int, int]) -> list[dict[str, Any]]:
+    """Return how often new rows in the planned number do not reach the planned coverage."""
+    import calibrant
+
+    risk, n, runs = job
+    truth, count = truth_of(risk), Count()
+
+    def certify(rng: np.random.Generator, rows: int) -> Any:
+        u, v = rng.random((2, rows))
+        p = u**0.25
+        return calibrant.certify_threshold(p, v >= RISKS[risk](p), max_risk=MAX_RISK, confidence=CONFIDENCE)
+
+    for run in range(runs):
+        rng = np.random.default_rng((n, run, 5))
+        first = certify(rng, n)
+        if first.rows_needed is not None and first.rows_needed <= MOST_PLANNED:
+            new = certify(rng, first.rows_needed)
+            count.add(certified=new.certified, broken=new.coverage < first.coverage_needed, share=new.coverage)
+    if not count.broken:
+        return []
+    setting = {"kind": "planned", "risk": risk, "design": "rows", "n": n, "oracle": truth.oracle(MAX_RISK)}
+    return [{**setting, "method": "closed", **count.row(), "certified": len(count.broken) / runs}]
+
+
 def two_sides(job: tuple[str, int, int]) -> list[dict[str, Any]]:
     """Return the results of thresholds of "yes" and "no"."""
     import calibrant
@@ -367,6 +530,9 @@ KINDS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
     "one side": one_side,
     "clusters": clustered,
     "two sides": two_sides,
+    "levels": levels,
+    "doubtful": doubtful,
+    "planned": planned,
 }
 
 
@@ -375,6 +541,16 @@ def jobs(kind: str, runs: int) -> Iterator[tuple[Any, ...]]:
     fewer = max(1, runs * 2 // 5)
     if kind == "clusters":
         yield from ((risk, design, runs) for design in DESIGNS for risk in ("calibrated", "flat 0.051"))
+        return
+    if kind == "levels":
+        yield from ((confidence, 10_000, 200 * runs) for confidence in CONFIDENCES)
+        return
+    if kind == "doubtful":
+        yield from ((design, runs) for design in DOUBTFUL)
+        return
+    if kind == "planned":
+        names = ("calibrated", "overconfident", "underconfident", "flat 0.03")
+        yield from ((risk, n, fewer) for n in (2_000, 500) for risk in names)
         return
     risks = RISKS if kind == "one side" else ("calibrated", "overconfident")
     for n in reversed(SIZES):
@@ -397,7 +573,7 @@ def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a Markdown table of each kind: broken / share automated."""
     for kind in dict.fromkeys(row["kind"] for row in rows):
         held = [row for row in rows if row["kind"] == kind]
-        risks = sorted({row["risk"] for row in held}, key=list(RISKS).index)
+        risks = sorted({row["risk"] for row in held}, key=[*RISKS, "flat 0.05", "above 0.05"].index)
         cells = {(row["design"], int(row["n"]), row["method"], row["risk"]): row for row in held}
         oracle = {row["risk"]: f"{float(row['oracle']):.2f}" for row in held}
         lines = [
@@ -425,7 +601,7 @@ def exceptions(rows: list[dict[str, Any]]) -> Iterator[str]:
 
     for row in rows:
         where = f"{row['kind']}, {row['risk']}, {row['design']}, N = {row['n']}"
-        if row["method"] in OURS and not holds(row):
+        if row["method"] in OURS and row["kind"] not in ("levels", "planned") and not holds(row):
             yield f"broken: {where}, {row['method']}: {float(row['broken']):.4f} of {row['runs']}"
         if row["method"] == "closed" and row["kind"] == "one side":
             setting = ("kind", "risk", "design", "n")

@@ -193,16 +193,17 @@ def naive_betting(parts: ClusterParts, cuts: np.ndarray, risk: float, alpha: flo
 
 
 @pytest.mark.parametrize("largest", [5, 7])
-@pytest.mark.parametrize("risk", [0.0, 0.01, 0.03])
+@pytest.mark.parametrize("risk", [0.0, 0.01, 0.02, 0.03])
 def test_betting_follows_its_definition(risk: float, largest: float) -> None:
-    parts = clustered(3, risk, n_clusters=250, places=6)
     cuts = np.arange(6)
-    for max_risk in (0.05, 0.1):
-        found = betting(parts, cuts, max_risk, 0.05, largest)
-        assert found == naive_betting(parts, cuts, max_risk, 0.05, largest)
-        if found.stop > found.start:
-            high = risk_bound(parts, found.stop - 1, max_risk, 0.05, largest)
-            assert np.sum(parts.wrong) / np.sum(parts.weights) < high < max_risk * (1 + 1e-9) or found.stop < 6
+    for seed in range(10):
+        parts = clustered(seed, risk, n_clusters=100 + 20 * seed, places=6)
+        for max_risk in (0.05, 0.1):
+            found = betting(parts, cuts, max_risk, 0.05, largest)
+            assert found == naive_betting(parts, cuts, max_risk, 0.05, largest)
+            if found.stop == len(cuts) > found.start:
+                high = risk_bound(parts, found.stop - 1, max_risk, 0.05, largest)
+                assert np.sum(parts.wrong) / np.sum(parts.weights) < high < max_risk * (1 + 1e-9)
 
 
 def test_betting_finds_a_small_risk_and_keeps_its_promise() -> None:

@@ -373,7 +373,7 @@ def test_without_a_threshold_there_is_a_reason_and_a_number_of_rows() -> None:
     assert not t.accepts(p).any()
     hopeless = certified(*sample(1_000, risk=0.3), max_risk=0.05)
     assert (hopeless.rows_needed, hopeless.coverage_needed) == (None, None)
-    assert "More rows would not help" in " ".join(hopeless.verdict())
+    assert "How many rows would help is not known" in " ".join(hopeless.verdict())
 
 
 def test_the_rows_that_are_needed_certify_more() -> None:
@@ -383,6 +383,19 @@ def test_the_rows_that_are_needed_certify_more() -> None:
     assert t.coverage_needed > t.coverage
     coverages = [certified(*sample(t.rows_needed, seed)).coverage for seed in range(30)]
     assert np.mean(np.array(coverages) >= 0.9 * t.coverage_needed) >= 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("risk", "n"), [(None, 1_500), (0.06, 300)])
+def test_new_rows_in_the_number_that_is_needed_reach_the_coverage_with_their_power(risk: float | None, n: int) -> None:
+    reached = []
+    for seed in range(120):
+        t = certified(*sample(n, seed + 100, risk=risk))
+        if t.rows_needed is not None and t.rows_needed < 100_000:
+            new = certified(*sample(t.rows_needed, seed + 10_000, risk=risk))
+            reached.append(new.coverage >= t.coverage_needed)
+    assert len(reached) > 5
+    assert np.mean(reached) >= 0.75 - 3 * math.sqrt(0.8 * 0.2 / len(reached))
 
 
 # ---------------------------------------------------------------- groups and classes

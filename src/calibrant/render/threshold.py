@@ -195,7 +195,7 @@ def _more(side: Summary, summary: Summary) -> Iterator[str]:
             verb = f"decide{which} for" if which else "automate"
             yield f"To {verb} {cases}, about {rows} would be needed, with 80 % probability."
     elif side["value"] is None:
-        yield "More rows would not help, because no observed error rate is clearly below the bound."
+        yield "How many rows would help is not known, because no observed error rate is clearly below the bound."
     if side["audit_fraction"] is not None:
         share = side["audit_fraction"]
         part = "all of them" if share >= 1 else f"{_share(share)} of them"

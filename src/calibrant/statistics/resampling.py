@@ -28,7 +28,7 @@ class Stream(IntEnum):
     CLASSES = 3  # outcomes of the classes' bins
     BOOTSTRAP = 4  # predictions, with replacement
     DEALS = 5  # the folds that maps of scores are chosen and proven with
-    CUTS = 6  # errors at cuts, for critical values
+    CUTS = 6  # errors at cuts, for the rows that a threshold needs
     AUDITS = 7  # errors in slices, for the rows that keep a promise checkable
     RANKS = 8  # the errors of several models, for the critical value of all their differences
 

@@ -27,16 +27,15 @@ from calibrant.table import ReliabilityTable
 from calibrant.thresholds.areas import areas, curve_of
 from calibrant.thresholds.asked import Asked, as_confidence, as_costs, as_risk, bound_of, check_rows, rows_of_first
 from calibrant.thresholds.betting import RATIO as BETTING_RATIO
-from calibrant.thresholds.betting import betting, enough, risk_bound
+from calibrant.thresholds.betting import betting, enough, fresh_clusters, risk_bound
 from calibrant.thresholds.cautions import cautions
-from calibrant.thresholds.planning import audit_rows, planned_rows
+from calibrant.thresholds.planning import audit_rows, fresh_rows, planned_rows, upper_errors
 from calibrant.thresholds.ranked import Judged, Ranked, Sample
 from calibrant.thresholds.result import Costs, Method, Share, Threshold, TwoSidedThreshold
-from calibrant.thresholds.rules import closed, cuts_of, first_rows, fixed_sequence
+from calibrant.thresholds.rules import RATIO, closed, cuts_of, first_rows, fixed_sequence
 
-_CLEARLY: Final = 0.9  # of the bound: a lower error rate can be certified with some more rows
+_SURELY: Final = 0.9  # the probability with which the error rate of a planned cut is below the bound
 _MORE: Final = 0.01  # of the rows: a larger coverage by less is not worth a sentence
-_PLANNED: Final = 60  # cuts that are planned for
 _FEWEST: Final = 20  # rows of the first of them
 _DIGITS: Final = 2  # decimals of a rounded threshold, at least
 _HALF: Final = 0.5  # the score from which on "yes" is decided if no case is referred
@@ -384,10 +383,7 @@ def _threshold(
     if reason:
         return base
     sample = ranked.sample(max_risk)
-    plan = _plan(ranked, sample, place, max_risk, alpha)
-    if plan is not None:
-        rows_needed, wider, observed = plan
-        base = replace(base, rows_needed=rows_needed, coverage_needed=wider, risk_needed=observed)
+    base = replace(base, plan_maker=partial(_plan, ranked, sample, place, asked, max_risk))
     if place is None:
         needed, worth = rows_of_first(asked, max_risk, alpha), float(sample.rows[-1])
         promise = f"at most {percent(max_risk)} with {percent(asked.confidence)} confidence"
@@ -450,30 +446,36 @@ def _coverage(ranked: Ranked, place: int, alpha: float) -> tuple[float, float, f
     return share, float(low), float(high)
 
 
-def _plan(
-    ranked: Ranked, sample: Sample, place: int | None, max_risk: float, alpha: float
-) -> tuple[int, float, float] | None:
+def _plan(ranked: Ranked, sample: Sample, place: int | None, asked: Asked, max_risk: float) -> dict[str, Any]:
     """Return the rows that would certify a threshold, or a lower one, with its coverage and its observed risk.
 
-    The error rate (w + 1) / (n + 2) of a cut is taken as the true one.
+    The cut is the last one whose error rate is below the bound with 90 % probability, or without a threshold that which
+    needs the fewest rows: so the choice of the cut depends little on luck.
     """
-    first = _FEWEST if place is None else first_rows(max_risk, alpha)
-    cuts = cuts_of(sample.rows, first)
-    weights, total = ranked.upto.rows, ranked.total
-    rates = (sample.wrong[cuts] + 1) / (sample.rows[cuts] + 2)
-    least = 0.0 if place is None else weights[place] + _MORE * total
-    able = np.flatnonzero((rates < _CLEARLY * max_risk) & (weights[cuts] > least))
+    alpha = alpha_of(asked.confidence)
+    cuts = cuts_of(sample.rows, _FEWEST if place is None else first_rows(max_risk, alpha))
+    at = Sample(sample.rows[cuts], sample.wrong[cuts])
+    coverages = ranked.upto.rows[cuts] / ranked.total
+    rates = upper_errors(at.wrong, _SURELY) / at.rows
+    least = 0.0 if place is None else float(ranked.upto.rows[place]) / ranked.total + _MORE
+    able = np.flatnonzero((rates < max_risk) & (coverages > least))
     if not len(able):
-        return None
-    chosen = able[-1:] if place is not None else able[np.linspace(0, len(able) - 1, _PLANNED).astype(np.intp)]
-    found = []
-    for cut in sorted(set(chosen.tolist())):
-        rows = planned_rows(max_risk, alpha, float(rates[cut]))
-        needed = math.inf if rows is None else rows * total / float(sample.rows[cuts[cut]])
-        if needed > total and math.isfinite(needed):
-            at = int(cuts[cut])
-            found.append((math.ceil(needed), float(weights[at] / total), float(ranked.upto.wrong[at] / weights[at])))
-    return min(found) if found else None
+        return {}
+    cut = int(able[-1])
+    if place is None:
+        needed = [planned_rows(max_risk, alpha, float(rates[k])) or math.inf for k in able]
+        cut = int(able[np.argmin(np.array(needed) / at.rows[able])])
+    # A cut of new rows may be up to 2 % beyond the wanted place, and 10 % with betting.
+    if asked.method == "betting" and ranked.bettors is not None:
+        times = fresh_clusters(ranked.bettors, int(cuts[cut]), max_risk, alpha, asked.bound.largest)
+        total = None if times is None else times * BETTING_RATIO * ranked.total
+    else:
+        rows = fresh_rows(at, cut, max_risk, alpha, sequence=asked.method == "fixed-sequence")
+        total = None if rows is None else rows * RATIO * ranked.total / float(at.rows[cut])
+    if total is None or total <= ranked.total:
+        return {}
+    errors = float(ranked.upto.wrong[cuts[cut]] / ranked.upto.rows[cuts[cut]])
+    return {"rows_needed": math.ceil(total), "coverage_needed": float(coverages[cut]), "risk_needed": errors}
 
 
 def _curves(ranked: Ranked, found: Threshold, n: int) -> tuple[RiskCoverageCurve, Mapping[str, Estimate]]:

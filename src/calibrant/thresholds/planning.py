@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.e_processes import ERROR_TILTS, error_growth
 from calibrant.statistics.resampling import Stream, generator
-from calibrant.thresholds.rules import probability
+from calibrant.thresholds.ranked import Sample
+from calibrant.thresholds.rules import START, accepted, first_rows, least_rows, probability
 
 #: The probability with which the planned rows suffice.
 POWER: Final = 0.8
@@ -19,7 +21,12 @@ POWER: Final = 0.8
 PERIODS: Final = 10
 
 _MOST_ROWS: Final = 10**9
+_MOST_PLANNED: Final = 3 * 10**6
 _REPLICATES: Final = 2_000
+_PLANS: Final = 400  # simulated data sets
+_PRIOR: Final = 2.0  # errors that are added to the observed ones
+_STEP: Final = 1.1  # each of their cuts has so many times the rows of the cut before
+_WIDER, _NEAR = 1.6, 1.03  # the quotients of numbers of rows that are tried, at first and at last
 
 
 @lru_cache(maxsize=1024)
@@ -59,6 +66,54 @@ def planned_rows(max_risk: float, alpha: float, risk: float) -> int | None:
 
 def _at_most(errors: int, rows: int, risk: float) -> float:
     return float(probability(errors, rows, risk))
+
+
+def upper_errors(wrong: Any, quantile: float) -> Float64s:
+    """Return the quantile of the mean number of errors, where so many were observed, by a gamma distribution."""
+    from scipy.special import gammaincinv
+
+    return np.asarray(gammaincinv(np.asarray(wrong) + _PRIOR, quantile))
+
+
+def fresh_rows(sample: Sample, place: int, max_risk: float, alpha: float, *, sequence: bool = False) -> int | None:
+    """Return the rows down to a place with which new rows certify it with 80 % probability; None for too many.
+
+    The rows and errors down to cuts, (K,), tell where errors are. Between two cuts, the mean number of errors is drawn
+    from a gamma distribution with the shape w + a, where w is the observed number and a adds up to 2 down to the place:
+    the place was chosen for its few errors. New rows have binomial errors, and the tests are those that will be run,
+    closed testing or a fixed sequence, from the first cut to the place and behind.
+    """
+    rng = generator(np.random.SeedSequence(0), Stream.CUTS)
+    ends = np.append(0.0, sample.rows) / sample.rows[place]
+    shapes = np.maximum(np.diff(sample.wrong, prepend=0.0), 0.0) + _PRIOR * np.diff(ends)
+    errors = np.pad(np.cumsum(rng.standard_gamma(shapes, (_PLANS, len(shapes))), axis=1), ((0, 0), (1, 0)))
+    first = least_rows(max_risk, alpha, wrong=START) if sequence else first_rows(max_risk, alpha)
+
+    def suffices(rows: int) -> bool:
+        steps = np.arange(-int(math.log(rows / first, _STEP)), 1 + int(math.log(ends[-1], _STEP)))
+        cuts = np.ceil(rows * _STEP**steps)
+        at = np.minimum(cuts / rows, ends[-1])
+        after = np.clip(np.searchsorted(ends, at), 1, len(ends) - 1)
+        part = (at - ends[after - 1]) / (ends[after] - ends[after - 1])
+        down = errors[:, after - 1] + part * (errors[:, after] - errors[:, after - 1])
+        risks = np.diff(down, prepend=0.0) / (np.diff(at, prepend=0.0) * sample.rows[place])
+        again = generator(np.random.SeedSequence(1), Stream.CUTS)
+        new = np.diff(cuts, prepend=0.0).astype(np.int64)
+        wrong = np.cumsum(again.binomial(new, np.clip(risks, 0.0, 1.0)), axis=1)
+        alone = probability(wrong, cuts, max_risk) <= alpha if sequence else None
+        kept = accepted(cuts, wrong, max_risk, alpha) if alone is None else alone
+        return float(np.mean(kept[:, steps <= 0].all(axis=1))) >= POWER
+
+    high = float(first)
+    while not suffices(math.ceil(high)):
+        high *= _WIDER
+        if high > _MOST_PLANNED:
+            return None
+    low = high / _WIDER
+    while high > _NEAR * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if middle >= first and suffices(math.ceil(middle)) else (middle, high)
+    return math.ceil(high)
 
 
 @lru_cache(maxsize=64)

@@ -154,11 +154,6 @@ class Threshold(ThresholdResult):
         none.
     reason : str
         Why there is no threshold; empty with one.
-    rows_needed : int or None
-        The rows, in all and with such scores, that would probably (80 %) certify a threshold; with a threshold, one
-        with the larger coverage ``coverage_needed``. None where more rows would not help.
-    coverage_needed, risk_needed : float or None
-        The coverage that ``rows_needed`` is about, and the error rate that was observed there.
     audit_rows : int
         The automatic decisions to label in each later period, at random, to find a risk of twice ``max_risk`` within
         ten periods with 80 % power.
@@ -204,9 +199,6 @@ class Threshold(ThresholdResult):
     risk: float = math.nan
     risk_high: float = math.nan
     reason: str = ""
-    rows_needed: int | None = None
-    coverage_needed: float | None = None
-    risk_needed: float | None = None
     audit_rows: int = 0
     audit_fraction: float | None = None
     approximate: bool = False
@@ -219,6 +211,7 @@ class Threshold(ThresholdResult):
     by_group: Mapping[str, Threshold] = field(default_factory=dict)
     common: Mapping[str, Share] = field(default_factory=dict)
     per_class: bool = False
+    plan_maker: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False)
     curve_maker: Callable[[], tuple[RiskCoverageCurve, Mapping[str, Estimate]]] | None = field(default=None, repr=False)
 
     __repr__ = ThresholdResult.__repr__
@@ -242,6 +235,29 @@ class Threshold(ThresholdResult):
         if self.value is None:
             return np.zeros(values.shape, np.bool_)
         return np.asarray(values <= self.value if self.side == "no" else values >= self.value)
+
+    @cached_property
+    def _plan(self) -> Mapping[str, Any]:
+        return {} if self.plan_maker is None else self.plan_maker()
+
+    @property
+    def rows_needed(self) -> int | None:
+        """The rows, in all and with such scores, that would certify a threshold with 80 % probability.
+
+        With a threshold, one with the larger coverage ``coverage_needed``. None where no error rate is clearly below
+        the bound.
+        """
+        return self._plan.get("rows_needed")
+
+    @property
+    def coverage_needed(self) -> float | None:
+        """The coverage that ``rows_needed`` is about."""
+        return self._plan.get("coverage_needed")
+
+    @property
+    def risk_needed(self) -> float | None:
+        """The error rate that was observed at ``coverage_needed``."""
+        return self._plan.get("risk_needed")
 
     @cached_property
     def _curves(self) -> tuple[RiskCoverageCurve, Mapping[str, Estimate]] | None:
@@ -269,12 +285,10 @@ class Threshold(ThresholdResult):
 
     def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
         missing: dict[str, str] = {}
-        left_out = {"costs", "by_group", "common", "curve_maker"}
-        numbers = {
-            name: plain(getattr(self, name), name, missing)
-            for name in self.__dataclass_fields__
-            if name not in left_out
-        }
+        left_out = {"costs", "by_group", "common", "plan_maker", "curve_maker"}
+        names = [name for name in self.__dataclass_fields__ if name not in left_out]
+        planned = ("rows_needed", "coverage_needed", "risk_needed")
+        numbers = {name: plain(getattr(self, name), name, missing) for name in (*names, *planned)}
         level = self.confidence
         numbers["level"] = level
         numbers["costs"] = None if self.costs is None else _plain_costs(self.costs, missing)

@@ -86,10 +86,15 @@ def closed(sample: Sample, max_risk: float, alpha: float) -> int:
     if not len(sample.rows):
         return 0
     rows = np.floor(sample.rows * ROUNDED)
-    p_values = probability(np.minimum(np.ceil(sample.wrong / ROUNDED), rows), rows, max_risk)
-    ahead = np.minimum.accumulate(p_values[::-1])[::-1]
+    return _leading(accepted(rows, np.minimum(np.ceil(sample.wrong / ROUNDED), rows), max_risk, alpha))
+
+
+def accepted(rows: Float64s, wrong: Float64s, max_risk: float, alpha: float) -> NDArray[np.bool_]:
+    """Return which cuts closed testing accepts, from whole numbers of rows, (M,), and of errors, (..., M)."""
+    p_values = probability(wrong, rows, max_risk)
+    ahead = np.minimum.accumulate(p_values[..., ::-1], axis=-1)[..., ::-1]
     single, look_ahead = critical_values(tuple(rows.astype(int).tolist()), max_risk, alpha)
-    return _leading((p_values <= single * ROUNDED) | (ahead <= look_ahead * ROUNDED))
+    return np.asarray((p_values <= single * ROUNDED) | (ahead <= look_ahead * ROUNDED))
 
 
 @lru_cache(maxsize=64)
@@ -167,9 +172,9 @@ def _binomial(rows: int, risk: float, width: float) -> tuple[int, Float64s]:
     return least, masses / np.sum(masses)
 
 
-def _leading(accepted: NDArray[np.bool_]) -> int:
-    """Return how many are accepted before the first that is not."""
-    return len(accepted) if accepted.all() else int(np.argmin(accepted))
+def _leading(held: NDArray[np.bool_]) -> int:
+    """Return how many are true before the first that is not."""
+    return len(held) if held.all() else int(np.argmin(held))
 
 
 def fixed_sequence(sample: Sample, max_risk: float, alpha: float, start: int = START) -> tuple[int, int]:
@@ -182,8 +187,8 @@ def fixed_sequence(sample: Sample, max_risk: float, alpha: float, start: int = S
     place, step = first, 256
     while place < len(sample.rows):
         part = slice(place, place + step)
-        accepted = probability(sample.wrong[part], sample.rows[part], max_risk) <= alpha
-        if not accepted.all():
-            return first, place + int(np.argmin(accepted))
-        place, step = place + len(accepted), 2 * step
+        kept = probability(sample.wrong[part], sample.rows[part], max_risk) <= alpha
+        if not kept.all():
+            return first, place + int(np.argmin(kept))
+        place, step = place + len(kept), 2 * step
     return first, len(sample.rows)
