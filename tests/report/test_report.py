@@ -17,6 +17,8 @@ import calibrant
 from calibrant.errors import InputError, MissingDependencyError
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import STANDARD
+from calibrant.report import evaluated
+from calibrant.table.cluster_labels import as_clusters
 
 
 @pytest.fixture
@@ -499,3 +501,19 @@ def test_an_invalid_row_is_named_by_its_place_in_the_input() -> None:
     scores[[17, 30]] = 2.0
     with pytest.raises(InputError, match="row 17"):
         calibrant.evaluate(scores, np.arange(50) % 2)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_predictions_and_clusters_remain_in_the_order_of_the_caller(grouped: bool) -> None:
+    """Rows are summed in another order, but a caller's arrays, such as weights or groups, must fit what is held."""
+    rng = np.random.default_rng(0)
+    probs, targets, weights = rng.dirichlet([1, 1, 1], 60), rng.integers(-1, 3, 60), rng.integers(1, 4, 60)
+    labels, groups = rng.integers(0, 20, 60), np.where(np.arange(60) < 25, "a", "b")
+    options = {"weights": weights, "ignore_index": -1, "clusters": labels}
+    data, parts = evaluated.of_arguments(probs, targets, groups=groups if grouped else None, **options)
+    rows = np.full(60, True)
+    if grouped:
+        data, rows = parts["a"], groups == "a"
+    assert data.predictions.labels.tolist() == targets[rows].tolist()
+    assert data.predictions.weights.tolist() == weights[rows].tolist()
+    np.testing.assert_array_equal(data.labels.hashes, as_clusters(labels, 60)[rows].hashes)

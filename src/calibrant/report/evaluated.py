@@ -308,21 +308,27 @@ def of_predictions(
     *,
     classwise: bool | None,
 ) -> Ready:
-    """Return what is evaluated of predictions, and of each group of them."""
+    """Return what is evaluated of predictions, and of each group of them.
+
+    Sums are those of rows in the order of their content. The predictions and labels that the result holds remain in
+    the caller's order.
+    """
     # All rows first, so that errors name the caller's rows.
     parts = [] if groups is None else as_groups(groups, predictions, complete=True)
     order = _by_content(predictions, notion)
-    if order is not None:
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        predictions, labels = predictions.take(order), None if labels is None else labels.take(order)
-        parts = [(name, np.sort(rank[places])) for name, places in parts]
-    everything = _of_rows(predictions, notion, labels, n_bins, classwise=classwise)
-    data_of_groups = {}
-    for name, places in parts:
-        labels_of_group = None if labels is None else labels.take(places)
-        data_of_groups[name] = _of_rows(predictions.take(places), notion, labels_of_group, n_bins, classwise=classwise)
-    return everything, data_of_groups
+
+    def evaluated(places: NDArray[np.intp] | None) -> Evaluated:
+        given, of_given = predictions, labels
+        if places is not None:
+            given, of_given = predictions.take(places), None if labels is None else labels.take(places)
+        if order is None:
+            return _of_rows(given, notion, of_given, n_bins, classwise=classwise)
+        kept = order if places is None else order[np.isin(order, places)]
+        of_kept = None if labels is None else labels.take(kept)
+        data = _of_rows(predictions.take(kept), notion, of_kept, n_bins, classwise=classwise)
+        return replace(data, predictions=given, labels=of_given)
+
+    return evaluated(None), {name: evaluated(places) for name, places in parts}
 
 
 #: Numbers of predictions that are put in an order of their content before they are summed.
