@@ -515,5 +515,5 @@ def test_predictions_and_clusters_remain_in_the_order_of_the_caller(grouped: boo
     if grouped:
         data, rows = parts["a"], groups == "a"
     assert data.predictions.labels.tolist() == targets[rows].tolist()
-    assert data.predictions.weights.tolist() == weights[rows].tolist()
+    assert data.predictions.weights.tolist() == np.where(targets >= 0, weights, 0)[rows].tolist()
     np.testing.assert_array_equal(data.labels.hashes, as_clusters(labels, 60)[rows].hashes)
