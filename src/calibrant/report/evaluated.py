@@ -353,7 +353,8 @@ def _by_content(predictions: Predictions, notion: Notion) -> NDArray[np.intp] | 
         *np.moveaxis(values, 1, 0).reshape(values.shape[1], -1),
         *predictions.labels.reshape(predictions.n, -1).T,
     ]
-    columns += [] if predictions.weights is None else [predictions.weights]
+    if predictions.weights is not None and np.ptp(predictions.weights[predictions.evaluated]) > 0:
+        columns.append(predictions.weights)  # equal ones are no weights
     hashes = np.zeros(predictions.n, np.uint64)
     for column in columns:
         bits = column if column.dtype.kind in "iub" else column.astype(np.float64).view(np.uint64)
