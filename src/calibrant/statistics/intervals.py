@@ -119,7 +119,7 @@ def linked_interval(value: float, variance: Variance, level: float, link: Link) 
     elif link == "logit":
         middle = math.log(value / (1 - value))
         low, high = (min(max(end, -_LARGEST), _LARGEST) for end in (middle - half, middle + half))
-        ends = 1 / (1 + math.exp(-low)), 1 / (1 + math.exp(-high))
+        ends = min(1 / (1 + math.exp(-low)), value), max(1 / (1 + math.exp(-high)), value)  # but for rounding
     else:
         ends = value - half, value + half
     return Interval(*ends, _METHODS[link])
