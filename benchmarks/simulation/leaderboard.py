@@ -65,7 +65,6 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "leaderboard.csv"
 
 LEVEL = 0.95
-compare_models.MOST_PAIRED = 5  # type: ignore[misc]  # the pairs of twenty models take most of the time
 #: Data sets by the number of models, for independent rows and for clusters.
 DATA_SETS = {2: (1_000, 500), 5: (1_000, 500), 20: (300, 200)}
 TRUTH = 2_000_000
@@ -96,6 +95,11 @@ class Setting(NamedTuple):
     kind: str
     order: str
     models: int
+
+
+def fewer_pairs() -> None:
+    """Compare pairs of at most five models in this process: those of twenty take most of the time."""
+    compare_models.MOST_PAIRED = 5  # type: ignore[misc]
 
 
 def drawn(kind: str, steps: Array, n: int, rng: Rng) -> tuple[list[Array], list[Array], Array | None]:
@@ -355,7 +359,7 @@ def few_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def simulate_few(data_sets: int, processes: int, *, write: bool) -> None:
     """Simulate the settings of ``--few``."""
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=fewer_pairs) as pool:
         rows = [row for found in pool.map(few, few_jobs(data_sets)) for row in found]
     if write:
         with FEW_TABLE.open("w", newline="", encoding="utf-8") as stream:
@@ -440,7 +444,7 @@ def main(arguments: list[str] | None = None) -> int:
         for kind in kinds
         for order in ORDERS
     ]
-    with ProcessPoolExecutor(options.processes) as pool:
+    with ProcessPoolExecutor(options.processes, initializer=fewer_pairs) as pool:
         rows = []
         for (setting, _), found in zip(jobs, pool.map(simulated, jobs), strict=True):
             print(*setting, file=sys.stderr, flush=True)

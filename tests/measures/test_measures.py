@@ -22,6 +22,7 @@ from calibrant.measures import MEASURES, Event, Inference, Interval, Measure, Nu
 from calibrant.measures.listed import BY_NAME, compared, of_profile, selected
 from calibrant.measures.measure import descriptions_of
 from calibrant.measures.profiles import ALL, CLINICAL, PROFILES, STANDARD
+from calibrant.report import compare_models
 from calibrant.results import Description, Estimate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -176,8 +177,11 @@ def test_every_interval_is_simulated(measure: Measure) -> None:
 
 
 def test_the_page_of_the_simulation_is_written_from_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", "1")  # the scripts set it otherwise, for all tests that follow
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "simulation"))
+    before = compare_models.MOST_PAIRED
     pages = importlib.import_module("coverage_page")
+    assert before == compare_models.MOST_PAIRED, "a script that is imported changes the library for all that follows"
     page = pages.written(*pages.stored(ROOT / "docs"), None)
     assert page == (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8"), "run benchmarks/coverage.py --page"
 
