@@ -36,6 +36,22 @@ METHODS = {
     "closed, clusters": "`closed`, clusters declared",
     "fixed-sequence, clusters": "`fixed-sequence`, clusters declared",
     "betting": "`betting`",
+    "closed, whole weights": "`closed`, weights read as numbers of rows",
+    "closed, sampling weights": "`closed`, sampling weights",
+    "betting, declared": "`betting`, bound declared",
+}
+
+#: The columns of the tables with a line for each setting.
+COLUMNS = {
+    "levels": {"design": "confidence", "runs": "samples", "certified": "first threshold", "broken": "worst threshold"},
+    "doubtful": {"design": "rows", "method": "method", "broken": "broken", "flagged": "with a caution"},
+    "planned": {
+        "risk": "scores",
+        "n": "N",
+        "certified": "planned",
+        "broken": "not reached",
+        "broken_se": "standard error",
+    },
 }
 
 #: The error rates of the scores in the simulations that are named otherwise on the page.
@@ -163,7 +179,18 @@ def simulated() -> dict[str, str]:
         "thresholds.md": table(one_side, ("n", "method")),
         "thresholds-clusters.md": table(clusters, ("design", "method")),
         "thresholds-sides.md": table(two_sides, ("n",)),
+        **{
+            f"thresholds-{kind}.md": listed([row for row in rows if row["kind"] == kind], COLUMNS[kind])
+            for kind in COLUMNS
+        },
     }
+
+
+def listed(rows: list[dict[str, str]], columns: Mapping[str, str]) -> str:
+    """Return a table with a line for each row and these columns: their names in the file, and on the page."""
+    lines = [f"| {' | '.join(columns.values())} |", "|---" * len(columns) + "|"]
+    lines += [f"| {' | '.join(words(key, row[key]) for key in columns)} |" for row in rows]
+    return "\n".join(lines) + "\n"
 
 
 def table(rows: list[dict[str, str]], keys: tuple[str, ...]) -> str:
@@ -195,10 +222,14 @@ def line_place(line: Mapping[str, str], designs: list[str], places: Mapping[str,
 
 
 def words(key: str, value: str) -> str:
-    """Return a number of rows, a method or a design in words."""
-    if key == "n":
+    """Return a cell in words: a number, a share, a method, an error rate or a design."""
+    if key in ("n", "runs"):
         return f"{int(value):,}"
-    return METHODS[value] if key == "method" else value
+    if key in ("certified", "broken", "broken_se", "flagged"):
+        return f"{float(value):.3g}" if value else "–"
+    if key == "risk":
+        return risk_text(value)
+    return METHODS[value] if key == "method" else value.removeprefix("confidence ")
 
 
 def risk_text(risk: str) -> str:

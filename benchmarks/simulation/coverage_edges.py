@@ -1,16 +1,17 @@
 """Coverage of the intervals of a report where an outcome is rare or does not occur: rates near 0 and 1, few rows.
 
-Run with ``python benchmarks/simulation/coverage_edges.py docs/coverage-edges.csv``: 200 data sets a setting take four
-minutes on one core. Scores are five levels, so that the true value of every measure is that of a table of the levels.
-A measure without an interval for some data sets, such as the calibration slope of equal outcomes, is counted over the
-others: ``sets`` says over how many.
+Run with ``python benchmarks/simulation/coverage_edges.py``: 200 data sets a setting take four minutes on one core. It
+writes docs/coverage-edges.csv; ``python benchmarks/coverage.py --page`` shows the table.
+
+Scores are five levels, so that the true value of every measure is that of a table of the levels. A measure without an
+interval for some data sets, such as the calibration slope of equal outcomes, is counted over the others: ``sets`` says
+over how many. MCE and ACE are left out, because their true value depends on the bins of a data set.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,12 @@ from calibrant.measures.event import Event
 from calibrant.measures.listed import MEASURES
 from calibrant.measures.means.means import PredictionMeans
 
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "docs" / "coverage-edges.csv"
+
 SETS = 200
 SIZES = (5, 20, 50, 200)
+LABELS = {measure.name: measure.label for measure in MEASURES}
 LAWS: dict[str, tuple[list[float], Any]] = {
     "rare": ([0.001, 0.005, 0.01, 0.02, 0.05], lambda p: p),
     "rarer than the scores say": ([0.02, 0.04, 0.06, 0.1, 0.2], lambda p: p / 10),
@@ -50,7 +55,32 @@ def drawn(scores: np.ndarray, rates: np.ndarray, n: int, each: int, rng: np.rand
     return np.repeat(scores[level], each), np.repeat(outcomes, each), clusters
 
 
-def main(path: Path) -> None:
+SECTION = """### Rare outcomes
+
+Few rows with rates near 0 and 1 are the hardest for intervals: many samples have equal outcomes only. The scores are
+five levels, or one. The table shows the share of samples with equal outcomes, and of the measures that every sample
+has, the mean and the lowest coverage of 95 % intervals (200 samples, standard error 0.015). Measures that need both
+outcomes, such as the AUROC, the calibration slope and skill scores, exist in the other samples only. These samples have
+more events than the true rate, so their coverage is lower; [coverage-edges.csv](coverage-edges.csv) contains all.
+"""
+
+
+def section() -> str:
+    """Return the part of the page of coverage, from the file."""
+    with TABLE.open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    lines = [["scores", "N", "rows of a cluster", "equal outcomes", "mean coverage", "lowest coverage"], ["---"] * 6]
+    for setting in dict.fromkeys((row["scores"], row["rows"], row["rows_of_a_cluster"]) for row in rows):
+        held = [row for row in rows if (row["scores"], row["rows"], row["rows_of_a_cluster"]) == setting]
+        all_sets = [row for row in held if int(row["sets"]) == SETS]
+        lowest = min(all_sets, key=lambda row: float(row["coverage"]))
+        mean = np.mean([float(row["coverage"]) for row in all_sets])
+        worst = f"{float(lowest['coverage']):.3f} ({LABELS[lowest['measure']]})"
+        lines.append([*setting, f"{float(held[0]['equal_outcomes']):.3f}", f"{mean:.3f}", worst])
+    return "\n".join([SECTION, *(f"| {' | '.join(line)} |" for line in lines), ""])
+
+
+def main() -> None:
     rows = []
     for law, (levels, rate) in LAWS.items():
         scores = np.array(levels)
@@ -63,7 +93,7 @@ def main(path: Path) -> None:
                 uniform += int(y.min() == y.max())
                 report = evaluate(p, y, clusters=clusters, profile="all", n_resamples=99)
                 for name, one in report.items():
-                    if name in true and not math.isnan(one.high):
+                    if name in true.keys() - {"ace", "mce"} and not math.isnan(one.high):
                         covers = one.low - 1e-9 <= true[name] <= one.high + 1e-9
                         found[name].append((covers, one.high - one.low))
             for name, sets in found.items():
@@ -72,7 +102,7 @@ def main(path: Path) -> None:
             print(
                 law, n, each, *(f"{row[3]} {row[6]:.2f}" for row in rows if row[:3] == [law, n, each] and row[6] < 0.9)
             )
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(
             ["scores", "rows", "rows_of_a_cluster", "measure", "sets", "equal_outcomes", "coverage", "width"]
@@ -81,4 +111,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

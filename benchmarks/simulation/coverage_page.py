@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import coverage_edges
 import leaderboard
 import numpy as np
 from coverage_cells import (
@@ -122,6 +123,7 @@ def written(cells: Sequence[Cell], again: Sequence[Cell], tests: Sequence[Reject
         others(plain, in_clusters),
         _FAILS.format(allowed=100 * max(ALLOWED_IN_CLUSTERS.values())),
         failures(ours, again),
+        coverage_edges.section(),
         _TESTS,
         table(test_rows(tests)),
         other_sizes(tests),

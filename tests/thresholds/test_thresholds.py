@@ -371,6 +371,8 @@ def test_without_a_threshold_there_is_a_reason_and_a_number_of_rows() -> None:
     assert math.isnan(t.risk)
     assert t.rows_needed > 300
     assert not t.accepts(p).any()
+    assert t.risk_needed * t.coverage_needed * 300 < 10
+    assert "with 50 % to 90 % probability, because few errors were seen" in " ".join(str(t).split())
     hopeless = certified(*sample(1_000, risk=0.3), max_risk=0.05)
     assert (hopeless.rows_needed, hopeless.coverage_needed) == (None, None)
     assert "How many rows would help is not known" in " ".join(hopeless.verdict())
@@ -381,6 +383,8 @@ def test_the_rows_that_are_needed_certify_more() -> None:
     t = certified(p, y)
     assert t.rows_needed > 600
     assert t.coverage_needed > t.coverage
+    assert t.risk_needed * t.coverage_needed * 600 >= 10
+    assert "would be needed, with 80 % probability" in " ".join(str(t).split())
     coverages = [certified(*sample(t.rows_needed, seed)).coverage for seed in range(30)]
     assert np.mean(np.array(coverages) >= 0.9 * t.coverage_needed) >= 0.5
 

@@ -44,6 +44,9 @@ CURVE: Final = "Error rate by coverage"
 GROUPS: Final = "Thresholds of groups"
 CLASSES: Final = "Thresholds of predicted classes"
 
+#: With fewer observed errors, the probability of a plan is only known roughly (benchmarks/simulation/thresholds.py).
+_PLANNED_ERRORS: Final = 10
+
 _COVERAGES: Final = tuple(i / 10 for i in range(1, 11))
 _NAMED: Final = 10
 _TALLEST: Final = 1.08
@@ -189,11 +192,17 @@ def _more(side: Summary, summary: Summary) -> Iterator[str]:
     if needed is not None:
         rows = f"{_rounded_up(needed):,} rows in all"
         cases = f"{_share(side['coverage_needed'])} of cases (observed error rate {_share(side['risk_needed'])})"
+        errors = side["risk_needed"] * side["coverage_needed"] * side["n"]
+        chance = (
+            "80 % probability"
+            if errors >= _PLANNED_ERRORS
+            else "50 % to 90 % probability, because few errors were seen"
+        )
         if side["value"] is None:
-            yield f"About {rows} would certify a threshold{which and f' of{which}'} for {cases}, with 80 % probability."
+            yield f"About {rows} would certify a threshold{which and f' of{which}'} for {cases}, with {chance}."
         else:
             verb = f"decide{which} for" if which else "automate"
-            yield f"To {verb} {cases}, about {rows} would be needed, with 80 % probability."
+            yield f"To {verb} {cases}, about {rows} would be needed, with {chance}."
     elif side["value"] is None:
         yield "How many rows would help is not known, because no observed error rate is clearly below the bound."
     if side["audit_fraction"] is not None:

@@ -245,7 +245,8 @@ class Threshold(ThresholdResult):
         """The rows, in all and with such scores, that would certify a threshold with 80 % probability.
 
         With a threshold, one with the larger coverage ``coverage_needed``. None where no error rate is clearly below
-        the bound.
+        the bound. If fewer than 10 errors were observed at this coverage, the probability is only known to be about
+        50 % to 90 %.
         """
         return self._plan.get("rows_needed")
 
