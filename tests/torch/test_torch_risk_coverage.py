@@ -583,7 +583,7 @@ def test_signatures_are_those_of_torch_uncertainty():
 
 
 def test_arguments_that_they_do_not_have():
-    for name in ("notion", "half", "keeps", "num_classes"):
+    for name in ("notion", "half", "bins", "num_classes"):
         with pytest.raises(InputError, match=f"{name}: expected an argument of AURC"):
             ct.AURC(**{name: "top-label"})
     with pytest.raises(InputError, match="risk_threshold: expected an argument of CovAt5Risk"):

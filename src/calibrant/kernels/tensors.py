@@ -1,4 +1,4 @@
-"""Run the reading passes as torch operations, for tensors on any device.
+"""Run the reading passes on tensors of any device: by Triton's kernels where there are any, or by torch operations.
 
 Rows of classes are read in blocks, so no copy of the input is made. Nothing here waits for the device: the host reads
 no value, and faults of the input are counted in tensors, not raised. The caller validates types and shapes. This module
@@ -7,7 +7,10 @@ imports torch, so only `calibrant.torch` imports it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
 from typing import Final, NamedTuple
 
 import torch
@@ -28,7 +31,8 @@ SLACK: Final = 1e-3
 
 IGNORED_KEY: Final = -1
 
-_BLOCK: Final = 1 << 22  # entries per block: 16 MB of float32
+_BLOCK: Final = 1 << 22  # entries of a block, at least
+_ENTRY_BYTES: Final = 64  # that the operations on a block take for each entry, at most
 _NO_CLASS: Final = -(1 << 63)
 
 
@@ -93,6 +97,31 @@ def has_float64(device: torch.device) -> bool:
 def wide(device: torch.device) -> torch.dtype:
     """Return the widest floating-point type of a device."""
     return torch.float64 if has_float64(device) else torch.float32
+
+
+@cache
+def fused(device: torch.device) -> ModuleType | None:
+    """Return the module of Triton's kernels; None where they do not run, of which a warning gives the reason once."""
+    if device.type != "cuda":
+        return None
+    try:
+        from calibrant.kernels import triton_rows
+
+        triton_rows.try_out(device)
+    except Exception as error:  # of a package, a compiler or a driver
+        warnings.warn(
+            f"calibrant reads on {device} by torch operations, which take several times as long as its Triton kernels: "
+            f"these cannot run ({type(error).__name__}: {error})",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return triton_rows
+
+
+def slack_of(dtype: torch.dtype) -> float:
+    """Return how far rounding may move a probability out of [0, 1]."""
+    return ROUNDING * torch.finfo(dtype).eps
 
 
 def read(
@@ -234,7 +263,12 @@ def read_blocks(
     """
     n, device = len(targets), values.device
     dtype = torch.float64 if values.dtype == torch.float64 else torch.float32
-    slack = ROUNDING * torch.finfo(values.dtype).eps
+    slack, kernels = slack_of(values.dtype), fused(device)
+    if kernels is not None:
+        options = {"logits": logits, "ignore_index": ignore_index, "tolerance": tolerance, "slack": slack}
+        (top, _, p_target, log_p_target, squares), correct, counted = kernels.read_rows(values, targets, **options)
+        faults = torch.nn.functional.pad(counted[:4], (0, 1))
+        return RowReading(top, p_target, log_p_target, squares, correct, faults, counted[5])
     floats = torch.empty((4, n), dtype=dtype, device=device)
     correct = torch.empty(n, dtype=torch.uint8, device=device)
     faults = torch.zeros(len(FAULTS), dtype=torch.int64, device=device)
@@ -274,8 +308,9 @@ def _blocks(
     """
     deep = values[:, :, None] if values.ndim == 2 else values.flatten(2)
     sheets, n_classes, depth = deep.shape
-    count = max(1, _BLOCK // (n_classes * depth))
-    part = depth if count > 1 else max(1, min(depth, _BLOCK // n_classes))
+    most = max(_BLOCK, _free_bytes(values) // _ENTRY_BYTES)
+    count = max(1, most // (n_classes * depth))
+    part = depth if count > 1 else max(1, min(depth, most // n_classes))
     for sheet in range(0, sheets, count):
         for row in range(0, depth, part):
             x = deep[sheet : sheet + count, :, row : row + part].movedim(1, -1).reshape(-1, n_classes)
@@ -286,6 +321,13 @@ def _blocks(
                 target = torch.where(target == targets[rows], target, _NO_CLASS)
             evaluated = _evaluated(target, ignore_index)
             yield rows, torch.where(evaluated[:, None], x, 0), target, evaluated
+
+
+def _free_bytes(values: Tensor) -> int:
+    """Return half of the memory that is free on a GPU, which only large batches ask for; 0 elsewhere."""
+    if values.device.type != "cuda" or values.numel() <= _BLOCK:
+        return 0
+    return torch.cuda.mem_get_info(values.device)[0] // 2
 
 
 def _read_block(

@@ -21,15 +21,14 @@ from calibrant.errors.faults import MAY_BE_LOGITS, Fault
 from calibrant.errors.wording import Terms, translate
 from calibrant.inputs.arrays import check_stored
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
-from calibrant.inputs.predictions import Layout, Notion, Predictions, as_predictions, sum_tolerance
-from calibrant.kernels import dispatch, tensors
+from calibrant.inputs.predictions import Layout, Notion, as_predictions, sum_tolerance
+from calibrant.kernels import tensors
 from calibrant.kernels.loading import following
-from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES, Reading
+from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES
 from calibrant.measures.binned import binned
+from calibrant.torch import adding
+from calibrant.torch.adding import Increments, Kept
 from calibrant.torch.sharing import SharingMetric, untraced
-
-#: What a batch adds to the states, by their names.
-Increments = dict[str, Tensor]
 
 
 class _History(NamedTuple):
@@ -45,7 +44,7 @@ class _History(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch after reading: its number of columns, and what it adds to the states."""
+    """A batch after reading: its number of columns, and what it adds to the states beside what it added already."""
 
     width: int
     increments: Increments
@@ -108,8 +107,7 @@ class ProbabilityMetric(SharingMetric):
     On the host the library's kernels read, and errors are raised before any state changes. On other devices torch
     reads and nothing waits for the device: faults are counted, and `compute` raises.
 
-    A subclass says what a batch adds to the states (`_read_host_batch`, `_read_device_batch`), and computes the value
-    from them (`_value`).
+    A subclass says what its states hold (``kept``), and computes the value from them (`_value`).
 
     Parameters
     ----------
@@ -121,6 +119,8 @@ class ProbabilityMetric(SharingMetric):
         The evaluated event; None follows the layout.
     ignore_index, logits, validate_args
         As in `CalibrationError`.
+    kept : Kept
+        What the states hold.
     make : tuple
         What else decides the meaning of the states: metrics of one make may share them in a `MetricCollection`.
     by_shape : bool
@@ -134,8 +134,6 @@ class ProbabilityMetric(SharingMetric):
     full_state_update = False
     plot_lower_bound: float | None = 0.0
 
-    #: Whether a metric needs only top labels and targets of a batch of classes: then the batch is read once.
-    of_rows: ClassVar[bool] = True
     #: Whether ``notion="multilabel"`` is taken.
     of_labels: ClassVar[bool] = False
 
@@ -154,6 +152,7 @@ class ProbabilityMetric(SharingMetric):
         ignore_index: int | None,
         logits: bool | None,
         validate_args: bool,
+        kept: Kept,
         make: tuple[Any, ...],
         by_shape: bool = True,
         **kwargs: Any,
@@ -171,6 +170,7 @@ class ProbabilityMetric(SharingMetric):
         self.ignore_index = ignore_index
         self.logits = logits
         self.validate_args = validate_args
+        self._kept = kept
         self._width: int | None = None  # the number of columns of the batches so far
         self._agreed: list[int] | None = None  # `seen` of all ranks, at the last compute
         self._lists: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
@@ -312,7 +312,7 @@ class ProbabilityMetric(SharingMetric):
             else:
                 states[name] = state + increment
 
-    def _read(self, preds: Tensor, target: Tensor) -> Batch:
+    def _read(self, preds: Tensor, target: Tensor, *, apart: bool = False) -> Batch:
         preds, target = (from_cuda(x) for x in (preds, target))
         preds, target = self._checked(preds, target)
         width = 1 if preds.ndim == 1 else preds.shape[1]
@@ -320,7 +320,7 @@ class ProbabilityMetric(SharingMetric):
             return Batch(width, {})
         layout = self.layout or ("binary" if preds.ndim == 1 else "multiclass")
         if preds.device.type != "cpu":
-            return Batch(width, self._read_device(preds, target, layout))
+            return Batch(width, self._read_device(preds, target, layout, apart=apart))
         with following(self._numbers):
             batch = Batch(width, self._read_host(preds, target, layout))
         self.__dict__["_numbers"] += preds.numel()
@@ -396,7 +396,8 @@ class ProbabilityMetric(SharingMetric):
             and preds.is_contiguous()
             and target.is_contiguous()
         ):  # the plain case, in one read; everything else is read again below, with full errors
-            increments = self._read_plain_batch(preds.numpy(), target.numpy(), self._notion_of(layout))
+            tolerance = _tolerance(preds.dtype) if self.validate_args else np.inf  # of the sum of a row
+            increments = adding.of_plain(preds.numpy(), target.numpy(), self._notion_of(layout), self._kept, tolerance)
             if increments is not None:
                 width = 1 if preds.ndim == 1 else preds.shape[1]
                 return {**increments, "seen": _seen(False, preds.dtype == torch.float64, width)}
@@ -410,7 +411,7 @@ class ProbabilityMetric(SharingMetric):
             )
             if not self.validate_args:
                 predictions = replace(predictions, tolerance=np.inf)
-            increments = self._read_host_batch(predictions, self._notion_of(layout))
+            increments = adding.of_host(predictions, self._notion_of(layout), self._kept)
         except NothingJudgedError:
             return {}
         except InputError as error:
@@ -446,62 +447,29 @@ class ProbabilityMetric(SharingMetric):
             raise InputError("preds", expected, got, _DECLARE, fault=fault)
         return True
 
-    def _read_device(self, preds: Tensor, target: Tensor, layout: Layout) -> Increments:
+    def _read_device(self, preds: Tensor, target: Tensor, layout: Layout, *, apart: bool = False) -> Increments:
+        """Read a batch on its device; ``apart`` changes no state."""
         declared, before = self.logits, self._history()
         if declared is None and before.agreed is not None and any(before.agreed[:2]):
             declared = bool(before.agreed[LOGITS])
         if layout == "multiclass" and target.shape == preds.shape:
             target = target.argmax(1)
         notion = self._notion_of(layout)
-        options: dict[str, Any] = {
-            "ignore_index": self.ignore_index,
-            "logits": declared,
-            "seen": before.seen,
-            "tolerance": _tolerance(preds.dtype) if self.validate_args else np.inf,
-            "checked": self.validate_args,
-        }
-        if layout == "multiclass" and notion == "top-label" and self.of_rows:
-            reading = tensors.read_rows(preds, target, **options)
-        else:
-            if layout == "multiclass":
-                preds, target = preds.movedim(1, -1).reshape(-1, preds.shape[1]), target.reshape(-1)
-            values = preds[:, None] if layout == "binary" else preds
-            reading = tensors.read(values, target, layout=layout, **options)
-        increments = self._read_device_batch(reading, layout, notion)
+        tolerance = _tolerance(preds.dtype) if self.validate_args else np.inf
+        read_as = adding.Device(
+            self.ignore_index, declared, before.seen, before.width is None, tolerance, self.validate_args
+        )
+        if not apart:
+            lists = adding.in_place(self.__dict__, preds, target, read_as, layout, notion, self._kept)
+            if lists is not None:
+                return lists
+        reading = adding.read_device(preds, target, read_as, layout, notion, self._kept)
+        increments = adding.of_device(reading, layout, notion, self._kept)
         return {**increments, "seen": reading.seen, "faults": reading.faults}
 
     def _notion_of(self, layout: Layout) -> Notion:
         """Return the evaluated event of a batch."""
         return self.notion or DEFAULTS[layout]  # type: ignore[return-value]
-
-    def _tally(
-        self,
-        probs: NDArray[Any],
-        targets: NDArray[np.int64],
-        notion: Notion,
-        *,
-        half: bool,
-        uppers: NDArray[Any] | None,
-    ) -> NDArray[Any] | None:
-        """Evaluate the event of plain probabilities in one read, into bins or packed; None if they are not plain."""
-        fold = notion == "top-label"
-        if not fold and (probs.ndim == 2 or notion != "positive"):
-            return None
-        tolerance = _tolerance(probs.dtype) if self.validate_args else np.inf  # of the sum of a row
-        return dispatch.tally(probs, targets, uppers=uppers, tolerance=tolerance, fold=fold, half=half)
-
-    def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
-        """Evaluate plain probabilities in one read; None if this metric or batch needs the longer way."""
-        del probs, targets, notion
-        return None
-
-    @abstractmethod
-    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
-        """Return what a batch in host memory adds to the state."""
-
-    @abstractmethod
-    def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        """Return what a batch adds to the state, computed on its device without waiting for it."""
 
     # ------------------------------------------------------------ the value
 

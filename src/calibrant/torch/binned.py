@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import cache, lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice, renaming
-from calibrant.inputs.notions import read
-from calibrant.inputs.predictions import Layout, Notion, Predictions
+from calibrant.inputs.predictions import Layout, Notion
 from calibrant.kernels import tensors
-from calibrant.kernels.tensors import Reading
-from calibrant.measures.arguments import read_histograms
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Bins, Closed, Norm
 from calibrant.measures.binned.certified import sized_bound
 from calibrant.measures.grid_cells import GridCells
 from calibrant.plot import diagrams
 from calibrant.table import ReliabilityTable
-from calibrant.torch.base import Increments, ProbabilityMetric, check_bins, check_classes, check_notion
+from calibrant.torch.adding import Kept
+from calibrant.torch.base import ProbabilityMetric, check_bins, check_classes, check_notion
 from calibrant.torch.tables import State, TableMetric
 
 Task = Literal["binary", "multiclass"]
@@ -168,7 +163,7 @@ class CalibrationError(TableMetric):
         super().__init__(
             state=state,
             half=half,
-            keeps=adaptive,
+            bins=None if adaptive else (num_bins, closed),
             layout=task,
             num_classes=classes,
             notion=notion,
@@ -193,22 +188,6 @@ class CalibrationError(TableMetric):
 
     def _notion_of(self, layout: Layout) -> Notion:
         return "top-label" if self.adaptive and self.notion is None else super()._notion_of(layout)
-
-    def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
-        if self.adaptive:
-            return super()._read_plain_batch(probs, targets, notion)
-        sums = self._tally(probs, targets, notion, half=True, uppers=uppers(self.num_bins, self.closed, probs.dtype))
-        return None if sums is None else increments_of(*sums)
-
-    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
-        if self.adaptive:
-            return super()._read_host_batch(predictions, notion)
-        return bins_of_host(self, predictions, notion)
-
-    def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        if self.adaptive:
-            return super()._read_device_batch(reading, layout, notion)
-        return bins_of_device(self, reading, layout, notion)
 
     def _value(self) -> Tensor:
         self._bins = None
@@ -479,50 +458,6 @@ _NAMED: Final = {
 # ---------------------------------------------------------------- uniform bins in the states of metrics
 
 
-def bins_of_host(metric: Any, predictions: Predictions, notion: Notion) -> Increments:
-    """Count a batch into the uniform bins of a metric, for the evaluated event or for each class."""
-    if notion in ("classwise", "multilabel"):
-        counts, score_sums, positives = read_histograms(predictions, notion, metric.num_bins, closed=metric.closed).sums
-    else:
-        bins = binned.bin_events(read(predictions, notion, scoring=False).events, metric.num_bins, metric.closed)
-        counts, score_sums, positives = bins.counts, bins.score_sums, bins.positives
-    return increments_of(counts, score_sums, positives)
-
-
-def increments_of(counts: Any, score_sums: Any, positives: Any) -> Increments:
-    """Return what the sums of a batch's bins add to the states."""
-    return {
-        "counts": torch.from_numpy(np.rint(counts).astype(np.int64)),
-        "positives": torch.from_numpy(np.rint(positives).astype(np.int64)),
-        "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums)),
-    }
-
-
-@lru_cache(64)
-def uppers_on(num_bins: int, closed: Closed, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the largest score of each bin, on a device; they are copied there once."""
-    precision = np.dtype(np.float64 if dtype == torch.float64 else np.float32)
-    return torch.from_numpy(uppers(num_bins, closed, precision)).to(device)
-
-
-@cache
-def uppers(num_bins: int, closed: Closed, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the largest score that each uniform bin can hold."""
-    return binned.largest_members(binned.uniform_edges(num_bins), closed, dtype)
-
-
-def bins_of_device(metric: Any, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-    """Count a batch into the uniform bins of a metric, on its device."""
-    if notion in ("classwise", "multilabel"):
-        scores, outcomes, evaluated = tensors.each_class(reading, layout=layout)
-    else:
-        scores, outcomes = tensors.event(reading, layout=layout, notion=notion)
-        evaluated = reading.evaluated
-    largest = uppers_on(metric.num_bins, metric.closed, scores.dtype, scores.device)
-    counts, positives, sums = tensors.bin_rows(scores, outcomes, evaluated, largest)
-    return {"counts": counts, "positives": positives, "score_sums": sums}
-
-
 def histograms_of(metric: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return a metric's histograms (3, bins, classes): counts, sums of scores, sums of outcomes."""
     states = (metric.counts, tensors.joined(metric.score_sums), metric.positives)
@@ -587,9 +522,6 @@ class ClasswiseCalibrationError(ProbabilityMetric):
     positives: Tensor
     score_sums: Tensor
 
-    _read_host_batch = bins_of_host
-    _read_device_batch = bins_of_device
-
     def __init__(
         self,
         num_classes: int,
@@ -616,6 +548,7 @@ class ClasswiseCalibrationError(ProbabilityMetric):
             ignore_index=ignore_index,
             logits=logits,
             validate_args=validate_args,
+            kept=Kept(bins=(num_bins, closed)),
             make=("bins", num_bins, closed),
             **kwargs,
         )

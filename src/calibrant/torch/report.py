@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError
-from calibrant.inputs.notions import ScoreMeans, read
-from calibrant.inputs.predictions import Layout, Notion, Predictions
+from calibrant.inputs.notions import ScoreMeans
+from calibrant.inputs.predictions import Layout, Notion
 from calibrant.kernels import tensors
-from calibrant.kernels.tensors import WIDTH, Reading
+from calibrant.kernels.tensors import WIDTH
 from calibrant.measures.arguments import ClassHistograms
 from calibrant.measures.means.means import ONLY_RIGHT, BaseRates, PredictionMeans
 from calibrant.plot import diagrams
@@ -25,9 +25,7 @@ from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
 from calibrant.statistics.resampling import Resampling, Rng
 from calibrant.table import ReliabilityTable
-from calibrant.torch.base import Batch, Increments, check_bins, check_notion
-from calibrant.torch.binned import uppers, uppers_on
-from calibrant.torch.proper import score_increments, totals_of_device
+from calibrant.torch.base import Batch, check_bins, check_notion
 from calibrant.torch.sharing import untraced
 from calibrant.torch.tables import State, TableMetric
 
@@ -80,8 +78,6 @@ class CalibrationReport(TableMetric):
     (0.29, 5)
     """
 
-    of_rows = False  # each class has its own bins
-
     def __init__(
         self,
         num_bins: int = 15,
@@ -106,6 +102,7 @@ class CalibrationReport(TableMetric):
             ignore_index=ignore_index,
             logits=logits,
             validate_args=validate_args,
+            class_bins=num_bins,
             make=make,
             **kwargs,
         )
@@ -115,34 +112,6 @@ class CalibrationReport(TableMetric):
         # Bins of all classes, flat: only the first batch shows the number of classes. Counts and outcomes; scores.
         self._add_list("class_counts", torch.int64)
         self._add_list("class_scores", torch.float64)
-
-    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
-        classes = predictions.layout == "multiclass"
-        largest = uppers(self.num_bins, "right", predictions.rows.dtype) if classes else None
-        reading = read(predictions, notion, uppers=largest)
-        means = reading.means
-        counts, scores, positives = reading.histograms
-        increments = self._event_increments(reading.events, reading)
-        if self.state == "rows":
-            increments |= {
-                **score_increments(reading.total, means.brier, means.nll, means.infinite),
-                "brier_squares": torch.tensor(means.brier_square * reading.total, dtype=torch.float64),
-                "nll_squares": torch.tensor(means.nll_square * reading.total, dtype=torch.float64),
-                "correct": torch.tensor(round(means.accuracy * reading.total)),
-            }
-        class_counts = torch.from_numpy(np.stack([counts, positives])).round().long()
-        return {**increments, **_chunks(class_counts, torch.from_numpy(scores), classes)}
-
-    def _read_device_batch(self, reading: Reading, layout: Layout, notion: Notion) -> Increments:
-        increments = super()._read_device_batch(reading, layout, notion)
-        if self.state == "rows":
-            increments |= totals_of_device(reading, layout)
-        counts = positives = scores = reading.targets
-        if layout == "multiclass":
-            probs, outcomes, evaluated = tensors.each_class(reading, layout=layout)
-            largest = uppers_on(self.num_bins, "right", probs.dtype, probs.device)
-            counts, positives, scores = tensors.bin_rows(probs, outcomes, evaluated, largest)
-        return {**increments, **_chunks(torch.stack([counts, positives]), scores, layout == "multiclass")}
 
     def _add(self, batch: Batch) -> None:
         super()._add(batch)
@@ -235,7 +204,3 @@ class CalibrationReport(TableMetric):
         return diagrams.reliability_figure(
             diagram, number=number, title=title, labels=(*words, words[0], diagrams.SHARE)
         )
-
-
-def _chunks(counts: Tensor, scores: Tensor, classes: bool) -> Increments:
-    return {"class_counts": counts.reshape(-1), "class_scores": scores.reshape(-1)} if classes else {}

@@ -19,7 +19,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable
 from calibrant.thresholds.areas import reciprocals
-from calibrant.torch.base import Increments
+from calibrant.torch.adding import Increments
 from calibrant.torch.tables import State, TableMetric
 
 _POINTS: Final = 1_001  # of a drawn curve, at most

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -11,24 +10,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inputs.notions import Events, class_events, fold, read
-from calibrant.inputs.notions import Reading as HostReading
-from calibrant.inputs.predictions import Layout, Notion, Predictions
-from calibrant.kernels import dispatch, tensor_cells, tensors
+from calibrant.inputs.predictions import Layout
+from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.tensors import WIDTH
+from calibrant.measures.binned.binned import Closed
 from calibrant.sketch import CalibrationSketch
 from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
-from calibrant.table import ReliabilityTable, cell_sums
+from calibrant.table import ReliabilityTable
 from calibrant.table import grid as grids
-from calibrant.torch.base import Increments, ProbabilityMetric
-from calibrant.torch.proper import totals_of_device, totals_of_host
+from calibrant.torch.adding import GRID, Kept
+from calibrant.torch.base import ProbabilityMetric
 
 State = Literal["rows", "sketch"]
 
 STATES: Final = ("rows", "sketch")
-
-#: The grid of the cells.
-GRID: Final[grids.Grid] = "standard"
 
 _ROUNDED: Final = 1e-6  # relative: float32 scores may lie this far outside their cell; sums round
 
@@ -43,8 +38,10 @@ class TableMetric(ProbabilityMetric):
         sums of Brier score, log loss and accuracy.
     half : {0, 1}
         The class that a binary score of 0.5 predicts, if the evaluated event is that the predicted class is right.
-    keeps : bool
-        Whether this class adds states; if not, the subclass adds its own.
+    bins : (int, {"left", "right"}), optional
+        Bins of equal width, kept instead of a table; the subclass adds their states.
+    class_bins : int, optional
+        As in `Kept`; the subclass adds the states.
     layout, num_classes
         As in `ProbabilityMetric`.
     make : tuple, optional
@@ -67,23 +64,26 @@ class TableMetric(ProbabilityMetric):
         self,
         *,
         state: State,
-        half: int = 1,
-        keeps: bool = True,
+        half: Literal[0, 1] = 1,
+        bins: tuple[int, Closed] | None = None,
+        class_bins: int | None = None,
         layout: Layout | None = None,
         num_classes: int | None = None,
         make: tuple[Any, ...] | None = None,
         **options: Any,
     ) -> None:
         check_choice("state", state, STATES)
-        if state == "sketch" and not keeps:
+        if state == "sketch" and bins is not None:
             remedy = "leave state out, because bins of equal width have an exact state of constant size"
             raise InputError("state", "'rows' for bins of equal width", "'sketch'", remedy)
         # Metrics of any shape may share a sketch of one event: `_raise_faults` checks the shape.
         make, by_shape = make or (state, f"half {half}"), state == "rows"
-        super().__init__(layout=layout, num_classes=num_classes, make=make, by_shape=by_shape, **options)
+        kept = Kept(bins=bins)
+        if bins is None:
+            kept = Kept(table=state, half=half, totals=class_bins is not None, class_bins=class_bins)
+        super().__init__(layout=layout, num_classes=num_classes, kept=kept, make=make, by_shape=by_shape, **options)
         self.state: State = state
-        self._half = half
-        if not keeps:
+        if bins is not None:
             return
         columns = (self.num_classes,) if self.notion == "classwise" and self.num_classes else ()
         if state == "rows":
@@ -100,51 +100,6 @@ class TableMetric(ProbabilityMetric):
             self._add_counts(name)
         for name in ("brier_sum", "nll_sum", "brier_squares", "nll_squares"):
             self._add_sums(name)
-
-    # ------------------------------------------------------------ a batch
-
-    def _read_plain_batch(self, probs: NDArray[Any], targets: NDArray[np.int64], notion: Notion) -> Increments | None:
-        if self.state == "sketch" or not self.of_rows:
-            return None
-        keys = self._tally(probs, targets, notion, half=bool(self._half), uppers=None)
-        return None if keys is None else {_place(keys): torch.from_numpy(keys)}
-
-    def _read_host_batch(self, predictions: Predictions, notion: Notion) -> Increments:
-        sketched = self.state == "sketch"
-        if notion == "classwise":
-            reading = read(predictions, "top-label", scoring=sketched)
-            return self._class_increments(predictions, reading)
-        folded = notion == "top-label" and predictions.layout == "binary" and self._half == 0
-        reading = read(predictions, "positive" if folded else notion, scoring=sketched)
-        events = reading.events
-        if folded:
-            events = Events(*fold(events.scores, events.outcomes, half=0), None)
-        return self._event_increments(events, reading)
-
-    def _event_increments(self, events: Events, reading: HostReading) -> Increments:
-        """Return what evaluated events add to the state; a sketch also takes the sums of the reading."""
-        if self.state == "sketch":
-            return {**cells_of_host(events), **totals_of_host(reading)}
-        keys = packed(events)
-        return {_place(keys): torch.from_numpy(keys)}
-
-    def _class_increments(self, predictions: Predictions, reading: HostReading) -> Increments:
-        """Return the same for each class."""
-        if self.state == "sketch":
-            return {**class_cells_of_host(predictions), **totals_of_host(reading)}
-        keys = np.stack([packed(events) for events, _ in class_events(predictions)], axis=1)
-        return {_place(keys): torch.from_numpy(keys)}
-
-    def _read_device_batch(self, reading: tensors.Reading, layout: Layout, notion: Notion) -> Increments:
-        if notion == "classwise":
-            scores, outcomes, evaluated = tensors.each_class(reading, layout=layout)
-        else:
-            scores, outcomes = tensors.event(reading, layout=layout, notion=notion, half=self._half)
-            evaluated = reading.evaluated
-        if self.state == "sketch":
-            return {**cells_of_device(scores, outcomes, evaluated), **totals_of_device(reading, layout)}
-        keys = tensors.pack(scores, outcomes, evaluated)
-        return {"doubles" if keys.dtype == torch.int64 else "singles": keys}
 
     # ------------------------------------------------------------ from the state
 
@@ -231,54 +186,12 @@ class TableMetric(ProbabilityMetric):
         return CalibrationSketch.of_parts(config, SketchSums(totals, curves_of(self.cell_counts, self.cell_sums)))
 
 
-def packed(events: Events) -> NDArray[Any]:
-    """Return evaluated events, packed as the rows of a metric's state."""
-    keys = dispatch.pack(np.ascontiguousarray(events.scores), events.outcomes)
-    return keys.view(np.int32 if keys.dtype.itemsize == 4 else np.int64)
-
-
-def _place(keys: NDArray[Any]) -> str:
-    return "singles" if keys.dtype.itemsize == 4 else "doubles"
-
-
 # ---------------------------------------------------------------- cells
 
 
 def n_cells() -> int:
     """Return the number of cells."""
     return len(grids.edges(GRID)) + 1
-
-
-def cells_of_host(events: Events) -> Increments:
-    """Return what a batch of evaluated events adds to the cells: counts (2, K) and sums (3, K)."""
-    counts, sums = _split(cell_sums(events, GRID))
-    return {"cell_counts": torch.from_numpy(counts), "cell_sums": torch.from_numpy(sums)}
-
-
-def class_cells_of_host(predictions: Predictions) -> Increments:
-    """Return the same for each class: counts (C, 2, K) and sums (C, 3, K)."""
-    sums_by_class = [_split(cell_sums(events, GRID)) for events, _ in class_events(predictions)]
-    counts, sums = (torch.from_numpy(np.stack(parts)) for parts in zip(*sums_by_class, strict=True))
-    return {"cell_counts": counts, "cell_sums": sums}
-
-
-def _split(sums: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    return sums[:, :2].T.astype(np.int64, order="C"), np.ascontiguousarray(sums[:, 2:].T)
-
-
-def cells_of_device(scores: Tensor, outcomes: Tensor, evaluated: Tensor) -> Increments:
-    """Return what a batch adds to the cells, computed on its device: scores (n,), or (n, C) column by column."""
-    cells = tensor_cells.cells(scores, outcomes, evaluated, _table_on(scores.dtype, scores.device))
-    sums = torch.where(
-        cells.refused > 0, torch.nan, cells.sums
-    )  # an unchecked value outside [0, 1]: `curves_of` raises
-    return {"cell_counts": cells.counts, "cell_sums": sums}
-
-
-@lru_cache(16)
-def _table_on(dtype: torch.dtype, device: torch.device) -> tensor_cells.CellTable:
-    precision = np.float64 if dtype == torch.float64 else np.float32
-    return tensor_cells.cell_table(grids.edges(GRID).astype(precision), device)
 
 
 def curves_of(counts: Tensor, sums: Tensor) -> Curves:

@@ -1,0 +1,834 @@
+"""Read predictions on a GPU once, and add them to the states of metrics, by Triton's kernels.
+
+Two kernels read: `_rows` one row of predictions after the other, `_entries` each class of a row. They add what they
+read to integers, so that the order in which the device adds does not matter; `_states`, `_class_bins` and `_cells` move
+these integers into states. `tensors` does the same by torch operations, where there is no Triton. Only `tensors`
+imports this module, when a tensor on a GPU has come.
+
+With ``TRITON_INTERPRET=1`` the kernels run on tensors of the host, for tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+#: How many numbers `_rows` counts beside bins: faults of four kinds, rows that are evaluated, rows of logits that could
+#: be probabilities, right rows, infinite losses.
+N_COUNTED: Final = 8
+
+#: The most bins of one event that a program keeps in registers.
+MOST_BINS: Final = 64
+
+#: The evaluated event: that the row's top label is right; class 1; that the class predicted from one score is right,
+#: where 0.5 predicts class 0 or class 1.
+TOP, POSITIVE, FOLDED_0, FOLDED_1 = range(4)
+
+#: What values are: probabilities, logits, or what the state `seen` says.
+_PROBABILITIES = tl.constexpr(0)
+_LOGITS = tl.constexpr(1)
+_DECIDED = tl.constexpr(2)
+_TOP = tl.constexpr(TOP)
+_POSITIVE = tl.constexpr(POSITIVE)
+_FOLDED_0 = tl.constexpr(FOLDED_0)
+_COUNTED = tl.constexpr(N_COUNTED)
+_LOW_BITS = tl.constexpr(28)
+_LOW = tl.constexpr((1 << 28) - 1)
+_IGNORED = tl.constexpr(255)
+
+_ENTRIES: Final = 2048  # of a block of rows of many classes: more do not fit into registers
+_NARROW: Final = 400  # up to so many classes a thread reads a row
+_WAVES: Final = 16  # programs for each multiprocessor
+_COPIES: Final = 32  # of the slots of a grid, for many rows, of which many may be tied
+_MANY_ROWS: Final = 1 << 20
+_KEPT: Final = 1 << 20  # integers of a workspace that is kept for the next batch
+
+
+# ---------------------------------------------------------------- one row
+
+
+@triton.jit
+def _rescaled(x, m, top, new, best, rest, second, BLOCK_C: tl.constexpr):
+    """Return the sums of exp(x - top) and of its square, of all classes so far but the largest."""
+    e = tl.where(x > float("-inf"), tl.exp(x - top[:, None]), 0.0)
+    e = tl.where(new[:, None] & (tl.arange(0, BLOCK_C)[None, :] == best[:, None]), 0.0, e)
+    shift = tl.where(new, tl.exp((m - top).to(tl.float64)), 1.0)
+    rest = tl.where(new, (rest + 1.0) * shift, rest) + tl.sum(e, 1)
+    second = tl.where(new, (second + 1.0) * shift * shift, second) + tl.sum(e * e, 1)
+    return rest, second
+
+
+@triton.jit
+def _wide(
+    x_ptr, live, n_classes, class_step, as_logits,
+    SCALE: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, W: tl.constexpr,
+):  # fmt: skip
+    """Read rows of many classes in chunks: the largest value, its class, and sums.
+
+    ``x_ptr`` are the places of the rows' first values. The largest value's own term is left out of the sums of
+    exponentials, so that these keep their digits.
+    """
+    m = tl.full((BLOCK_N,), float("-inf"), W)
+    best = tl.zeros((BLOCK_N,), tl.int32)
+    rest = tl.zeros((BLOCK_N,), tl.float64)
+    second = tl.zeros((BLOCK_N,), tl.float64)
+    total = tl.zeros((BLOCK_N,), tl.float64)
+    squares = tl.zeros((BLOCK_N,), tl.float64)
+    low = tl.full((BLOCK_N,), float("inf"), W)
+    bad = tl.zeros((BLOCK_N,), tl.int32)
+    for start in range(0, n_classes, BLOCK_C):
+        classes = start + tl.arange(0, BLOCK_C)
+        inside = live[:, None] & (classes < n_classes)[None, :]
+        steps = classes.to(tl.int64) * class_step
+        x = tl.load(x_ptr[:, None] + steps[None, :], mask=inside, other=float("-inf")).to(W)
+        bad = tl.maximum(bad, tl.max((inside & ((x != x) | (x == float("inf")))).to(tl.int32), 1))
+        largest, place = tl.max(x, 1, return_indices=True)
+        new = largest > m
+        top = tl.where(new, largest, m)
+        if SCALE == _LOGITS:
+            rest, second = _rescaled(x, m, top, new, place, rest, second, BLOCK_C)
+        elif SCALE != _PROBABILITIES:
+            if as_logits:
+                rest, second = _rescaled(x, m, top, new, place, rest, second, BLOCK_C)
+        if SCALE != _LOGITS:
+            low = tl.minimum(low, tl.min(tl.where(inside, x, float("inf")), 1))
+            total += tl.sum(tl.where(inside, x, 0.0), 1)
+            p = tl.where(inside, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
+            squares += tl.sum(p * p, 1)
+        best = tl.where(new, start + place, best)
+        m = top
+    return m, best, rest, second, total, squares, low, bad
+
+
+@triton.jit
+def _narrow(
+    x_ptr, live, n_classes, class_step,
+    SCALE: tl.constexpr, BLOCK_N: tl.constexpr, UNROLL: tl.constexpr, W: tl.constexpr,
+):  # fmt: skip
+    """Read rows of few classes as `_wide` does, a thread a row: no sum goes across threads."""
+    m = tl.full((BLOCK_N,), float("-inf"), W)
+    best = tl.zeros((BLOCK_N,), tl.int32)
+    rest = tl.zeros((BLOCK_N,), tl.float64)
+    second = tl.zeros((BLOCK_N,), tl.float64)
+    total = tl.zeros((BLOCK_N,), tl.float64)
+    squares = tl.zeros((BLOCK_N,), tl.float64)
+    low = tl.full((BLOCK_N,), float("inf"), W)
+    bad = tl.zeros((BLOCK_N,), tl.int32)
+    for start in range(0, n_classes, UNROLL):
+        for k in tl.static_range(UNROLL):
+            c = start + k
+            inside = live & (c < n_classes)
+            x = tl.load(x_ptr + c * class_step, mask=inside, other=float("-inf")).to(W)
+            bad = tl.where((x != x) | (x == float("inf")), 1, bad)
+            new = x > m
+            if SCALE != _PROBABILITIES:
+                far = (x == float("-inf")) | (m == float("-inf"))
+                e = tl.where(far, 0.0, tl.exp(-tl.abs(x - m))).to(tl.float64)
+                rest = tl.where(new, (rest + 1.0) * e, rest + e)
+                second = tl.where(new, (second + 1.0) * e * e, second + e * e)
+            if SCALE != _LOGITS:
+                low = tl.where(inside, tl.minimum(low, x), low)
+                total += tl.where(inside, x, 0.0)
+                p = tl.where(inside, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0).to(tl.float64)
+                squares += p * p
+            best = tl.where(new, c, best)
+            m = tl.where(new, x, m)
+    return m, best, rest, second, total, squares, low, bad
+
+
+@triton.jit
+def _log1p(x):
+    """Return log(1 + x) of float64 numbers from 0 on, with all digits of small ones."""
+    return tl.where(x < 1e-4, x * (1.0 - x * (0.5 - x * (1.0 / 3.0))), tl.log(1.0 + x))
+
+
+@triton.jit
+def _is_logit(SCALE: tl.constexpr, seen_ptr, far_ptr):
+    """Return whether values are logits: as earlier batches were, or the first if a value is far from [0, 1]."""
+    if SCALE == _LOGITS:
+        flag = 1
+    elif SCALE == _PROBABILITIES:
+        flag = 0
+    else:
+        earlier = tl.load(seen_ptr) + tl.load(seen_ptr + 1)
+        flag = tl.where(earlier > 0, tl.load(seen_ptr + 1) > 0, tl.load(far_ptr) > 0).to(tl.int32)
+    return flag
+
+
+@triton.jit
+def _target(t_ptr, rows, live, ignored, FLOATS: tl.constexpr, IGNORES: tl.constexpr):
+    """Return the targets as int64, which of them are whole numbers, and which rows are evaluated."""
+    t = tl.load(t_ptr + rows, mask=live, other=0)
+    y = t.to(tl.int64)
+    whole = live
+    if FLOATS:
+        whole = live & (y.to(t.dtype) == t)
+    evaluated = live
+    if IGNORES:
+        evaluated = live & ~(whole & (y == ignored))
+    return y, whole, evaluated
+
+
+@triton.jit
+def _row_start(x_ptr, rows, depth, sheet_step, depth_step, FLAT: tl.constexpr):
+    """Return where the rows' first values are: of (N, C, ...) values, row i is at i // depth and i % depth."""
+    if FLAT:
+        return x_ptr + rows * sheet_step
+    return x_ptr + (rows // depth) * sheet_step + (rows % depth) * depth_step
+
+
+# ---------------------------------------------------------------- adding a score
+
+
+@triton.jit
+def _below(score, edges_ptr, n_edges, BLOCK: tl.constexpr, STEPS: tl.constexpr):
+    """Return how many edges are below each score."""
+    low = tl.zeros((BLOCK,), tl.int32)
+    high = tl.zeros((BLOCK,), tl.int32) + n_edges
+    for _ in tl.static_range(STEPS):
+        middle = (low + high) // 2
+        open_ = low < high
+        beyond = open_ & (tl.load(edges_ptr + middle, mask=open_, other=2.0) < score)
+        high = tl.where(open_ & ~beyond, middle, high)
+        low = tl.where(beyond, middle + 1, low)
+    return low
+
+
+@triton.jit
+def _fixed(score, scale):
+    """Return a score as a whole number of units, rounded half to even."""
+    exact = score.to(tl.float64) * scale
+    whole = exact.to(tl.int64)
+    part = exact - whole.to(tl.float64)
+    return whole + ((part > 0.5) | ((part == 0.5) & (whole % 2 == 1))).to(tl.int64)
+
+
+@triton.jit
+def _add_to_cells(
+    score, outcome, ok, cells_ptr, edges_ptr, scales_ptr, n_edges, BLOCK: tl.constexpr, STEPS: tl.constexpr
+):
+    """Add scores to slots: count and outcomes in one word, units by outcome, squared units in two parts."""
+    slots = n_edges + 1
+    slot = tl.where(score == 1.0, n_edges, _below(score, edges_ptr, n_edges, BLOCK, STEPS))
+    slot = tl.where(ok, slot, 0)
+    units = tl.where(ok, score * tl.load(scales_ptr + slot, mask=ok, other=0.0), 0.0).to(tl.int64)
+    square = units * units
+    yes = outcome.to(tl.int64)
+    tl.atomic_add(cells_ptr + slot, 1 + (yes << 32), mask=ok, sem="relaxed")
+    tl.atomic_add(cells_ptr + (1 + yes) * slots + slot, units, mask=ok, sem="relaxed")
+    tl.atomic_add(cells_ptr + 3 * slots + slot, square & _LOW, mask=ok, sem="relaxed")
+    tl.atomic_add(cells_ptr + 4 * slots + slot, square >> _LOW_BITS, mask=ok, sem="relaxed")
+
+
+@triton.jit
+def _plus(state_ptr, number, inside):
+    """Add numbers to a state."""
+    tl.store(state_ptr, tl.load(state_ptr, mask=inside, other=0) + number, mask=inside)
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@triton.jit
+def _rows(
+    x_ptr, t_ptr, seen_ptr, far_ptr, uppers_ptr, edges_ptr, scales_ptr, work_ptr, sums_ptr, cells_ptr,
+    out_ptr, correct_ptr, keys_ptr, n, n_classes, depth, sheet_step, class_step, depth_step, ignored, tolerance, slack,
+    scale, n_bins, n_edges,
+    WIDE: tl.constexpr, SINGLE: tl.constexpr, FLAT: tl.constexpr, FLOATS: tl.constexpr, IGNORES: tl.constexpr,
+    SCALE: tl.constexpr, EVENT: tl.constexpr, FAR: tl.constexpr, BINS: tl.constexpr, CELLS: tl.constexpr,
+    COPIES: tl.constexpr, KEYS: tl.constexpr, TOTALS: tl.constexpr, COLUMNS: tl.constexpr, STEPS: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, W: tl.constexpr, KEY: tl.constexpr,
+):  # fmt: skip
+    """Read rows, and add their evaluated event to bins, cells, keys and sums of scores.
+
+    Integers are added to ``work_ptr`` and ``cells_ptr``; each program has its own four sums of scores in ``sums_ptr``.
+    ``out_ptr`` takes the columns top and largest value; with ``COLUMNS`` 2 also p_target, log_p_target and squares, and
+    ``correct_ptr`` whether the row is right. With ``FAR``, a flag is set if a value is out of [0, 1], and no more.
+    """
+    as_logits = _is_logit(SCALE, seen_ptr, far_ptr)
+    cells_ptr += (tl.program_id(0) % COPIES) * 5 * (n_edges + 1)
+    bins = tl.arange(0, BINS)
+    pairs = tl.zeros((BINS,), tl.int64)
+    scores = tl.zeros((BINS,), tl.int64)
+    n_evaluated = tl.zeros((BLOCK_N,), tl.int64)
+    n_normal = tl.zeros((BLOCK_N,), tl.int64)
+    n_right = tl.zeros((BLOCK_N,), tl.int64)
+    n_infinite = tl.zeros((BLOCK_N,), tl.int64)
+    brier = tl.zeros((BLOCK_N,), tl.float64)
+    nll = tl.zeros((BLOCK_N,), tl.float64)
+    brier_squares = tl.zeros((BLOCK_N,), tl.float64)
+    nll_squares = tl.zeros((BLOCK_N,), tl.float64)
+    for first in range(tl.program_id(0).to(tl.int64) * BLOCK_N, n, tl.num_programs(0) * BLOCK_N):
+        rows = first + tl.arange(0, BLOCK_N)
+        live = rows < n
+        y, whole, evaluated = _target(t_ptr, rows, live, ignored, FLOATS, IGNORES)
+        aimed = evaluated & whole & (y >= 0) & (y < (2 if SINGLE else n_classes))
+        y = tl.where(aimed, y, 0)
+        start = _row_start(x_ptr, rows, depth, sheet_step, depth_step, FLAT)
+        if SINGLE:
+            x = tl.load(start, mask=live, other=0.0).to(W)
+            infinite = (x != x) | (tl.abs(x) == float("inf"))
+            no_logits = infinite
+            outside = (x < -slack) | (x > 1.0 + slack)
+            off = live & False
+            p = x
+            if SCALE != _PROBABILITIES:
+                if as_logits:
+                    e = tl.exp(-tl.abs(x).to(tl.float64))
+                    p = (tl.where(x >= 0, 1.0, e) / (1.0 + e)).to(W)
+            within = tl.minimum(tl.maximum(p, 0.0), 1.0)
+            top = tl.maximum(within, 1.0 - within)
+            p_target = tl.where(y == 1, within, 1.0 - within)
+            log_p = tl.log(p_target.to(tl.float64))
+            if SCALE != _PROBABILITIES:
+                if as_logits:
+                    margin = tl.where(y == 1, x, -x).to(tl.float64)
+                    log_p = tl.minimum(margin, 0.0) - _log1p(tl.exp(-tl.abs(margin)))
+            loss = within.to(tl.float64) - y.to(tl.float64)
+            loss = loss * loss
+            squares = loss
+            correct = (within >= 0.5) == (y == 1)
+            m = x
+        else:
+            if WIDE:
+                m, best, rest, second, total, squares, low, bad = _wide(
+                    start, live, n_classes, class_step, as_logits, SCALE, BLOCK_N, BLOCK_C, W
+                )
+            else:
+                m, best, rest, second, total, squares, low, bad = _narrow(
+                    start, live, n_classes, class_step, SCALE, BLOCK_N, BLOCK_C, W
+                )
+            x = tl.load(start + y * class_step, mask=live, other=0.0).to(W)
+            infinite = (bad > 0) | (low == float("-inf"))
+            no_logits = (bad > 0) | (m == float("-inf"))
+            outside = (low < -slack) | (m > 1.0 + slack)
+            off = ~(tl.abs(total - 1.0) <= tolerance)
+            within = tl.minimum(tl.maximum(x, 0.0), 1.0)
+            top = tl.minimum(tl.maximum(m, 0.0), 1.0)
+            p_target = within
+            log_p = tl.log(within.to(tl.float64))
+            if SCALE != _PROBABILITIES:
+                if as_logits:
+                    sums = 1.0 + rest
+                    given = x.to(tl.float64) - m.to(tl.float64)
+                    top = (1.0 / sums).to(W)
+                    p_target = (tl.exp(given) / sums).to(W)
+                    log_p = given - _log1p(rest)
+                    squares = (1.0 + second) / (sums * sums)
+            loss = squares - 2.0 * p_target.to(tl.float64) + 1.0
+            correct = best == y
+        if FAR:
+            if tl.max((evaluated & outside).to(tl.int32), 0) > 0:
+                tl.store(far_ptr, 1)
+        kind = tl.where(infinite, 1, tl.where(outside, 2, tl.where(off, 3, 0)))
+        fault = kind
+        if SCALE != _PROBABILITIES:
+            if as_logits:
+                fault = no_logits.to(tl.int32)
+        fault = tl.where((fault == 0) & ~aimed, 4, fault)
+        fault = tl.where(evaluated, fault, 0)
+        good = evaluated & (fault == 0)
+        if not FAR:
+            if tl.max(fault, 0) > 0:
+                for k in tl.static_range(4):
+                    tl.atomic_add(work_ptr + k, tl.sum((fault == k + 1).to(tl.int64)))
+        n_evaluated += evaluated.to(tl.int64)
+        if SCALE != _PROBABILITIES and SCALE != _LOGITS and not SINGLE:
+            n_normal += (good & (kind == 0) & (as_logits != 0)).to(tl.int64)
+        void = tl.where(evaluated, float("nan"), 0.0).to(W)
+        score = top
+        outcome = correct
+        if EVENT == _POSITIVE:
+            score = within
+            if not SINGLE:  # of two classes the second
+                one = tl.load(start + class_step, mask=live, other=0.0).to(W)
+                score = tl.minimum(tl.maximum(one, 0.0), 1.0)
+                if SCALE != _PROBABILITIES:
+                    if as_logits:
+                        score = (tl.exp(one.to(tl.float64) - m.to(tl.float64)) / (1.0 + rest)).to(W)
+            outcome = y == 1
+        if EVENT == _FOLDED_0:
+            outcome = (within > 0.5) == (y == 1)
+        score = tl.where(good, score, void)
+        outcome = good & outcome
+        if COLUMNS > 0:
+            tl.store(out_ptr + rows, tl.where(good, top, void), mask=live)
+            tl.store(out_ptr + n + rows, m, mask=live)
+        if COLUMNS > 1:
+            tl.store(out_ptr + 2 * n + rows, tl.where(good, p_target, void), mask=live)
+            tl.store(out_ptr + 3 * n + rows, tl.where(good, log_p.to(W), void), mask=live)
+            tl.store(out_ptr + 4 * n + rows, tl.where(good, squares.to(W), void), mask=live)
+            tl.store(correct_ptr + rows, tl.where(good, correct.to(tl.int32), _IGNORED).to(tl.uint8), mask=live)
+        if KEYS:  # as `tensors.pack` packs scores with outcomes
+            key = (score.to(KEY, bitcast=True) << 1) | outcome.to(KEY)
+            tl.store(keys_ptr + rows, tl.where(evaluated, key, -1), mask=live)
+        if BINS > 1:
+            place = tl.minimum(_below(score, uppers_ptr, n_bins, BLOCK_N, STEPS), n_bins - 1)
+            hot = good[:, None] & (place[:, None] == bins[None, :])
+            pair = 1 + (outcome.to(tl.int64) << 32)
+            pairs += tl.sum(tl.where(hot, pair[:, None], 0), 0)
+            scores += tl.sum(tl.where(hot, _fixed(tl.where(good, score, 0.0), scale)[:, None], 0), 0)
+        if CELLS:
+            _add_to_cells(score, outcome, good, cells_ptr, edges_ptr, scales_ptr, n_edges, BLOCK_N, STEPS)
+        if TOTALS:
+            lost = good & (log_p == float("-inf"))
+            n_infinite += lost.to(tl.int64)
+            n_right += (good & correct).to(tl.int64)
+            log_p = tl.where(good & ~lost, log_p, 0.0)
+            loss = tl.where(good, loss, 0.0)
+            brier += loss
+            nll -= log_p
+            brier_squares += loss * loss
+            nll_squares += log_p * log_p
+    if not FAR:
+        tl.atomic_add(work_ptr + 4, tl.sum(n_evaluated))
+        tl.atomic_add(work_ptr + 5, tl.sum(n_normal))
+    if BINS > 1:
+        keep = (bins < n_bins) & (pairs > 0)
+        tl.atomic_add(work_ptr + _COUNTED + bins, pairs, mask=keep)
+        tl.atomic_add(work_ptr + _COUNTED + n_bins + bins, scores, mask=keep)
+    if TOTALS:
+        tl.atomic_add(work_ptr + 6, tl.sum(n_right))
+        tl.atomic_add(work_ptr + 7, tl.sum(n_infinite))
+        mine = sums_ptr + 4 * tl.program_id(0)
+        tl.store(mine, tl.sum(brier))
+        tl.store(mine + 1, tl.sum(nll))
+        tl.store(mine + 2, tl.sum(brier_squares))
+        tl.store(mine + 3, tl.sum(nll_squares))
+
+
+@triton.jit
+def _states(
+    before_ptr, far_ptr, work_ptr, parts_ptr, counts_ptr, positives_ptr, sums_ptr, total_ptr, infinite_ptr, right_ptr,
+    brier_ptr, nll_ptr, brier_squares_ptr, nll_squares_ptr, faults_ptr, seen_ptr, n_programs, unit, n_bins, width,
+    SCALE: tl.constexpr, BINS: tl.constexpr, TOTALS: tl.constexpr, SQUARES: tl.constexpr, CHECKED: tl.constexpr,
+    PROGRAMS: tl.constexpr, DOUBLE: tl.constexpr,
+):  # fmt: skip
+    """Move what the programs of `_rows` counted into the states of a metric, and set their integers to 0.
+
+    ``before_ptr`` is the state `seen` as earlier batches left it; ``width`` the number of columns.
+    """
+    as_logits = _is_logit(SCALE, before_ptr, far_ptr)
+    earlier = tl.load(before_ptr) + tl.load(before_ptr + 1)
+    evaluated = tl.load(work_ptr + 4)
+    normal = tl.load(work_ptr + 5)
+    right = tl.load(work_ptr + 6)
+    infinite = tl.load(work_ptr + 7)
+    kinds = tl.arange(0, 4)
+    faults = tl.load(work_ptr + kinds)
+    bins = tl.arange(0, BINS)
+    here = bins < n_bins
+    tl.debug_barrier()  # all is read before anything is written: `before_ptr` may be `seen_ptr`
+    if CHECKED:
+        _plus(faults_ptr + kinds, faults, kinds < 4)
+        # Probabilities after logits. Only where earlier batches decide are rows normal.
+        again = (normal == evaluated) & (evaluated > 0) & (earlier > 0)
+        _plus(faults_ptr + 4, again.to(tl.int64), True)
+    tl.store(seen_ptr + as_logits, 1)
+    tl.store(seen_ptr + 2, tl.maximum(tl.load(seen_ptr + 2), DOUBLE))
+    tl.store(seen_ptr + 3, tl.maximum(tl.load(seen_ptr + 3), width))
+    if BINS > 1:
+        pairs = tl.load(work_ptr + _COUNTED + bins, mask=here, other=0)
+        scores = tl.load(work_ptr + _COUNTED + n_bins + bins, mask=here, other=0)
+        positives = pairs >> 32
+        _plus(counts_ptr + bins, pairs - (positives << 32), here)
+        _plus(positives_ptr + bins, positives, here)
+        _plus(sums_ptr + bins, scores.to(tl.float64) * unit, here)
+        tl.store(work_ptr + _COUNTED + bins, pairs * 0, mask=here)
+        tl.store(work_ptr + _COUNTED + n_bins + bins, pairs * 0, mask=here)
+    if TOTALS:
+        programs = tl.arange(0, PROGRAMS)
+        inside = programs < n_programs
+        parts = parts_ptr + 4 * programs
+        _plus(total_ptr, evaluated, True)
+        _plus(infinite_ptr, infinite, True)
+        _plus(brier_ptr, tl.sum(tl.load(parts, mask=inside, other=0.0)), True)
+        _plus(nll_ptr, tl.sum(tl.load(parts + 1, mask=inside, other=0.0)), True)
+        if SQUARES:
+            _plus(right_ptr, right, True)
+            _plus(brier_squares_ptr, tl.sum(tl.load(parts + 2, mask=inside, other=0.0)), True)
+            _plus(nll_squares_ptr, tl.sum(tl.load(parts + 3, mask=inside, other=0.0)), True)
+    tl.store(work_ptr + kinds, faults * 0)
+    tl.store(work_ptr + 4 + kinds, faults * 0)
+
+
+@triton.jit
+def _entries(
+    x_ptr, t_ptr, top_ptr, largest_ptr, seen_ptr, far_ptr, uppers_ptr, edges_ptr, scales_ptr, bins_ptr, cells_ptr,
+    n, n_classes, depth, sheet_step, class_step, depth_step, scale, n_bins, n_edges,
+    FLAT: tl.constexpr, SCALE: tl.constexpr, BINS: tl.constexpr, CELLS: tl.constexpr, STEPS: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, W: tl.constexpr,
+):  # fmt: skip
+    """Add each class of good rows to its bins or cells; ``top_ptr`` and ``largest_ptr`` are columns of `_rows`.
+
+    Of most rows nearly all classes are in the first bin, which is added in registers.
+    """
+    SIZE: tl.constexpr = BLOCK_N * BLOCK_C
+    as_logits = _is_logit(SCALE, seen_ptr, far_ptr)
+    classes = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
+    known = classes < n_classes
+    steps = classes.to(tl.int64) * class_step
+    pairs = tl.zeros((BLOCK_C,), tl.int64)
+    scores = tl.zeros((BLOCK_C,), tl.int64)
+    for first in range(tl.program_id(0).to(tl.int64) * BLOCK_N, n, tl.num_programs(0) * BLOCK_N):
+        rows = first + tl.arange(0, BLOCK_N)
+        live = rows < n
+        top = tl.load(top_ptr + rows, mask=live, other=0.0)
+        good = live & (top > 0)  # of rows that are left out it is 0, of faulty ones NaN
+        y = tl.load(t_ptr + rows, mask=good, other=0).to(tl.int64)
+        start = _row_start(x_ptr, rows, depth, sheet_step, depth_step, FLAT)
+        ok = good[:, None] & known[None, :]
+        x = tl.load(start[:, None] + steps[None, :], mask=ok, other=0.0).to(W)
+        p = tl.minimum(tl.maximum(x, 0.0), 1.0)
+        if SCALE != _PROBABILITIES:
+            if as_logits:
+                largest = tl.load(largest_ptr + rows, mask=good, other=0.0)
+                p = tl.exp(x - largest[:, None]) * top[:, None]
+        right = y[:, None] == classes[None, :]
+        if BINS:
+            units = tl.where(ok, _fixed(p, scale), 0)
+            pair = tl.where(ok, 1 + (right.to(tl.int64) << 32), 0)
+            low = p <= tl.load(uppers_ptr)
+            pairs += tl.sum(tl.where(low, pair, 0), 0)
+            scores += tl.sum(tl.where(low, units, 0), 0)
+            place = _below(tl.reshape(p, (SIZE,)), uppers_ptr, n_bins, SIZE, STEPS)
+            place = tl.reshape(tl.minimum(place, n_bins - 1), (BLOCK_N, BLOCK_C))
+            at = bins_ptr + place.to(tl.int64) * n_classes + classes[None, :]
+            tl.atomic_add(at, pair, mask=ok & ~low, sem="relaxed")
+            tl.atomic_add(at + n_bins * n_classes, units, mask=ok & ~low, sem="relaxed")
+        if CELLS:
+            column = classes[None, :].to(tl.int64) + tl.zeros((BLOCK_N, 1), tl.int64)
+            at = cells_ptr + tl.reshape(column, (SIZE,)) * (5 * (n_edges + 1))
+            flat, outcome, inside = tl.reshape(p, (SIZE,)), tl.reshape(right, (SIZE,)), tl.reshape(ok, (SIZE,))
+            _add_to_cells(flat, outcome, inside, at, edges_ptr, scales_ptr, n_edges, SIZE, STEPS)
+    if BINS:
+        tl.atomic_add(bins_ptr + classes, pairs, mask=known & (pairs > 0), sem="relaxed")
+        tl.atomic_add(bins_ptr + n_bins * n_classes + classes, scores, mask=known & (scores > 0), sem="relaxed")
+
+
+@triton.jit
+def _class_bins(bins_ptr, counts_ptr, positives_ptr, sums_ptr, size, unit, BLOCK: tl.constexpr):
+    """Move the bins of classes into the states, and set their integers to 0."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < size
+    pairs = tl.load(bins_ptr + at, mask=inside, other=0)
+    scores = tl.load(bins_ptr + size + at, mask=inside, other=0)
+    positives = pairs >> 32
+    _plus(counts_ptr + at, pairs - (positives << 32), inside)
+    _plus(positives_ptr + at, positives, inside)
+    _plus(sums_ptr + at, scores.to(tl.float64) * unit, inside)
+    tl.store(bins_ptr + at, pairs * 0, mask=inside)
+    tl.store(bins_ptr + size + at, pairs * 0, mask=inside)
+
+
+@triton.jit
+def _slot(cells_ptr, scales_ptr, at, inside, slots, COPIES: tl.constexpr):
+    """Return absent and present outcomes and three sums of slots, over all copies, and set their integers to 0."""
+    pairs = tl.zeros_like(at).to(tl.int64)
+    no, yes, low, high = pairs, pairs, pairs, pairs
+    for copy in range(COPIES):
+        here = cells_ptr + copy * 5 * slots + at
+        pairs += tl.load(here, mask=inside, other=0)
+        no += tl.load(here + slots, mask=inside, other=0)
+        yes += tl.load(here + 2 * slots, mask=inside, other=0)
+        low += tl.load(here + 3 * slots, mask=inside, other=0)
+        high += tl.load(here + 4 * slots, mask=inside, other=0)
+        for k in tl.static_range(5):
+            tl.store(here + k * slots, pairs * 0, mask=inside)
+    unit = 1.0 / tl.load(scales_ptr + at, mask=inside, other=1.0).to(tl.float64)
+    squares = (high.to(tl.float64) * (_LOW + 1) + low.to(tl.float64)) * unit * unit
+    present = pairs >> 32
+    return pairs - (present << 32) - present, present, no.to(tl.float64) * unit, yes.to(tl.float64) * unit, squares
+
+
+@triton.jit
+def _cells(
+    cells_ptr, scales_ptr, work_ptr, counts_ptr, sums_ptr, slots, parts, cells,
+    CHECKED: tl.constexpr, PARTS: tl.constexpr, COPIES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Move the slots of a grid into the states of its cells: slots 1 to ``parts`` are the first cell.
+
+    The second axis of programs are classes. A faulty row that nobody counts makes all sums NaN.
+    """
+    cells_ptr += tl.program_id(1).to(tl.int64) * 5 * slots
+    counts_ptr += tl.program_id(1).to(tl.int64) * 2 * cells
+    sums_ptr += tl.program_id(1).to(tl.int64) * 3 * cells
+    faulty = tl.sum(tl.load(work_ptr + tl.arange(0, 4)))
+    void = tl.where((faulty > 0) & (not CHECKED), float("nan"), 0.0).to(tl.float64)
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (at < slots) & ((at == 0) | (at > parts))
+    absent, present, no, yes, squares = _slot(cells_ptr, scales_ptr, at, inside, slots, COPIES)
+    cell = tl.where(at == 0, 0, at - parts + 1)
+    _plus(counts_ptr + cell, absent, inside)
+    _plus(counts_ptr + cells + cell, present, inside)
+    _plus(sums_ptr + cell, no + void, inside)
+    _plus(sums_ptr + cells + cell, yes + void, inside)
+    _plus(sums_ptr + 2 * cells + cell, squares + void, inside)
+    if tl.program_id(0) == 0:
+        one = 1 + tl.arange(0, PARTS)
+        of_none, of_all, n, y, squared = _slot(cells_ptr, scales_ptr, one, one <= parts, slots, COPIES)
+        _plus(counts_ptr + 1, tl.sum(of_none), True)
+        _plus(counts_ptr + cells + 1, tl.sum(of_all), True)
+        _plus(sums_ptr + 1, tl.sum(n) + void, True)
+        _plus(sums_ptr + cells + 1, tl.sum(y) + void, True)
+        _plus(sums_ptr + 2 * cells + 1, tl.sum(squared) + void, True)
+
+
+# ---------------------------------------------------------------- the host's part
+
+
+class Batch(NamedTuple):
+    """A batch on a device, as the kernels address it.
+
+    ``address`` is the number of rows, of classes, the depth d, and the steps of sheets, classes and rows: row i is in
+    sheet i // d at i % d. ``flags`` are what kernels are compiled for.
+    """
+
+    values: Tensor
+    targets: Tensor
+    address: tuple[int, ...]
+    ignored: int
+    single: bool
+    flags: dict[str, bool]
+
+    @classmethod
+    def of(cls, values: Tensor, targets: Tensor, ignore_index: int | None) -> Batch:
+        """Return a batch of scores (n,), or of classes (N, C) or (N, C, ...)."""
+        single = values.ndim == 1
+        deep = values[:, None, None] if single else values[:, :, None] if values.ndim == 2 else values.flatten(2)
+        sheets, n_classes, depth = deep.shape
+        flat = targets.reshape(-1).contiguous()
+        flat = flat.view(torch.uint8) if flat.dtype == torch.bool else flat
+        flags = {"FLAT": depth == 1, "FLOATS": flat.is_floating_point(), "IGNORES": ignore_index is not None}
+        return cls(deep, flat, (sheets * depth, n_classes, depth, *deep.stride()), ignore_index or 0, single, flags)
+
+    @property
+    def double(self) -> bool:
+        """Whether scores have double precision."""
+        return self.values.dtype == torch.float64
+
+    @property
+    def scale(self) -> float:
+        """The power of 2 by which scores become integers, of which n fit into 62 bits."""
+        return float(2.0 ** (62 - self.address[0].bit_length()))
+
+    def empty(self, *shape: int, double: Any = torch.float64, single: Any = torch.float32) -> Tensor:
+        """Return a tensor on the batch's device for results."""
+        return torch.empty(shape, dtype=double if self.double else single, device=self.values.device)
+
+    def programs(self, rows: int, across: int = 1) -> int:
+        """Return how many programs read blocks of so many rows."""
+        most = triton.cdiv(_WAVES * _multiprocessors(self.values.device), across)
+        return max(1, min(triton.cdiv(self.address[0], rows), most))
+
+
+@cache
+def _multiprocessors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
+
+
+_workspaces: dict[tuple[Any, ...], Tensor] = {}
+
+
+def _workspace(kind: str, size: int, device: torch.device) -> Tensor:
+    """Return integers that are 0: the kernels of a stream, which run one after the other, share them and clear them."""
+    if size > _KEPT:
+        return torch.zeros(size, dtype=torch.int64, device=device)
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    key = (kind, size, device, stream)
+    if key not in _workspaces:
+        _workspaces[key] = torch.zeros(size, dtype=torch.int64, device=device)
+    return _workspaces[key]
+
+
+def try_out(device: torch.device) -> None:
+    """Compile and run a small kernel; a compiler, or a driver, that does not work raises its own error."""
+    integers = torch.zeros(8, dtype=torch.int64, device=device)
+    _class_bins[(1,)](integers, integers[2:], integers[3:], integers[4:].double(), 1, 1.0, BLOCK=8)
+
+
+def read_rows(
+    values: Tensor, targets: Tensor, *, logits: bool | Tensor, ignore_index: int | None, tolerance: float, slack: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the columns (5, n) of rows of classes, which are right (n,), and what is counted (8,): see `_rows`."""
+    batch = Batch.of(values, targets, ignore_index)
+    n = batch.address[0]
+    out, correct = batch.empty(5, n), torch.empty(n, dtype=torch.uint8, device=values.device)
+    counted = torch.zeros(N_COUNTED, dtype=torch.int64, device=values.device)
+    scale, flag, undecided = 2, counted, counted
+    if isinstance(logits, Tensor):
+        flag, undecided = logits.reshape(1).long(), torch.zeros_like(counted)
+    else:
+        scale = int(logits)
+    if n:
+        given = {"out": out, "correct": correct, "far": flag}
+        _launch(batch, undecided, counted, given, {"SCALE": scale, "COLUMNS": 2}, tolerance, slack)
+    return out, correct, counted
+
+
+_POINTERS: Final = ("uppers", "edges", "scales", "work", "sums", "cells", "out", "correct", "keys")
+_PLAN: Final = {
+    **{"SCALE": 0, "EVENT": TOP, "FAR": False, "BINS": 1, "CELLS": False, "COPIES": 1},
+    **{"KEYS": False, "TOTALS": False, "COLUMNS": 0},
+}
+
+
+def _launch(
+    batch: Batch,
+    before: Tensor,
+    work: Tensor,
+    given: Mapping[str, Tensor],
+    plan: Mapping[str, Any],
+    tolerance: float,
+    slack: float,
+) -> tuple[Tensor, int]:
+    """Run `_rows` on tensors by the names of their pointers; return the sums of scores, and how many programs ran."""
+    n_classes = batch.address[1]
+    wide = not batch.single and n_classes > _NARROW and batch.address[4] == 1
+    chunk = min(triton.next_power_of_2(n_classes), _ENTRIES) if wide else 4
+    rows = _ENTRIES // chunk if wide else 128
+    programs = batch.programs(rows)
+    flags = {**_PLAN, **plan}
+    sums = torch.empty((programs, 4), dtype=torch.float64, device=work.device) if flags["TOTALS"] else work
+    given = {**given, "work": work, "sums": sums}
+    n_bins, n_edges = (len(given[name]) if name in given else 0 for name in ("uppers", "edges"))
+    _rows[(programs,)](
+        batch.values, batch.targets, before, given.get("far", before),
+        *(given.get(name, before) for name in _POINTERS), *batch.address, batch.ignored, tolerance, slack, batch.scale,
+        n_bins, n_edges, WIDE=wide, SINGLE=batch.single, **batch.flags, **flags,
+        STEPS=max(n_bins, n_edges).bit_length(), BLOCK_N=rows, BLOCK_C=chunk,
+        W=tl.float64 if batch.double else tl.float32, KEY=tl.int64 if batch.double else tl.int32, num_warps=4,
+    )  # fmt: skip
+    return sums, programs
+
+
+class Adding(NamedTuple):
+    """What a batch is added to, beside the states by their names.
+
+    Attributes
+    ----------
+    event : int
+        The evaluated event, such as `TOP`.
+    logits : bool or None
+        Whether values are logits. None: as ``before`` says; of the ``first`` batch, if a value is farther than ``far``
+        from [0, 1].
+    before : (4,) int64
+        The state "seen" as earlier batches left it.
+    tolerance, slack : float
+        How far the sum of a row may be from 1, and a probability from [0, 1].
+    checked : bool
+        Whether faults are counted.
+    keys : bool
+        Whether the keys of rows are returned.
+    uppers : (M,) or None
+        The largest score of each bin of the event, at most `MOST_BINS`.
+    table : tensor_cells.CellTable or None
+        The slots of the grid; ``class_cells`` says that they are for each class.
+    class_bins : four tensors or None
+        The largest score of each bin of a class, and what to add to, (M, C): counts, counts of outcomes 1, sums.
+    """
+
+    event: int
+    logits: bool | None
+    before: Tensor
+    first: bool
+    far: float
+    tolerance: float
+    slack: float
+    checked: bool
+    keys: bool = False
+    uppers: Tensor | None = None
+    table: Any = None
+    class_cells: bool = False
+    class_bins: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+
+
+_STATES: Final = (
+    *("counts", "positives", "score_sums", "total", "infinite", "correct", "brier_sum", "nll_sum"),
+    *("brier_squares", "nll_squares", "faults", "seen"),
+)
+
+
+def add(batch: Batch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None:
+    """Read a batch of one row at least once and add it to states, in place; return the keys of rows if asked for.
+
+    ``states`` has "faults" and "seen"; "counts", "positives" and "score_sums" of bins; "cell_counts" and "cell_sums";
+    "total" with "infinite", "brier_sum" and "nll_sum", and "correct" with the sums of squares.
+    """
+    try:
+        return _add(batch, states, to)
+    except BaseException:
+        _workspaces.clear()  # a kernel that did not run has left integers behind
+        raise
+
+
+def _add(batch: Batch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None:
+    device, (n, n_classes), before = batch.values.device, batch.address[:2], to.before
+    given: dict[str, Tensor] = {"far": before}
+    if to.logits is None and to.first:
+        given["far"] = torch.zeros(1, dtype=torch.int64, device=device)
+        _launch(batch, before, given["far"], given, {"FAR": True}, to.tolerance, to.far)
+    plan: dict[str, Any] = {"SCALE": 2 if to.logits is None else int(to.logits), "TOTALS": "total" in states}
+    size = N_COUNTED
+    if to.uppers is not None:
+        size += 2 * len(to.uppers)
+        given["uppers"], plan["BINS"] = to.uppers, max(2, triton.next_power_of_2(len(to.uppers)))
+    if to.keys:
+        given["keys"], plan["KEYS"] = batch.empty(n, double=torch.int64, single=torch.int32), True
+    by_class = to.class_bins is not None or to.class_cells
+    if by_class:
+        given["out"], plan["COLUMNS"] = batch.empty(2, n), 1
+    copies, columns = 1, n_classes if to.class_cells else 1
+    if to.table is not None:
+        copies = _COPIES if n > _MANY_ROWS and not to.class_cells else 1
+        cells = _workspace("cells", copies * columns * 5 * (len(to.table.edges) + 1), device)
+        if not to.class_cells:
+            given |= {"cells": cells, "edges": to.table.edges, "scales": to.table.scales}
+            plan |= {"CELLS": True, "COPIES": copies}
+    work = _workspace("rows", size, device)
+    event = {"EVENT": to.event}
+    sums, programs = _launch(batch, before, work, given, plan | event, to.tolerance, to.slack)
+    if to.class_bins is not None:
+        uppers, *binned = to.class_bins
+        size = len(uppers) * n_classes
+        bins = _workspace("classes", 2 * size, device)
+        _add_entries(batch, before, given, plan["SCALE"], {"uppers": uppers, "bins": bins})
+        _class_bins[(triton.cdiv(size, 256),)](bins, *binned, size, 1 / batch.scale, BLOCK=256)
+    if to.table is not None:
+        if to.class_cells:
+            grid = {"edges": to.table.edges, "scales": to.table.scales, "cells": cells}
+            _add_entries(batch, before, given, plan["SCALE"], grid)
+        slots, parts = len(to.table.edges) + 1, to.table.parts
+        _cells[(triton.cdiv(slots, 1024), columns)](
+            cells, to.table.scales, work, states["cell_counts"], states["cell_sums"], slots, parts, slots - parts + 1,
+            CHECKED=to.checked, PARTS=triton.next_power_of_2(parts), COPIES=copies, BLOCK=1024,
+        )  # fmt: skip
+    _states[(1,)](
+        before, given["far"], work, sums, *(states.get(name, before) for name in _STATES), programs, 1 / batch.scale,
+        0 if to.uppers is None else len(to.uppers), 1 if batch.single else n_classes, SCALE=plan["SCALE"],
+        BINS=plan.get("BINS", 1), TOTALS=plan["TOTALS"], SQUARES="correct" in states, CHECKED=to.checked,
+        PROGRAMS=triton.next_power_of_2(programs), DOUBLE=int(batch.double),
+    )  # fmt: skip
+    return given.get("keys")
+
+
+def _add_entries(
+    batch: Batch, before: Tensor, rows: Mapping[str, Tensor], scale: int, into: Mapping[str, Tensor]
+) -> None:
+    """Add the classes of rows, with their columns, to the integers of bins, or of the slots of a grid."""
+    chunk = min(triton.next_power_of_2(batch.address[1]), 128)
+    across = triton.cdiv(batch.address[1], chunk)
+    n_bins, n_edges = (len(into[name]) if name in into else 0 for name in ("uppers", "edges"))
+    pointers = (into.get(name, before) for name in ("uppers", "edges", "scales", "bins", "cells"))
+    _entries[(batch.programs(1024 // chunk, across), across)](
+        batch.values, batch.targets, *rows["out"][:2], before, rows["far"], *pointers, *batch.address, batch.scale,
+        n_bins, n_edges, FLAT=batch.flags["FLAT"], SCALE=scale, BINS=n_bins > 0, CELLS=n_edges > 0,
+        STEPS=max(n_bins, n_edges).bit_length(), BLOCK_N=1024 // chunk, BLOCK_C=chunk,
+        W=tl.float64 if batch.double else tl.float32,
+    )  # fmt: skip
