@@ -314,13 +314,13 @@ def test_a_row_with_every_class_masked_is_a_fault(size):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("logits", [None, True])
 def test_metrics_read_masked_logits_as_their_softmax(logits, dtype):
-    """Batches by `tensors.read_rows` and by the softmax of `tensors.read` give the same events and scores."""
+    """Masked logits and their softmax give the same events and scores."""
     values = torch.from_numpy(mask(logits_of(60, 6))).to(getattr(torch, dtype))
     values[values.isneginf().all(1), 0] = 0.5
     targets = torch.from_numpy(labels_of(60, 6))
     seen = torch.zeros(4, dtype=torch.int64)
     options = {"ignore_index": None, "logits": logits, "seen": seen, "tolerance": 1e-3, "checked": True}
-    rows = tensors.read_rows(values, targets, **options)
+    rows = tensors.read(values, targets, layout="multiclass", **options)
     probs = tensors.read(values.float().softmax(1), targets, layout="multiclass", **(options | {"logits": False}))
     assert rows.faults.tolist() == [0] * 5
     (a, b), (c, d) = (tensors.event(x, layout="multiclass", notion="top-label") for x in (rows, probs))
@@ -495,39 +495,47 @@ def test_values_beyond_probabilities_are_found(size, value, far):
 
 
 @pytest.mark.parametrize("logits", [None, False, True])
-def test_reading_rows_is_reading_whole_batches(logits):
-    """`tensors.read_rows` and `tensors.read` give the same events, scores, faults and scales, batch after batch."""
+def test_batches_are_read_as_the_first_one_says(logits):
+    """Events, scores of classes, faults and scales, batch after batch, against the softmax in double precision."""
     probs, raw = torch.from_numpy(probs_of(60, 4)), torch.from_numpy(logits_of(60, 4))
     targets = torch.from_numpy(np.where(np.arange(60) % 7 == 0, -1, labels_of(60, 4)))
     off, wrong = probs * 0.9, targets.clone()
     wrong[5] = 9
     streams = [[(raw, targets), (raw, wrong), (probs, targets)], [(probs, targets), (off, targets), (raw, targets)]]
-    for stream in streams[: 2 if logits is None else 1]:
-        seen = torch.zeros(4, dtype=torch.int64)
+    for k, stream in enumerate(streams[: 2 if logits is None else 1]):
+        seen, as_logits = torch.zeros(4, dtype=torch.int64), logits is True or (logits is None and k == 0)
         for values, y in stream:
             options = {"ignore_index": -1, "logits": logits, "seen": seen, "tolerance": 1e-3, "checked": True}
-            whole = tensors.read(values, y, layout="multiclass", **options)
-            rows = tensors.read_rows(values, y, **options)
-            assert torch.equal(rows.seen, whole.seen)
-            assert torch.equal(rows.evaluated, whole.evaluated)
-            first = whole.faults.tolist()
-            if values is raw and int(
-                whole.seen[0]
-            ):  # of the faults of a row, `read` counts each, `read_rows` the first
-                first[2:4] = [0, 0]
-            assert rows.faults.tolist() == first
-            good = whole.evaluated & ~rows.log_p_target.isnan()
-            (a, b), (c, d) = (tensors.event(x, layout="multiclass", notion="top-label") for x in (rows, whole))
-            assert set(b.tolist()) <= {0, 1}  # faulty and ignored rows included: keys are packed of it
-            near = {"rtol": 2e-6, "atol": 2e-6}
-            torch.testing.assert_close(a[good], c[good], **near)
-            assert torch.equal(b[good], d[good])
-            torch.testing.assert_close(rows.log_p_target[good], whole.log_p_target[good], **near)
-            squares = [tensors.class_square_errors(x)[good] for x in (rows, whole)]
-            torch.testing.assert_close(*squares, check_dtype=False, **near)
+            rows = tensors.read(values, y, layout="multiclass", **options)
+            assert rows.seen.tolist() == [not as_logits, as_logits, 0, 4]
+            assert torch.equal(rows.evaluated, y != -1)
+            soft = values.double().softmax(1) if as_logits else values.double()
+            inside = ((soft >= 0) & (soft <= 1)).all(1)
+            fine = inside & ((soft.sum(1) - 1).abs() <= 1e-3)
+            known = (y >= 0) & (y < 4)
+            again = as_logits and logits is None and values is probs and bool(seen.sum())
+            faults = [
+                0,
+                *(int((rows.evaluated & x).sum()) for x in (~inside, inside & ~fine, fine & ~known)),
+                int(again),
+            ]
+            assert rows.faults.tolist() == faults
+            good = rows.evaluated & fine & known
+            scores, outcomes = tensors.event(rows, layout="multiclass", notion="top-label")
+            assert set(outcomes.tolist()) <= {0, 1}  # faulty and ignored rows included: keys are packed of it
+            near = {"rtol": 2e-6, "atol": 2e-6, "check_dtype": False}
+            torch.testing.assert_close(scores[good], soft.amax(1)[good], **near)
+            assert torch.equal(outcomes[good] == 1, (soft.argmax(1) == y)[good])
+            of_target = soft.gather(1, y.clamp(0, 3)[:, None])[:, 0]
+            torch.testing.assert_close(rows.log_p_target[good], of_target.log()[good], **near)
+            squares = (soft**2).sum(1) - 2 * of_target + 1
+            torch.testing.assert_close(tensors.class_square_errors(rows)[good], squares[good], **near)
+            each, hot, _ = tensors.each_class(rows)
+            torch.testing.assert_close(each[good], soft[good], **near)
+            assert torch.equal(hot[good].argmax(1), y[good])
             if logits is None:
-                seen = torch.maximum(seen, whole.seen)
-        unchecked = tensors.read_rows(off, wrong, **(options | {"checked": False}))
+                seen = torch.maximum(seen, rows.seen)
+        unchecked = tensors.read(off, wrong, layout="multiclass", **(options | {"checked": False}))
         assert unchecked.faults.tolist() == [0] * 5
 
 
@@ -536,7 +544,6 @@ def test_an_ignored_batch_is_of_no_scale():
     seen, probs = torch.tensor([0, 1, 0, 4]), torch.from_numpy(probs_of(5, 4))
     options = {"ignore_index": -1, "logits": None, "seen": seen, "tolerance": 1e-3, "checked": True}
     for targets, faults in ((torch.full((5,), -1), [0] * 5), (torch.zeros(5), [0, 0, 0, 0, 1])):
-        assert tensors.read_rows(probs, targets, **options).faults.tolist() == faults
         assert tensors.read(probs, targets, layout="multiclass", **options).faults.tolist() == faults
 
 
@@ -545,10 +552,8 @@ def test_the_largest_logit_is_predicted_though_its_probability_is_rounded_to_ano
     soft = values.softmax(1)[0]
     assert soft[0] == soft[1]
     options = {"ignore_index": None, "logits": True, "seen": torch.zeros(4), "tolerance": 1e-3, "checked": True}
-    rows = tensors.read_rows(values, targets, **options)
-    whole = tensors.read(values, targets, layout="multiclass", **options)
-    for reading in (rows, whole):
-        assert tensors.event(reading, layout="multiclass", notion="top-label")[1].tolist() == [1]
+    rows = tensors.read(values, targets, layout="multiclass", **options)
+    assert tensors.event(rows, layout="multiclass", notion="top-label")[1].tolist() == [1]
 
 
 # ---------------------------------------------------------------- nothing waits, nothing large is made
@@ -560,7 +565,7 @@ def test_nothing_is_looked_at(logits):
     values, y = torch.empty((6, 4, 5), device="meta"), torch.empty((6, 5), dtype=torch.int64, device="meta")
     seen = torch.zeros(4, dtype=torch.int64, device="meta")
     options = {"ignore_index": -1, "logits": logits, "seen": seen, "tolerance": 1e-3, "checked": True}
-    reading = tensors.read_rows(values, y, **options)
+    reading = tensors.read(values, y, layout="multiclass", **options)
     scores, outcomes = tensors.event(reading, layout="multiclass", notion="top-label")
     assert scores.shape == outcomes.shape == (30,)
     table = tensor_cells.cell_table(grid.edges("standard").astype(np.float32), torch.device("meta"))
@@ -614,7 +619,7 @@ def test_a_gpu_reads_without_waiting(dtype):
     table = tensor_cells.cell_table(grid.edges("standard").astype(np.float32), values.device)
 
     def once():
-        reading = tensors.read_rows(values, targets, seen=seen, **options)
+        reading = tensors.read(values, targets, layout="multiclass", seen=seen, **options)
         event = tensors.event(reading, layout="multiclass", notion="top-label")
         return reading, tensor_cells.cells(*event, reading.evaluated, table)
 
@@ -627,7 +632,7 @@ def test_a_gpu_reads_without_waiting(dtype):
     assert all(torch.equal(a, b) for a, b in zip(first.rows, second.rows, strict=True))
     assert torch.equal(counted.counts, again.counts)
     assert torch.equal(counted.sums, again.sums)
-    host = tensors.read_rows(values.cpu(), targets.cpu(), seen=seen.cpu(), **options)
+    host = tensors.read(values.cpu(), targets.cpu(), layout="multiclass", seen=seen.cpu(), **options)
     for a, b in zip(second.rows, host.rows, strict=True):
         torch.testing.assert_close(a.cpu(), b, rtol=1e-5, atol=1e-5)
 

@@ -133,7 +133,9 @@ def test_a_batch_that_fails_in_forward_changes_nothing(name):
 def test_forward_reads_a_batch_once(own, monkeypatch):
     reads = []
     read = ProbabilityMetric._read
-    monkeypatch.setattr(ProbabilityMetric, "_read", lambda self, *batch, **how: reads.append(1) or read(self, *batch, **how))
+    monkeypatch.setattr(
+        ProbabilityMetric, "_read", lambda self, *batch, **how: reads.append(1) or read(self, *batch, **how)
+    )
     metric = (cooled("BrierScore") if own else ct.BrierScore)()
     for batch in BATCHES:
         metric(batch[0] if own else batch[0].softmax(1), batch[1])

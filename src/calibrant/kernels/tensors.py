@@ -57,6 +57,8 @@ class RowReading(NamedTuple):
         probability outside [0, 1]; a sum that is not 1; a target that is not a class. "scale" stays 0.
     normalised : () int64
         If ``logits`` was a true tensor, the number of evaluated rows that could be probabilities; otherwise 0.
+    largest : (n,)
+        The largest value.
     """
 
     top: Tensor
@@ -66,27 +68,43 @@ class RowReading(NamedTuple):
     correct: Tensor
     faults: Tensor
     normalised: Tensor
+    largest: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A batch after reading: rows of probabilities and their targets, all on one device.
+    """A batch after reading, on its device: scores of one event, or labels, as ``probs``; or rows of classes.
 
-    ``probs`` is (n, C), with C = 1 for one event. ``targets`` and ``evaluated`` are (n,), for multilabel (n, C).
+    ``targets`` and ``evaluated`` are (n,), for multilabel (n, C) as ``probs``, which is (n, 1) for one event.
     ``log_p_target`` is the log probability of each target, in the shape of the targets. ``faults`` counts rows by
-    `FAULTS`. ``seen`` describes the batch by `PROBABILITIES`, `LOGITS`, `DOUBLE` and `WIDTH`. ``predicted``, for
-    classes, is the first class with the largest value; after rounding, another class may have the same probability.
-    `read_rows` sets ``rows``, and ``probs`` is then (n, 0).
+    `FAULTS`. ``seen`` describes the batch by `PROBABILITIES`, `LOGITS`, `DOUBLE` and `WIDTH`. Of classes there are
+    ``rows``, the ``values`` (N, C, ...), and whether these are logits.
     """
 
-    probs: Tensor
     targets: Tensor
     evaluated: Tensor
     log_p_target: Tensor
     faults: Tensor
     seen: Tensor
-    predicted: Tensor | None = None
+    as_logits: Tensor
+    values: Tensor
+    probs: Tensor | None = None
     rows: RowReading | None = None
+
+    @property
+    def double(self) -> bool:
+        """Whether the scores have double precision."""
+        return self.values.dtype == torch.float64
+
+    def of_class(self, k: int | None = None) -> Tensor:
+        """Return the probability of class k in each row of classes, or of every class, (n, C)."""
+        assert self.rows is not None
+        deep = self.values.movedim(1, -1).reshape(-1, self.values.shape[1])
+        x = (deep if k is None else deep[:, k : k + 1]).to(self.rows.top.dtype)
+        probs = torch.where(
+            self.as_logits, (x - self.rows.largest[:, None]).exp() * self.rows.top[:, None], x.clamp(0, 1)
+        )
+        return probs if k is None else probs[:, 0]
 
 
 def has_float64(device: torch.device) -> bool:
@@ -135,12 +153,15 @@ def read(
     tolerance: float,
     checked: bool,
 ) -> Reading:
-    """Read a batch: decide whether it holds logits, turn it into probabilities, count its faults.
+    """Read a batch: decide whether it holds logits, read its probabilities, count its faults.
 
     Parameters
     ----------
-    values : (n, C) floating-point tensor
-    targets : (n,) or, for multilabel, (n, C) tensor
+    values : floating-point tensor
+        Scores (n, 1), labels (n, C), or classes (N, C) or (N, C, ...). Classes are read once, and a second time, by a
+        shorter pass, if the scale is not declared.
+    targets : tensor
+        One for each row, for multilabel (n, C).
     layout : {"binary", "multiclass", "multilabel"}
     ignore_index : int or None
         The target of rows that are not evaluated.
@@ -153,90 +174,55 @@ def read(
     checked : bool
         Whether to count faults. If not, invalid input gives wrong numbers, but does no other harm.
     """
-    x = values if values.dtype == torch.float64 else values.float()
-    classes, several = targets.long(), layout == "multiclass"
-    evaluated = _evaluated(targets, ignore_index)
-    x = torch.where(evaluated if layout == "multilabel" else evaluated[:, None], x, torch.zeros_like(x))
-    top = x.shape[1] if several else 2
-    good = (classes >= 0) & (classes < top) & (classes == targets)
-    y = torch.where(evaluated, classes, torch.zeros_like(classes)).clamp(0, top - 1)
-
-    within = x.clamp(0, 1)
-    inside = (x - within).abs() <= ROUNDING * torch.finfo(values.dtype if values.is_floating_point() else x.dtype).eps
-    rounded = torch.where(inside, within, x)  # 0 or 1 where rounding alone has moved a value out of [0, 1]
-    if logits is None:
-        low, high = (x.amin(), x.amax()) if x.numel() else (x.new_zeros(()), x.new_zeros(()))
-        decided, as_logits = _decided(seen, (low < -SLACK) | (high > 1 + SLACK))
-        probs_of_logits, log_of_logits = _activated(x, y, layout)
-        probs = torch.where(as_logits, probs_of_logits, rounded)
-        log_p_target = torch.where(as_logits, log_of_logits, _own(rounded, y, layout).log())
+    several = layout == "multiclass"
+    flat = targets.reshape(-1) if several else targets
+    evaluated, classes = _evaluated(flat, ignore_index), flat.long()
+    decided = seen[:2].sum() > 0
+    if logits is not None:
+        as_logits = torch.full((), logits, device=values.device)
+    elif several:
+        far = beyond(values, flat, ignore_index=ignore_index, low=-SLACK, high=1 + SLACK)
+        as_logits = torch.where(decided, seen[LOGITS] > 0, far)
     else:
-        decided, as_logits = evaluated.new_ones(()), torch.full((), logits, device=values.device)
-        probs, log_p_target = _activated(x, y, layout) if logits else (rounded, _own(rounded, y, layout).log())
-
+        judged = torch.where(evaluated if layout == "multilabel" else evaluated[:, None], values, 0)
+        as_logits = torch.where(decided, seen[LOGITS] > 0, (judged < -SLACK).any() | (judged > 1 + SLACK).any())
+    y = torch.where(evaluated, classes, 0).clamp(0, values.shape[1] - 1 if several else 1)
+    shown = torch.full((2,), values.shape[1], device=values.device)  # filled there: a copy from the host could wait
+    shown[0] = values.dtype == torch.float64
+    common = {
+        "targets": y,
+        "evaluated": evaluated,
+        "seen": torch.cat([torch.stack([~as_logits, as_logits]).long(), shown]),
+        "as_logits": as_logits,
+        "values": values,
+    }
+    if several:
+        scale = as_logits if logits is None else logits
+        rows = read_blocks(values, flat, logits=scale, ignore_index=ignore_index, tolerance=tolerance)
+        faults, number = rows.faults.clone(), evaluated.sum()
+        if logits is None:  # probabilities after logits
+            faults[-1] = as_logits & decided & (rows.normalised == number) & (number > 0)
+        counted = faults if checked else torch.zeros_like(faults)
+        return Reading(**common, rows=rows, log_p_target=rows.log_p_target, faults=counted)
+    x = values if values.dtype == torch.float64 else values.float()
+    x = torch.where(evaluated if layout == "multilabel" else evaluated[:, None], x, 0)
+    within = x.clamp(0, 1)
+    inside = (x - within).abs() <= slack_of(values.dtype)
+    probs = torch.where(as_logits, x.sigmoid(), torch.where(inside, within, x))
+    margin, p = (part if layout == "multilabel" else part[:, 0] for part in (x, probs))
+    logs = torch.where(
+        as_logits,
+        torch.nn.functional.logsigmoid(torch.where(y == 1, margin, -margin)),
+        torch.where(y == 1, p, 1 - p).log(),
+    )
     faults = torch.zeros(len(FAULTS), dtype=torch.int64, device=values.device)
     if checked:
-        outside, infinite = ~inside & x.isfinite() & ~as_logits, (~x.isfinite()).any(1)
-        sums, scale = faults[2], faults[4]
-        if several:
-            off = evaluated & ((x.sum(1, dtype=wide(x.device)) - 1).abs() > tolerance)
-            sums = (off & ~as_logits).sum()
-            infinite = torch.where(as_logits, _no_logits(x), infinite)
-            if logits is None:  # probabilities after logits
-                scale = (as_logits & decided & evaluated.any() & (inside.all() & ~off.any())).long()
-        faults = torch.stack([infinite.sum(), outside.any(1).sum(), sums, (evaluated & ~good).sum(), scale])
-    return Reading(
-        probs=probs,
-        targets=y,
-        evaluated=evaluated,
-        log_p_target=log_p_target,
-        faults=faults,
-        seen=_shown(as_logits, values, x.shape[1]),
-        predicted=x.argmax(1) if several else None,
-    )
-
-
-def read_rows(
-    values: Tensor,
-    targets: Tensor,
-    *,
-    ignore_index: int | None,
-    logits: bool | None,
-    seen: Tensor,
-    tolerance: float,
-    checked: bool,
-) -> Reading:
-    """Read a batch of classes as `read` does, if only the top label and the target are needed.
-
-    The values, (N, C) or (N, C, ...), are read once, block by block, and a second time, by a shorter pass, if the
-    scale is not declared. ``targets`` is (N,) or (N, ...).
-    """
-    flat = targets.reshape(-1)
-    evaluated = _evaluated(flat, ignore_index)
-    if logits is None:
-        far = beyond(values, flat, ignore_index=ignore_index, low=-SLACK, high=1 + SLACK)
-        decided, as_logits = _decided(seen, far)
-    else:
-        decided, as_logits = evaluated.new_ones(()), torch.full((), logits, device=values.device)
-    scale = as_logits if logits is None else logits
-    rows = read_blocks(values, flat, logits=scale, ignore_index=ignore_index, tolerance=tolerance)
-    faults = rows.faults
-    if logits is None:  # probabilities after logits
-        number = evaluated.sum()
-        faults = faults.clone()
-        faults[-1] = as_logits & decided & (rows.normalised == number) & (number > 0)
-    if not checked:
-        faults = torch.zeros_like(faults)
-    classes = torch.where(evaluated, flat.long(), 0).clamp(0, values.shape[1] - 1)
-    return Reading(
-        probs=rows.top.new_empty((len(flat), 0)),
-        targets=classes,
-        evaluated=evaluated,
-        log_p_target=rows.log_p_target,
-        faults=faults,
-        seen=_shown(as_logits, values, values.shape[1]),
-        rows=rows,
-    )
+        infinite = ~x.isfinite()
+        outside = ~inside & ~infinite & ~as_logits
+        wrong = evaluated & ~((classes >= 0) & (classes < 2) & (classes == targets))
+        none = faults[0]
+        faults = torch.stack([infinite.any(1).sum(), outside.any(1).sum(), none, wrong.sum(), none])
+    return Reading(**common, probs=probs, log_p_target=logs, faults=faults)
 
 
 def read_blocks(
@@ -266,10 +252,12 @@ def read_blocks(
     slack, kernels = slack_of(values.dtype), fused(device)
     if kernels is not None:
         options = {"logits": logits, "ignore_index": ignore_index, "tolerance": tolerance, "slack": slack}
-        (top, _, p_target, log_p_target, squares), correct, counted = kernels.read_rows(values, targets, **options)
+        (top, largest, p_target, log_p_target, squares), correct, counted = kernels.read_rows(
+            values, targets, **options
+        )
         faults = torch.nn.functional.pad(counted[:4], (0, 1))
-        return RowReading(top, p_target, log_p_target, squares, correct, faults, counted[5])
-    floats = torch.empty((4, n), dtype=dtype, device=device)
+        return RowReading(top, p_target, log_p_target, squares, correct, faults, counted[5], largest)
+    floats, largest = torch.empty((4, n), dtype=dtype, device=device), torch.empty(n, dtype=dtype, device=device)
     correct = torch.empty(n, dtype=torch.uint8, device=device)
     faults = torch.zeros(len(FAULTS), dtype=torch.int64, device=device)
     normalised = torch.zeros((), dtype=torch.int64, device=device)
@@ -282,12 +270,13 @@ def read_blocks(
         good = evaluated & (fault == 0)
         void = torch.where(evaluated, torch.nan, 0.0).to(dtype)
         floats[:, rows] = torch.where(good, columns, void)
-        right = (x.argmax(1) == y).to(torch.uint8)  # the first if several are equal
+        largest[rows], best = x.max(1)
+        right = (best == y).to(torch.uint8)  # the first if several are equal
         correct[rows] = torch.where(good, right, IGNORED)
         faults[:4] += torch.stack([(fault == kind).sum() for kind in range(1, 5)])
         normalised += (good & normal).sum()
     top, p_target, log_p_target, squares = floats
-    return RowReading(top, p_target, log_p_target, squares, correct, faults, normalised)
+    return RowReading(top, p_target, log_p_target, squares, correct, faults, normalised, largest)
 
 
 def beyond(values: Tensor, targets: Tensor, *, ignore_index: int | None, low: float, high: float) -> Tensor:
@@ -371,49 +360,17 @@ def _evaluated(targets: Tensor, ignore_index: int | None) -> Tensor:
     return torch.ones_like(targets, dtype=torch.bool) if ignore_index is None else targets != ignore_index
 
 
-def _decided(seen: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
-    """Return whether earlier batches have decided the scale, and whether this one holds logits: as they, or if far."""
-    decided = seen[:2].sum() > 0
-    return decided, torch.where(decided, seen[LOGITS] > 0, far)
-
-
 def _no_logits(x: Tensor) -> Tensor:
     """Return which rows have NaN, inf, or -inf alone; else -inf is a class of probability 0."""
     return ~((x < torch.inf).all(1) & (x > -torch.inf).any(1))
 
 
-def _shown(as_logits: Tensor, values: Tensor, width: int) -> Tensor:
-    properties = torch.full((2,), width, device=values.device)  # filled on the device: a copy from the host could wait
-    properties[0] = values.dtype == torch.float64
-    return torch.cat([torch.stack([~as_logits, as_logits]).long(), properties])
-
-
-def _activated(x: Tensor, y: Tensor, layout: str) -> tuple[Tensor, Tensor]:
-    """Return the probabilities of logits and the log probability of each target, without overflow."""
-    if layout == "multiclass":
-        logs = x.log_softmax(1)
-        return logs.exp(), logs.gather(1, y[:, None])[:, 0]
-    margin = x if layout == "multilabel" else x[:, 0]
-    return x.sigmoid(), torch.nn.functional.logsigmoid(torch.where(y == 1, margin, -margin))
-
-
-def _own(probs: Tensor, y: Tensor, layout: str) -> Tensor:
-    """Return the probability of each target."""
-    if layout == "multiclass":
-        return probs.gather(1, y[:, None])[:, 0]
-    p = probs if layout == "multilabel" else probs[:, 0]
-    return torch.where(y == 1, p, 1 - p)
-
-
 def event(reading: Reading, *, layout: str, notion: str, half: int = 1) -> tuple[Tensor, Tensor]:
     """Return scores and outcomes (0 or 1) of the evaluated event, (n,); for multilabel of all labels, (n, C)."""
-    probs, y, rows, predicted = reading.probs, reading.targets, reading.rows, reading.predicted
-    if rows is not None:  # the top label: `read_rows` serves no other event
-        return rows.top, (rows.correct == 1).long()
-    if predicted is not None and notion != "positive":
-        return probs.gather(1, predicted[:, None])[:, 0], (predicted == y).long()
-    if layout == "multiclass":
-        return probs[:, 1].contiguous(), y
+    y, rows, probs = reading.targets, reading.rows, reading.probs
+    if rows is not None:
+        return (reading.of_class(1), y) if notion == "positive" else (rows.top, (rows.correct == 1).long())
+    assert probs is not None
     scores = probs if layout == "multilabel" else probs[:, 0].contiguous()
     if notion != "top-label":
         return scores, y
@@ -421,13 +378,13 @@ def event(reading: Reading, *, layout: str, notion: str, half: int = 1) -> tuple
     return torch.maximum(scores, 1 - scores), (predicts == (y == 1)).long()
 
 
-def each_class(reading: Reading, *, layout: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the scores, the outcomes and which are evaluated, for every class: (n, C) each."""
-    probs, y, evaluated = reading.probs, reading.targets, reading.evaluated
-    if layout == "multilabel":
-        return probs, y, evaluated
-    outcomes = torch.nn.functional.one_hot(y, probs.shape[1])
-    return probs, outcomes, evaluated[:, None].expand_as(probs)
+def each_class(reading: Reading) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the scores, the outcomes and which are evaluated, for every class or label: (n, C) each."""
+    y, evaluated = reading.targets, reading.evaluated
+    if reading.probs is not None:
+        return reading.probs, y, evaluated
+    probs = reading.of_class()
+    return probs, torch.nn.functional.one_hot(y, probs.shape[1]), evaluated[:, None].expand_as(probs)
 
 
 def bin_rows(scores: Tensor, outcomes: Tensor, evaluated: Tensor, uppers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -509,10 +466,6 @@ def score_sums(scores: Tensor, outcomes: Tensor, evaluated: Tensor) -> tuple[Ten
 
 def class_square_errors(reading: Reading) -> Tensor:
     """Return each row's sum over classes of squared errors, 0 if the row is not evaluated."""
-    if reading.rows is not None:
-        squares, p_target = (part.to(wide(part.device)) for part in (reading.rows.squares, reading.rows.p_target))
-        return torch.where(reading.evaluated, squares - 2 * p_target + 1, torch.zeros_like(p_target))
-    p = reading.probs.to(wide(reading.probs.device))
-    p_target = p.gather(1, reading.targets[:, None])[:, 0]
-    squares = p.square().sum(1) - 2 * p_target + 1
-    return torch.where(reading.evaluated, squares, torch.zeros_like(squares))
+    assert reading.rows is not None
+    squares, p_target = (part.to(wide(part.device)) for part in (reading.rows.squares, reading.rows.p_target))
+    return torch.where(reading.evaluated, squares - 2 * p_target + 1, 0)

@@ -120,11 +120,12 @@ def _narrow(
     squares = tl.zeros((BLOCK_N,), tl.float64)
     low = tl.full((BLOCK_N,), float("inf"), W)
     bad = tl.zeros((BLOCK_N,), tl.int32)
+    step = tl.zeros((), tl.int64) + class_step
     for start in range(0, n_classes, UNROLL):
         for k in tl.static_range(UNROLL):
             c = start + k
             inside = live & (c < n_classes)
-            x = tl.load(x_ptr + c * class_step, mask=inside, other=float("-inf")).to(W)
+            x = tl.load(x_ptr + c * step, mask=inside, other=float("-inf")).to(W)
             bad = tl.where((x != x) | (x == float("inf")), 1, bad)
             new = x > m
             if SCALE != _PROBABILITIES:
@@ -265,7 +266,7 @@ def _rows(
     brier_squares = tl.zeros((BLOCK_N,), tl.float64)
     nll_squares = tl.zeros((BLOCK_N,), tl.float64)
     for first in range(tl.program_id(0).to(tl.int64) * BLOCK_N, n, tl.num_programs(0) * BLOCK_N):
-        rows = first + tl.arange(0, BLOCK_N)
+        rows = (first + tl.arange(0, BLOCK_N)).to(tl.int64)
         live = rows < n
         y, whole, evaluated = _target(t_ptr, rows, live, ignored, FLOATS, IGNORES)
         aimed = evaluated & whole & (y >= 0) & (y < (2 if SINGLE else n_classes))
@@ -275,7 +276,7 @@ def _rows(
             x = tl.load(start, mask=live, other=0.0).to(W)
             infinite = (x != x) | (tl.abs(x) == float("inf"))
             no_logits = infinite
-            outside = (x < -slack) | (x > 1.0 + slack)
+            outside = (x < -slack) | (x.to(tl.float64) - 1.0 > slack)
             off = live & False
             p = x
             if SCALE != _PROBABILITIES:
@@ -307,7 +308,7 @@ def _rows(
             x = tl.load(start + y * class_step, mask=live, other=0.0).to(W)
             infinite = (bad > 0) | (low == float("-inf"))
             no_logits = (bad > 0) | (m == float("-inf"))
-            outside = (low < -slack) | (m > 1.0 + slack)
+            outside = (low < -slack) | (m.to(tl.float64) - 1.0 > slack)
             off = ~(tl.abs(total - 1.0) <= tolerance)
             within = tl.minimum(tl.maximum(x, 0.0), 1.0)
             top = tl.minimum(tl.maximum(m, 0.0), 1.0)
@@ -477,7 +478,7 @@ def _entries(
     pairs = tl.zeros((BLOCK_C,), tl.int64)
     scores = tl.zeros((BLOCK_C,), tl.int64)
     for first in range(tl.program_id(0).to(tl.int64) * BLOCK_N, n, tl.num_programs(0) * BLOCK_N):
-        rows = first + tl.arange(0, BLOCK_N)
+        rows = (first + tl.arange(0, BLOCK_N)).to(tl.int64)
         live = rows < n
         top = tl.load(top_ptr + rows, mask=live, other=0.0)
         good = live & (top > 0)  # of rows that are left out it is 0, of faulty ones NaN

@@ -240,7 +240,7 @@ def of_device(reading: Reading, layout: Layout, notion: Notion, kept: Kept) -> I
     if kept.scores is not None:
         return _scores_of_device(reading, layout, notion, kept)
     if notion in ("classwise", "multilabel"):
-        scores, outcomes, evaluated = tensors.each_class(reading, layout=layout)
+        scores, outcomes, evaluated = tensors.each_class(reading)
     else:
         half = 1 if kept.bins is not None else kept.half
         scores, outcomes = tensors.event(reading, layout=layout, notion=notion, half=half)
@@ -260,7 +260,7 @@ def of_device(reading: Reading, layout: Layout, notion: Notion, kept: Kept) -> I
     if kept.table == "sketch" or kept.totals:
         increments |= _totals_of_device(reading, layout)
     if kept.class_bins is not None and layout == "multiclass":
-        probs, outcomes, evaluated = tensors.each_class(reading, layout=layout)
+        probs, outcomes, evaluated = tensors.each_class(reading)
         largest = _uppers_on(kept.class_bins, "right", probs.dtype, probs.device)
         counts, positives, scores = tensors.bin_rows(probs, outcomes, evaluated, largest)
         increments |= {"class_counts": torch.stack([counts, positives]).reshape(-1), "class_scores": scores.reshape(-1)}
@@ -291,7 +291,7 @@ def _scores_of_device(reading: Reading, layout: Layout, notion: Notion, kept: Ke
     rows = squares if kept.each == "brier" else -logs
     # Rows are left out in the end: to know how many there are would take a wait.
     rows = torch.where(reading.evaluated, rows, torch.full_like(rows, np.nan)).reshape(-1)
-    return {**sums, SCORES: rows.to(torch.float64 if reading.probs.dtype == torch.float64 else torch.float32)}
+    return {**sums, SCORES: rows.to(torch.float64 if reading.double else torch.float32)}
 
 
 def _score_terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
@@ -332,7 +332,7 @@ class Device(NamedTuple):
     checked: bool
 
 
-def read_device(preds: Tensor, target: Tensor, read_as: Device, layout: Layout, notion: Notion, kept: Kept) -> Reading:
+def read_device(preds: Tensor, target: Tensor, read_as: Device, layout: Layout) -> Reading:
     """Read a batch on a device by operations of torch, for `of_device`."""
     options: dict[str, Any] = {
         "ignore_index": read_as.ignore_index,
@@ -341,10 +341,6 @@ def read_device(preds: Tensor, target: Tensor, read_as: Device, layout: Layout, 
         "tolerance": read_as.tolerance,
         "checked": read_as.checked,
     }
-    if layout == "multiclass" and notion == "top-label" and kept.class_bins is None:
-        return tensors.read_rows(preds, target, **options)
-    if layout == "multiclass":
-        preds, target = preds.movedim(1, -1).reshape(-1, preds.shape[1]), target.reshape(-1)
     return tensors.read(preds[:, None] if layout == "binary" else preds, target, layout=layout, **options)
 
 

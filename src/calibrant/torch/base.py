@@ -463,7 +463,7 @@ class ProbabilityMetric(SharingMetric):
             lists = adding.in_place(self.__dict__, preds, target, read_as, layout, notion, self._kept)
             if lists is not None:
                 return lists
-        reading = adding.read_device(preds, target, read_as, layout, notion, self._kept)
+        reading = adding.read_device(preds, target, read_as, layout)
         increments = adding.of_device(reading, layout, notion, self._kept)
         return {**increments, "seen": reading.seen, "faults": reading.faults}
 
