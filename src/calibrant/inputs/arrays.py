@@ -126,7 +126,7 @@ def is_tensor(x: Any) -> bool:
 
 def check_stored(argument: str, tensor: Any) -> None:
     """Reject a tensor of torch that does not store its numbers one by one, each with at least 16 bits."""
-    dtype = str(tensor.dtype).removeprefix("torch.")
+    dtype = name_of_type(tensor)
     if tensor.is_nested:
         got, remedy = "a nested tensor", "pass the rows as one tensor"
     elif str(tensor.layout) != "torch.strided":
@@ -140,13 +140,31 @@ def check_stored(argument: str, tensor: Any) -> None:
     raise InputError(argument, "a dense tensor of integers or of floats of at least 16 bits", got, remedy)
 
 
+def checked_tensor(argument: str, tensor: Any) -> Any:
+    """Return a tensor of torch that stores numbers; see `check_stored`."""
+    check_stored(argument, tensor)
+    if tensor.is_meta or type(tensor).__module__.startswith("torch._subclasses"):  # or a fake one
+        got, remedy = "a tensor on the meta device", "pass a tensor with data"
+        raise InputError(argument, "a tensor with numbers", got, remedy)
+    return tensor
+
+
+def real_tensor(argument: str, tensor: Any) -> Any:
+    """Return a tensor of torch that stores real numbers, without its gradient."""
+    checked = checked_tensor(argument, tensor)
+    if checked.is_complex():
+        as_numbers(argument, np.empty(0, name_of_type(checked)))
+    return checked.detach()
+
+
+def name_of_type(tensor: Any) -> str:
+    """Return the name of the type of a tensor of torch."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
 def _from_library(argument: str, x: Any) -> NDArray[Any]:
     if is_tensor(x):
-        check_stored(argument, x)
-        if x.is_meta or type(x).__module__.startswith("torch._subclasses"):  # or a fake one
-            got, remedy = "a tensor on the meta device", "pass a tensor with data"
-            raise InputError(argument, "a tensor with numbers", got, remedy)
-        return to_host(x)
+        return to_host(checked_tensor(argument, x))
     library = type(x).__module__.partition(".")[0]
     if library == "cupy":
         return np.asarray(x.get())

@@ -27,7 +27,17 @@ from calibrant.errors.faults import (
     WeightFacts,
 )
 from calibrant.errors.wording import number, refuse
-from calibrant.inputs.arrays import as_array, as_numbers, as_values, check_stored, is_bfloat16, on_device, widened
+from calibrant.inputs.arrays import (
+    as_array,
+    as_numbers,
+    as_values,
+    check_stored,
+    is_bfloat16,
+    name_of_type,
+    on_device,
+    real_tensor,
+    widened,
+)
 from calibrant.inputs.weights import (
     LEAST_WEIGHT,
     MOST_WEIGHT,
@@ -122,6 +132,15 @@ class Predictions:
         """Which rows are evaluated: those with a target (for at least one label) and a weight above 0."""
         has_target = (self.labels >= 0).reshape(self.n, -1).any(axis=1)
         return np.asarray(has_target if self.weights is None else has_target & (self.weights > 0))
+
+    def on_host(self) -> Predictions:
+        """Return the same with a copy of the rows in host memory, for what needs all of them several times."""
+        if not self.rows.on_device:
+            return self
+        values = np.concatenate([block for _, block in self.rows.blocks(0, self.n)])
+        if not self.logits:
+            np.clip(values, 0, 1, out=values)
+        return replace(self, rows=Rows(values[:, :, np.newaxis]), n_rounded=self.rounded)
 
     def with_tolerance(self, tolerance: float) -> Predictions:
         """Return the same with another tolerance of the sums of rows."""
@@ -241,12 +260,7 @@ def _classes_on_device(probs: Any, notion: str | None) -> Any:
     check_stored("probs", tensor)
     if tensor.ndim < 2 or tensor.shape[1] < 2 or tensor.numel() == 0 or notion == "multilabel":
         return None
-    as_numbers("probs", np.empty(0, _name(tensor) if tensor.is_complex() else np.float32))
-    return tensor
-
-
-def _name(tensor: Any) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
+    return real_tensor("probs", tensor)
 
 
 def _on_device(
@@ -255,7 +269,7 @@ def _on_device(
     from calibrant.kernels.device_rows import DeviceRows, one_hot_classes
 
     values = tensor.reshape(*tensor.shape[:2], -1)
-    sheets, tolerance = tuple(values.shape), sum_tolerance(_name(tensor))
+    sheets, tolerance = tuple(values.shape), sum_tolerance(name_of_type(tensor))
     rows = DeviceRows(values, np.zeros(0, np.int64), logits=logits, tolerance=tolerance)
     one_hot, wrong = on_device(targets), None
     labels: NDArray[Any]

@@ -6,7 +6,7 @@ p' the scores of the rows in both bins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -146,24 +146,24 @@ class ClassRows:
         """Return some evaluated rows: those whose rounded scores of three classes have the smallest hashes."""
         predictions, keep = self.predictions, np.flatnonzero(self.predictions.evaluated)
         if len(keep) > _SAMPLE:
-            hashes = self._hashes(keep, [0])
+            hashes = self._hashes([predictions.rows.raw(0, keep)])
             few = np.flatnonzero(hashes < np.uint64(min(_CANDIDATES * _SAMPLE / len(keep), 1.0) * (2**64 - 2**12)))
             keep = keep[few] if len(few) >= _SAMPLE else keep
             classes = range(0, predictions.n_classes, max(predictions.n_classes // 3, 1))
-            hashes, exact = self._hashes(keep, classes), self._hashes(keep, classes, rounded=False)
+            scores = [predictions.rows.raw(k, keep) for k in classes]
+            hashes, exact = self._hashes(scores), self._hashes(scores, rounded=False)
             keep = keep[np.lexsort((exact, hashes))[:_SAMPLE]]
         return keep
 
-    def _hashes(self, rows: NDArray[np.intp], classes: Iterable[int], *, rounded: bool = True) -> NDArray[np.uint64]:
-        """Return a hash of the scores of these classes for each row.
+    def _hashes(self, scores: Sequence[NDArray[Any]], *, rounded: bool = True) -> NDArray[np.uint64]:
+        """Return a hash of each row from its scores of some classes, as they were passed.
 
         Rounded scores have about 20 significant bits, so that their last bits, which differ between processors, leave
         nearly all hashes as they are. The offset keeps short decimals away from the edges of rounding.
         """
-        hashes = np.zeros(len(rows), np.uint64)
-        for k in classes:
-            scores = self.predictions.rows.raw(k, rows)
-            bits = scores if self.predictions.rows.bfloat16 else scores.astype(np.float64).view(np.uint64)
+        hashes = np.zeros(len(scores[0]), np.uint64)
+        for column in scores:
+            bits = column if self.predictions.rows.bfloat16 else column.astype(np.float64).view(np.uint64)
             if rounded and not self.predictions.rows.bfloat16:
                 bits = (bits + _OFFSET) >> np.uint64(32)
             hashes = mix64(hashes ^ bits.astype(np.uint64))
