@@ -88,7 +88,10 @@ def on_device(x: Any) -> Any:
         from torch.utils.dlpack import from_dlpack
     except ModuleNotFoundError:
         return None
-    return from_dlpack(x) if _is_on_cuda(x) else torch.as_tensor(x, device="cuda")
+    try:
+        return from_dlpack(x) if _is_on_cuda(x) else torch.as_tensor(x, device="cuda")
+    except (TypeError, ValueError, RuntimeError, BufferError):  # a type that torch or DLPack does not have
+        return None
 
 
 def shape_of(argument: str, x: Any) -> tuple[int, ...]:
@@ -172,8 +175,12 @@ def _from_library(argument: str, x: Any) -> NDArray[Any]:
         return _arrow_column(x)
     if library in ("pandas", "polars", "modin", "cudf"):
         return _column(x)
-    if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
-        return np.from_dlpack(x)
+    if not hasattr(x, "__array__"):
+        tensor = on_device(x)
+        if tensor is not None:
+            return to_host(tensor)
+        if hasattr(x, "__dlpack__"):
+            return np.from_dlpack(x)
     return np.asarray(x)
 
 

@@ -40,14 +40,16 @@ class DeviceRows(Rows):
         Whether the values are logits.
     tolerance : float
         How far the sum of a row of probabilities may be from 1.
-    places : (n,), optional
-        Which rows these are; without it they are all.
-    known : dict, optional
+
+    Attributes
+    ----------
+    places : (n,) or None
+        Which rows these are; None for all.
+    known : dict
         What has been computed of all rows; rows that are taken share it.
     """
 
     on_device: ClassVar[bool] = True
-    integers: bool
     dtype: np.dtype[Any]
 
     def __init__(
@@ -57,8 +59,6 @@ class DeviceRows(Rows):
         *,
         logits: bool,
         tolerance: float,
-        places: NDArray[np.intp] | None = None,
-        known: dict[str, Any] | None = None,
     ) -> None:
         integers = not values.is_floating_point()  # also booleans
         wide = integers or values.dtype == torch.float64
@@ -68,11 +68,11 @@ class DeviceRows(Rows):
             labels=labels,
             logits=logits,
             tolerance=tolerance,
-            places=places,
-            known={} if known is None else known,
+            places=None,
+            known={},
             bfloat16=values.dtype == torch.bfloat16,
-            integers=integers and values.dtype != torch.bool,
-            n=values.shape[0] * values.shape[2] if places is None else len(places),
+            of_integers=integers and values.dtype != torch.bool,
+            n=values.shape[0] * values.shape[2],
             width=values.shape[1],
             dtype=np.dtype(np.float64 if wide else np.float32),
         )
@@ -83,6 +83,12 @@ class DeviceRows(Rows):
     tolerance: float
     places: NDArray[np.intp] | None
     known: dict[str, Any]
+    of_integers: bool
+
+    @property
+    def integers(self) -> bool:
+        """Whether the values were passed as integers."""
+        return self.of_integers
 
     @property
     def depth(self) -> int:
@@ -94,20 +100,23 @@ class DeviceRows(Rows):
         """None: the host cannot read the rows."""
         return
 
+    def _with(self, **changes: Any) -> DeviceRows:
+        """Return the same with other attributes."""
+        other = object.__new__(DeviceRows)
+        vars(other).update(vars(self) | changes)
+        return other
+
     def labelled(self, labels: Int64s) -> DeviceRows:
         """Return the same rows with these labels."""
-        return DeviceRows(self.tensor, labels, logits=self.logits, tolerance=self.tolerance)
+        return self._with(labels=labels, known={})
 
     def with_tolerance(self, tolerance: float) -> DeviceRows:
         """Return the same rows with another tolerance of their sums."""
-        return DeviceRows(self.tensor, self.labels, logits=self.logits, tolerance=tolerance, places=self.places)
+        return self._with(tolerance=tolerance, known={})
 
     def take(self, places: NDArray[np.intp]) -> DeviceRows:
         """Return some of the rows, which are not copied."""
-        own = places if self.places is None else self.places[places]
-        return DeviceRows(
-            self.tensor, self.labels, logits=self.logits, tolerance=self.tolerance, places=own, known=self.known
-        )
+        return self._with(places=places if self.places is None else self.places[places], n=len(places))
 
     # ------------------------------------------------------------ blocks
 
@@ -254,27 +263,65 @@ class DeviceRows(Rows):
                 _add_weighted(p, true, kept, self._sent(weights[rows]).to(sums.dtype), edges, sums)
         return np.asarray(to_host(sums), np.float64)
 
+    def quantile_histograms(self, evaluated: Bools, n_bins: int, threshold: float) -> tuple[Float64s, Float64s]:
+        """Return the sums of `histograms` for equal-mass bins, and the largest score of each bin, (C, M).
+
+        The bins are those of `reference_tables.bin_quantiles` of each class, from its scores from the threshold on. A
+        class without one has NaN.
+        """
+        keep, labels = self._sent(evaluated)[:, None], self._sent(self._own(self.labels))
+        step, sums, uppers = max(1, _BLOCK // self.n), [], []
+        for first in range(0, self.width, step):
+            classes = torch.arange(first, min(first + step, self.width), device=keep.device)
+            p = self._scores(slice(first, first + step))
+            p, order = torch.where(keep & (p >= threshold), p, torch.inf).sort(0)
+            of_class, k = p.T.contiguous(), len(classes)  # (k, n), ascending
+            kept = of_class < torch.inf
+            middle = torch.searchsorted(of_class, of_class) + torch.searchsorted(of_class, of_class, right=True)
+            total = kept.sum(1, keepdim=True)
+            bins = (n_bins * middle // (2 * total.clamp(min=1))).clamp(max=n_bins - 1)
+            bins = torch.where(kept, bins, n_bins)
+            places = (bins + (n_bins + 1) * torch.arange(k, device=bins.device)[:, None]).reshape(-1)
+            added = torch.zeros(3, k * (n_bins + 1), dtype=tensors.wide(p.device), device=p.device)
+            columns = (kept, torch.where(kept, of_class, 0), labels[order.T] == classes[:, None])
+            for row, column in zip(added, columns, strict=True):
+                row.index_add_(0, places, column.reshape(-1).to(row.dtype))
+            sums.append(added.view(3, k, n_bins + 1)[:, :, :n_bins].transpose(1, 2))
+            ends = torch.searchsorted(
+                bins, torch.arange(n_bins, device=bins.device).expand(k, -1).contiguous(), right=True
+            )
+            ends = torch.where(ends > 0, of_class.gather(1, (ends - 1).clamp(min=0)), 0)
+            uppers.append(torch.where(total > 0, ends, torch.nan))
+        return np.asarray(to_host(torch.cat(sums, 2)), np.float64), np.asarray(to_host(torch.cat(uppers)), np.float64)
+
     def class_scores(self, k: int) -> Floats:
         """Return the probability of one class in each row, on the host."""
-        raw = self._raw(k)
+        return np.asarray(to_host(self._scores(slice(k, k + 1))[:, 0]), self.dtype)
+
+    def _scores(self, classes: slice) -> Tensor:
+        """Return the probabilities of some classes in each row, (n, k)."""
+        places = None if self.places is None else self._sent(self.places)
+        raw = self.tensor[:, classes].movedim(1, -1).flatten(0, 1)
+        raw = raw if places is None else raw[places]
         x = raw if raw.dtype == torch.float64 else raw.float()
         if not self.logits:
-            return np.asarray(to_host(x.clamp(0, 1)), self.dtype)
+            return x.clamp(0, 1)
         if "totals" not in self.known:
-            everything = DeviceRows(self.tensor, self.labels, logits=True, tolerance=self.tolerance)
-            logs = [part.to(tensors.wide(x.device)).logsumexp(1) for _, part in everything.parts(0, everything.n)]
+            every = self._with(places=None, n=self.tensor.shape[0] * self.tensor.shape[2])
+            logs = [part.to(tensors.wide(x.device)).logsumexp(1) for _, part in every.parts(0, every.n)]
             self.known["totals"] = torch.cat(logs)
-        totals = self.known["totals"]
-        totals = totals if self.places is None else totals[self._sent(self.places)]
-        return np.asarray(to_host((x.to(totals.dtype) - totals).exp().to(x.dtype)), self.dtype)
+        totals: Tensor = self.known["totals"]
+        totals = totals if places is None else totals[places]
+        return (x.to(totals.dtype) - totals[:, None]).exp().to(x.dtype)
 
     def _raw(self, k: int) -> Tensor:
         x = self.tensor[:, k].reshape(-1)
         return x if self.places is None else x[self._sent(self.places)]
 
     def raw(self, k: int, rows: NDArray[np.intp]) -> NDArray[Any]:
-        """Return the numbers of one class in these rows as they were passed, bfloat16 as its bits."""
-        return to_host(self.take(rows)._raw(k))
+        """Return the numbers of one class in these rows as they were passed or rounded, bfloat16 as its bits."""
+        x = self.take(rows)._raw(k)
+        return to_host(x if self.logits or self.bfloat16 else x.clamp(0, 1))
 
     def predicted(self) -> Int64s:
         """Return the predicted class of each row."""
