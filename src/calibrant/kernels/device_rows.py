@@ -85,6 +85,11 @@ class DeviceRows(Rows):
     known: dict[str, Any]
     of_integers: bool
 
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+    def __repr__(self) -> str:
+        return f"DeviceRows(n={self.n}, width={self.width}, device={self.tensor.device})"
+
     @property
     def integers(self) -> bool:
         """Whether the values were passed as integers."""
@@ -132,10 +137,9 @@ class DeviceRows(Rows):
         if places is None and depth == 1:
             x = self.tensor[rows, :, 0]
         else:
-            at = torch.arange(rows.start, rows.stop) if places is None else torch.from_numpy(places[rows])
-            at = at.to(self.tensor.device)
+            at = self._sent(np.arange(rows.start, rows.stop) if places is None else places[rows])
             x = self.tensor[at // depth, :, at % depth]
-        return x if x.dtype == torch.float64 else x.float()
+        return (x if x.dtype == torch.float64 else x.float()).contiguous()
 
     def blocks(self, start: int, stop: int) -> Iterator[tuple[int, Floats]]:
         """Yield (index of the first row, rows), copied to the host block by block, for what needs them there."""
@@ -164,7 +168,7 @@ class DeviceRows(Rows):
 
     def _sent(self, column: NDArray[Any]) -> Tensor:
         """Return a column of the host on the device."""
-        return torch.from_numpy(np.ascontiguousarray(column)).to(self.tensor.device)
+        return torch.from_numpy(np.require(column, requirements=("C", "W"))).to(self.tensor.device)
 
     # ------------------------------------------------------------ one read
 
@@ -172,8 +176,9 @@ class DeviceRows(Rows):
         """Return ``top``, ``correct``, ``brier``, ``loss`` or ``p_target`` of each row, brought to the host once."""
         known = self.known
         if "reading" not in known:
+            values = self.tensor if self.tensor.shape[2] > 1 else self.tensor[:, :, 0]
             known["reading"] = tensors.read_blocks(
-                self.tensor, self._sent(self.labels), logits=self.logits, ignore_index=-1, tolerance=self.tolerance
+                values, self._sent(self.labels), logits=self.logits, ignore_index=-1, tolerance=self.tolerance
             )
         if name not in known:
             reading = known["reading"]
@@ -350,7 +355,7 @@ class DeviceRows(Rows):
         if self.logits:
             return 0
         count = torch.zeros((), dtype=torch.int64, device=self.tensor.device)
-        for rows, x in self.parts(0, self.n):
+        for rows, x in self.parts(0, self.n, entries=4 * _BLOCK):
             count += (((x < 0) | (x > 1)).sum(1) * self._sent(evaluated[rows])).sum()
         return int(to_host(count))
 
