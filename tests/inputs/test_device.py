@@ -540,6 +540,23 @@ def test_arrays_of_other_libraries(library: str, copies: Copies, monkeypatch: py
     assert np.array_equal(plain(accepted.tensor).numpy(), found.accepts(PROBS.max(axis=1)))
 
 
+@pytest.mark.parametrize("failure", [AssertionError("not compiled with CUDA"), BufferError("no such type"), None])
+def test_other_libraries_where_torch_has_no_cuda(failure: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Array(OfLibrary):
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            return self.tensor.numpy()
+
+    def refuse(_: Any) -> Any:
+        raise failure
+
+    if failure is None:  # no torch at all
+        monkeypatch.setitem(sys.modules, "torch.utils.dlpack", None)
+    else:
+        monkeypatch.setattr("torch.utils.dlpack.from_dlpack", refuse)
+    array = Array(torch.from_numpy(PROBS))
+    assert expected_calibration_error(array, TARGETS) == expected_calibration_error(PROBS, TARGETS)
+
+
 def test_cuda_array_interface(copies: Copies, monkeypatch: pytest.MonkeyPatch) -> None:
     device = stand_in(PROBS)
     numba = types.SimpleNamespace(__cuda_array_interface__={}, shape=PROBS.shape)

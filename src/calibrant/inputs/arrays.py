@@ -90,7 +90,8 @@ def on_device(x: Any) -> Any:
         return None
     try:
         return from_dlpack(x) if _is_on_cuda(x) else torch.as_tensor(x, device="cuda")
-    except (TypeError, ValueError, RuntimeError, BufferError):  # a type that torch or DLPack does not have
+    except (TypeError, ValueError, RuntimeError, BufferError, AssertionError):
+        # A type that torch or DLPack does not have; torch without CUDA says so by an AssertionError.
         return None
 
 

@@ -172,13 +172,17 @@ class DeviceRows(Rows):
 
     # ------------------------------------------------------------ one read
 
+    @property
+    def _values(self) -> Tensor:
+        """All rows, (N, C) or (N, C, D)."""
+        return self.tensor if self.tensor.shape[2] > 1 else self.tensor[:, :, 0]
+
     def column(self, name: str) -> NDArray[Any]:
         """Return ``top``, ``correct``, ``brier``, ``loss`` or ``p_target`` of each row, brought to the host once."""
         known = self.known
         if "reading" not in known:
-            values = self.tensor if self.tensor.shape[2] > 1 else self.tensor[:, :, 0]
             known["reading"] = tensors.read_blocks(
-                values, self._sent(self.labels), logits=self.logits, ignore_index=-1, tolerance=self.tolerance
+                self._values, self._sent(self.labels), logits=self.logits, ignore_index=-1, tolerance=self.tolerance
             )
         if name not in known:
             reading = known["reading"]
@@ -352,12 +356,21 @@ class DeviceRows(Rows):
 
     def rounded(self, evaluated: Bools) -> int:
         """Return how many probabilities of evaluated rows are outside [0, 1], by rounding in valid rows."""
-        if self.logits:
+        if self.logits or not self._beyond:
             return 0
         count = torch.zeros((), dtype=torch.int64, device=self.tensor.device)
-        for rows, x in self.parts(0, self.n, entries=4 * _BLOCK):
+        for rows, x in self.parts(0, self.n):
             count += (((x < 0) | (x > 1)).sum(1) * self._sent(evaluated[rows])).sum()
         return int(to_host(count))
+
+    @property
+    def _beyond(self) -> bool:
+        """Whether any evaluated value of all rows is outside [0, 1]."""
+        if "beyond" not in self.known:
+            targets = self._sent(self.labels)
+            outside = tensors.beyond(self._values, targets, ignore_index=-1, low=0.0, high=1.0)
+            self.known["beyond"] = bool(to_host(outside))
+        return bool(self.known["beyond"])
 
     def kinds_of_columns(self, labels: Int64s, evaluated: Bools) -> tuple[Bools, Bools, Bools]:
         """Return which columns are probabilities, equal the labels, and are whole numbers in all evaluated rows."""
