@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.errors.wording import NO_OPTIONS, in_terms
-from calibrant.inputs.arrays import as_array, as_numbers
+from calibrant.inputs.arrays import as_array, as_numbers, shape_of
 from calibrant.inputs.notions import Events, class_events, read
 from calibrant.inputs.predictions import Notion, as_predictions
 from calibrant.measures import top_label_brier_score
@@ -150,12 +150,12 @@ def ece_classwise(prob: Any, label: Any, bins: Any = 20, threshold: float = 0.0,
     with in_terms(_NAMES, _TERMS):
         edges = _edges(bins, adaptive)
         binned.check_threshold(threshold)
-        several = as_array("targets", label).shape == as_array("probs", prob).shape
+        several = shape_of("targets", label) == shape_of("probs", prob)
         notion: Notion = "multilabel" if several else "classwise"
         predictions = as_predictions(prob, label, notion=notion)
         if predictions.layout == "binary":
             raise InputError("probs", "shape (N, C)", "one column", "for one event, use ece_confidence_binary")
-        predictions = replace(predictions, tolerance=np.inf)  # every class is evaluated alone
+        predictions = predictions.with_tolerance(np.inf)  # every class is evaluated alone
         if edges is None and not adaptive:
             return read_histograms(predictions, notion, bins, threshold=float(threshold)).errors("l1").value
         read(predictions, "multilabel" if several else "top-label", scoring=False)

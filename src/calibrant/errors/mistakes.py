@@ -39,9 +39,14 @@ def of_text(text: str) -> Suspicion | None:
 
 def look_swapped(probs: NDArray[Any], targets: NDArray[Any]) -> bool:
     """Return whether the arguments look swapped: labels first and fractions second."""
-    if targets.dtype.kind != "f" or not np.any(np.isfinite(targets) & (targets != np.floor(targets))):
+    if not are_fractions(targets):
         return False
     return probs.dtype.kind in "iubUST" or (probs.dtype.kind == "f" and bool(np.all(probs == np.floor(probs))))
+
+
+def are_fractions(targets: NDArray[Any]) -> bool:
+    """Return whether targets are floats, some of them fractions."""
+    return targets.dtype.kind == "f" and bool(np.any(np.isfinite(targets) & (targets != np.floor(targets))))
 
 
 def look_predicted(probs: NDArray[Any]) -> bool:
@@ -111,13 +116,18 @@ def of_fractions(targets: NDArray[Any], wrong: float) -> Suspicion | None:
     return Suspicion(Mistake.FRACTION) if np.isfinite(wrong) else None
 
 
-def of_one_hot(targets: NDArray[Any], row: NDArray[Any]) -> Suspicion | None:
-    """Recognise what targets (B, C, D) stand for if one ``row`` is not one-hot."""
-    n, width, depth = targets.shape
+def have_one_each(targets: NDArray[Any]) -> bool:
+    """Return whether each column of targets (n, C, ...) has one 1 in its first sheet."""
+    return bool(np.all(np.count_nonzero(targets[:, :, 0] == 1, axis=0) == 1))
+
+
+def of_one_hot(row: NDArray[Any], shape: tuple[int, ...], one_each: bool) -> Suspicion | None:
+    """Recognise what targets of shape (B, C, D) stand for if one ``row`` is not one-hot; see `have_one_each`."""
+    n, width, depth = shape
     if np.all(np.isin(row, (0, 1))) and depth == 1:
         if n == 1 and width > 2:
             return Suspicion(Mistake.SINGLE_ROW)
-        if np.all(np.count_nonzero(targets[:, :, 0] == 1, axis=0) == 1):
+        if one_each:
             return Suspicion(Mistake.TRANSPOSED_BOTH)
     if np.all((row >= 0) & (row <= 1)) and abs(float(row.sum()) - 1) < 1e-3:
         return Suspicion(Mistake.PROBABILITY_TARGETS)
@@ -127,18 +137,31 @@ def of_one_hot(targets: NDArray[Any], row: NDArray[Any]) -> Suspicion | None:
 # ---------------------------------------------------------------- probabilities
 
 
-def of_column(values: NDArray[Any], targets: NDArray[Any], evaluated: NDArray[np.bool_]) -> Suspicion | None:
-    """Recognise a column of ``values`` (n, C) that is not a probability: the targets, or integers such as counts."""
+def kinds_of_columns(
+    values: NDArray[Any], targets: NDArray[Any], evaluated: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which columns are in [0, 1], equal the targets, and are whole numbers in all evaluated rows."""
     rows, labels = values[evaluated], targets[evaluated]
-    foreign = np.flatnonzero(~((rows >= 0) & (rows <= 1)).all(axis=0))
+    kinds = (rows >= 0) & (rows <= 1), rows == labels[:, None], rows == np.floor(rows)
+    inside, equal, whole = (np.asarray(kind.all(axis=0)) for kind in kinds)
+    return inside, equal, whole
+
+
+def of_column(
+    inside: NDArray[np.bool_], equal: NDArray[np.bool_], whole: NDArray[np.bool_], n: int
+) -> Suspicion | None:
+    """Recognise a column that is not a probability: the targets, or integers such as counts.
+
+    The columns of n rows are described as by `kinds_of_columns`.
+    """
+    foreign, alike = np.flatnonzero(~inside), np.flatnonzero(equal)
     if len(foreign) > 1:
         return None
-    alike = np.flatnonzero((rows == labels[:, None]).all(axis=0))
     if len(foreign):
         alike = alike[alike == foreign[0]]
-    if len(alike) and len(labels) > 1:
+    if len(alike) and n > 1:
         return Suspicion(Mistake.TARGET_COLUMN, column=int(alike[0]))
-    if len(foreign) and np.array_equal(rows[:, foreign[0]], np.floor(rows[:, foreign[0]])):
+    if len(foreign) and whole[foreign[0]]:
         return Suspicion(Mistake.COUNT_COLUMN, column=int(foreign[0]))
     return None
 

@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, MissingDependencyError, is_missing, mistakes
 from calibrant.errors.faults import ArrayFacts, Fault, MissingFacts, Mistake, Place, Suspicion, TextFacts
 from calibrant.errors.wording import refuse
+from calibrant.runtime.arrays import to_host
 
 #: What every row of an argument should have; for other arguments it is a number.
 _ENTRIES: Final[Mapping[str, Literal["label", "name"]]] = {"targets": "label", "groups": "name"}
+
+#: DLPack's numbers for CUDA and ROCm; torch calls both cuda.
+_ON_CUDA: Final = (2, 10)
 
 
 def import_pyarrow() -> Any:
@@ -66,9 +70,67 @@ def as_array(argument: str, x: Any) -> NDArray[Any]:
     return as_typed(argument, array)
 
 
+def on_device(x: Any) -> Any:
+    """Return an array as a tensor of torch if it is on a device other than the host, else None.
+
+    An array of CuPy, JAX or another library on a CUDA (or ROCm) device shares its memory with the tensor: through
+    DLPack, which orders the work of the two libraries' streams, or else through ``__cuda_array_interface__``. Without
+    torch there is none.
+    """
+    if isinstance(x, (np.ndarray, list, tuple)):
+        return None
+    if is_tensor(x):
+        return x.detach() if is_on_device(x) else None
+    if not (_is_on_cuda(x) or hasattr(x, "__cuda_array_interface__")):
+        return None
+    try:
+        import torch
+        from torch.utils.dlpack import from_dlpack
+    except ModuleNotFoundError:
+        return None
+    try:
+        return from_dlpack(x) if _is_on_cuda(x) else torch.as_tensor(x, device="cuda")
+    except (TypeError, ValueError, RuntimeError, BufferError, AssertionError):
+        # A type that torch or DLPack does not have; torch without CUDA says so by an AssertionError.
+        return None
+
+
+def shape_of(argument: str, x: Any) -> tuple[int, ...]:
+    """Return the shape of an array of any library; one on a device is not copied for this."""
+    tensor = on_device(x)
+    return as_array(argument, x).shape if tensor is None else tuple(tensor.shape)
+
+
+def is_on_device(tensor: Any) -> bool:
+    """Return whether a tensor of torch is on a device other than the host."""
+    return tensor.device.type not in ("cpu", "meta") and not type(tensor).__module__.startswith("torch._subclasses")
+
+
+def _is_on_cuda(x: Any) -> bool:
+    if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
+        return False
+    try:
+        return x.__dlpack_device__()[0] in _ON_CUDA
+    except (TypeError, ValueError, RuntimeError, BufferError):  # an array of several devices
+        return False
+
+
+def like(result: Any, x: Any) -> Any:
+    """Return a tensor of torch in the library of ``x``, an array of the same device."""
+    library = sys.modules.get(type(x).__module__.partition(".")[0].removesuffix("lib"))
+    from_dlpack = getattr(getattr(library, "dlpack", library), "from_dlpack", None)  # JAX's; CuPy's
+    return result if from_dlpack is None or is_tensor(x) else from_dlpack(result)
+
+
+def is_tensor(x: Any) -> bool:
+    """Return whether x is a tensor of torch, which is not imported for this."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
 def check_stored(argument: str, tensor: Any) -> None:
     """Reject a tensor of torch that does not store its numbers one by one, each with at least 16 bits."""
-    dtype = str(tensor.dtype).removeprefix("torch.")
+    dtype = name_of_type(tensor)
     if tensor.is_nested:
         got, remedy = "a nested tensor", "pass the rows as one tensor"
     elif str(tensor.layout) != "torch.strided":
@@ -82,15 +144,31 @@ def check_stored(argument: str, tensor: Any) -> None:
     raise InputError(argument, "a dense tensor of integers or of floats of at least 16 bits", got, remedy)
 
 
+def checked_tensor(argument: str, tensor: Any) -> Any:
+    """Return a tensor of torch that stores numbers; see `check_stored`."""
+    check_stored(argument, tensor)
+    if tensor.is_meta or type(tensor).__module__.startswith("torch._subclasses"):  # or a fake one
+        got, remedy = "a tensor on the meta device", "pass a tensor with data"
+        raise InputError(argument, "a tensor with numbers", got, remedy)
+    return tensor
+
+
+def real_tensor(argument: str, tensor: Any) -> Any:
+    """Return a tensor of torch that stores real numbers, without its gradient."""
+    checked = checked_tensor(argument, tensor)
+    if checked.is_complex():
+        as_numbers(argument, np.empty(0, name_of_type(checked)))
+    return checked.detach()
+
+
+def name_of_type(tensor: Any) -> str:
+    """Return the name of the type of a tensor of torch."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
 def _from_library(argument: str, x: Any) -> NDArray[Any]:
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        check_stored(argument, x)
-        if x.is_meta or type(x).__module__.startswith("torch._subclasses"):  # or a fake one
-            got, remedy = "a tensor on the meta device", "pass a tensor with data"
-            raise InputError(argument, "a tensor with numbers", got, remedy)
-        tensor = x.detach().resolve_conj().cpu()
-        return np.asarray((tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy())
+    if is_tensor(x):
+        return to_host(checked_tensor(argument, x))
     library = type(x).__module__.partition(".")[0]
     if library == "cupy":
         return np.asarray(x.get())
@@ -98,8 +176,12 @@ def _from_library(argument: str, x: Any) -> NDArray[Any]:
         return _arrow_column(x)
     if library in ("pandas", "polars", "modin", "cudf"):
         return _column(x)
-    if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
-        return np.from_dlpack(x)
+    if not hasattr(x, "__array__"):
+        tensor = on_device(x)
+        if tensor is not None:
+            return to_host(tensor)
+        if hasattr(x, "__dlpack__"):
+            return np.from_dlpack(x)
     return np.asarray(x)
 
 
@@ -144,9 +226,8 @@ def _stacked(column: Any) -> NDArray[Any]:
 
 def is_bfloat16(x: Any, array: NDArray[Any]) -> bool:
     """Return whether ``array``, made from x, holds bfloat16 (its bits, or the dtype that JAX registers with NumPy)."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        return x.dtype is torch.bfloat16
+    if is_tensor(x):
+        return str(x.dtype) == "torch.bfloat16"
     return array.dtype.name == "bfloat16"
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from calibrant.inputs.scores import RowScores, class_row_scores, event_row_score
 from calibrant.kernels import dispatch
 from calibrant.kernels.blocks import Rows, in_order
 from calibrant.runtime.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from calibrant.kernels.device_rows import DeviceRows
 
 NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
 
@@ -176,19 +179,25 @@ def _read_classes(
     uppers: NDArray[np.floating[Any]] | None,
     threshold: float,
 ) -> Reading:
-    rows, targets = predictions.rows, predictions.targets
-    reading = dispatch.read_classes(
-        rows,
-        targets,
-        predictions.weights,
-        logits=predictions.logits,
-        tolerance=predictions.tolerance,
-        eps=eps,
-        scoring=scoring,
-        uppers=uppers,
-        threshold=float(rows.dtype.type(threshold)),  # rounded to the type of the scores, like the edges
-        keep=predictions.logits and notion == "positive",
-    )
+    rows, targets, on_device = predictions.rows, predictions.targets, predictions.device_rows
+    options: dict[str, Any] = {
+        "eps": eps,
+        "scoring": scoring,
+        "uppers": uppers,
+        "threshold": float(rows.dtype.type(threshold)),  # rounded to the type of the scores, like the edges
+    }
+    if on_device is not None:
+        reading = on_device.read_classes(targets, predictions.weights, **options)
+    else:
+        reading = dispatch.read_classes(
+            rows,
+            targets,
+            predictions.weights,
+            logits=predictions.logits,
+            tolerance=predictions.tolerance,
+            keep=predictions.logits and notion == "positive",
+            **options,
+        )
     scores, outcomes = reading.top, reading.correct
     if notion == "positive":  # two classes
         scores = _column(predictions, reading.probs if predictions.logits else None, 1)
@@ -220,6 +229,8 @@ def fold(
 
 def own_probabilities(predictions: Predictions) -> NDArray[np.float64]:
     """Return the probability of each row's true class, from valid multiclass probabilities."""
+    if predictions.device_rows is not None:
+        return predictions.device_rows.column("p_target").astype(np.float64)
     p_target = np.empty(predictions.n)
     for first, block in predictions.rows.blocks(0, predictions.n):
         p_target[first : first + len(block)] = block[
@@ -233,6 +244,8 @@ def impossible_classes(predictions: Predictions) -> NDArray[np.bool_]:
 
     The probability of the true class is 0, or that of another class is 1.
     """
+    if predictions.device_rows is not None:
+        return predictions.device_rows.impossible_classes(predictions.evaluated)
     found = np.zeros(predictions.n_classes, np.bool_)
     for first, block in predictions.rows.blocks(0, predictions.n):
         rows = slice(first, first + len(block))
@@ -277,8 +290,8 @@ def _reading(
 
 
 def softmax(predictions: Predictions) -> NDArray[np.floating[Any]] | None:
-    """Return the class probabilities of logits, (n, C); None for probabilities, which are read in place."""
-    if not predictions.logits:
+    """Return the class probabilities of logits, (n, C); None for probabilities or on a device: read in place."""
+    if not predictions.logits or predictions.rows.on_device:
         return None
     rows, targets = predictions.rows, predictions.targets
     if predictions.layout == "multilabel":
@@ -302,6 +315,8 @@ def softmax(predictions: Predictions) -> NDArray[np.floating[Any]] | None:
 
 
 def _column(predictions: Predictions, soft: NDArray[np.floating[Any]] | None, k: int) -> NDArray[np.floating[Any]]:
+    if predictions.device_rows is not None:
+        return predictions.device_rows.class_scores(k)
     if soft is not None:
         return np.ascontiguousarray(soft[:, k])
     values = predictions.rows.values[:, k, :].reshape(-1, 1, 1)
@@ -331,7 +346,10 @@ def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[t
 
 def scores_of_rows(predictions: Predictions) -> RowScores:
     """Return the scores of each evaluated row, block by block."""
-    rows, n = predictions.rows, predictions.n
+    rows, n, keep = predictions.rows, predictions.n, predictions.evaluated
+    if predictions.device_rows is not None:
+        brier, nll, right = predictions.device_rows.row_scores()
+        return (brier, nll, right) if keep.all() else (brier[keep], nll[keep], right[keep])
     brier, nll, right = np.empty(n), np.empty(n), np.empty(n, np.bool_)
     score = event_row_scores if predictions.layout == "binary" else class_row_scores
     step = max(1, _ENTRIES // rows.width)
@@ -340,7 +358,6 @@ def scores_of_rows(predictions: Predictions) -> RowScores:
             at = slice(a, a + len(block))
             with np.errstate(all="ignore"):  # rows that are not evaluated may hold anything
                 brier[at], nll[at], right[at] = score(block, np.maximum(predictions.targets[at], 0), predictions.logits)
-    keep = predictions.evaluated
     return (brier, nll, right) if keep.all() else (brier[keep], nll[keep], right[keep])
 
 
@@ -350,6 +367,9 @@ def mean_of_classes(
 ) -> float:
     """Return the mean over rows of a score of class probabilities (n, C) and true classes (n,), in one read."""
     n, step = predictions.n, max(1, _ENTRIES // predictions.n_classes)
+    if predictions.rows.on_device:
+        (scores,), weights = values_of_rows(predictions, score.__name__)
+        return float(np.average(scores, weights=weights))
 
     def work(block: int) -> tuple[float, float]:
         probs, classes, weights = class_rows(predictions, block * step, min((block + 1) * step, n))
@@ -362,6 +382,40 @@ def mean_of_classes(
     for part, mass in in_order(work, -(-n // step)):
         total, weight = total + part, weight + mass
     return total / weight
+
+
+def values_of_rows(
+    predictions: Predictions, function: str, *options: Any
+) -> tuple[list[NDArray[Any]], NDArray[np.float64] | None]:
+    """Return what a function of `device_rows` returns for each evaluated row on a device, and the weights.
+
+    Raises
+    ------
+    InputError
+        As `class_rows`.
+    """
+    from calibrant.kernels.device_rows import row_function
+
+    rows, evaluated = checked_on_device(predictions), predictions.evaluated
+    columns = rows.each(row_function(function, *options))
+    weights = None if predictions.weights is None else predictions.weights[evaluated]
+    return [column[evaluated] for column in columns], weights
+
+
+def checked_on_device(predictions: Predictions) -> DeviceRows:
+    """Return the rows on a device when all evaluated ones are valid.
+
+    Raises
+    ------
+    InputError
+        As `class_rows`.
+    """
+    rows = cast("DeviceRows", predictions.rows)
+    try:
+        rows.check(predictions.evaluated)
+    except dispatch.BadRow as bad:
+        raise explain(predictions, bad.row) from None
+    return rows
 
 
 def class_rows(
@@ -440,8 +494,7 @@ def explain(predictions: Predictions, row: int) -> InputError:
 def _suspect(predictions: Predictions, value: float) -> Suspicion:
     """Return the suspected mistake behind a value outside [0, 1]."""
     if _looks_percent(predictions):
-        integers = predictions.rows.values.dtype.kind in "iu" and not predictions.rows.bfloat16
-        return Suspicion(Mistake.PERCENT_OR_CLASSES if integers else Mistake.PERCENT)
+        return Suspicion(Mistake.PERCENT_OR_CLASSES if predictions.rows.integers else Mistake.PERCENT)
     suspicion = mistakes.of_score(value)
     if suspicion.mistake is Mistake.ROUNDING:
         return suspicion
@@ -456,7 +509,12 @@ def _looks_percent(predictions: Predictions) -> bool:
 
 def _foreign_column(predictions: Predictions) -> Suspicion | None:
     """Recognise a column that is not a class probability, such as another column of a DataFrame."""
-    values = predictions.rows.values
-    if predictions.layout != "multiclass" or values.shape[2] > 1 or predictions.rows.bfloat16:
+    rows = predictions.rows
+    if predictions.layout != "multiclass" or rows.depth > 1 or rows.bfloat16:
         return None
-    return mistakes.of_column(values[:, :, 0], predictions.targets, predictions.evaluated)
+    which = predictions.targets, predictions.evaluated
+    if predictions.device_rows is not None:
+        kinds = predictions.device_rows.kinds_of_columns(*which)
+    else:
+        kinds = mistakes.kinds_of_columns(rows.values[:, :, 0], *which)
+    return mistakes.of_column(*kinds, int(np.count_nonzero(predictions.evaluated)))

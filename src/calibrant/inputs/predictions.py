@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,17 @@ from calibrant.errors.faults import (
     WeightFacts,
 )
 from calibrant.errors.wording import number, refuse
-from calibrant.inputs.arrays import as_array, as_numbers, as_values, is_bfloat16, widened
+from calibrant.inputs.arrays import (
+    as_array,
+    as_numbers,
+    as_values,
+    check_stored,
+    is_bfloat16,
+    name_of_type,
+    on_device,
+    real_tensor,
+    widened,
+)
 from calibrant.inputs.weights import (
     LEAST_WEIGHT,
     MOST_WEIGHT,
@@ -41,6 +51,9 @@ from calibrant.kernels.blocks import ROUNDING, Rows
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
+if TYPE_CHECKING:
+    from calibrant.kernels.device_rows import DeviceRows
+
 Layout = Literal["binary", "multiclass", "multilabel"]
 Notion = Literal["positive", "top-label", "classwise", "multilabel"]
 
@@ -53,6 +66,8 @@ _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Predictions:
     """Validated predictions: rows of probabilities or logits, integer labels, and weights if any.
+
+    Rows of classes on a device remain there, see `device_rows`.
 
     ``labels`` has one entry per row: a class index, 0 or 1, or -1 for a row that is not evaluated. For multilabel it
     has shape (n, C). Bytes that are all 0 or 1 stay bytes. ``tolerance`` is how far a row's sum may be from 1.
@@ -82,6 +97,8 @@ class Predictions:
         They lie within `ROUNDING` units in the last place of their type outside. The pass that meets one asks for this
         and begins again, so that others need not look. The caller's array is not changed.
         """
+        if self.rows.on_device:  # where every pass rounds
+            return False
         values = widened(self.rows.values) if self.rows.bfloat16 else self.rows.values
         if self.logits or values.dtype.kind != "f":
             return False
@@ -95,6 +112,16 @@ class Predictions:
         object.__setattr__(self, "n_rounded", self.n_rounded + int(np.count_nonzero(changed[self.evaluated])))
         return True
 
+    @property
+    def device_rows(self) -> DeviceRows | None:
+        """The rows, if they are on a device other than the host."""
+        return cast("DeviceRows", self.rows) if self.rows.on_device else None
+
+    @property
+    def rounded(self) -> int:
+        """How many values of evaluated rows rounding has moved out of [0, 1]."""
+        return self.n_rounded if self.device_rows is None else self.device_rows.rounded(self.evaluated)
+
     @cached_property
     def targets(self) -> NDArray[np.int64]:
         """The labels in the width that most kernels take."""
@@ -106,6 +133,20 @@ class Predictions:
         has_target = (self.labels >= 0).reshape(self.n, -1).any(axis=1)
         return np.asarray(has_target if self.weights is None else has_target & (self.weights > 0))
 
+    def on_host(self) -> Predictions:
+        """Return the same with a copy of the rows in host memory, for what needs all of them several times."""
+        if not self.rows.on_device:
+            return self
+        values = np.concatenate([block for _, block in self.rows.blocks(0, self.n)])
+        if not self.logits:
+            np.clip(values, 0, 1, out=values)
+        return replace(self, rows=Rows(values[:, :, np.newaxis]), n_rounded=self.rounded)
+
+    def with_tolerance(self, tolerance: float) -> Predictions:
+        """Return the same with another tolerance of the sums of rows."""
+        rows = self.rows if self.device_rows is None else self.device_rows.with_tolerance(tolerance)
+        return replace(self, rows=rows, tolerance=tolerance)
+
     def label(self, k: int) -> Predictions:
         """Return the scores of one of several labels."""
         rows = Rows(self.rows.values[:, k : k + 1], self.rows.bfloat16)
@@ -113,10 +154,13 @@ class Predictions:
 
     def take(self, places: NDArray[np.intp]) -> Predictions:
         """Return a copy of these rows."""
+        weights = None if self.weights is None else self.weights[places]
+        if self.device_rows is not None:
+            taken = self.device_rows.take(places)
+            return replace(self, rows=taken, labels=self.labels[places], weights=weights, index=None)
         values = self.rows.values
         if values.shape[2] > 1:
             values = values.transpose(0, 2, 1).reshape(self.n, self.n_classes, 1)
-        weights = None if self.weights is None else self.weights[places]
         rows = Rows(values[places], self.rows.bfloat16)
         return replace(self, rows=rows, labels=self.labels[places], weights=weights, index=None)
 
@@ -154,21 +198,11 @@ def as_predictions(
         index_of_rows = check_index(name, column, index_of_rows)
     ignored = _ignore_index(ignore_index)
     names = None if class_names is None else names_of(class_names)
-    values = as_array("probs", probs)
-    labels = as_values("targets", targets)
-    bfloat16 = is_bfloat16(probs, values)
-    try:
-        values = values.view(np.uint16) if bfloat16 else as_numbers("probs", values)
-        rows, layout = _shape(values, bfloat16, labels, notion)
-        if names is not None:
-            _check_names(names, rows.width if layout != "binary" else 2)
-        if layout == "multilabel":
-            index = _binary_targets(labels.reshape(-1), ignored, rows.width).reshape(rows.n, rows.width)
-        else:
-            _check_shape(labels, values, rows, layout)
-            index = _class_targets(labels, rows, layout, ignored, names)
-    except InputError as error:
-        raise _of_both(widened(values) if bfloat16 else values, labels, logits, error) from None
+    tensor = _classes_on_device(probs, notion)
+    if tensor is None:
+        rows, index, layout, tolerance = _on_host(probs, targets, ignored, names, notion, logits=bool(logits))
+    else:
+        rows, index, layout, tolerance = _on_device(tensor, targets, ignored, names, logits=bool(logits))
     if ignored is not None and not np.any(index >= 0):
         raise NothingJudgedError(
             "ignore_index",
@@ -182,10 +216,83 @@ def as_predictions(
         weights=None if weights is None else _weights(weights, rows.n, index, weights_are, units=units),
         layout=layout,
         logits=bool(logits),
-        tolerance=sum_tolerance("bfloat16" if bfloat16 else values.dtype.name),
+        tolerance=tolerance,
         class_names=names,
         index=index_of_rows,
     )
+
+
+#: Rows, their labels, their layout and how far the sum of a row may be from 1.
+_Checked = tuple[Rows, NDArray[np.int64] | NDArray[np.uint8], Layout, float]
+
+
+def _on_host(
+    probs: Any, targets: Any, ignored: int | None, names: tuple[str, ...] | None, notion: str | None, *, logits: bool
+) -> _Checked:
+    values = as_array("probs", probs)
+    labels = as_values("targets", targets)
+    bfloat16 = is_bfloat16(probs, values)
+    index: NDArray[np.int64] | NDArray[np.uint8]
+    try:
+        values = values.view(np.uint16) if bfloat16 else as_numbers("probs", values)
+        rows, layout = _shape(values, bfloat16, labels, notion)
+        if names is not None:
+            _check_names(names, rows.width if layout != "binary" else 2)
+        if layout == "multilabel":
+            index = _binary_targets(labels.reshape(-1), ignored, rows.width).reshape(rows.n, rows.width)
+        else:
+            sheets = rows.values.shape
+            _check_shape(labels, values.shape, sheets, layout)
+            index = _class_targets(labels, sheets, layout, ignored, names)
+    except InputError as error:
+        raise _of_both(widened(values) if bfloat16 else values, labels, logits, error) from None
+    return rows, index, layout, sum_tolerance("bfloat16" if bfloat16 else values.dtype.name)
+
+
+def _classes_on_device(probs: Any, notion: str | None) -> Any:
+    """Return probabilities or logits of classes that are on a device as a tensor; None for anything else.
+
+    One event has one number a row, and each label of several is an event: they are what the host needs.
+    """
+    tensor = on_device(probs)
+    if tensor is None:
+        return None
+    check_stored("probs", tensor)
+    if tensor.ndim < 2 or tensor.shape[1] < 2 or tensor.numel() == 0 or notion == "multilabel":
+        return None
+    return real_tensor("probs", tensor)
+
+
+def _on_device(
+    tensor: Any, targets: Any, ignored: int | None, names: tuple[str, ...] | None, *, logits: bool
+) -> _Checked:
+    from calibrant.kernels.device_rows import DeviceRows, one_hot_classes
+
+    values = tensor.reshape(*tensor.shape[:2], -1)
+    sheets, tolerance = tuple(values.shape), sum_tolerance(name_of_type(tensor))
+    rows = DeviceRows(values, np.zeros(0, np.int64), logits=logits, tolerance=tolerance)
+    one_hot, wrong = on_device(targets), None
+    labels: NDArray[Any]
+    if one_hot is not None and one_hot.shape == tensor.shape:
+        check_stored("targets", one_hot)
+        labels, wrong = one_hot_classes(one_hot.reshape(sheets))
+    else:
+        one_hot, labels = None, as_values("targets", targets)
+    try:
+        if names is not None:
+            _check_names(names, rows.width)
+        if wrong is not None:
+            raise _not_one_hot(wrong.place, wrong.row, sheets, wrong.one_each)
+        if one_hot is None:
+            _check_shape(labels, tuple(tensor.shape), sheets, "multiclass")
+            labels = _class_targets(labels, sheets, "multiclass", ignored, names)
+        else:
+            labels = _without(labels, ignored)
+    except InputError as error:
+        fractions = mistakes.are_fractions(labels) if wrong is None else wrong.fractions
+        raise refuse("probs", Fault.SWAPPED) if fractions and rows.whole else error from None
+    index = labels.astype(np.int64, copy=False)
+    return rows.labelled(index), index, "multiclass", tolerance
 
 
 def index_of(column: Any) -> Any:
@@ -319,32 +426,39 @@ def _check_names(names: tuple[str, ...], n_classes: int) -> None:
 # ---------------------------------------------------------------- targets
 
 
-def _check_shape(labels: NDArray[Any], values: NDArray[Any], rows: Rows, layout: Layout) -> None:
-    """Reject targets that are neither one per row, in the shape of the rows, nor one-hot in the shape of probs."""
-    if layout == "multiclass" and labels.shape == values.shape:
+def _check_shape(labels: NDArray[Any], shape: tuple[int, ...], sheets: tuple[int, ...], layout: Layout) -> None:
+    """Reject targets that are neither one per row, in the shape of the rows, nor one-hot in the shape of probs.
+
+    ``sheets`` is (B, C, D), as in `Rows`.
+    """
+    if layout == "multiclass" and labels.shape == shape:
         return
-    wanted = (values.shape[0], *values.shape[2:])
+    wanted, (n_sheets, width, depth) = (shape[0], *shape[2:]), sheets
     if labels.shape[:1] != wanted[:1] or [size for size in labels.shape if size != 1] != [
         size for size in wanted if size != 1
     ]:
-        suspicion = mistakes.of_lengths(labels, rows.n, rows.width, stacked=rows.values.shape[2] > 1)
-        n_classes = rows.width if layout == "multiclass" else None
-        facts = LengthFacts(shape=labels.shape, rows=rows.n, n_classes=n_classes, suspicion=suspicion)
+        suspicion = mistakes.of_lengths(labels, n_sheets * depth, width, stacked=depth > 1)
+        n_classes = width if layout == "multiclass" else None
+        facts = LengthFacts(shape=labels.shape, rows=n_sheets * depth, n_classes=n_classes, suspicion=suspicion)
         raise refuse("targets", Fault.LENGTHS, facts)
 
 
 def _class_targets(
-    labels: NDArray[Any], rows: Rows, layout: Layout, ignore_index: int | None, names: tuple[str, ...] | None
+    labels: NDArray[Any],
+    sheets: tuple[int, ...],
+    layout: Layout,
+    ignore_index: int | None,
+    names: tuple[str, ...] | None,
 ) -> NDArray[np.int64] | NDArray[np.uint8]:
-    if labels.size != rows.n:
-        return _without(_one_hot(labels.reshape(rows.values.shape)), ignore_index)
+    if labels.size != sheets[0] * sheets[2]:
+        return _without(_one_hot(labels.reshape(sheets)), ignore_index)
     flat = labels.reshape(-1)
     if flat.dtype.kind in "UST":
         return _without(_named(flat, names, layout == "binary"), ignore_index)
     if layout == "binary":
         return _binary_targets(flat, ignore_index)
-    index, evaluated = _integers(flat, ignore_index, rows.width)
-    return _in_range(index, evaluated, rows.width)
+    index, evaluated = _integers(flat, ignore_index, sheets[1])
+    return _in_range(index, evaluated, sheets[1])
 
 
 def _in_range(
@@ -437,17 +551,18 @@ def _one_hot(labels: NDArray[Any]) -> NDArray[np.int64]:
         good = ((part == 0) | (part == 1)).all(axis=1) & (np.count_nonzero(part, axis=1) == 1)
         if not good.all():
             b, d = divmod(int(np.argmin(good)), depth)
-            row = (first + b) * depth + d
-            entry = next((x for x in part[b, :, d].tolist() if x not in (0, 1)), None)
-            ones = int(np.count_nonzero(part[b, :, d]))
-            suspicion = mistakes.of_one_hot(labels, part[b, :, d])
-            raise refuse(
-                "targets",
-                Fault.ONE_HOT,
-                OneHotFacts(ones=ones, value=entry, place=Place(row), suspicion=suspicion),
-            )
+            place = (first + b) * depth + d
+            raise _not_one_hot(place, part[b, :, d], labels.shape, mistakes.have_one_each(labels))
         index[first : first + step] = part.argmax(axis=1)
     return index.reshape(-1)
+
+
+def _not_one_hot(place: int, row: NDArray[Any], sheets: tuple[int, ...], one_each: bool) -> InputError:
+    """Return the error of a row of targets (B, C, D); ``one_each`` says whether each of their columns has one 1."""
+    entry = next((x for x in row.tolist() if x not in (0, 1)), None)
+    suspicion = mistakes.of_one_hot(row, sheets, one_each)
+    facts = OneHotFacts(ones=int(np.count_nonzero(row)), value=entry, place=Place(place), suspicion=suspicion)
+    return refuse("targets", Fault.ONE_HOT, facts)
 
 
 def check_weights_are(weights_are: Any, *, given: bool) -> None:

@@ -14,7 +14,7 @@ from contextvars import copy_context
 from dataclasses import field
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,12 +132,25 @@ class Rows:
     width: int = field(init=False)
     dtype: np.dtype[Any] = field(init=False)
 
+    #: Whether the values are on a device other than the host; see `device_rows`.
+    on_device: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         sheets, width, depth = self.values.shape
         wide = not self.bfloat16 and (self.values.dtype.itemsize > 4 or self.values.dtype.kind != "f")
         object.__setattr__(self, "n", sheets * depth)
         object.__setattr__(self, "width", width)
         object.__setattr__(self, "dtype", np.dtype(np.float64 if wide else np.float32))
+
+    @property
+    def depth(self) -> int:
+        """D: consecutive rows that come from one entry of the first axis."""
+        return int(self.values.shape[2])
+
+    @property
+    def integers(self) -> bool:
+        """Whether the values are integers."""
+        return self.values.dtype.kind in "iu" and not self.bfloat16
 
     @property
     def direct(self) -> NDArray[Any] | None:
@@ -178,6 +191,11 @@ class Rows:
             else:
                 np.copyto(target, part, casting="unsafe")  # widening only: `inputs` rejects longdouble
             at += n
+
+    def raw(self, k: int, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the numbers of one class in these rows as they were passed, bfloat16 as its bits."""
+        sheets, places = np.divmod(rows, self.depth)
+        return np.asarray(self.values[sheets, k, places])
 
     def pick(self, row: int) -> Floats:
         """Return one row, for an error message."""

@@ -69,6 +69,13 @@ def read_histograms(
         reading = read(predictions, "top-label", scoring=False, uppers=uppers, threshold=threshold)
         return ClassHistograms(sums=reading.histograms, totals=reading.total)
     read(predictions, "multilabel" if notion == "multilabel" else "top-label", scoring=False)
+    rows_on_device = predictions.device_rows
+    if rows_on_device is not None and binning == "quantile" and predictions.weights is None:
+        least = float(predictions.rows.dtype.type(threshold))
+        sums, uppers = rows_on_device.quantile_histograms(predictions.evaluated, n_bins, least)
+        uppers[:, -1] = np.where(np.isnan(uppers[:, -1]), np.nan, 1.0)
+        edges = np.concatenate([np.where(np.isnan(uppers[:, :1]), np.nan, 0.0), uppers], axis=1)
+        return ClassHistograms(sums=sums, totals=float(np.count_nonzero(predictions.evaluated)), edges=edges)
     totals: list[float] = []
 
     def each_class() -> Iterator[Bins | None]:

@@ -198,7 +198,8 @@ class ClassProcedure(Procedure[DealtRows]):
 
 def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
     """Return the recalibration of the probabilities of all classes."""
-    predictions = cast("Predictions", data.predictions)
+    predictions = cast("Predictions", data.predictions).on_host()
+    data = replace(data, predictions=predictions)
     rows, classes = _rows_of(predictions, None if data.alone else data.labels)
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError, InputError, wording
-from calibrant.inputs.arrays import as_values
+from calibrant.inputs.arrays import as_values, is_tensor, like, name_of_type, on_device, real_tensor
 from calibrant.inputs.notions import NOTIONS
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
@@ -23,7 +23,7 @@ from calibrant.recalibration.pieces import KINDS, LEAST, MOST, Labels, Pieces, f
 from calibrant.recalibration.softmax import Softmax, log_probabilities, log_softmax
 from calibrant.results.reading import MOST_BYTES, parsed, read_bytes
 from calibrant.results.writing import replace_file
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Float64s, to_host
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
@@ -172,7 +172,7 @@ class CalibrationMap:
             return None
         return self.form.n_classes if isinstance(self.form, Softmax) else len(self.form.maps)
 
-    def __call__(self, probs: Any, *, logits: bool = False) -> NDArray[np.float64]:
+    def __call__(self, probs: Any, *, logits: bool = False) -> Any:
         """Return the recalibrated probabilities of new scores.
 
         Parameters
@@ -186,7 +186,9 @@ class CalibrationMap:
         Returns
         -------
         array of float64
-            The probabilities, in the shape of ``probs``: above 0 and below 1, but for the identity and empty bins.
+            The probabilities, in the shape of ``probs``: above 0 and below 1, but for the identity and empty bins. For
+            a tensor of torch, a tensor of its type on its device, as from `calibrant.torch.RecalibrationLayer`; an
+            array of CuPy or JAX on a GPU remains there.
 
         Raises
         ------
@@ -200,20 +202,31 @@ class CalibrationMap:
         >>> fix.map([0.2, 0.8]).round(2).tolist()
         [0.1, 0.9]
         """
+        form, tensor = self.form, probs if is_tensor(probs) else on_device(probs)
+        if tensor is not None:
+            from calibrant.recalibration import on_tensors
+
+            double = on_tensors.in_double(real_tensor("probs", tensor))
+            self._check(double, name_of_type(tensor), logits=logits)
+            return like(on_tensors.mapped(form, double, tensor.dtype, logits=logits), probs)
         array = as_values("probs", probs)
         x = np.asarray(array, np.float64)
-        form = self.form
+        self._check(x, array.dtype.name, logits=logits)
+        return _of_classes(form, x, logits=logits) if isinstance(form, Softmax) else form.mapped(x, logits=logits)
+
+    def _check(self, x: Any, dtype: str, *, logits: bool) -> None:
+        """Reject scores, an array or a tensor of double precision; ``dtype`` is the type that was passed."""
         if self.n_classes is not None and (x.ndim == 0 or x.shape[-1] != self.n_classes):
             expected = f"shape (N, {self.n_classes}), a column for each class of the map"
-            raise InputError("probs", expected, f"shape {x.shape}", "pass the columns in the order of the fit")
-        if isinstance(form, Softmax):
-            return _of_classes(form, x, sum_tolerance(array.dtype.name), logits=logits)
-        valid = ~np.isnan(x) if logits else (x >= 0) & (x <= 1)
-        if not valid.all():
+            raise InputError("probs", expected, f"shape {tuple(x.shape)}", "pass the columns in the order of the fit")
+        if isinstance(self.form, Softmax):
+            _check_classes(x.reshape(-1, self.form.n_classes), x, sum_tolerance(dtype), logits=logits)
+            return
+        wrong = x != x if logits else ~((x >= 0) & (x <= 1))
+        if _some(wrong):
             expected = "log-odds" if logits else "probabilities in [0, 1]"
             remedy = "drop the row" if logits else "pass probabilities, or logits=True if they are log-odds"
-            raise _refused_at(np.atleast_1d(x), ~np.atleast_1d(valid), expected, remedy)
-        return form.mapped(x, logits=logits)
+            raise _refused_at(x.reshape(1) if x.ndim == 0 else x, wrong, expected, remedy)
 
     def of_labels(self) -> list[CalibrationMap]:
         """Return the maps of the labels, of a map of kind "labels"."""
@@ -244,8 +257,12 @@ class CalibrationMap:
 
         It sees scores only. Whether the map still fits needs outcomes: make a report.
         """
-        watch = Watch(self.fitted)
-        watch.add(self.watched(as_values("probs", probs)))
+        watch, tensor = Watch(self.fitted), on_device(probs)
+        if tensor is not None and isinstance(self.form, Softmax):
+            probs = real_tensor("probs", tensor).amax(-1)
+            watch.add(as_values("probs", probs))
+        else:
+            watch.add(self.watched(as_values("probs", probs)))
         return watch.result()
 
     def watched(self, probs: NDArray[Any], *, logits: bool = False) -> NDArray[Any]:
@@ -509,37 +526,53 @@ def _within_range(numbers: Float64s) -> bool:
     return bool((np.abs(numbers) <= MOST).all())
 
 
-def _of_classes(softmax: Softmax, x: Float64s, tolerance: float, *, logits: bool) -> Float64s:
-    """Return the mapped probabilities of classes (..., C).
-
-    Raises
-    ------
-    InputError
-        For a row that is not valid.
-    """
+def _of_classes(softmax: Softmax, x: Float64s, *, logits: bool) -> Float64s:
+    """Return the mapped probabilities of valid classes (..., C)."""
     rows = x.reshape(-1, softmax.n_classes)
-    if logits:
-        wrong = np.isnan(rows) | (rows == math.inf) | (rows == -math.inf).all(axis=1, keepdims=True)
-        expected, remedy = "logits", "drop the row"
-    else:
-        wrong = ~((rows >= 0) & (rows <= 1))
-        expected, remedy = "probabilities in [0, 1]", "pass probabilities, or logits=True if they are logits"
-    if wrong.any():
-        raise _refused_at(x, wrong.reshape(x.shape), expected, remedy)
-    sums = rows.sum(axis=1)
-    off = np.abs(sums - 1) > tolerance
-    if not logits and off.any():
-        row = int(np.argmax(off))
-        at = f"{sums[row]:.10g} at row {row}"
-        raise InputError("probs", "rows with the sum 1", at, "pass the probabilities of all classes", row=row)
     if softmax.unchanged:
         return x.copy() if not logits else np.exp(log_softmax(rows)).reshape(x.shape)
     mapped = np.exp(softmax.log_probabilities(log_probabilities(rows, softmax.smallest, logits=logits)))
     return np.asarray(np.maximum(mapped, LEAST).reshape(x.shape))
 
 
-def _refused_at(x: Float64s, wrong: NDArray[np.bool_], expected: str, remedy: str) -> InputError:
-    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+def _check_classes(rows: Any, x: Any, tolerance: float, *, logits: bool) -> None:
+    """Reject a row (n, C) that is not valid; ``x`` are the rows as they were passed, (..., C)."""
+    if logits:
+        wrong = (rows != rows) | (rows == math.inf) | (rows == -math.inf).all(axis=1, keepdims=True)
+        expected, remedy = "logits", "drop the row"
+    else:
+        wrong = ~((rows >= 0) & (rows <= 1))
+        expected, remedy = "probabilities in [0, 1]", "pass probabilities, or logits=True if they are logits"
+    if _some(wrong):
+        raise _refused_at(x, wrong.reshape(x.shape), expected, remedy)
+    if logits:
+        return
+    sums = rows.sum(axis=1)
+    off = abs(sums - 1) > tolerance
+    if _some(off):
+        row = _first(off)
+        at = f"{_on_host(sums[row]):.10g} at row {row}"
+        raise InputError("probs", "rows with the sum 1", at, "pass the probabilities of all classes", row=row)
+
+
+def _on_host(x: Any) -> Any:
+    """Return a number of an array or a tensor."""
+    return to_host(x)[()] if is_tensor(x) else x
+
+
+def _some(mask: Any) -> bool:
+    return bool(_on_host(mask.any()))
+
+
+def _first(mask: Any) -> int:
+    """Return the first true entry, counted row by row."""
+    flat = mask.reshape(-1)
+    return int(to_host(flat.byte().argmax()) if is_tensor(flat) else flat.argmax())
+
+
+def _refused_at(x: Any, wrong: Any, expected: str, remedy: str) -> InputError:
+    place = tuple(int(i) for i in np.unravel_index(_first(wrong), tuple(x.shape)))
     at = place[0] if len(place) == 1 else place
     column = place[1] if len(place) == 2 else None
-    return InputError("probs", expected, f"{wording.number(x[place])} at row {at}", remedy, row=place[0], column=column)
+    got = f"{wording.number(_on_host(x[place]))} at row {at}"
+    return InputError("probs", expected, got, remedy, row=place[0], column=column)

@@ -239,6 +239,9 @@ def _logits(predictions: Predictions, notion: str) -> tuple[Float64s, NDArray[np
         return None
     kept = predictions.evaluated
     labels, weights = predictions.targets[kept], None if predictions.weights is None else predictions.weights[kept]
+    if predictions.device_rows is not None:
+        z, right = predictions.device_rows.log_odds(notion)
+        return z[kept] + 0.0, right[kept].astype(np.int64), weights
     blocks = [_log_odds(block.astype(np.float64), notion) for _, block in predictions.rows.blocks(0, predictions.n)]
     z, classes = (np.concatenate(column)[kept] for column in zip(*blocks, strict=True))
     outcomes = (labels == classes).astype(np.int64)

@@ -132,14 +132,14 @@ class Evaluated:
 
 def cluster_labels(clusters: Any, predictions: Predictions) -> ClusterLabels | None:
     """Return the cluster of each row: as given, or of predictions (N, C, ...) the first axis; None for none."""
-    n, each = predictions.n, predictions.rows.values.shape[2]
+    n, each = predictions.n, predictions.rows.depth
     if clusters is False or (clusters is None and (each == 1 or _one_image(predictions))):
         return None
     return labels_of(np.arange(n // each) if clusters is None else clusters, predictions)
 
 
 def _one_image(predictions: Predictions) -> bool:
-    each = int(predictions.rows.values.shape[2])
+    each = predictions.rows.depth
     return each > 1 and predictions.n == each
 
 
@@ -345,14 +345,16 @@ def _by_content(predictions: Predictions, notion: Notion) -> NDArray[np.intp] | 
     InputError
         At the first invalid row.
     """
-    if predictions.rows.values.size > _SORTED:
+    if predictions.n * predictions.rows.width > _SORTED:
         return None
     read(predictions, notion, scoring=False)
-    values = predictions.rows.values
-    columns = [
-        *np.moveaxis(values, 1, 0).reshape(values.shape[1], -1),
-        *predictions.labels.reshape(predictions.n, -1).T,
-    ]
+    rows = predictions.device_rows
+    if rows is not None:  # what the sums are of
+        numbers = [rows.column(name) for name in ("top", "brier", "loss")]
+    else:
+        values = predictions.rows.values
+        numbers = [*np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)]
+    columns = [*numbers, *predictions.labels.reshape(predictions.n, -1).T]
     if predictions.weights is not None and np.ptp(predictions.weights[predictions.evaluated]) > 0:
         columns.append(predictions.weights)  # equal ones are no weights
     hashes = np.zeros(predictions.n, np.uint64)
@@ -381,7 +383,7 @@ def _of_rows(
     reading = read(predictions, notion, uppers=histogram_uppers)
     n, weights = _independent_rows(predictions, reading)
     squared = None if integer_weights(weights) else read_squared(predictions, notion, uppers=histogram_uppers)
-    numbers = predictions.rows.values.size
+    numbers = predictions.n * predictions.rows.width
     with of_input(numbers):
         event = ReliabilityTable.pool(reading.events)
         tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)] if per_class else [event]
@@ -451,7 +453,7 @@ def _choices(predictions: Predictions, n: int) -> Choices:
         weights=None if weights is None else "integer" if integer_weights(weights) else "fractional",
         ignored=ignored,
         weightless=lost - ignored,
-        rounded=predictions.n_rounded,
+        rounded=predictions.rounded,
     )
 
 

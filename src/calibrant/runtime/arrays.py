@@ -1,7 +1,8 @@
-"""The types of arrays that many modules name."""
+"""The types of arrays that many modules name, and the one way of a tensor to the host."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,3 +15,10 @@ UInt8s: TypeAlias = NDArray[np.uint8]
 UInt16s: TypeAlias = NDArray[np.uint16]
 UInt64s: TypeAlias = NDArray[np.uint64]
 Keys: TypeAlias = NDArray[np.unsignedinteger[Any]]  # packed events: bits << 1 | outcome
+
+
+def to_host(tensor: Any) -> NDArray[Any]:
+    """Return the numbers of a tensor of torch as an array on the host, bfloat16 as its bits, uint16."""
+    values = tensor.detach().resolve_conj().cpu()
+    torch = sys.modules["torch"]
+    return np.asarray((values.view(torch.uint16) if values.dtype is torch.bfloat16 else values).numpy())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from calibrant.errors import FileError, InputError, NothingJudgedError, check_choice
-from calibrant.inputs.arrays import as_array
+from calibrant.inputs.arrays import shape_of
 from calibrant.inputs.groups import as_groups
 from calibrant.inputs.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.inputs.predictions import Layout, Notion, Predictions, as_predictions, names_of
@@ -160,7 +160,7 @@ class CalibrationSketch:
             As `expected_calibration_error`, and for a batch of another shape than earlier ones. The sketch is then
             unchanged.
         """
-        if np.size(as_array("targets", targets)) == 0 and np.size(as_array("probs", probs)) == 0:
+        if 0 in shape_of("targets", targets) and 0 in shape_of("probs", probs):
             return
         part = self._like()
         with following(self.n * (self._make.n_classes or 1)):

@@ -300,7 +300,7 @@ class SketchSums(NamedTuple):
                 curves.add_events(first + k, events, config.grid)
         squared = read_squared(predictions, evaluated) or reading
         totals = Totals.weighted(n, weights, reading.total, reading.totals, squared.totals)
-        totals.rounded = predictions.n_rounded
+        totals.rounded = predictions.rounded
         if not totals.nll_square < _MOST_SQUARE:
             remedy = "check the logits, because such log losses are too large to be squared"
             raise InputError("probs", "log losses below 1e140", "larger log losses", remedy)

@@ -395,7 +395,7 @@ def _mapped(fitted: CalibrationMap, probs: NDArray[Any]) -> NDArray[np.float64]:
     if probs.ndim == 2 and probs.shape[1] == 2:
         mapped = fitted(probs[:, 1])
         return np.column_stack([1 - mapped, mapped])
-    return fitted(probs)
+    return np.asarray(fitted(probs))
 
 
 def _valid(probs: NDArray[Any]) -> NDArray[Any]:

@@ -6,8 +6,8 @@ p' the scores of the rows in both bins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table.cluster_labels import mix64
+
+if TYPE_CHECKING:
+    from calibrant.kernels.device_rows import DeviceRows
 
 Floats = NDArray[np.floating[Any]]
 
@@ -46,6 +49,8 @@ class ClassRows:
         the covariance of two folded normals is at most (1 - 2 / pi) r^2 s s', equal for r = 1. The sums are those of
         512 rows, chosen by a hash of their scores, so that the order of the rows plays no part.
         """
+        if self.predictions.rows.on_device:
+            return self._dependence_on_device()
         scores, _, q = next(self._sample())
         p, places = scores.astype(np.float64), self._places(scores)
         variances = np.bincount(places.ravel(), (q[:, None] * p * (1 - p)).ravel())
@@ -57,6 +62,12 @@ class ClassRows:
         scaled = np.where(some[places], p / np.sqrt(roots)[places], 0.0) * np.sqrt(q)[:, None]
         pairs = float(np.sum(self._products(scaled, places) ** 2)) - float(np.sum(of_rows[some] ** 2 / variances[some]))
         return min(1 + max(pairs, 0.0) / float(variances.sum()), _MOST)
+
+    def _dependence_on_device(self) -> float:
+        few = self.predictions.take(self._some())
+        rows = cast("DeviceRows", few.rows)
+        pairs, own, total = rows.dependence(ClassRows(few, self.uppers)._squares(slice(0, few.n)), self.uppers)
+        return 1.0 if total == 0 else min(1 + max(pairs - own, 0.0) / total, _MOST)
 
     def _products(self, scaled: Float64s, places: NDArray[np.intp]) -> Float64s:
         """Return the products of rows over the bins that they share, (n, n), some classes at a time."""
@@ -74,6 +85,12 @@ class ClassRows:
 
         It is sum q (psi - mean)^2 with psi = sum over classes of f (p - y), what a row adds.
         """
+        if self.predictions.device_rows is not None:
+            q = self._squares(slice(0, self.predictions.n))
+            sums_of_rows = self.predictions.device_rows.slope_sums(
+                self.predictions.evaluated, q, q if self._whole else np.sqrt(q), self.uppers, slopes
+            )
+            return _variances(sums_of_rows)
         kernels = kernels_for("rows", self.predictions.n * self.predictions.rows.width)
         step = max(1, _ENTRIES // self.predictions.rows.width)
         n = self.predictions.n
@@ -88,9 +105,7 @@ class ClassRows:
         sums_of_rows = np.zeros((len(slopes), 5))
         for part in in_order(work, -(-n // step)):
             sums_of_rows += part
-        square, linear, total, mean, weight = sums_of_rows.T
-        mean = mean / weight
-        return np.asarray(np.maximum(square - mean * (2 * linear - mean * total), 0.0))
+        return _variances(sums_of_rows)
 
     @cached_property
     def _whole(self) -> bool:
@@ -123,30 +138,40 @@ class ClassRows:
         return np.asarray(weights[rows] if self._whole else weights[rows] ** 2)
 
     def _sample(self) -> Iterator[tuple[Floats, NDArray[np.int64], Float64s]]:
-        """Yield some evaluated rows: those whose rounded scores of three classes have the smallest hashes."""
+        """Yield some evaluated rows, see `_some`."""
+        few_rows = self.predictions.take(self._some())
+        return ClassRows(few_rows, self.uppers)._blocks(0, few_rows.n)
+
+    def _some(self) -> NDArray[np.intp]:
+        """Return some evaluated rows: those whose rounded scores of three classes have the smallest hashes."""
         predictions, keep = self.predictions, np.flatnonzero(self.predictions.evaluated)
         if len(keep) > _SAMPLE:
-            hashes = self._hashes(keep, [0])
+            hashes = self._hashes([predictions.rows.raw(0, keep)])
             few = np.flatnonzero(hashes < np.uint64(min(_CANDIDATES * _SAMPLE / len(keep), 1.0) * (2**64 - 2**12)))
             keep = keep[few] if len(few) >= _SAMPLE else keep
             classes = range(0, predictions.n_classes, max(predictions.n_classes // 3, 1))
-            hashes, exact = self._hashes(keep, classes), self._hashes(keep, classes, rounded=False)
+            scores = [predictions.rows.raw(k, keep) for k in classes]
+            hashes, exact = self._hashes(scores), self._hashes(scores, rounded=False)
             keep = keep[np.lexsort((exact, hashes))[:_SAMPLE]]
-        few_rows = predictions.take(keep)
-        return ClassRows(few_rows, self.uppers)._blocks(0, few_rows.n)
+        return keep
 
-    def _hashes(self, rows: NDArray[np.intp], classes: Iterable[int], *, rounded: bool = True) -> NDArray[np.uint64]:
-        """Return a hash of the scores of these classes for each row.
+    def _hashes(self, scores: Sequence[NDArray[Any]], *, rounded: bool = True) -> NDArray[np.uint64]:
+        """Return a hash of each row from its scores of some classes, as they were passed.
 
         Rounded scores have about 20 significant bits, so that their last bits, which differ between processors, leave
         nearly all hashes as they are. The offset keeps short decimals away from the edges of rounding.
         """
-        values, hashes = self.predictions.rows.values, np.zeros(len(rows), np.uint64)
-        sheets, places = np.divmod(rows, values.shape[2])
-        for k in classes:
-            scores = values[sheets, k, places]
-            bits = scores if self.predictions.rows.bfloat16 else scores.astype(np.float64).view(np.uint64)
+        hashes = np.zeros(len(scores[0]), np.uint64)
+        for column in scores:
+            bits = column if self.predictions.rows.bfloat16 else column.astype(np.float64).view(np.uint64)
             if rounded and not self.predictions.rows.bfloat16:
                 bits = (bits + _OFFSET) >> np.uint64(32)
             hashes = mix64(hashes ^ bits.astype(np.uint64))
         return hashes
+
+
+def _variances(sums: Float64s) -> Float64s:
+    """Return the variances from the sums of `reference.slope_rows`, (R, 5)."""
+    square, linear, total, mean, weight = sums.T
+    mean = mean / weight
+    return np.asarray(np.maximum(square - mean * (2 * linear - mean * total), 0.0))

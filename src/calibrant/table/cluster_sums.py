@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
+from calibrant.inputs.arrays import is_tensor
 from calibrant.inputs.notions import PER_CLASS, Events, class_events, scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions, check_index
 from calibrant.inputs.scores import RowScores, event_row_scores
@@ -630,8 +631,11 @@ def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
         As `as_clusters`.
     """
     check_index("clusters", clusters, predictions.index)
-    n, each = predictions.n, predictions.rows.values.shape[2]
-    size = len(clusters) if isinstance(clusters, ClusterLabels) else np.size(clusters)
+    n, each = predictions.n, predictions.rows.depth
+    if isinstance(clusters, ClusterLabels):
+        size = len(clusters)
+    else:
+        size = clusters.numel() if is_tensor(clusters) else np.size(clusters)
     if each > 1 and size == n // each:
         return as_clusters(clusters, n // each).take(np.repeat(np.arange(n // each), each))
     return as_clusters(clusters, n)

@@ -317,7 +317,10 @@ def _predicted(judged: Judged) -> NDArray[Any]:
     if predictions is None or predictions.layout != "multiclass":
         got = "a table or a sketch" if predictions is None else "one event"
         raise InputError("per_class", "probabilities of several classes, of rows", got, "leave per_class out")
-    classes = np.concatenate([block.argmax(axis=1) for _, block in predictions.rows.blocks(0, predictions.n)])
+    if predictions.device_rows is not None:
+        classes = predictions.device_rows.predicted()
+    else:
+        classes = np.concatenate([block.argmax(axis=1) for _, block in predictions.rows.blocks(0, predictions.n)])
     names = predictions.class_names
     return classes if names is None else np.array(names)[classes]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
 
-from calibrant.inputs.arrays import as_array, as_numbers
+from calibrant.inputs.arrays import as_array, as_numbers, is_tensor, like, on_device, real_tensor
 from calibrant.inputs.predictions import Notion
 from calibrant.render import threshold as text
 from calibrant.results import Estimate
@@ -22,7 +22,6 @@ from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
 #: The version of the dictionary of a threshold.
 SCHEMA_VERSION: Final = 1
@@ -221,20 +220,29 @@ class Threshold(ThresholdResult):
         """Whether there is a threshold: for all rows, or for a group."""
         return self.value is not None or any(part.certified for part in self.by_group.values())
 
-    def accepts(self, scores: Any) -> NDArray[np.bool_]:
+    def accepts(self, scores: Any) -> Any:
         """Return which rows are decided automatically, by their scores (confidences), (N,), of any library.
 
-        They are compared in double precision.
+        They are compared in double precision. The result is an array of booleans, or for scores that are a tensor of
+        torch, or an array of CuPy or JAX on a GPU, one of the same kind on the same device.
 
         Raises
         ------
         calibrant.errors.InputError
             For values that are not numbers.
         """
-        values = np.asarray(as_numbers("scores", as_array("scores", scores)), np.float64)
+        tensor = scores if is_tensor(scores) else on_device(scores)
+        if tensor is None:
+            values = np.asarray(as_numbers("scores", as_array("scores", scores)), np.float64)
+            return np.asarray(self._compared(values))
+        checked = real_tensor("scores", tensor)
+        double = checked.float() if checked.device.type == "mps" else checked.double()
+        return like(self._compared(double), scores)
+
+    def _compared(self, scores: Any) -> Any:
         if self.value is None:
-            return np.zeros(values.shape, np.bool_)
-        return np.asarray(values <= self.value if self.side == "no" else values >= self.value)
+            return (scores == scores) & False
+        return scores <= self.value if self.side == "no" else scores >= self.value
 
     @cached_property
     def _plan(self) -> Mapping[str, Any]:

@@ -47,9 +47,9 @@ def expected_calibration_error(
     probs : array, (N,), (N, 1), (N, C) or (N, C, ...)
         Probabilities of the event 1, or of each of C classes. The classes of a row sum to 1 (within 1e-3 plus twice
         the type's resolution), unless ``notion="multilabel"``. Arrays of NumPy, PyTorch, JAX, CuPy, pandas, Polars and
-        PyArrow, and lists; float16, bfloat16, float32 and float64, in any memory layout. Or a `ReliabilityTable` of
-        one event; it holds all data, so ``targets``, ``notion``, ``weights``, ``ignore_index`` and ``logits`` are
-        left out.
+        PyArrow, and lists; float16, bfloat16, float32 and float64, in any memory layout. Rows of classes on a GPU are
+        read there. Or a `ReliabilityTable` of one event; it holds all data, so ``targets``, ``notion``, ``weights``,
+        ``ignore_index`` and ``logits`` are left out.
     targets : array, (N,) or (N, ...), or one-hot like probs
         0 or 1, or class indices 0 to C - 1; booleans and integral floats are fine.
     n_bins : int, default 15

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.inputs.notions import Events, class_rows
+from calibrant.inputs.notions import Events, class_rows, values_of_rows
 from calibrant.inputs.predictions import Predictions
 from calibrant.kernels.blocks import in_order
 from calibrant.measures.arguments import class_predictions, event_bins
@@ -189,7 +189,11 @@ def _error(
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= n_classes:
         remedy = f"pass {name}={min(3, n_classes)}, for example"
         raise InputError(name, f"an integer from 1 to the number of classes, {n_classes}", repr(value), remedy)
-    events = _events(predictions, lambda probs, ranks: judge(probs, ranks, int(value)))
+    if predictions.rows.on_device:
+        (scores, outcomes), masses = values_of_rows(predictions, judge.__name__.lstrip("_"), int(value))
+        events = Events(scores.astype(predictions.rows.dtype), outcomes, masses)
+    else:
+        events = _events(predictions, lambda probs, ranks: judge(probs, ranks, int(value)))
     return binned.calibration_error(event_bins(events, n_bins, binning, closed), norm)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.inputs.notions import class_rows
+from calibrant.inputs.notions import checked_on_device, class_rows
 from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels.blocks import in_order
@@ -151,6 +151,8 @@ def _block_values(predictions: Predictions, rows: NDArray[np.intp], width: float
     """Return the mean over pairs of rows of each block: blocks of at least so many rows, in their order."""
     n_blocks = max(1, len(rows) // block)
     bounds = np.arange(n_blocks + 1) * len(rows) // n_blocks
+    if predictions.rows.on_device:
+        return checked_on_device(predictions).pair_means(bounds, rows, width)
     together = max(1, _ENTRIES // (block * predictions.n_classes))
 
     def work(part: int) -> NDArray[np.float64]:
