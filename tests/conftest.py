@@ -84,3 +84,13 @@ def _kernels_load_silently() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "announced", lambda _: nullcontext())
         yield
+
+
+if os.environ.get("TRITON_INTERPRET") == "1":
+
+    @pytest.fixture(autouse=True)
+    def _interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+        """Read tensors of the host that a test calls those of a device by Triton's kernels, not by torch operations."""
+        from calibrant.kernels import fused, tensors
+
+        monkeypatch.setattr(tensors, "kernels_on", lambda _: fused)

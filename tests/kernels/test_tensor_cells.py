@@ -20,11 +20,11 @@ def table_of(name, dtype=np.float32):
     return tensor_cells.cell_table(grid.edges(name).astype(dtype), torch.device("cpu"))
 
 
-def cells_of(scores, outcomes, name="standard", evaluated=None, weights=None):
+def cells_of(scores, outcomes, name="standard", evaluated=None):
     scores = np.asarray(scores)
     evaluated = np.ones(scores.shape, bool) if evaluated is None else evaluated
-    columns = [None if x is None else torch.as_tensor(x) for x in (scores, outcomes, evaluated, weights)]
-    return tensor_cells.cells(*columns[:3], table_of(name, scores.dtype), columns[3])
+    columns = [torch.as_tensor(x) for x in (scores, outcomes, evaluated)]
+    return tensor_cells.cells(*columns, table_of(name, scores.dtype))
 
 
 def around_edges(name, dtype):
@@ -155,31 +155,6 @@ def test_more_scores_than_an_accumulator_holds_are_refused():
     ):
         tensor_cells.cells(x, x.bool(), x.bool(), None)
     assert (1 << 34) * (1 << 28) < 1 << 63
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_weights(dtype):
-    rng = np.random.default_rng(10)
-    x = np.r_[rng.random(800) ** 6, 0, 1, 1].astype(dtype)
-    y, w = rng.integers(0, 2, len(x)), rng.exponential(size=len(x)) * 1000
-    w[::7] = 0
-    found = cells_of(x, y, weights=w)
-    host = dispatch.cell_rows(x, y.astype(np.uint8), w, *grid.lookup("standard", x.dtype)).T
-    heaviest, cut = 2 ** np.ceil(np.log2(w.max())), len(x) * 2.0**-55
-    for part, expected, most in (
-        (found.counts, host[:2], heaviest),
-        (found.sums, host[2:5], heaviest),
-        (found.squares, host[5:], heaviest**2),
-    ):
-        np.testing.assert_allclose(part, expected, rtol=1e-14, atol=cut * most)
-    order = rng.permutation(len(x))
-    mixed = cells_of(x[order], y[order], weights=w[order])
-    assert all(torch.equal(a, b) for a, b in zip(found, mixed, strict=True))
-    twice, weighted = cells_of(np.r_[x, x], np.r_[y, y]), cells_of(x, y, weights=np.full(len(x), 2.0))
-    assert torch.equal(twice.counts.double(), weighted.counts)
-    torch.testing.assert_close(twice.sums, weighted.sums, rtol=2.0**-49, atol=0)
-    nothing = cells_of(x, y, weights=np.zeros(len(x)))
-    assert not any(part.any() for part in nothing)
 
 
 def test_cells_without_double_precision_come_in_pairs(monkeypatch):

@@ -24,8 +24,8 @@ _LOW: Final = (1 << _LOW_BITS) - 1
 _SHARE_BITS: Final = 2 * _LOW_BITS
 _MOST_SCORES: Final = 1 << 34  # each at most 2^28, so the sum is below 2^63
 
-#: Over the slots of each column: counts, sums, and sums of squared weights (None without weights).
-SlotSums = tuple[Tensor, Tensor, Tensor | None]
+#: Over the slots of each column: counts, and sums.
+SlotSums = tuple[Tensor, Tensor]
 
 
 class CellTable(NamedTuple):
@@ -54,20 +54,17 @@ class Cells(NamedTuple):
 
     Attributes
     ----------
-    counts : (2, K) int64, or float64 with weights
-        The scores with outcome 0 and with outcome 1, or their weight.
+    counts : (2, K) int64
+        The scores with outcome 0 and with outcome 1.
     sums : (3, K) float64
         The sums of the scores with outcome 0, of the scores with outcome 1, and of all squares. On a device without
         float64, pairs of float32: `tensors.joined`.
-    squares : (2, K) float64 or None
-        With weights, the sums of their squares, by outcome.
     refused : () int64
         The number of evaluated scores in no cell: NaN, or outside [0, 1].
     """
 
     counts: Tensor
     sums: Tensor
-    squares: Tensor | None
     refused: Tensor
 
 
@@ -83,9 +80,7 @@ def cell_table(edges: NDArray[np.floating[Any]], device: torch.device) -> CellTa
     return CellTable(columns[0], columns[1], columns[2], len(slots) - len(edges) + 1)
 
 
-def cells(
-    scores: Tensor, outcomes: Tensor, evaluated: Tensor, table: CellTable, weights: Tensor | None = None
-) -> Cells:
+def cells(scores: Tensor, outcomes: Tensor, evaluated: Tensor, table: CellTable) -> Cells:
     """Return the sums of evaluated scores over the cells of a grid, without waiting for the device.
 
     Parameters
@@ -96,8 +91,6 @@ def cells(
         0 or 1; booleans.
     table : CellTable
         For the scores' type, on their device.
-    weights : tensor of the shape of scores, optional
-        Finite and not negative.
 
     Raises
     ------
@@ -110,9 +103,6 @@ def cells(
     of the first cell are added in float64). A score from 2^-101 to 1 is at most 2^26 units of its slot, its square
     2^52. Smaller scores are cut to multiples of 2^-124. Scores of float64 are exact too from 2^-104 on; their squares
     are cut to 50 bits or more.
-
-    With weights, each term is cut to a multiple of 2^-56 of the largest possible term of its cell, with the weight
-    rounded up to a power of 2. So a cell of n scores is wrong by less than n 2^-55 times that term.
     """
     if scores.numel() >= _MOST_SCORES:
         remedy = "add the scores in parts"
@@ -122,16 +112,11 @@ def cells(
     good = rows & (x >= 0) & (x <= 1)
     yes = good & (y == 1)
     slot = torch.where(x == 1, len(table.edges), torch.searchsorted(table.edges, x))
-    if weights is None and x.dtype == torch.float32:
-        counts, sums, squares = _in_units(x, good, yes, slot, columns, table)
-    else:
-        counts, sums, squares = _in_shares(x, good, yes, slot, columns, table, weights)
-    counts, sums = _joined(counts, table.parts), _joined(sums, table.parts)
-    squares = None if squares is None else _joined(squares, table.parts)
+    add = _in_units if x.dtype == torch.float32 else _in_shares
+    counts, sums = (_joined(part, table.parts) for part in add(x, good, yes, slot, columns, table))
     if scores.ndim == 1:
         counts, sums = counts.squeeze(-3), sums.squeeze(-3)
-        squares = None if squares is None else squares.squeeze(-3)
-    return Cells(counts, sums, squares, (rows & ~good).sum())
+    return Cells(counts, sums, (rows & ~good).sum())
 
 
 def _in_units(x: Tensor, good: Tensor, yes: Tensor, slot: Tensor, columns: int, table: CellTable) -> SlotSums:
@@ -144,33 +129,19 @@ def _in_units(x: Tensor, good: Tensor, yes: Tensor, slot: Tensor, columns: int, 
     units = 1 / table.scales
     sums = tensors.widened(integers[:, 2:4], 0) * units
     squares = _floats(integers[:, 4:5], integers[:, 5:]) * units * units
-    return integers[:, :2], torch.cat([sums, squares], -2), None
+    return integers[:, :2], torch.cat([sums, squares], -2)
 
 
-def _in_shares(
-    x: Tensor, good: Tensor, yes: Tensor, slot: Tensor, columns: int, table: CellTable, weights: Tensor | None
-) -> SlotSums:
-    """Return the sums of scores, or of weighted scores, added as shares of their largest possible value."""
-    no, wide = good & ~yes, tensors.wide(x.device)
-    share = torch.where(good, x, 0).to(wide) / table.bounds[slot]
-    weight, top = good.to(wide), torch.ones((), dtype=wide, device=x.device)
-    if weights is not None:
-        weight = torch.where(good, weights.reshape(-1), 0).to(wide)
-        top = torch.ldexp(top, weight.amax().frexp().exponent) if len(weight) else top
-        weight = weight / top
-    first = weight * share
-    values = [no * first, yes * first, first * share]
-    if weights is not None:
-        values += [no * weight, yes * weight, no * weight**2, yes * weight**2]
-    fixed = [(value * 2.0**_SHARE_BITS).long() for value in values]
+def _in_shares(x: Tensor, good: Tensor, yes: Tensor, slot: Tensor, columns: int, table: CellTable) -> SlotSums:
+    """Return the sums of scores, added as shares of their largest possible value."""
+    no = good & ~yes
+    share = torch.where(good, x, 0).to(tensors.wide(x.device)) / table.bounds[slot]
+    fixed = [(value * 2.0**_SHARE_BITS).long() for value in (no * share, yes * share, share * share)]
     low = _added(slot, columns, table, [number & _LOW for number in fixed])
     high = _added(slot, columns, table, [number >> _LOW_BITS for number in fixed])
-    totals = _floats(low, high) * 2.0**-_SHARE_BITS * top
+    totals = _floats(low, high) * 2.0**-_SHARE_BITS
     sums, squares = totals[..., :2, :] * table.bounds, totals[..., 2:3, :] * table.bounds * table.bounds
-    sums = torch.cat([sums, squares], -2)
-    if weights is None:
-        return _added(slot, columns, table, [no, yes]), sums, None
-    return totals[..., 3:5, :], sums, totals[..., 5:, :] * top
+    return _added(slot, columns, table, [no, yes]), torch.cat([sums, squares], -2)
 
 
 def _added(slot: Tensor, columns: int, table: CellTable, values: list[Tensor]) -> Tensor:

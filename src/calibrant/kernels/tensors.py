@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -118,14 +118,14 @@ def wide(device: torch.device) -> torch.dtype:
 
 
 @cache
-def fused(device: torch.device) -> ModuleType | None:
+def kernels_on(device: torch.device) -> ModuleType | None:
     """Return the module of Triton's kernels; None where they do not run, of which a warning gives the reason once."""
     if device.type != "cuda":
         return None
     try:
-        from calibrant.kernels import triton_rows
+        from calibrant.kernels import fused
 
-        triton_rows.try_out(device)
+        fused.try_out(device)
     except Exception as error:  # of a package, a compiler or a driver
         warnings.warn(
             f"calibrant reads on {device} by torch operations, which take several times as long as its Triton kernels: "
@@ -134,7 +134,7 @@ def fused(device: torch.device) -> ModuleType | None:
             stacklevel=2,
         )
         return None
-    return triton_rows
+    return fused
 
 
 def slack_of(dtype: torch.dtype) -> float:
@@ -189,7 +189,7 @@ def read(
     y = torch.where(evaluated, classes, 0).clamp(0, values.shape[1] - 1 if several else 1)
     shown = torch.full((2,), values.shape[1], device=values.device)  # filled there: a copy from the host could wait
     shown[0] = values.dtype == torch.float64
-    common = {
+    common: dict[str, Any] = {
         "targets": y,
         "evaluated": evaluated,
         "seen": torch.cat([torch.stack([~as_logits, as_logits]).long(), shown]),
@@ -249,7 +249,7 @@ def read_blocks(
     """
     n, device = len(targets), values.device
     dtype = torch.float64 if values.dtype == torch.float64 else torch.float32
-    slack, kernels = slack_of(values.dtype), fused(device)
+    slack, kernels = slack_of(values.dtype), kernels_on(device)
     if kernels is not None:
         options = {"logits": logits, "ignore_index": ignore_index, "tolerance": tolerance, "slack": slack}
         (top, largest, p_target, log_p_target, squares), correct, counted = kernels.read_rows(

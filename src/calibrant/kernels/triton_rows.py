@@ -1,30 +1,21 @@
-"""Read predictions on a GPU once, and add them to the states of metrics, by Triton's kernels.
+"""Kernels of Triton: read predictions on a GPU once, and add them to integers, which then move into states of metrics.
 
-Two kernels read: `_rows` one row of predictions after the other, `_entries` each class of a row. They add what they
-read to integers, so that the order in which the device adds does not matter; `_states`, `_class_bins` and `_cells` move
-these integers into states. `tensors` does the same by torch operations, where there is no Triton. Only `tensors`
-imports this module, when a tensor on a GPU has come.
-
-With ``TRITON_INTERPRET=1`` the kernels run on tensors of the host, for tests.
+Two kernels read: `rows_kernel` one row of predictions after the other, `entries_kernel` each class of a row. They add
+to integers, so that the order in which the device adds does not matter; `states_kernel`, `class_bins_kernel` and
+`cells_kernel` move these integers into states. `fused` runs them. With ``TRITON_INTERPRET=1`` they run on tensors of
+the host, for tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
-#: How many numbers `_rows` counts beside bins: faults of four kinds, rows that are evaluated, rows of logits that could
-#: be probabilities, right rows, infinite losses.
+#: How many numbers `rows_kernel` counts beside bins: faults of four kinds, rows that are evaluated, rows of logits that
+#: could be probabilities, right rows, infinite losses.
 N_COUNTED: Final = 8
-
-#: The most bins of one event that a program keeps in registers.
-MOST_BINS: Final = 64
 
 #: The evaluated event: that the row's top label is right; class 1; that the class predicted from one score is right,
 #: where 0.5 predicts class 0 or class 1.
@@ -41,13 +32,6 @@ _COUNTED = tl.constexpr(N_COUNTED)
 _LOW_BITS = tl.constexpr(28)
 _LOW = tl.constexpr((1 << 28) - 1)
 _IGNORED = tl.constexpr(255)
-
-_ENTRIES: Final = 2048  # of a block of rows of many classes: more do not fit into registers
-_NARROW: Final = 400  # up to so many classes a thread reads a row
-_WAVES: Final = 16  # programs for each multiprocessor
-_COPIES: Final = 32  # of the slots of a grid, for many rows, of which many may be tied
-_MANY_ROWS: Final = 1 << 20
-_KEPT: Final = 1 << 20  # integers of a workspace that is kept for the next batch
 
 
 # ---------------------------------------------------------------- one row
@@ -237,7 +221,7 @@ def _plus(state_ptr, number, inside):
 
 
 @triton.jit
-def _rows(
+def rows_kernel(
     x_ptr, t_ptr, seen_ptr, far_ptr, uppers_ptr, edges_ptr, scales_ptr, work_ptr, sums_ptr, cells_ptr,
     out_ptr, correct_ptr, keys_ptr, n, n_classes, depth, sheet_step, class_step, depth_step, ignored, tolerance, slack,
     scale, n_bins, n_edges,
@@ -405,13 +389,13 @@ def _rows(
 
 
 @triton.jit
-def _states(
+def states_kernel(
     before_ptr, far_ptr, work_ptr, parts_ptr, counts_ptr, positives_ptr, sums_ptr, total_ptr, infinite_ptr, right_ptr,
     brier_ptr, nll_ptr, brier_squares_ptr, nll_squares_ptr, faults_ptr, seen_ptr, n_programs, unit, n_bins, width,
     SCALE: tl.constexpr, BINS: tl.constexpr, TOTALS: tl.constexpr, SQUARES: tl.constexpr, CHECKED: tl.constexpr,
     PROGRAMS: tl.constexpr, DOUBLE: tl.constexpr,
 ):  # fmt: skip
-    """Move what the programs of `_rows` counted into the states of a metric, and set their integers to 0.
+    """Move what the programs of `rows_kernel` counted into the states of a metric, and set their integers to 0.
 
     ``before_ptr`` is the state `seen` as earlier batches left it; ``width`` the number of columns.
     """
@@ -460,13 +444,13 @@ def _states(
 
 
 @triton.jit
-def _entries(
+def entries_kernel(
     x_ptr, t_ptr, top_ptr, largest_ptr, seen_ptr, far_ptr, uppers_ptr, edges_ptr, scales_ptr, bins_ptr, cells_ptr,
     n, n_classes, depth, sheet_step, class_step, depth_step, scale, n_bins, n_edges,
     FLAT: tl.constexpr, SCALE: tl.constexpr, BINS: tl.constexpr, CELLS: tl.constexpr, STEPS: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
-    """Add each class of good rows to its bins or cells; ``top_ptr`` and ``largest_ptr`` are columns of `_rows`.
+    """Add each class of good rows to its bins or cells; ``top_ptr`` and ``largest_ptr`` are columns of `rows_kernel`.
 
     Of most rows nearly all classes are in the first bin, which is added in registers.
     """
@@ -514,7 +498,7 @@ def _entries(
 
 
 @triton.jit
-def _class_bins(bins_ptr, counts_ptr, positives_ptr, sums_ptr, size, unit, BLOCK: tl.constexpr):
+def class_bins_kernel(bins_ptr, counts_ptr, positives_ptr, sums_ptr, size, unit, BLOCK: tl.constexpr):
     """Move the bins of classes into the states, and set their integers to 0."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < size
@@ -549,7 +533,7 @@ def _slot(cells_ptr, scales_ptr, at, inside, slots, COPIES: tl.constexpr):
 
 
 @triton.jit
-def _cells(
+def cells_kernel(
     cells_ptr, scales_ptr, work_ptr, counts_ptr, sums_ptr, slots, parts, cells,
     CHECKED: tl.constexpr, PARTS: tl.constexpr, COPIES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -579,257 +563,3 @@ def _cells(
         _plus(sums_ptr + 1, tl.sum(n) + void, True)
         _plus(sums_ptr + cells + 1, tl.sum(y) + void, True)
         _plus(sums_ptr + 2 * cells + 1, tl.sum(squared) + void, True)
-
-
-# ---------------------------------------------------------------- the host's part
-
-
-class Batch(NamedTuple):
-    """A batch on a device, as the kernels address it.
-
-    ``address`` is the number of rows, of classes, the depth d, and the steps of sheets, classes and rows: row i is in
-    sheet i // d at i % d. ``flags`` are what kernels are compiled for.
-    """
-
-    values: Tensor
-    targets: Tensor
-    address: tuple[int, ...]
-    ignored: int
-    single: bool
-    flags: dict[str, bool]
-
-    @classmethod
-    def of(cls, values: Tensor, targets: Tensor, ignore_index: int | None) -> Batch:
-        """Return a batch of scores (n,), or of classes (N, C) or (N, C, ...)."""
-        single = values.ndim == 1
-        deep = values[:, None, None] if single else values[:, :, None] if values.ndim == 2 else values.flatten(2)
-        sheets, n_classes, depth = deep.shape
-        flat = targets.reshape(-1).contiguous()
-        flat = flat.view(torch.uint8) if flat.dtype == torch.bool else flat
-        flags = {"FLAT": depth == 1, "FLOATS": flat.is_floating_point(), "IGNORES": ignore_index is not None}
-        return cls(deep, flat, (sheets * depth, n_classes, depth, *deep.stride()), ignore_index or 0, single, flags)
-
-    @property
-    def double(self) -> bool:
-        """Whether scores have double precision."""
-        return self.values.dtype == torch.float64
-
-    @property
-    def scale(self) -> float:
-        """The power of 2 by which scores become integers, of which n fit into 62 bits."""
-        return float(2.0 ** (62 - self.address[0].bit_length()))
-
-    def empty(self, *shape: int, double: Any = torch.float64, single: Any = torch.float32) -> Tensor:
-        """Return a tensor on the batch's device for results."""
-        return torch.empty(shape, dtype=double if self.double else single, device=self.values.device)
-
-    def programs(self, rows: int, across: int = 1) -> int:
-        """Return how many programs read blocks of so many rows."""
-        most = triton.cdiv(_WAVES * _multiprocessors(self.values.device), across)
-        return max(1, min(triton.cdiv(self.address[0], rows), most))
-
-
-@cache
-def _multiprocessors(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
-
-
-_workspaces: dict[tuple[Any, ...], Tensor] = {}
-
-
-def _workspace(kind: str, size: int, device: torch.device) -> Tensor:
-    """Return integers that are 0: the kernels of a stream, which run one after the other, share them and clear them."""
-    if size > _KEPT:
-        return torch.zeros(size, dtype=torch.int64, device=device)
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    key = (kind, size, device, stream)
-    if key not in _workspaces:
-        _workspaces[key] = torch.zeros(size, dtype=torch.int64, device=device)
-    return _workspaces[key]
-
-
-def try_out(device: torch.device) -> None:
-    """Compile and run a small kernel; a compiler, or a driver, that does not work raises its own error."""
-    integers = torch.zeros(8, dtype=torch.int64, device=device)
-    _class_bins[(1,)](integers, integers[2:], integers[3:], integers[4:].double(), 1, 1.0, BLOCK=8)
-
-
-def read_rows(
-    values: Tensor, targets: Tensor, *, logits: bool | Tensor, ignore_index: int | None, tolerance: float, slack: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the columns (5, n) of rows of classes, which are right (n,), and what is counted (8,): see `_rows`."""
-    batch = Batch.of(values, targets, ignore_index)
-    n = batch.address[0]
-    out, correct = batch.empty(5, n), torch.empty(n, dtype=torch.uint8, device=values.device)
-    counted = torch.zeros(N_COUNTED, dtype=torch.int64, device=values.device)
-    scale, flag, undecided = 2, counted, counted
-    if isinstance(logits, Tensor):
-        flag, undecided = logits.reshape(1).long(), torch.zeros_like(counted)
-    else:
-        scale = int(logits)
-    if n:
-        given = {"out": out, "correct": correct, "far": flag}
-        _launch(batch, undecided, counted, given, {"SCALE": scale, "COLUMNS": 2}, tolerance, slack)
-    return out, correct, counted
-
-
-_POINTERS: Final = ("uppers", "edges", "scales", "work", "sums", "cells", "out", "correct", "keys")
-_PLAN: Final = {
-    **{"SCALE": 0, "EVENT": TOP, "FAR": False, "BINS": 1, "CELLS": False, "COPIES": 1},
-    **{"KEYS": False, "TOTALS": False, "COLUMNS": 0},
-}
-
-
-def _launch(
-    batch: Batch,
-    before: Tensor,
-    work: Tensor,
-    given: Mapping[str, Tensor],
-    plan: Mapping[str, Any],
-    tolerance: float,
-    slack: float,
-) -> tuple[Tensor, int]:
-    """Run `_rows` on tensors by the names of their pointers; return the sums of scores, and how many programs ran."""
-    n_classes = batch.address[1]
-    wide = not batch.single and n_classes > _NARROW and batch.address[4] == 1
-    chunk = min(triton.next_power_of_2(n_classes), _ENTRIES) if wide else 4
-    rows = _ENTRIES // chunk if wide else 128
-    programs = batch.programs(rows)
-    flags = {**_PLAN, **plan}
-    sums = torch.empty((programs, 4), dtype=torch.float64, device=work.device) if flags["TOTALS"] else work
-    given = {**given, "work": work, "sums": sums}
-    n_bins, n_edges = (len(given[name]) if name in given else 0 for name in ("uppers", "edges"))
-    _rows[(programs,)](
-        batch.values, batch.targets, before, given.get("far", before),
-        *(given.get(name, before) for name in _POINTERS), *batch.address, batch.ignored, tolerance, slack, batch.scale,
-        n_bins, n_edges, WIDE=wide, SINGLE=batch.single, **batch.flags, **flags,
-        STEPS=max(n_bins, n_edges).bit_length(), BLOCK_N=rows, BLOCK_C=chunk,
-        W=tl.float64 if batch.double else tl.float32, KEY=tl.int64 if batch.double else tl.int32, num_warps=4,
-    )  # fmt: skip
-    return sums, programs
-
-
-class Adding(NamedTuple):
-    """What a batch is added to, beside the states by their names.
-
-    Attributes
-    ----------
-    event : int
-        The evaluated event, such as `TOP`.
-    logits : bool or None
-        Whether values are logits. None: as ``before`` says; of the ``first`` batch, if a value is farther than ``far``
-        from [0, 1].
-    before : (4,) int64
-        The state "seen" as earlier batches left it.
-    tolerance, slack : float
-        How far the sum of a row may be from 1, and a probability from [0, 1].
-    checked : bool
-        Whether faults are counted.
-    keys : bool
-        Whether the keys of rows are returned.
-    uppers : (M,) or None
-        The largest score of each bin of the event, at most `MOST_BINS`.
-    table : tensor_cells.CellTable or None
-        The slots of the grid; ``class_cells`` says that they are for each class.
-    class_bins : four tensors or None
-        The largest score of each bin of a class, and what to add to, (M, C): counts, counts of outcomes 1, sums.
-    """
-
-    event: int
-    logits: bool | None
-    before: Tensor
-    first: bool
-    far: float
-    tolerance: float
-    slack: float
-    checked: bool
-    keys: bool = False
-    uppers: Tensor | None = None
-    table: Any = None
-    class_cells: bool = False
-    class_bins: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
-
-
-_STATES: Final = (
-    *("counts", "positives", "score_sums", "total", "infinite", "correct", "brier_sum", "nll_sum"),
-    *("brier_squares", "nll_squares", "faults", "seen"),
-)
-
-
-def add(batch: Batch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None:
-    """Read a batch of one row at least once and add it to states, in place; return the keys of rows if asked for.
-
-    ``states`` has "faults" and "seen"; "counts", "positives" and "score_sums" of bins; "cell_counts" and "cell_sums";
-    "total" with "infinite", "brier_sum" and "nll_sum", and "correct" with the sums of squares.
-    """
-    try:
-        return _add(batch, states, to)
-    except BaseException:
-        _workspaces.clear()  # a kernel that did not run has left integers behind
-        raise
-
-
-def _add(batch: Batch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None:
-    device, (n, n_classes), before = batch.values.device, batch.address[:2], to.before
-    given: dict[str, Tensor] = {"far": before}
-    if to.logits is None and to.first:
-        given["far"] = torch.zeros(1, dtype=torch.int64, device=device)
-        _launch(batch, before, given["far"], given, {"FAR": True}, to.tolerance, to.far)
-    plan: dict[str, Any] = {"SCALE": 2 if to.logits is None else int(to.logits), "TOTALS": "total" in states}
-    size = N_COUNTED
-    if to.uppers is not None:
-        size += 2 * len(to.uppers)
-        given["uppers"], plan["BINS"] = to.uppers, max(2, triton.next_power_of_2(len(to.uppers)))
-    if to.keys:
-        given["keys"], plan["KEYS"] = batch.empty(n, double=torch.int64, single=torch.int32), True
-    by_class = to.class_bins is not None or to.class_cells
-    if by_class:
-        given["out"], plan["COLUMNS"] = batch.empty(2, n), 1
-    copies, columns = 1, n_classes if to.class_cells else 1
-    if to.table is not None:
-        copies = _COPIES if n > _MANY_ROWS and not to.class_cells else 1
-        cells = _workspace("cells", copies * columns * 5 * (len(to.table.edges) + 1), device)
-        if not to.class_cells:
-            given |= {"cells": cells, "edges": to.table.edges, "scales": to.table.scales}
-            plan |= {"CELLS": True, "COPIES": copies}
-    work = _workspace("rows", size, device)
-    event = {"EVENT": to.event}
-    sums, programs = _launch(batch, before, work, given, plan | event, to.tolerance, to.slack)
-    if to.class_bins is not None:
-        uppers, *binned = to.class_bins
-        size = len(uppers) * n_classes
-        bins = _workspace("classes", 2 * size, device)
-        _add_entries(batch, before, given, plan["SCALE"], {"uppers": uppers, "bins": bins})
-        _class_bins[(triton.cdiv(size, 256),)](bins, *binned, size, 1 / batch.scale, BLOCK=256)
-    if to.table is not None:
-        if to.class_cells:
-            grid = {"edges": to.table.edges, "scales": to.table.scales, "cells": cells}
-            _add_entries(batch, before, given, plan["SCALE"], grid)
-        slots, parts = len(to.table.edges) + 1, to.table.parts
-        _cells[(triton.cdiv(slots, 1024), columns)](
-            cells, to.table.scales, work, states["cell_counts"], states["cell_sums"], slots, parts, slots - parts + 1,
-            CHECKED=to.checked, PARTS=triton.next_power_of_2(parts), COPIES=copies, BLOCK=1024,
-        )  # fmt: skip
-    _states[(1,)](
-        before, given["far"], work, sums, *(states.get(name, before) for name in _STATES), programs, 1 / batch.scale,
-        0 if to.uppers is None else len(to.uppers), 1 if batch.single else n_classes, SCALE=plan["SCALE"],
-        BINS=plan.get("BINS", 1), TOTALS=plan["TOTALS"], SQUARES="correct" in states, CHECKED=to.checked,
-        PROGRAMS=triton.next_power_of_2(programs), DOUBLE=int(batch.double),
-    )  # fmt: skip
-    return given.get("keys")
-
-
-def _add_entries(
-    batch: Batch, before: Tensor, rows: Mapping[str, Tensor], scale: int, into: Mapping[str, Tensor]
-) -> None:
-    """Add the classes of rows, with their columns, to the integers of bins, or of the slots of a grid."""
-    chunk = min(triton.next_power_of_2(batch.address[1]), 128)
-    across = triton.cdiv(batch.address[1], chunk)
-    n_bins, n_edges = (len(into[name]) if name in into else 0 for name in ("uppers", "edges"))
-    pointers = (into.get(name, before) for name in ("uppers", "edges", "scales", "bins", "cells"))
-    _entries[(batch.programs(1024 // chunk, across), across)](
-        batch.values, batch.targets, *rows["out"][:2], before, rows["far"], *pointers, *batch.address, batch.scale,
-        n_bins, n_edges, FLAT=batch.flags["FLAT"], SCALE=scale, BINS=n_bins > 0, CELLS=n_edges > 0,
-        STEPS=max(n_bins, n_edges).bit_length(), BLOCK_N=1024 // chunk, BLOCK_C=chunk,
-        W=tl.float64 if batch.double else tl.float32,
-    )  # fmt: skip
