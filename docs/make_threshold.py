@@ -179,17 +179,17 @@ def simulated() -> dict[str, str]:
         "thresholds.md": table(one_side, ("n", "method")),
         "thresholds-clusters.md": table(clusters, ("design", "method")),
         "thresholds-sides.md": table(two_sides, ("n",)),
-        **{
-            f"thresholds-{kind}.md": listed([row for row in rows if row["kind"] == kind], COLUMNS[kind])
-            for kind in COLUMNS
-        },
+        "thresholds-levels.md": listed(rows, "levels"),
+        "thresholds-doubtful.md": listed(rows, "doubtful"),
+        "thresholds-planned.md": listed(rows, "planned"),
     }
 
 
-def listed(rows: list[dict[str, str]], columns: Mapping[str, str]) -> str:
-    """Return a table with a line for each row and these columns: their names in the file, and on the page."""
+def listed(rows: list[dict[str, str]], kind: str) -> str:
+    """Return a table with a line for each row of a kind."""
+    columns = COLUMNS[kind]
     lines = [f"| {' | '.join(columns.values())} |", "|---" * len(columns) + "|"]
-    lines += [f"| {' | '.join(words(key, row[key]) for key in columns)} |" for row in rows]
+    lines += [f"| {' | '.join(words(key, row[key]) for key in columns)} |" for row in rows if row["kind"] == kind]
     return "\n".join(lines) + "\n"
 
 

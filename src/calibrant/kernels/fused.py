@@ -24,6 +24,7 @@ __all__ = ["FOLDED_0", "FOLDED_1", "MOST_BINS", "POSITIVE", "TOP", "Adding", "Ba
 MOST_BINS: Final = 64
 
 _ENTRIES: Final = 2048  # of a block of rows of many classes: more do not fit into registers
+_THREADS: Final = 128  # rows of a block of few classes
 _NARROW: Final = 400  # up to so many classes a thread reads a row
 _WAVES: Final = 16  # programs for each multiprocessor
 _COPIES: Final = 32  # of the slots of a grid, for many rows, of which many may be tied
@@ -140,7 +141,7 @@ def _launch(
     n_classes = batch.address[1]
     wide = not batch.single and n_classes > _NARROW and batch.address[4] == 1
     chunk = min(triton.next_power_of_2(n_classes), _ENTRIES) if wide else 4
-    rows = _ENTRIES // chunk if wide else 128
+    rows = _ENTRIES // chunk if wide else _THREADS
     programs = batch.programs(rows)
     flags = {**_PLAN, **plan}
     sums = torch.empty((programs, 4), dtype=torch.float64, device=work.device) if flags["TOTALS"] else work
