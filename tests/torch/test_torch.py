@@ -25,8 +25,9 @@ import calibrant  # noqa: E402
 from calibrant import torch as ct  # noqa: E402
 from calibrant.errors import CalibrantError, InputError  # noqa: E402
 from calibrant.errors.exceptions import install_command  # noqa: E402
+from calibrant.inputs.arrays import on_device  # noqa: E402
 from calibrant.kernels import tensors  # noqa: E402
-from calibrant.torch.base import ProbabilityMetric, from_cuda  # noqa: E402
+from calibrant.torch.base import ProbabilityMetric  # noqa: E402
 
 SINGLE = 2.0**-22
 NORMS = ("l1", "l2", "max")
@@ -494,7 +495,7 @@ class Posing:
 def test_arrays_on_a_gpu_come_through_dlpack_without_a_copy(monkeypatch, kind):
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: SimpleNamespace(cuda_stream=77))
     array = Posing(kind)
-    tensor = from_cuda(array)
+    tensor = on_device(array)
     assert tensor.data_ptr() == array.tensor.data_ptr()
     assert tensor.shape == (2, 3)
     assert array.streams == [77]  # so that the other library's work is done before ours begins
@@ -504,7 +505,7 @@ def test_arrays_with_the_older_interface(monkeypatch):
     asked = []
     monkeypatch.setattr(torch, "as_tensor", lambda x, device: asked.append((x, device)))
     array = SimpleNamespace(__cuda_array_interface__={})
-    from_cuda(array)
+    on_device(array)
     assert asked == [(array, "cuda")]
 
 

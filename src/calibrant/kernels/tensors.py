@@ -2,7 +2,7 @@
 
 Rows of classes are read in blocks, so no copy of the input is made. Nothing here waits for the device: the host reads
 no value, and faults of the input are counted in tensors, not raised. The caller validates types and shapes. This module
-imports torch, so only `calibrant.torch` imports it.
+imports torch, so it is imported when a tensor has come.
 """
 
 from __future__ import annotations

@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.dlpack import from_dlpack
 
 from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.errors.faults import MAY_BE_LOGITS, Fault
 from calibrant.errors.wording import Terms, translate
-from calibrant.inputs.arrays import check_stored
+from calibrant.inputs.arrays import check_stored, on_device
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
 from calibrant.inputs.predictions import Layout, Notion, as_predictions, sum_tolerance
 from calibrant.kernels import tensors
@@ -52,7 +51,6 @@ class Batch(NamedTuple):
 
 _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NAMES: Final = {"probs": "preds", "targets": "target"}
-_ON_CUDA: Final = (2, 10)  # DLPack's numbers for CUDA and ROCm; torch calls both cuda
 _FAST: Final = (torch.float32, torch.float64)
 _DECLARE: Final = "pass logits=True or logits=False to the metric"
 _CONFIDENCES: Final = (
@@ -313,7 +311,8 @@ class ProbabilityMetric(SharingMetric):
                 states[name] = state + increment
 
     def _read(self, preds: Tensor, target: Tensor, *, apart: bool = False) -> Batch:
-        preds, target = (from_cuda(x) for x in (preds, target))
+        # Arrays of other libraries on a GPU share their memory; those elsewhere are refused.
+        preds, target = (x if (shared := on_device(x)) is None else shared for x in (preds, target))
         preds, target = self._checked(preds, target)
         width = 1 if preds.ndim == 1 else preds.shape[1]
         if target.numel() == 0:
@@ -585,19 +584,6 @@ def _keywords(made: type) -> tuple[frozenset[str], frozenset[str]]:
     for parameters in takewhile(lambda parameters: "make" not in parameters, bases[1:]):
         taken |= {name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
     return frozenset(taken), frozenset().union(*bases) - {"self", "args", "kwargs", "options"}
-
-
-def from_cuda(x: Any) -> Any:
-    """Return an array of another library on a CUDA (or ROCm) device as a tensor, and anything else as it is.
-
-    The tensor shares the array's memory. The array (from CuPy, JAX, Numba, ...) comes through DLPack, which orders the
-    work of the two libraries' streams, or else through ``__cuda_array_interface__``.
-    """
-    if isinstance(x, Tensor):
-        return x
-    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        return from_dlpack(x) if x.__dlpack_device__()[0] in _ON_CUDA else x
-    return torch.as_tensor(x, device="cuda") if hasattr(x, "__cuda_array_interface__") else x
 
 
 def check_tensor(name: str, value: object, device: torch.device) -> None:
