@@ -310,9 +310,10 @@ class ProbabilityMetric(SharingMetric):
             else:
                 states[name] = state + increment
 
-    def _read(self, preds: Tensor, target: Tensor, *, apart: bool = False) -> Batch:
-        # Arrays of other libraries on a GPU share their memory; those elsewhere are refused.
-        preds, target = (x if (shared := on_device(x)) is None else shared for x in (preds, target))
+    def _read(self, preds: Any, target: Any, *, apart: bool = False) -> Batch:
+        if not (isinstance(preds, Tensor) and isinstance(target, Tensor)):
+            # Arrays of other libraries on a GPU share their memory; those elsewhere are refused.
+            preds, target = (x if (shared := on_device(x)) is None else shared for x in (preds, target))
         preds, target = self._checked(preds, target)
         width = 1 if preds.ndim == 1 else preds.shape[1]
         if target.numel() == 0:

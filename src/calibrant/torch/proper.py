@@ -138,7 +138,7 @@ class BrierScore(_MeanScore):
         super().__init__(num_classes, reduction, notion="top-label" if top_class else notion, **kwargs)
         self.top_class = top_class
 
-    def _read(self, preds: Tensor, target: Tensor, *, apart: bool = False) -> Batch:
+    def _read(self, preds: Any, target: Any, *, apart: bool = False) -> Batch:
         n_classes = self.num_classes
         if n_classes is None or not (isinstance(preds, Tensor) and isinstance(target, Tensor)) or preds.ndim < 2:
             return super()._read(preds, target, apart=apart)
