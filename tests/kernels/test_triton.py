@@ -356,7 +356,7 @@ KINDS = {
     **dict.fromkeys(("uppers_ptr", "edges_ptr", "scales_ptr", "out_ptr", "top_ptr", "largest_ptr"), "*fp32"),
     **dict.fromkeys(("sums_ptr", "parts_ptr"), "*fp64"),
     **dict.fromkeys(("brier_ptr", "nll_ptr", "brier_squares_ptr", "nll_squares_ptr"), "*fp64"),
-    **{"correct_ptr": "*u8", "keys_ptr": "*i32", "n": "i64"},
+    **{"correct_ptr": "*u8", "keys_ptr": "*i32"},
 }
 ROWS = {
     **{"WIDE": False, "SINGLE": False, "FLAT": True, "FLOATS": False, "IGNORES": True, "SCALE": 2, "EVENT": 0},
@@ -382,8 +382,10 @@ COMPILED = [
 
 @pytest.mark.skipif(INTERPRETED, reason="TRITON_INTERPRET=1 is set: nothing is compiled")
 @pytest.mark.parametrize(("name", "plan"), COMPILED)
-@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp64"])
-def test_kernels_compile_for_a_gpu(name, plan, dtype):
+@pytest.mark.parametrize(
+    ("dtype", "numbers"), [("fp32", "small"), ("bf16", "large"), ("fp64", "small"), ("fp32", "ones")]
+)
+def test_kernels_compile_for_a_gpu(name, plan, dtype, numbers):
     """Triton compiles for a GPU that is not there."""
     import triton.language as tl
     from triton.backends.compiler import GPUTarget
@@ -396,6 +398,10 @@ def test_kernels_compile_for_a_gpu(name, plan, dtype):
     kinds = KINDS | {"x_ptr": f"*{dtype}", "t_ptr": "*fp32" if plan.get("FLOATS") else "*i64"}
     if dtype == "fp64":
         kinds = {key: kind.replace("*fp32", "*fp64").replace("*i32", "*i64") for key, kind in kinds.items()}
+    # Triton makes a constant of a number that is 1, and 64 bits of one that needs them.
+    ones = ("n", "n_classes", "depth", "class_step", "ignored", "n_bins", "width", "n_programs", "size")
+    plan |= {key: 1 for key in names if numbers == "ones" and key in ones}
+    kinds |= {"n": "i64" if numbers == "large" else "i32"}
     kind_of = {key: kinds.get(key, "*i64" if key.endswith("_ptr") else "i32") for key in names}
     signature = {key: "constexpr" if key in plan else kind_of[key] for key in names}
     source = ASTSource(kernel, signature, {(names.index(key),): value for key, value in plan.items()})
