@@ -75,7 +75,7 @@ def on_device(x: Any) -> Any:
 
     An array of CuPy, JAX or another library on a CUDA (or ROCm) device shares its memory with the tensor: through
     DLPack, which orders the work of the two libraries' streams, or else through ``__cuda_array_interface__``. Without
-    torch there is none.
+    torch, the result is None.
     """
     if isinstance(x, (np.ndarray, list, tuple)):
         return None

@@ -46,7 +46,7 @@ class DeviceRows(Rows):
     places : (n,) or None
         Which rows these are; None for all.
     known : dict
-        What has been computed of all rows; rows that are taken share it.
+        Results for all rows, by their names; rows that are taken share them.
     """
 
     on_device: ClassVar[bool] = True
@@ -266,7 +266,9 @@ class DeviceRows(Rows):
             true = (self._sent(labels[rows])[:, None] == classes) & kept
             if weights is None:
                 counts, positives, scores = tensors.bin_rows(p, true.long(), kept, edges)
-                scores = scores if scores.shape == counts.shape else scores.sum(0)  # pairs, where there is no float64
+                scores = (
+                    scores if scores.shape == counts.shape else scores.sum(0)
+                )  # pairs of float32 on a device without float64
                 sums += torch.stack([counts.to(sums.dtype), scores.to(sums.dtype), positives.to(sums.dtype)])
             else:
                 _add_weighted(p, true, kept, self._sent(weights[rows]).to(sums.dtype), edges, sums)
@@ -291,10 +293,8 @@ class DeviceRows(Rows):
             bins = (n_bins * middle // (2 * total.clamp(min=1))).clamp(max=n_bins - 1)
             bins = torch.where(kept, bins, n_bins)
             places = (bins + (n_bins + 1) * torch.arange(k, device=bins.device)[:, None]).reshape(-1)
-            added = torch.zeros(3, k * (n_bins + 1), dtype=tensors.wide(p.device), device=p.device)
             columns = (kept, torch.where(kept, of_class, 0), labels[order.T] == classes[:, None])
-            for row, column in zip(added, columns, strict=True):
-                row.index_add_(0, places, column.reshape(-1).to(row.dtype))
+            added = torch.stack([_added(places, column, k * (n_bins + 1)) for column in columns])
             sums.append(added.view(3, k, n_bins + 1)[:, :, :n_bins].transpose(1, 2))
             ends = torch.searchsorted(
                 bins, torch.arange(n_bins, device=bins.device).expand(k, -1).contiguous(), right=True
@@ -402,9 +402,8 @@ class DeviceRows(Rows):
         scores = self.probabilities(x).to(x.dtype)
         places = torch.searchsorted(edges, scores) + n_bins * torch.arange(self.width, device=edges.device)
         p = scores.to(dtype)
-        variances, of_rows = torch.zeros(2, (n_bins + 1) * self.width, dtype=dtype, device=edges.device)
-        variances.index_add_(0, places.reshape(-1), (q[:, None] * p * (1 - p)).reshape(-1))
-        of_rows.index_add_(0, places.reshape(-1), (q[:, None] * p.square()).reshape(-1))
+        terms = (q[:, None] * p * (1 - p), q[:, None] * p.square())
+        variances, of_rows = (_added(places, term, (n_bins + 1) * self.width) for term in terms)
         some = variances > 0
         roots = torch.where(some, variances, 1).sqrt()
         scaled = torch.where(some[places], p / roots.sqrt()[places], 0) * q.sqrt()[:, None]
@@ -485,7 +484,18 @@ def _add_weighted(p: Tensor, true: Tensor, kept: Tensor, weights: Tensor, edges:
     places = (bins * n_classes + torch.arange(n_classes, device=p.device)).reshape(-1)
     mass = weights[:, None] * kept
     for histogram, column in zip(sums, (mass, mass * p, mass * true), strict=True):
-        histogram.view(-1).index_add_(0, places, column.reshape(-1))
+        histogram += _added(places, column, histogram.numel()).view_as(histogram)
+
+
+def _added(places: Tensor, numbers: Tensor, size: int) -> Tensor:
+    """Return the sums of numbers from 0 on over their places, added as integers: the order has no effect."""
+    wide, bits = tensors.wide(numbers.device), 62 - numbers.numel().bit_length()
+    flat = numbers.reshape(-1).to(wide)
+    top = flat.new_ones(())  # a power of 2, so that whole numbers remain so
+    top = torch.ldexp(top, flat.amax().frexp().exponent) if len(flat) else top
+    fixed = (flat / top * 2.0**bits).round().long()
+    total = torch.zeros(size, dtype=torch.int64, device=flat.device).scatter_add_(0, places.reshape(-1), fixed)
+    return total.to(wide) * 2.0**-bits * top
 
 
 class NotOneHot(NamedTuple):

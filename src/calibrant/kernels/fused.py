@@ -18,7 +18,18 @@ from torch import Tensor
 from calibrant.kernels import triton_rows
 from calibrant.kernels.triton_rows import FOLDED_0, FOLDED_1, N_COUNTED, POSITIVE, TOP
 
-__all__ = ["FOLDED_0", "FOLDED_1", "MOST_BINS", "POSITIVE", "TOP", "Adding", "Batch", "add", "read_rows", "try_out"]
+__all__ = [
+    "FOLDED_0",
+    "FOLDED_1",
+    "MOST_BINS",
+    "POSITIVE",
+    "TOP",
+    "Adding",
+    "DeviceBatch",
+    "add",
+    "read_rows",
+    "try_out",
+]
 
 #: The most bins of one event that a program keeps in registers.
 MOST_BINS: Final = 64
@@ -32,7 +43,7 @@ _MANY_ROWS: Final = 1 << 20
 _KEPT: Final = 1 << 20  # integers of a workspace that is kept for the next batch
 
 
-class Batch(NamedTuple):
+class DeviceBatch(NamedTuple):
     """A batch on a device, as the kernels address it.
 
     ``address`` is the number of rows, of classes, the depth d, and the steps of sheets, classes and rows: row i is in
@@ -47,7 +58,7 @@ class Batch(NamedTuple):
     flags: dict[str, bool]
 
     @classmethod
-    def of(cls, values: Tensor, targets: Tensor, ignore_index: int | None) -> Batch:
+    def of(cls, values: Tensor, targets: Tensor, ignore_index: int | None) -> DeviceBatch:
         """Return a batch of scores (n,), or of classes (N, C) or (N, C, ...)."""
         single = values.ndim == 1
         deep = values[:, None, None] if single else values[:, :, None] if values.ndim == 2 else values.flatten(2)
@@ -106,7 +117,7 @@ def read_rows(
     values: Tensor, targets: Tensor, *, logits: bool | Tensor, ignore_index: int | None, tolerance: float, slack: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the columns (5, n) of `rows_kernel`, which rows of classes are right (n,), and what it counted (8,)."""
-    batch = Batch.of(values, targets, ignore_index)
+    batch = DeviceBatch.of(values, targets, ignore_index)
     n = batch.address[0]
     out, correct = batch.empty(5, n), torch.empty(n, dtype=torch.uint8, device=values.device)
     counted = torch.zeros(N_COUNTED, dtype=torch.int64, device=values.device)
@@ -129,7 +140,7 @@ _PLAN: Final = {
 
 
 def _launch(
-    batch: Batch,
+    batch: DeviceBatch,
     before: Tensor,
     work: Tensor,
     given: Mapping[str, Tensor],
@@ -204,7 +215,7 @@ _STATES: Final = (
 )
 
 
-def add(batch: Batch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None:
+def add(batch: DeviceBatch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None:
     """Read a batch of one row at least once and add it to states, in place; return the keys of rows if asked for.
 
     ``states`` has "faults" and "seen"; "counts", "positives" and "score_sums" of bins; "cell_counts" and "cell_sums";
@@ -217,7 +228,7 @@ def add(batch: Batch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None
         raise
 
 
-def _add(batch: Batch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None:
+def _add(batch: DeviceBatch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None:
     device, (n, n_classes), before = batch.values.device, batch.address[:2], to.before
     given: dict[str, Tensor] = {"far": before}
     if to.logits is None and to.first:
@@ -255,9 +266,19 @@ def _add(batch: Batch, states: Mapping[str, Tensor], to: Adding) -> Tensor | Non
             _add_entries(batch, before, given, plan["SCALE"], grid)
         slots, parts = len(to.table.edges) + 1, to.table.parts
         triton_rows.cells_kernel[(triton.cdiv(slots, 1024), columns)](
-            cells, to.table.scales, work, states["cell_counts"], states["cell_sums"], slots, parts, slots - parts + 1,
-            CHECKED=to.checked, PARTS=triton.next_power_of_2(parts), COPIES=copies, BLOCK=1024,
-        )  # fmt: skip
+            cells,
+            to.table.scales,
+            work,
+            states["cell_counts"],
+            states["cell_sums"],
+            slots,
+            parts,
+            slots - parts + 1,
+            CHECKED=to.checked,
+            PARTS=triton.next_power_of_2(parts),
+            COPIES=copies,
+            BLOCK=1024,
+        )
     triton_rows.states_kernel[(1,)](
         before, given["far"], work, sums, *(states.get(name, before) for name in _STATES), programs, 1 / batch.scale,
         0 if to.uppers is None else len(to.uppers), 1 if batch.single else n_classes, SCALE=plan["SCALE"],
@@ -268,7 +289,7 @@ def _add(batch: Batch, states: Mapping[str, Tensor], to: Adding) -> Tensor | Non
 
 
 def _add_entries(
-    batch: Batch, before: Tensor, rows: Mapping[str, Tensor], scale: int, into: Mapping[str, Tensor]
+    batch: DeviceBatch, before: Tensor, rows: Mapping[str, Tensor], scale: int, into: Mapping[str, Tensor]
 ) -> None:
     """Add the classes of rows, with their columns, to the integers of bins, or of the slots of a grid."""
     chunk = min(triton.next_power_of_2(batch.address[1]), 128)
@@ -276,8 +297,22 @@ def _add_entries(
     n_bins, n_edges = (len(into[name]) if name in into else 0 for name in ("uppers", "edges"))
     pointers = (into.get(name, before) for name in ("uppers", "edges", "scales", "bins", "cells"))
     triton_rows.entries_kernel[(batch.programs(1024 // chunk, across), across)](
-        batch.values, batch.targets, *rows["out"][:2], before, rows["far"], *pointers, *batch.address, batch.scale,
-        n_bins, n_edges, FLAT=batch.flags["FLAT"], SCALE=scale, BINS=n_bins > 0, CELLS=n_edges > 0,
-        STEPS=max(n_bins, n_edges).bit_length(), BLOCK_N=1024 // chunk, BLOCK_C=chunk,
+        batch.values,
+        batch.targets,
+        *rows["out"][:2],
+        before,
+        rows["far"],
+        *pointers,
+        *batch.address,
+        batch.scale,
+        n_bins,
+        n_edges,
+        FLAT=batch.flags["FLAT"],
+        SCALE=scale,
+        BINS=n_bins > 0,
+        CELLS=n_edges > 0,
+        STEPS=max(n_bins, n_edges).bit_length(),
+        BLOCK_N=1024 // chunk,
+        BLOCK_C=chunk,
         W=tl.float64 if batch.double else tl.float32,
-    )  # fmt: skip
+    )

@@ -49,23 +49,32 @@ def _rescaled(x, m, top, new, best, rest, second, BLOCK_C: tl.constexpr):
 
 
 @triton.jit
+def _nothing(BLOCK_N: tl.constexpr, W: tl.constexpr):
+    """Return the largest value, its class and the sums of rows before any class is read."""
+    lowest = tl.full((BLOCK_N,), float("-inf"), W)
+    zero = tl.zeros((BLOCK_N,), tl.float64)
+    none = tl.zeros((BLOCK_N,), tl.int32)
+    return lowest, none, zero, zero, zero, zero, -lowest, none
+
+
+@triton.jit
 def _wide(
-    x_ptr, live, n_classes, class_step, as_logits,
-    SCALE: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, W: tl.constexpr,
-):  # fmt: skip
+    x_ptr,
+    live,
+    n_classes,
+    class_step,
+    as_logits,
+    SCALE: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+    W: tl.constexpr,
+):
     """Read rows of many classes in chunks: the largest value, its class, and sums.
 
     ``x_ptr`` are the places of the rows' first values. The largest value's own term is left out of the sums of
     exponentials, so that these keep their digits.
     """
-    m = tl.full((BLOCK_N,), float("-inf"), W)
-    best = tl.zeros((BLOCK_N,), tl.int32)
-    rest = tl.zeros((BLOCK_N,), tl.float64)
-    second = tl.zeros((BLOCK_N,), tl.float64)
-    total = tl.zeros((BLOCK_N,), tl.float64)
-    squares = tl.zeros((BLOCK_N,), tl.float64)
-    low = tl.full((BLOCK_N,), float("inf"), W)
-    bad = tl.zeros((BLOCK_N,), tl.int32)
+    m, best, rest, second, total, squares, low, bad = _nothing(BLOCK_N, W)
     for start in range(0, n_classes, BLOCK_C):
         classes = start + tl.arange(0, BLOCK_C)
         inside = live[:, None] & (classes < n_classes)[None, :]
@@ -92,18 +101,17 @@ def _wide(
 
 @triton.jit
 def _narrow(
-    x_ptr, live, n_classes, class_step,
-    SCALE: tl.constexpr, BLOCK_N: tl.constexpr, UNROLL: tl.constexpr, W: tl.constexpr,
-):  # fmt: skip
+    x_ptr,
+    live,
+    n_classes,
+    class_step,
+    SCALE: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    UNROLL: tl.constexpr,
+    W: tl.constexpr,
+):
     """Read rows of few classes as `_wide` does, a thread a row: no sum goes across threads."""
-    m = tl.full((BLOCK_N,), float("-inf"), W)
-    best = tl.zeros((BLOCK_N,), tl.int32)
-    rest = tl.zeros((BLOCK_N,), tl.float64)
-    second = tl.zeros((BLOCK_N,), tl.float64)
-    total = tl.zeros((BLOCK_N,), tl.float64)
-    squares = tl.zeros((BLOCK_N,), tl.float64)
-    low = tl.full((BLOCK_N,), float("inf"), W)
-    bad = tl.zeros((BLOCK_N,), tl.int32)
+    m, best, rest, second, total, squares, low, bad = _nothing(BLOCK_N, W)
     step = tl.zeros((), tl.int64) + class_step
     for start in range(0, n_classes, UNROLL):
         for k in tl.static_range(UNROLL):
@@ -534,9 +542,19 @@ def _slot(cells_ptr, scales_ptr, at, inside, slots, COPIES: tl.constexpr):
 
 @triton.jit
 def cells_kernel(
-    cells_ptr, scales_ptr, work_ptr, counts_ptr, sums_ptr, slots, parts, cells,
-    CHECKED: tl.constexpr, PARTS: tl.constexpr, COPIES: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+    cells_ptr,
+    scales_ptr,
+    work_ptr,
+    counts_ptr,
+    sums_ptr,
+    slots,
+    parts,
+    cells,
+    CHECKED: tl.constexpr,
+    PARTS: tl.constexpr,
+    COPIES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     """Move the slots of a grid into the states of its cells: slots 1 to ``parts`` are the first cell.
 
     The second axis of programs are classes. A faulty row that nobody counts makes all sums NaN.

@@ -321,7 +321,7 @@ def _summed(squares: Tensor, logs: Tensor, evaluated: Tensor) -> Increments:
 # ---------------------------------------------------------------- on a GPU, by Triton's kernels
 
 
-class Device(NamedTuple):
+class ReadingOptions(NamedTuple):
     """How a batch on a device is read: as in `tensors.read_rows`; ``first`` if no batch was before it."""
 
     ignore_index: int | None
@@ -332,7 +332,7 @@ class Device(NamedTuple):
     checked: bool
 
 
-def read_device(preds: Tensor, target: Tensor, read_as: Device, layout: Layout) -> Reading:
+def read_device(preds: Tensor, target: Tensor, read_as: ReadingOptions, layout: Layout) -> Reading:
     """Read a batch on a device by operations of torch, for `of_device`."""
     options: dict[str, Any] = {
         "ignore_index": read_as.ignore_index,
@@ -348,7 +348,7 @@ def in_place(
     states: Mapping[str, Any],
     preds: Tensor,
     target: Tensor,
-    read_as: Device,
+    read_as: ReadingOptions,
     layout: Layout,
     notion: Notion,
     kept: Kept,
@@ -359,7 +359,7 @@ def in_place(
     if kernels is None or event is None:
         return None
     by_class = notion == "classwise"
-    batch = kernels.Batch.of(preds, target, read_as.ignore_index)
+    batch = kernels.DeviceBatch.of(preds, target, read_as.ignore_index)
     names = ["faults", "seen", *_sums_of(kept)]
     options: dict[str, Any] = {"keys": kept.table == "rows"}
     precision, device = preds.dtype, preds.device

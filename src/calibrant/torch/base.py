@@ -456,7 +456,7 @@ class ProbabilityMetric(SharingMetric):
             target = target.argmax(1)
         notion = self._notion_of(layout)
         tolerance = _tolerance(preds.dtype) if self.validate_args else np.inf
-        read_as = adding.Device(
+        read_as = adding.ReadingOptions(
             self.ignore_index, declared, before.seen, before.width is None, tolerance, self.validate_args
         )
         if not apart:
