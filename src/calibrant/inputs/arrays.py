@@ -130,15 +130,14 @@ def is_tensor(x: Any) -> bool:
 
 def check_stored(argument: str, tensor: Any) -> None:
     """Reject a tensor of torch that does not store its numbers one by one, each with at least 16 bits."""
-    dtype = name_of_type(tensor)
     if tensor.is_nested:
         got, remedy = "a nested tensor", "pass the rows as one tensor"
     elif str(tensor.layout) != "torch.strided":
         got, remedy = f"a sparse tensor (layout {tensor.layout})", "convert it with .to_dense()"
     elif tensor.is_quantized:
-        got, remedy = f"a quantised tensor ({dtype})", "convert it with .dequantize()"
-    elif tensor.is_floating_point() and tensor.element_size() < 2:
-        got, remedy = f"dtype {dtype}", "convert it with .float()"
+        got, remedy = f"a quantised tensor ({name_of_type(tensor)})", "convert it with .dequantize()"
+    elif tensor.element_size() < 2 and tensor.is_floating_point():
+        got, remedy = f"dtype {name_of_type(tensor)}", "convert it with .float()"
     else:
         return
     raise InputError(argument, "a dense tensor of integers or of floats of at least 16 bits", got, remedy)

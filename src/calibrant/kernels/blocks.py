@@ -205,6 +205,8 @@ class Rows:
 
 def bounds_of(n: int, width: int) -> list[tuple[int, int]]:
     """Return the ranges of the blocks of n rows."""
+    if 0 < n * width <= _LEAST:
+        return [(0, n)]
     size = min(_BLOCK, max(_LEAST, n * width // 64))
     step = max(1, size // max(width, 1))
     return [(a, min(a + step, n)) for a in range(0, n, step)]

@@ -28,6 +28,7 @@ from calibrant.kernels.reference_tables import N_MOMENTS as N_MOMENTS
 from calibrant.runtime.arrays import Float64s, Floats, Int64s, Keys, UInt8s, UInt16s
 
 _NO_WEIGHTS = np.empty(0)
+_NO_EDGES = {4: np.ones(1, np.float32), 8: np.ones(1, np.float64)}
 
 # Events are sorted in parts that fit into a processor's cache, and parts are sorted at the same time.
 _PART = 1 << 16  # keys, about
@@ -57,6 +58,11 @@ def _added(
     def work(block: int) -> list[Float64s]:
         start, stop = bounds[block]
         sums = [np.zeros(shape) for shape in shapes]
+        if len(bounds) == 1 and not isinstance(rows, Rows):  # without the microseconds that parts take
+            status = kernel(rows, *columns, *settings, *outputs, *sums)
+            if status is not None and status != CLEAN:
+                raise BadRow(status)
+            return sums
         for first, part in rows.blocks(start, stop) if isinstance(rows, Rows) else ((start, rows[start:stop]),):
             at = slice(first, first + len(part))
             status = kernel(part, *[x[at] for x in columns], *settings, *[x[at] for x in outputs], *sums)
@@ -64,6 +70,8 @@ def _added(
                 raise BadRow(first + status)
         return sums
 
+    if len(bounds) == 1:
+        return work(0)
     blocks = in_order(work, len(bounds))
     totals = next(blocks, None) or [np.zeros(shape) for shape in shapes]
     for block_sums in blocks:
@@ -112,7 +120,7 @@ def read_classes(
     top, correct = np.empty(rows.n, rows.dtype), np.empty(rows.n, np.uint8)
     probs = np.empty((rows.n if keep else 0, rows.width), rows.dtype)
     n_bins, n_classes = (0, 0) if uppers is None else (len(uppers), rows.width)
-    edges = np.ones(1, dtype=rows.dtype) if uppers is None else uppers
+    edges = _NO_EDGES[rows.dtype.itemsize] if uppers is None else uppers
     histograms, totals = _added(
         kernels.read_logits if logits else kernels.read_probs,
         rows,
@@ -167,7 +175,7 @@ def tally(
     kernels = kernels_for("rows", probs.size)
     single, n = probs.ndim == 1, len(probs)
     keys = np.empty(n if uppers is None else 0, np.int32 if probs.dtype.itemsize == 4 else np.int64)
-    edges = np.ones(1, probs.dtype) if uppers is None else uppers
+    edges = _NO_EDGES[probs.dtype.itemsize] if uppers is None else uppers
     try:
         (sums,) = _added(
             kernels.tally_events if single else kernels.tally_classes,

@@ -105,8 +105,8 @@ def of_host(predictions: Predictions, notion: Notion, kept: Kept) -> Increments:
 
 def _bins(counts: Any, score_sums: Any, positives: Any) -> Increments:
     return {
-        "counts": torch.from_numpy(np.rint(counts).astype(np.int64)),
-        "positives": torch.from_numpy(np.rint(positives).astype(np.int64)),
+        "counts": torch.from_numpy(counts.astype(np.int64)),  # sums of ones, which are exact
+        "positives": torch.from_numpy(positives.astype(np.int64)),
         "score_sums": torch.from_numpy(np.ascontiguousarray(score_sums)),
     }
 

@@ -332,7 +332,8 @@ class ProbabilityMetric(SharingMetric):
         check_tensor("target", target, self.device)
         if preds.dtype not in _FLOATS:
             preds = self._of_whole_numbers(preds)
-        preds, target = preds.detach(), target.detach()
+        if preds.requires_grad or target.requires_grad:
+            preds, target = preds.detach(), target.detach()
         single = self.layout == "binary" or (self.layout is None and (preds.ndim < 2 or preds.shape[1] == 1))
         if single:
             if [n for n in preds.shape if n != 1] != [n for n in target.shape if n != 1]:
@@ -348,10 +349,9 @@ class ProbabilityMetric(SharingMetric):
             remedy = "move the labels to the last axis and reshape to (N, C)"
             raise InputError("preds", "shape (N, C) for multilabel", f"{tuple(preds.shape)}", remedy)
         self._check_width(preds.shape[1])
-        shapes = [(preds.shape[0], *preds.shape[2:]), tuple(preds.shape)]
-        if self.layout == "multilabel" or preds.shape[1] < 2:
-            shapes = shapes[1:]
-        if tuple(target.shape) not in shapes:
+        shape = tuple(preds.shape)
+        shapes = [shape] if self.layout == "multilabel" or shape[1] < 2 else [(shape[0], *shape[2:]), shape]
+        if target.shape not in shapes:
             expected = " or ".join(map(str, shapes))
             raise InputError("target", f"shape {expected}", f"{tuple(target.shape)}", "pass one label for each row")
         return preds, target
@@ -374,7 +374,7 @@ class ProbabilityMetric(SharingMetric):
         return torch.where(sure, values, torch.nan)
 
     def _check_width(self, width: int) -> None:
-        before = self._history().width
+        before = self._width if self._before is None else self._before.width
         if before == width:
             return
         check_notion(self.notion, NOTIONS, width)
@@ -539,6 +539,8 @@ def batch_of(
     method: str, preds: Any = None, target: Any = None, *, probs: Any = None, targets: Any = None
 ) -> tuple[Any, Any]:
     """Return the two arguments of a method; each has two names."""
+    if probs is None and targets is None and preds is not None and target is not None:
+        return preds, target
     arguments = []
     for names, values in ((("preds", "probs"), (preds, probs)), (("target", "targets"), (target, targets))):
         passed = [value for value in values if value is not None]
