@@ -28,7 +28,7 @@ from calibrant.kernels.reference_tables import N_MOMENTS as N_MOMENTS
 from calibrant.runtime.arrays import Float64s, Floats, Int64s, Keys, UInt8s, UInt16s
 
 _NO_WEIGHTS = np.empty(0)
-_NO_EDGES = {4: np.ones(1, np.float32), 8: np.ones(1, np.float64)}
+_NO_EDGES: dict[int, Floats] = {4: np.ones(1, np.float32), 8: np.ones(1, np.float64)}
 
 # Events are sorted in parts that fit into a processor's cache, and parts are sorted at the same time.
 _PART = 1 << 16  # keys, about
