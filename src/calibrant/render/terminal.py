@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -53,8 +54,13 @@ def to_terminal(document: Document, *, title: str = "", used: str = "", style: S
     ``title`` and ``used`` are the name of what was read and its columns.
     """
     style = style or Style()
-    parts = [_head(document.headline, title, used, style), _lines(document.verdict, style)]
-    parts += [_lines(section, style) for section in sections(document.blocks)]
+    head = style.plain("\n".join(_head(document.headline, title, used, style)))
+    return "\n\n".join([head, to_lines(document.verdict, style), to_lines(document.blocks, style)])
+
+
+def to_lines(blocks: Sequence[Block], style: Style) -> str:
+    """Return blocks as lines of text, with an empty line between sections."""
+    parts = [_lines(section, style) for section in sections(blocks)]
     return style.plain("\n\n".join("\n".join(part) for part in parts if part))
 
 
@@ -116,53 +122,61 @@ def _lead(lines: list[str], tone: Tone, style: Style) -> list[str]:
 
 def _table(table: Table, style: Style) -> list[str]:
     """Return a table in columns as far as they fit: names become shorter, then the spare columns are left out."""
-    rows = [table.cells(place) for place in table.places]
+    rows = [_cells(table, place) for place in table.places]
     marks = ["*" * table.is_marked(place) for place in table.places]
-    heads = [column.brief or column.heading for column in table.columns]
+    heads = _heads(table.columns)
     kept = list(range(len(heads)))
     spare = sorted((i for i in kept if table.columns[i].spare), key=lambda i: (-table.columns[i].spare, -i))
-    widths = [max(len(heads[i]), *(len(row[i]) for row in rows if i < len(row)), 1) for i in kept]
+    widths = [max(len(heads[i][1]), *(len(row[i]) for row in rows), 1) for i in kept]
     widths[0] = min(widths[0], _NAME)
     marked = 2 * any(marks)
     while True:
         others = sum(widths[i] + 2 for i in kept[1:]) + marked + 2
-        if others + min(widths[0], max(_LEAST_NAME, len(heads[0]))) <= style.width or not spare:
+        if others + min(widths[0], max(_LEAST_NAME, len(heads[0][1]))) <= style.width or not spare:
             break
-        kept.remove(spare.pop(0))
+        above = heads[spare[0]][0]  # columns under one heading go together
+        left_out = [i for i in spare if heads[i][0] == above] if above else spare[:1]
+        kept, spare = ([i for i in places if i not in left_out] for places in (kept, spare))
     widths[0] = max(min(widths[0], style.width - others), min(widths[0], _LEAST_NAME))
-    names = distinct(tuple(row[0] for row in rows), widths[0])
-    lines = []
-    for head in _heads([heads[i] for i in kept]):
-        lines.append(style.faint(_line(head, [table.columns[i] for i in kept], [widths[i] for i in kept]).rstrip()))
+    names = distinct(tuple(dict.fromkeys(row[0] for row in rows)), widths[0])
+    columns, sizes = [table.columns[i] for i in kept], [widths[i] for i in kept]
+    lines = [_upper([heads[i][0] for i in kept], sizes), _line([heads[i][1] for i in kept], columns, sizes).rstrip()]
+    lines = [style.faint(line) for line in lines if line]
     room = style.width - others - widths[0] - 2
     bar = min(room, _MOST_BAR) if table.bars and room >= _LEAST_BAR else 0
     if bar and table.scale:
         lines[-1] = f"{lines[-1]:<{style.width - room}}{style.faint(table.scale[0] + ' ' * (bar - 2) + table.scale[1])}"
     for place, row, mark in zip(table.places, rows, marks, strict=True):
-        cells = [names[row[0]], *(row[i] if i < len(row) and place not in table.spanned else "" for i in kept[1:])]
-        if place in table.spanned:
-            cells[1 : table.spanned[place][0]] = [row[i] for i in kept[1:] if i < table.spanned[place][0]]
-        line = _line(cells, [table.columns[i] for i in kept], [widths[i] for i in kept])
+        line = _line([names[row[0]], *(row[i] for i in kept[1:])], columns, sizes)
         line += f" {mark:{marked - 1}}" if marked else ""
         lines.append((f"{line}  {_bar(table.bars[place], bar)}" if bar else line).rstrip())
     return lines
 
 
-def _heads(heads: Sequence[str]) -> list[list[str]]:
-    """Return one line of headings, or two if neighbours share the words before ": "."""
-    parts = [head.partition(": ") for head in heads]
-    shared = [
-        bool(colon) and any(parts[j][0] == above and parts[j][1] for j in (i - 1, i + 1) if 0 <= j < len(parts))
-        for i, (above, colon, _) in enumerate(parts)
+def _cells(table: Table, place: int) -> list[str]:
+    """Return the texts of a row, without what spans several columns."""
+    cells = table.cells(place)
+    cells = cells[: table.spanned[place][0]] if place in table.spanned else cells
+    return [*cells, *[""] * (len(table.columns) - len(cells))]
+
+
+def _heads(columns: Sequence[Column]) -> list[tuple[str, str]]:
+    """Return the heading of each column in two lines; the upper one is what neighbours share before ": "."""
+    heads = [column.brief or column.heading for column in columns]
+    aboves = ["", *(head.partition(": ")[0] if ": " in head else "" for head in heads), ""]
+    shared = [bool(above) and above in (aboves[i - 1], aboves[i + 1]) for i, above in enumerate(aboves[1:-1], 1)]
+    return [
+        (head.partition(": ")[0], head.partition(": ")[2]) if is_shared else ("", head)
+        for head, is_shared in zip(heads, shared, strict=True)
     ]
-    if not any(shared):
-        return [list(heads)]
-    upper = [
-        above if is_shared and not (i and shared[i - 1] and parts[i - 1][0] == above) else ""
-        for i, ((above, _, _), is_shared) in enumerate(zip(parts, shared, strict=True))
-    ]
-    lower = [below if is_shared else head for head, (_, _, below), is_shared in zip(heads, parts, shared, strict=True)]
-    return [upper, lower]
+
+
+def _upper(above: Sequence[str], widths: Sequence[int]) -> str:
+    """Return the line above the headings: what columns share, at their right end."""
+    line = ""
+    for text, places in itertools.groupby(range(len(above)), key=above.__getitem__):
+        line += f"{text:>{sum(widths[i] + 2 for i in places)}}"
+    return line.rstrip()
 
 
 def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:

@@ -50,22 +50,25 @@ def group_blocks(report: Report, *, full: bool, heading: str = "Groups") -> list
         return []
     groups = report.groups
     order = worst([group.p_value for group in groups], [group.ece.value for group in groups])
-    return _page(report, order, heading) if full else _brief(report, order, heading)
+    blocks = _page(report, order, heading) if full else _brief(report, order, heading)
+    for name, forest in report.forests.items():
+        blocks += _forest(name, forest, order, report.level, full=full)
+    return blocks
 
 
 def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
-    """Return the table of the groups with notes, and one of their measures."""
+    """Return the table of the groups, with notes."""
     groups, left = report.groups, len(report.groups) - len(order)
     title = f"The {len(order)} of {len(groups):,} groups with the most evidence" if left else heading
     notes = [*_notes(report), *_multicalibration(report)]
     if left:
         notes.append(f"to see the other {left:,} groups, use --json, --html, or report.groups in Python")
     table = _groups_table(report, full=False).of_rows(order)
-    return [Heading(title, "groups"), table, Notes(notes), *_forests_in_one(report, order)]
+    return [Heading(title, "groups"), table, Notes(notes)]
 
 
 def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
-    """Return the charts, tables and diagrams of the groups, and a section for each of their measures."""
+    """Return the charts, tables and diagrams of the groups."""
     groups, level = report.groups, report.level
     rest = sorted(set(range(len(groups))) - set(order))
     blocks: list[Block] = [Heading(heading, "groups", searchable=len(groups) >= _SEARCHED), Sentence(_summary(report))]
@@ -83,8 +86,6 @@ def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     tiles = [_tile(group, group.diagram) for group in shown if group.diagram is not None]
     if tiles:
         blocks.append(Details("A diagram of each group", [Tiles(tiles, "group")], long=True))
-    for name, forest in report.forests.items():
-        blocks += _forest(name, forest, order, level)
     return blocks
 
 
@@ -126,13 +127,12 @@ def _groups_table(report: Report, *, full: bool) -> Table:
         "called_out": marked,
         "flag": [group.flag for group in groups],
     }
-    p_values = [
-        (group.flag if full else "–" * bool(group.flag)) or chance_text(group.adjusted_p_value) for group in groups
-    ]
+    p_values = [chance_text(group.adjusted_p_value) for group in groups]
+    reasons = [group.flag if full else "–" for group in groups]
     columns += [
         interval_column(eces, level, spare=0 if full else 1),
         uppers,
-        Column("p adjusted", p_values, tests, brief="p adj."),
+        Column("p adjusted", [p or reason for p, reason in zip(p_values, reasons, strict=True)], tests, brief="p adj."),
     ]
     return Table("groups", columns, "Groups", marked=marked)
 
@@ -249,58 +249,37 @@ def _multicalibration(report: Report) -> list[str]:
 # ---------------------------------------------------------------- measures by group
 
 
-def _forests_in_one(report: Report, order: Sequence[int]) -> list[Block]:
-    """Return the measures of the profile for every group, in one table."""
-    if not report.forests:
-        return []
-    columns = [Column("group", [group.name for group in report.groups])]
-    notes = []
-    for name, forest in report.forests.items():
-        label = BY_NAME[name].label
-        columns += _forest_columns(label, forest, report.level, spare=1)
-        notes.append(f"{label}: {heterogeneity(forest, report.level)}")
-    title = "Measures by group"
-    return [Heading(title), Table("measures-of-groups", columns, title).of_rows(order), Notes(notes)]
-
-
-def _forest_columns(label: str, forest: Forest, level: float | None, *, spare: int = 0) -> list[Column]:
-    """Return the values of the groups and their intervals."""
-    values, lows, highs = forest.values.tolist(), forest.lows.tolist(), forest.highs.tolist()
-    texts = ["–" if math.isnan(value) else _brief_number(value) for value in values]
-    columns = [Column(label, texts, {"value": values})]
-    if level is None:
-        return [columns[0]._replace(exact={"value": values, "low": lows, "high": highs})]
-    ends = [ends_text(low, high, _brief_number) for low, high in zip(lows, highs, strict=True)]
-    return [*columns, Column(f"{percent(level)} CI", ends, {"low": lows, "high": highs}, spare=spare)]
-
-
-def _brief_number(value: float) -> str:
-    return f"{value:z.2f}"
-
-
-def _forest(name: str, forest: Forest, order: Sequence[int], level: float | None) -> list[Block]:
+def _forest(name: str, forest: Forest, order: Sequence[int], level: float | None, *, full: bool) -> list[Block]:
     """Return a section on one measure of every group; of many groups the worst."""
-    measure, pooled = BY_NAME[name], not math.isnan(forest.pooled)
+    measure, write, places = BY_NAME[name], "{:z.2f}".format, list(order)
     label, rows = measure.label, _forest_rows(forest, order, measure.label, level)
     if not rows:
         return []
-    columns = [Column.of("group", "group", forest.groups), *_forest_columns(label, forest, level)]
-    places = list(order)
-    if pooled and forest.weights is not None:
+    values, ends = forest.values.tolist(), {"low": forest.lows.tolist(), "high": forest.highs.tolist()}
+    texts = ["–" if math.isnan(value) else write(value) for value in values]
+    columns = [Column.of("group", "group", forest.groups), Column(label, texts, {"value": values})]
+    if level is None:
+        columns[1] = Column(label, texts, {"value": values, **ends})
+    else:
+        intervals = [ends_text(low, high, write) for low, high in zip(*ends.values(), strict=True)]
+        columns.append(Column(f"{percent(level)} CI", intervals, ends, spare=0 if full else 1))
+    if forest.weights is not None:
         shares = forest.weights.tolist()
-        texts = ["" if math.isnan(share) else share_text(share) for share in shares]
-        columns.append(Column("weight", texts, {"weight": shares}))
-        for line in _pooled_lines(forest):
-            places.append(len(columns[0].texts))
-            columns = [column._replace(texts=[*column.texts, text]) for column, text in zip(columns, line, strict=True)]
+        weights = ["" if math.isnan(share) else share_text(share) for share in shares]
+        columns.append(Column("weight", weights, {"weight": shares}, spare=0 if full else 2))
+        lines = [["pooled", write(forest.pooled), ends_text(forest.pooled_low, forest.pooled_high, write), ""]]
+        if not math.isnan(forest.prediction_low):
+            lines.append(["prediction", "", ends_text(forest.prediction_low, forest.prediction_high, write), ""])
+        places += range(len(values), len(values) + len(lines))
+        more = zip(columns, zip(*lines, strict=True), strict=True)
+        columns = [column._replace(texts=[*column.texts, *added]) for column, added in more]
     slug, title = f"{name.replace('_', '-')}-of-groups", f"{label} by group"
-    caption = heterogeneity(forest, level) + ("" if level is None else f" Lines: {percent(level)} CI.")
+    table, caption = Table(slug, columns, title).of_rows(places), heterogeneity(forest, level)
+    if not full:
+        return [Heading(title, slug), table, Notes([caption])]
     chart = drawing.chart(rows, origin=measure.origin or 0.0, ratio=measure.link == "log")
-    return [
-        Heading(title, slug),
-        Figure("rows", chart, title, caption),
-        Table(slug, columns, title).of_rows(places),
-    ]
+    caption += "" if level is None else f" Lines: {percent(level)} CI."
+    return [Heading(title, slug), Figure("rows", chart, title, caption), table]
 
 
 def _forest_rows(forest: Forest, order: Sequence[int], label: str, level: float | None) -> list[drawing.Row]:
@@ -325,15 +304,6 @@ def _forest_rows(forest: Forest, order: Sequence[int], label: str, level: float 
         text = f"{share} prediction interval for another group {ends_text(*ends)}"
         rows.append(drawing.Row("prediction", forest.pooled, ends, None, False, text))
     return rows
-
-
-def _pooled_lines(forest: Forest) -> list[list[str]]:
-    """Return the lines of the pooled value and of the prediction interval, as texts."""
-    ends = ends_text(forest.pooled_low, forest.pooled_high, _brief_number)
-    lines = [["pooled", _brief_number(forest.pooled), ends, ""]]
-    if not math.isnan(forest.prediction_low):
-        lines.append(["prediction", "", ends_text(forest.prediction_low, forest.prediction_high, _brief_number), ""])
-    return lines
 
 
 def heterogeneity(forest: Forest, level: float | None) -> str:
