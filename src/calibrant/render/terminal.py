@@ -14,7 +14,7 @@ from calibrant.runtime.dataclass import dataclass
 
 _NARROW: Final = 20  # columns that a text takes in any case
 _NAME: Final = 40  # characters of a name
-_LEAST_NAME: Final = 8
+_USUAL_NAME, _LEAST_NAME = 22, 8  # of names before spare columns are left out, and after
 _LEAST_BAR, _MOST_BAR = 10, 40
 _P_VALUE: Final = re.compile(r"\b(p) ([=<≤]) ")
 _COLOURS: Final = {"good": 32, "bad": 31, "caution": 33}  # green, red, yellow
@@ -121,33 +121,22 @@ def _lead(lines: list[str], tone: Tone, style: Style) -> list[str]:
 
 
 def _table(table: Table, style: Style) -> list[str]:
-    """Return a table in columns as far as they fit: names become shorter, then the spare columns are left out."""
+    """Return a table in columns as far as they fit, with its bars in what is left of the width."""
     rows = [_cells(table, place) for place in table.places]
     marks = ["*" * table.is_marked(place) for place in table.places]
-    heads = _heads(table.columns)
-    kept = list(range(len(heads)))
-    spare = sorted((i for i in kept if table.columns[i].spare), key=lambda i: (-table.columns[i].spare, -i))
-    widths = [max(len(heads[i][1]), *(len(row[i]) for row in rows), 1) for i in kept]
-    widths[0] = min(widths[0], _NAME)
     marked = 2 * any(marks)
-    while True:
-        others = sum(widths[i] + 2 for i in kept[1:]) + marked + 2
-        if others + min(widths[0], max(_LEAST_NAME, len(heads[0][1]))) <= style.width or not spare:
-            break
-        above = heads[spare[0]][0]  # columns under one heading go together
-        left_out = [i for i in spare if heads[i][0] == above] if above else spare[:1]
-        kept, spare = ([i for i in places if i not in left_out] for places in (kept, spare))
-    widths[0] = max(min(widths[0], style.width - others), min(widths[0], _LEAST_NAME))
+    kept, widths, gap = _layout(table.columns, rows, style.width - marked)
+    columns = [table.columns[i] for i in kept]
+    heads = [_heads(table.columns)[i] for i in kept]
     names = distinct(tuple(dict.fromkeys(row[0] for row in rows)), widths[0])
-    columns, sizes = [table.columns[i] for i in kept], [widths[i] for i in kept]
-    lines = [_upper([heads[i][0] for i in kept], sizes), _line([heads[i][1] for i in kept], columns, sizes).rstrip()]
+    lines = [_upper(heads, widths, gap), _line([below for _, below in heads], columns, widths, gap).rstrip()]
     lines = [style.faint(line) for line in lines if line]
-    room = style.width - others - widths[0] - 2
-    bar = min(room, _MOST_BAR) if table.bars and room >= _LEAST_BAR else 0
+    used = 2 + sum(widths) + gap * (len(widths) - 1) + marked + 2
+    bar = min(style.width - used, _MOST_BAR) if table.bars and style.width - used >= _LEAST_BAR else 0
     if bar and table.scale:
-        lines[-1] = f"{lines[-1]:<{style.width - room}}{style.faint(table.scale[0] + ' ' * (bar - 2) + table.scale[1])}"
+        lines[-1] = f"{lines[-1]:<{used}}{style.faint(table.scale[0] + ' ' * (bar - 2) + table.scale[1])}"
     for place, row, mark in zip(table.places, rows, marks, strict=True):
-        line = _line([names[row[0]], *(row[i] for i in kept[1:])], columns, sizes)
+        line = _line([names[row[0]], *(row[i] for i in kept[1:])], columns, widths, gap)
         line += f" {mark:{marked - 1}}" if marked else ""
         lines.append((f"{line}  {_bar(table.bars[place], bar)}" if bar else line).rstrip())
     return lines
@@ -158,6 +147,29 @@ def _cells(table: Table, place: int) -> list[str]:
     cells = table.cells(place)
     cells = cells[: table.spanned[place][0]] if place in table.spanned else cells
     return [*cells, *[""] * (len(table.columns) - len(cells))]
+
+
+def _layout(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], list[int], int]:
+    """Return the columns that fit, their widths, and the gap between them.
+
+    If not all fit, they move together, then names become shorter, then the spare columns are left out.
+    """
+    heads = _heads(columns)
+    kept = list(range(len(columns)))
+    spare = sorted((i for i in kept if columns[i].spare), key=lambda i: (-columns[i].spare, -i))
+    widths = [max(len(heads[i][1]), *(len(row[i]) for row in rows), 1) for i in kept]
+    name = min(widths[0], _NAME)
+    while True:
+        others = 2 + sum(widths[i] + 2 for i in kept[1:])
+        if others - len(kept) + 1 + name <= width:
+            gap = 2 if others + name <= width else 1
+            return kept, [name, *(widths[i] for i in kept[1:])], gap
+        if not spare or others + min(name, _USUAL_NAME) <= width:
+            name = max(min(name, width - others), min(name, _LEAST_NAME))
+            return kept, [name, *(widths[i] for i in kept[1:])], 2
+        above = heads[spare[0]][0]  # columns under one heading go together
+        left_out = [i for i in spare if heads[i][0] == above] if above else spare[:1]
+        kept, spare = ([i for i in places if i not in left_out] for places in (kept, spare))
 
 
 def _heads(columns: Sequence[Column]) -> list[tuple[str, str]]:
@@ -171,20 +183,21 @@ def _heads(columns: Sequence[Column]) -> list[tuple[str, str]]:
     ]
 
 
-def _upper(above: Sequence[str], widths: Sequence[int]) -> str:
+def _upper(heads: Sequence[tuple[str, str]], widths: Sequence[int], gap: int) -> str:
     """Return the line above the headings: what columns share, at their right end."""
-    line = ""
-    for text, places in itertools.groupby(range(len(above)), key=above.__getitem__):
-        line += f"{text:>{sum(widths[i] + 2 for i in places)}}"
+    line = " " * (2 - gap)
+    for above, run in itertools.groupby(range(len(heads)), key=lambda i: heads[i][0]):
+        line += f"{above:>{sum(widths[i] + gap for i in run)}}"
     return line.rstrip()
 
 
-def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], gap: int) -> str:
     """Return the cells of a line, words on the left."""
-    return "".join(
-        f"  {cell:<{width}}" if not i or column.words else f"  {cell:>{width}}"
+    aligned = [
+        f"{cell:<{width}}" if not i or column.words else f"{cell:>{width}}"
         for i, (cell, column, width) in enumerate(zip(cells, columns, widths, strict=True))
-    )
+    ]
+    return "  " + (" " * gap).join(aligned)
 
 
 def _bar(parts: Bar, size: int) -> str:
