@@ -13,7 +13,7 @@ from calibrant.runtime.dataclass import dataclass
 
 _NARROW: Final = 20  # columns that a text takes in any case
 _NAME: Final = 40  # characters of a name
-_LEAST_NAME: Final = 8
+_LEAST_NAME: Final = 14
 _LEAST_BAR, _MOST_BAR = 10, 40
 _P_VALUE: Final = re.compile(r"\b(p) ([=<≤]) ")
 _COLOURS: Final = {"good": 32, "bad": 31, "caution": 33}  # green, red, yellow
@@ -120,16 +120,16 @@ def _table(table: Table, style: Style) -> list[str]:
     marks = ["*" * table.is_marked(place) for place in table.places]
     heads = [column.brief or column.heading for column in table.columns]
     kept = list(range(len(heads)))
-    spare = sorted((i for i in kept if table.columns[i].spare), key=lambda i: (-table.columns[i].spare, -i))
     widths = [max(len(heads[i]), *(len(row[i]) for row in rows if i < len(row)), 1) for i in kept]
-    widths[0] = min(widths[0], _NAME)
+    least = min(widths[0], max(_LEAST_NAME, len(heads[0])))
     marked = 2 * any(marks)
-    while True:
-        others = sum(widths[i] + 2 for i in kept[1:]) + marked + 2
-        if others + min(widths[0], max(_LEAST_NAME, len(heads[0]))) <= style.width or not spare:
+    # What is left out first: spare columns, the most spare one first; then the last columns.
+    for i in sorted(kept[2:], key=lambda i: (table.columns[i].spare, i), reverse=True):
+        if sum(widths[k] + 2 for k in kept[1:]) + marked + 2 + least <= style.width:
             break
-        kept.remove(spare.pop(0))
-    widths[0] = max(min(widths[0], style.width - others), min(widths[0], _LEAST_NAME))
+        kept.remove(i)
+    others = sum(widths[k] + 2 for k in kept[1:]) + marked + 2
+    widths[0] = max(min(widths[0], _NAME, style.width - others), least)
     names = distinct(tuple(row[0] for row in rows), widths[0])
     lines = []
     for head in _heads([heads[i] for i in kept]):
