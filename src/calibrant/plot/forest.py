@@ -13,7 +13,7 @@ from calibrant.plot import canvas
 from calibrant.plot.canvas import PlottableComparison, PlottableGroup, PlottableReport
 from calibrant.render.drawing import origin_of
 from calibrant.render.leaderboard import ranks_text
-from calibrant.render.style import percent
+from calibrant.render.words import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate
 
