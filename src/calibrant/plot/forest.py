@@ -13,7 +13,7 @@ from calibrant.measures.listed import BY_NAME
 from calibrant.plot import canvas
 from calibrant.plot.canvas import PlottableComparison, PlottableGroup, PlottableReport
 from calibrant.render.leaderboard import ranks_text
-from calibrant.render.style import percent
+from calibrant.render.words import percent
 from calibrant.render.words import chance
 from calibrant.results import Estimate
 

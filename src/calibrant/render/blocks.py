@@ -78,12 +78,14 @@ class Notes(NamedTuple):
 class Heading(NamedTuple):
     """The beginning of a section, up to the next heading; ``name`` is the name of the part of a page.
 
-    A section is searchable if its page has a field to find rows and tiles by name.
+    A section is searchable if its page has a field to find rows and tiles by name. A heading of level 3 is below one of
+    level 2.
     """
 
     text: str
     name: str = ""
     searchable: bool = False
+    level: int = 2
 
 
 class Column(NamedTuple):
@@ -234,9 +236,12 @@ class Figure(NamedTuple):
     name : str
         The name of the part of a page.
     keys : sequence of (str, str)
-        The looks of marks, and what they mean.
+        The looks of marks ("dot", "out", "whisker", "band", "noise", "ideal", "curve", "other", "zero"; a range of a
+        row is "range"), and what they mean.
     label : str
         A short title above the picture, where several stand side by side.
+    reading : sequence of str
+        How to read the picture, folded.
     """
 
     kind: Literal["diagram", "rows", "lines"]
@@ -246,6 +251,7 @@ class Figure(NamedTuple):
     name: str = ""
     keys: Sequence[tuple[str, str]] = ()
     label: str = ""
+    reading: Sequence[str] = ()
 
 
 class Figures(NamedTuple):
@@ -267,10 +273,24 @@ class Tile(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """Small diagrams that can be sorted and searched; ``bins`` is the table behind them, if readers can open it."""
+    """Small diagrams.
+
+    Attributes
+    ----------
+    tiles : sequence of Tile
+        The diagrams.
+    sortable : bool
+        Whether readers can sort them, and find some by name.
+    counted : {"rows", "weight"}
+        What the counts of the bins are.
+    bins : Table or None
+        The bins behind all diagrams, if readers can look at those of one.
+    level : str
+        The confidence level of the bins' intervals; empty without.
+    """
 
     tiles: Sequence[Tile]
-    kind: str
+    sortable: bool = False
     counted: str = "rows"
     bins: Table | None = None
     level: str = ""
@@ -364,3 +384,16 @@ def sections(blocks: Sequence[Block]) -> list[list[Block]]:
             parts.append([])
         parts[-1].append(block)
     return [part for part in parts if part]
+
+
+def tables_of(blocks: Sequence[Block]) -> list[Table]:
+    """Return all tables among blocks that have exact values, also folded ones."""
+    tables = []
+    for block in blocks:
+        if isinstance(block, Table) and block.exact:
+            tables.append(block)
+        elif isinstance(block, Details):
+            tables += tables_of(block.blocks)
+        elif isinstance(block, Tiles) and block.bins is not None:
+            tables.append(block.bins)
+    return tables

@@ -14,7 +14,7 @@ from calibrant.runtime.dataclass import dataclass
 
 _NARROW: Final = 20  # columns that a text takes in any case
 _NAME: Final = 40  # characters of a name
-_USUAL_NAME, _LEAST_NAME = 22, 8  # of names before spare columns are left out, and after
+_USUAL_NAME, _LEAST_NAME = 22, 14  # of names before spare columns are left out, and after
 _LEAST_BAR, _MOST_BAR = 10, 40
 _P_VALUE: Final = re.compile(r"\b(p) ([=<≤]) ")
 _COLOURS: Final = {"good": 32, "bad": 31, "caution": 33}  # green, red, yellow
@@ -152,24 +152,24 @@ def _cells(table: Table, place: int) -> list[str]:
 def _layout(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], list[int], int]:
     """Return the columns that fit, their widths, and the gap between them.
 
-    If not all fit, they move together, then names become shorter, then the spare columns are left out.
+    If not all fit, they move together, then names become shorter, then columns are left out: the most spare ones
+    first, at last those on the right.
     """
     heads = _heads(columns)
     kept = list(range(len(columns)))
-    spare = sorted((i for i in kept if columns[i].spare), key=lambda i: (-columns[i].spare, -i))
+    order = sorted(kept[2:], key=lambda i: (columns[i].spare, i), reverse=True)
     widths = [max(len(heads[i][1]), *(len(row[i]) for row in rows), 1) for i in kept]
-    name = min(widths[0], _NAME)
+    name, shortest = min(widths[0], _NAME), min(widths[0], max(_LEAST_NAME, len(heads[0][1])))
     while True:
         others = 2 + sum(widths[i] + 2 for i in kept[1:])
         if others - len(kept) + 1 + name <= width:
-            gap = 2 if others + name <= width else 1
-            return kept, [name, *(widths[i] for i in kept[1:])], gap
-        if not spare or others + min(name, _USUAL_NAME) <= width:
-            name = max(min(name, width - others), min(name, _LEAST_NAME))
-            return kept, [name, *(widths[i] for i in kept[1:])], 2
-        above = heads[spare[0]][0]  # columns under one heading go together
-        left_out = [i for i in spare if heads[i][0] == above] if above else spare[:1]
-        kept, spare = ([i for i in places if i not in left_out] for places in (kept, spare))
+            return kept, [name, *(widths[i] for i in kept[1:])], 2 if others + name <= width else 1
+        least = min(name, _USUAL_NAME) if order and columns[order[0]].spare else shortest
+        if not order or others + least <= width:
+            return kept, [max(min(name, width - others), shortest), *(widths[i] for i in kept[1:])], 2
+        above = heads[order[0]][0]  # columns under one heading go together
+        left_out = [i for i in order if heads[i][0] == above] if above else order[:1]
+        kept, order = ([i for i in places if i not in left_out] for places in (kept, order))
 
 
 def _heads(columns: Sequence[Column]) -> list[tuple[str, str]]:
