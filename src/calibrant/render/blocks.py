@@ -149,6 +149,8 @@ class Table:
         One for each row, which terminals draw as wide as possible.
     scale : str
         The ends of the bars, such as "01".
+    legend : str
+        What the bars mean, for terminals that draw them.
     """
 
     name: str
@@ -159,6 +161,7 @@ class Table:
     spanned: Mapping[int, tuple[int, str]] = field(default_factory=dict)
     bars: Sequence[Bar] = ()
     scale: str = ""
+    legend: str = ""
 
     @property
     def headings(self) -> list[str]:

@@ -130,16 +130,17 @@ def _table(table: Table, style: Style) -> list[str]:
     heads = [_heads(table.columns)[i] for i in kept]
     names = distinct(tuple(dict.fromkeys(row[0] for row in rows)), widths[0])
     lines = [_upper(heads, widths, gap), _line([below for _, below in heads], columns, widths, gap).rstrip()]
-    lines = [style.faint(line) for line in lines if line]
     used = 2 + sum(widths) + gap * (len(widths) - 1) + marked + 2
     bar = min(style.width - used, _MOST_BAR) if table.bars and style.width - used >= _LEAST_BAR else 0
     if bar and table.scale:
-        lines[-1] = f"{lines[-1]:<{used}}{style.faint(table.scale[0] + ' ' * (bar - 2) + table.scale[1])}"
+        lines[-1] = f"{lines[-1]:<{used}}{table.scale[0]}{' ' * (bar - 2)}{table.scale[1]}"
+    lines = [style.faint(line) for line in lines if line]
     for place, row, mark in zip(table.places, rows, marks, strict=True):
         line = _line([names[row[0]], *(row[i] for i in kept[1:])], columns, widths, gap)
         line += f" {mark:{marked - 1}}" if marked else ""
         lines.append((f"{line}  {_bar(table.bars[place], bar)}" if bar else line).rstrip())
-    return lines
+    legend = paragraphs([table.legend], style) if bar else []
+    return [*lines, *(style.faint(line) for line in legend)]
 
 
 def _cells(table: Table, place: int) -> list[str]:

@@ -106,7 +106,7 @@ def _tiles(report: Report, classes: ClasswiseCalibration, kind: str, table: Tabl
         picture = drawing.tile(classes.diagram(k))
         tiles.append(Tile(str(names[k]), text, picture, table.marked[place], k, error, support))
     level = "" if report.level is None else percent(report.level)
-    return Tiles(tiles, kind, counted, _class_bins(report, classes), level)
+    return Tiles(tiles, sortable=True, counted=counted, bins=_class_bins(report, classes), level=level)
 
 
 def _class_bins(report: Report, classes: ClasswiseCalibration) -> Table:

@@ -85,7 +85,7 @@ def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
         blocks.append(Details(f"The other {len(rest)} groups as a table", [table.of_rows(rest)], long=True))
     tiles = [_tile(group, group.diagram) for group in shown if group.diagram is not None]
     if tiles:
-        blocks.append(Details("A diagram of each group", [Tiles(tiles, "group")], long=True))
+        blocks.append(Details("A diagram of each group", [Tiles(tiles)], long=True))
     return blocks
 
 
@@ -276,10 +276,10 @@ def _forest(name: str, forest: Forest, order: Sequence[int], level: float | None
     slug, title = f"{name.replace('_', '-')}-of-groups", f"{label} by group"
     table, caption = Table(slug, columns, title).of_rows(places), heterogeneity(forest, level)
     if not full:
-        return [Heading(title, slug), table, Notes([caption])]
+        return [Heading(title, slug, level=3), table, Notes([caption])]
     chart = drawing.chart(rows, origin=measure.origin or 0.0, ratio=measure.link == "log")
     caption += "" if level is None else f" Lines: {percent(level)} CI."
-    return [Heading(title, slug), Figure("rows", chart, title, caption), table]
+    return [Heading(title, slug, level=3), Figure("rows", chart, title, caption), table]
 
 
 def _forest_rows(forest: Forest, order: Sequence[int], label: str, level: float | None) -> list[drawing.Row]:

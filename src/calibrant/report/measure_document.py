@@ -151,8 +151,8 @@ def noise_figure(report: Report, shown: Mapping[str, Estimate]) -> list[Figure]:
         return []
     keys = [
         ("dot", "estimate"),
-        ("dot out", "significant"),
-        ("whisker", f"{percent(level)} CI"),
+        ("out", "significant"),
+        ("range", f"{percent(level)} CI"),
         ("noise", f"noise floor: mean (dotted) and {percent(level)} below, if calibrated"),
     ]
     return [Figure("rows", drawing.chart(rows), "Calibration errors and their noise floors", name="noise", keys=keys)]

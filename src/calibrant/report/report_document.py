@@ -13,6 +13,7 @@ from calibrant.render.blocks import (
     Column,
     Details,
     Document,
+    Figure,
     First,
     Heading,
     Method,
@@ -93,7 +94,7 @@ def _brief(report: Report, source: Source, *, complete: bool) -> list[Block]:
 def _page(report: Report, source: Source) -> list[Block]:
     """Return the blocks of a page, below its first screen."""
     shown, level = shown_estimates(report), report.level
-    blocks: list[Block] = [Heading("All measures"), *noise_figure(report, shown)]
+    blocks: list[Block] = [Heading("All measures", "measures"), *noise_figure(report, shown)]
     blocks.append(measures_table(report, shown, full=True))
     blocks.append(Details("Remarks on these numbers", [Notes(remarks(report, shown))]))
     if report.diagram is not None:
@@ -112,10 +113,38 @@ def _page(report: Report, source: Source) -> list[Block]:
 
 def _first(report: Report) -> First:
     """Return what stands beside the verdict."""
-    diagram = None
-    if report.diagram is not None:
-        diagram = diagram_figure(report.diagram, report.notion, report.level, curves=report.curves)
+    diagram = None if report.diagram is None else _diagram(report, report.diagram)
     return First(key_numbers(report), diagram, next_steps(report))
+
+
+def _diagram(report: Report, bins: ReliabilityDiagram) -> Figure:
+    """Return the reliability diagram with what its marks mean."""
+    figure = diagram_figure(bins, report.notion, report.level, curves=report.curves)
+    reading = ["Above the dashed line, the event is more frequent than predicted; below it, less frequent."]
+    keys = [("dot", f"bin; larger: more {weighed_in(report)}"), ("ideal", "predicted = observed")]
+    if report.level is not None:
+        level = percent(report.level)
+        reading[0] += (
+            f" For a perfectly calibrated model, each bin lies in its grey consistency band in {level} of samples, so "
+            "a few of many bins lie outside by chance. The test above takes this into account."
+        )
+        keys[1:1] = [
+            ("out", "outside the consistency band"),
+            ("whisker", f"{level} CI, or {report.bands} band of a curve"),
+            ("band", f"{level} consistency band"),
+        ]
+        if report.bands == "simultaneous":
+            reading[0] += (
+                " The band of the isotonic curve is simultaneous. It covers the true curve at all scores at once in "
+                f"{level} of samples, if the observed frequency does not decrease with the score. The other bands are "
+                "pointwise."
+            )
+    if outside := figure.chart["outside"]:
+        reading.append(
+            f"Both axes show log-odds, because the predicted probabilities are small. Values below {outside[0]} or "
+            f"above {outside[1]}, and frequencies of 0 and 1, are drawn on the frame."
+        )
+    return figure._replace(name="diagram", keys=keys, reading=reading)
 
 
 def _bars(bins: ReliabilityDiagram, level: float | None) -> list[Block]:
@@ -129,10 +158,10 @@ def _bars(bins: ReliabilityDiagram, level: float | None) -> list[Block]:
         for score, rate in zip(scores, rates, strict=True)
     ]
     title, outside = "Reliability diagram", [is_outside(bins, b) for b in filled.tolist()]
-    columns = [score, counts, predicted, observed, Column("diff.", gaps, spare=1)]
-    table = Table("reliability-diagram", columns, title, marked=outside, bars=bars, scale="01")
+    columns = [score, counts, predicted, observed, Column("difference", gaps, spare=1, brief="diff.")]
+    table = Table("reliability-diagram", columns, title, marked=outside, bars=bars, scale="01", legend=_LEGEND)
     empty = len(bins.counts) - len(filled)
-    notes = [_LEGEND]
+    notes = []
     if empty:
         notes.append(f"{empty} empty bin{'s are' if empty > 1 else ' is'} not shown")
     if level is not None:
