@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from calibrant.render.blocks import Bar, Block, Column, Document, Heading, Notes, Sentence, Table, Tone, sections
@@ -115,7 +116,10 @@ def _lead(lines: list[str], tone: Tone, style: Style) -> list[str]:
 
 
 def _table(table: Table, style: Style) -> list[str]:
-    """Return a table in columns as far as they fit: names become shorter, then the spare columns are left out."""
+    """Return a table in columns. If they do not fit, names become shorter, then spare columns are left out.
+
+    The other columns that do not fit follow below.
+    """
     rows = [table.cells(place) for place in table.places]
     marks = ["*" * table.is_marked(place) for place in table.places]
     heads = [column.brief or column.heading for column in table.columns]
@@ -123,11 +127,16 @@ def _table(table: Table, style: Style) -> list[str]:
     widths = [max(len(heads[i]), *(len(row[i]) for row in rows if i < len(row)), 1) for i in kept]
     least = min(widths[0], max(_LEAST_NAME, len(heads[0])))
     marked = 2 * any(marks)
-    # What is left out first: spare columns, the most spare one first; then the last columns.
-    for i in sorted(kept[2:], key=lambda i: (table.columns[i].spare, i), reverse=True):
-        if sum(widths[k] + 2 for k in kept[1:]) + marked + 2 + least <= style.width:
-            break
-        kept.remove(i)
+    spare = sorted((i for i in kept[2:] if table.columns[i].spare), key=lambda i: (table.columns[i].spare, i))
+    below: list[int] = []
+
+    def fits(places: Sequence[int]) -> bool:
+        return sum(widths[k] + 2 for k in places) + marked + 2 + least <= style.width
+
+    while spare and not fits(kept[1:]):
+        kept.remove(spare.pop())
+    while len(kept) > 2 and not fits(kept[1:]):
+        below.insert(0, kept.pop())
     others = sum(widths[k] + 2 for k in kept[1:]) + marked + 2
     widths[0] = max(min(widths[0], _NAME, style.width - others), least)
     names = distinct(tuple(row[0] for row in rows), widths[0])
@@ -145,7 +154,8 @@ def _table(table: Table, style: Style) -> list[str]:
         line = _line(cells, [table.columns[i] for i in kept], [widths[i] for i in kept])
         line += f" {mark:{marked - 1}}" if marked else ""
         lines.append((f"{line}  {_bar(table.bars[place], bar)}" if bar else line).rstrip())
-    return lines
+    rest = [table.columns[i] for i in below if fits([i])]
+    return lines + (_table(replace(table, columns=[table.columns[0], *rest], bars=()), style) if rest else [])
 
 
 def _heads(heads: Sequence[str]) -> list[list[str]]:
