@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,8 @@ from calibrant.render.blocks import (
 )
 from calibrant.render.reliability import bins_table, diagram_figure
 from calibrant.render.words import (
+    GROUPS_WHOLE,
+    GROUPS_WORST,
     chance,
     chance_text,
     distinct,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from calibrant.report.comparison import Comparison, Pair
 
 _NAME: Final = 24  # characters of a model's name in a heading
+_NAMED: Final = 3  # untested groups that are named
 _LISTED: Final = 6  # models whose measures are all listed in brief
 _DRAWN: Final = 12  # models whose diagrams are drawn
 _CLOSED_FORM: Final = (
@@ -257,11 +260,8 @@ def _size(estimate: Estimate, comparison: Comparison) -> str:
 def _brief(comparison: Comparison) -> list[Block]:
     """Return the tables of the leaderboard, of the models, of few pairs, and of the groups."""
     blocks = [*standings.leaderboard_blocks(comparison, full=False), Notes(_remarks(comparison))]
-    models: list[Block] = [_models_table(comparison)]
-    if len(comparison.names) <= _LISTED:
-        blocks += [Heading("Models"), *models]
-    else:
-        blocks.append(Details("Models", models))
+    models = _models_table(comparison)
+    blocks += [Heading("Models"), models] if len(comparison.names) <= _LISTED else [Details("Models", [models])]
     if _is_few(comparison):
         blocks += chain.from_iterable(_pair(pair, comparison) for pair in comparison.pairs)
     else:
@@ -303,14 +303,8 @@ def _models(comparison: Comparison) -> list[Block]:
         caption += f" The diagrams of the {left} other models are left out."
     if rare:
         caption += " The axes show log-odds, because the predicted probabilities are small."
-    table = _models_table(comparison)
-    return [
-        Heading("Models"),
-        Figures(figures),
-        Notes([caption]),
-        table,
-        Details("The bins of the diagrams as tables", bins, long=True),
-    ]
+    tables = [_models_table(comparison), Details("The bins of the diagrams as tables", bins, long=True)]
+    return [Heading("Models"), Figures(figures), Notes([caption]), *tables]
 
 
 def _models_table(comparison: Comparison) -> Table:
@@ -379,7 +373,7 @@ def _chart(key: str, comparison: Comparison) -> list[Figure]:
 
     The heading of the page names a single pair, so its row has the name of the measure.
     """
-    rows, remarks, alone = [], [], len(comparison.pairs) == 1
+    rows, alone = [], len(comparison.pairs) == 1
     description, level = comparison.descriptions[key], comparison.level
     for place in _shown_pairs(comparison):
         pair = comparison.pairs[place]
@@ -391,59 +385,61 @@ def _chart(key: str, comparison: Comparison) -> list[Figure]:
         if key == comparison.decides:
             beyond = part.p_value <= alpha_of(level)
         value, interval = _texts(part)
-        remark = _remark(key, part, comparison)
-        words = [f"{pair.first} minus {pair.second}: {value}", f"{percent(level)} CI {interval}" if interval else ""]
+        words = [
+            f"{pair.first} minus {pair.second}: {value}",
+            f"{percent(level)} CI {interval}" if interval else "",
+            _remark(key, part, comparison),
+        ]
         label = description.label if alone else drawing.fit_pair(pair.first, pair.second)
         good = part.value < 0 if description.better == "higher" else part.value > 0
-        text = "; ".join(filter(None, [*words, remark]))
-        rows.append(drawing.Row(label, part.value, ends, None, beyond, text, good))
-        remarks.append(remark)
+        rows.append(drawing.Row(label, part.value, ends, None, beyond, "; ".join(filter(None, words)), good))
     if not rows:
         return []
     label = "" if alone else description.label
-    caption = remarks[0] if len(rows) == 1 and not alone else ""
-    return [Figure("rows", drawing.chart(rows, signed=True), description.label, caption, label=label)]
+    return [Figure("rows", drawing.chart(rows, signed=True), description.label, label=label)]
 
 
-def _groups(comparison: Comparison, *, full: bool) -> Iterable[Block]:
-    """Return the differences of the shown pairs in every group, if there are groups."""
-    places = _shown_pairs(comparison) if comparison.groups else []
-    return chain.from_iterable(_groups_of_pair(place, comparison, full=full) for place in places)
+def _groups(comparison: Comparison, *, full: bool) -> list[Block]:
+    """Return the differences of the shown pairs in every group, if there are groups; in brief, in the worst of many."""
+    groups = comparison.groups
+    blocks: list[Block] = []
+    for place in _shown_pairs(comparison) if groups else []:
+        blocks += _groups_of_pair(place, comparison, full=full)
+    if full or not groups:
+        return blocks
+    flags = gathered((group.flag, short(group.name)) for group in groups if group.flag)
+    notes = [f"– {named(names, _NAMED)}: {flag}" for flag, names in flags.items()]
+    if len(groups) >= GROUPS_WHOLE:
+        left = len(groups) - GROUPS_WORST
+        notes.append(f"to see the other {left:,} groups, use --json, --html, or comparison.groups in Python")
+    return [*blocks, Notes(notes)]
 
 
 def _groups_of_pair(place: int, comparison: Comparison, *, full: bool) -> list[Block]:
-    """Return the differences of one pair in every group; in brief, in the worst of many."""
+    """Return the differences of a pair in every group."""
     groups, decides = comparison.groups, comparison.decides
     parts = [group.comparison.pairs[place][decides] for group in groups]
     p_values = [group.adjusted_p_values[place] for group in groups]
     marked = [group.called_out[place] for group in groups]
-    tests = {"adjusted_p_value": p_values, "called_out": marked}
     flags = [group.flag if full else "–" * bool(group.flag) for group in groups]
+    tests = [flag or chance_text(p_value) for flag, p_value in zip(flags, p_values, strict=True)]
+    exact = {"adjusted_p_value": p_values, "called_out": marked}
     columns = [
         Column.of("group", "group", (group.name for group in groups)),
         Column.of("rows", "rows", (group.n for group in groups), "{:,}".format),
         *_difference_columns(parts, comparison.level),
-        Column(
-            "p adjusted", [a or chance_text(b) for a, b in zip(flags, p_values, strict=True)], tests, brief="p adj."
-        ),
+        Column("p adjusted", tests, exact, brief="p adj."),
     ]
     names = " minus ".join(_called(comparison, comparison.pairs[place], _NAME))
     heading = f"Groups: {names}, {comparison.descriptions[decides].label}"
     table = Table(f"groups-{place + 1}", columns, heading, marked=marked)
-    number_of_tests = sum(len(comparison.pairs) for group in groups if not group.flag)
-    found = f"one model is better calibrated after Holm correction: {sum(marked)} of {number_of_tests} comparisons"
-    if full:
-        return [Heading(heading), Notes([f"{found}."]), table]
     order = worst(p_values, [part.value for part in parts])
-    left = len(groups) - len(order)
-    if left:
+    if not full and len(order) < len(groups):
         heading += f" (the {len(order)} of {len(groups):,} groups with the most evidence)"
-    notes = [f"marked: {found}"]
-    untested = gathered((group.flag, short(group.name)) for group in groups if group.flag)
-    notes += [f"– {named(names, 3)}: {flag}" for flag, names in untested.items()]
-    if left:
-        notes.append(f"to see the other {left:,} groups, use --json, --html, or comparison.groups in Python")
-    return [Heading(heading), table.of_rows(order), Notes(notes)]
+    number_of_tests = sum(len(comparison.pairs) for group in groups if not group.flag)
+    found = f"{sum(marked)} of {number_of_tests} comparisons{', marked' * any(marked)}"
+    sentence = Sentence(f"One model is better calibrated after Holm correction: {found}.")
+    return [Heading(heading), sentence, table if full else table.of_rows(order)]
 
 
 def _shown_pairs(comparison: Comparison) -> list[int]:

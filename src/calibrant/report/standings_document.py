@@ -120,10 +120,10 @@ def _names(comparison: Comparison, names: Iterable[str]) -> str:
 def _ranks(comparison: Comparison) -> list[Column]:
     """Return the columns of the models and their ranks."""
     standings = comparison.leaderboard
-    ends = {end: [getattr(each, end) for each in standings] for end in ("rank_low", "rank_high")}
+    ends = {"rank_low": [each.rank_low for each in standings], "rank_high": [each.rank_high for each in standings]}
     return [
         Column.of("model", "model", (each.name for each in standings)),
-        Column("rank", [_rank(each) for each in standings], ends, words=True),
+        Column("rank", list(map(_rank, standings)), ends),
         Column.of(
             "among the best", "among_best", (each.among_best for each in standings), _yes, brief="best", words=True
         ),
