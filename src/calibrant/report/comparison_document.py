@@ -303,8 +303,8 @@ def _models(comparison: Comparison) -> list[Block]:
         caption += f" The diagrams of the {left} other models are left out."
     if rare:
         caption += " The axes show log-odds, because the predicted probabilities are small."
-    tables = [_models_table(comparison), Details("The bins of the diagrams as tables", bins, long=True)]
-    return [Heading("Models"), Figures(figures), Notes([caption]), *tables]
+    details = Details("The bins of the diagrams as tables", bins, long=True)
+    return [Heading("Models"), Figures(figures), Notes([caption]), _models_table(comparison), details]
 
 
 def _models_table(comparison: Comparison) -> Table:
