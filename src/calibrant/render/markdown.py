@@ -37,8 +37,13 @@ def to_markdown(document: Document, *, title: str = "") -> str:
     parts += _parts(document.blocks)
     notes = [note for block in document.blocks if isinstance(block, Notes) for note in block.sentences]
     facts = [f"{text(name)}: {text(value)}" for name, value in document.facts if value]
-    parts.append(_folded("How it was computed", "\n".join(f"- {line}" for line in [*facts, *map(text, notes)])))
+    parts.append(_folded("How it was computed", "\n".join(f"- {line}" for line in [*facts, *map(_note, notes)])))
     return "\n\n".join(parts) + "\n"
+
+
+def _note(note: str) -> str:
+    """Return a remark; a star at its beginning explains the mark of rows."""
+    return _MARK + text(note[2:]) if note.startswith("* ") else text(note)
 
 
 def _parts(blocks: Sequence[Block]) -> list[str]:

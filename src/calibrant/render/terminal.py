@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ from calibrant.runtime.dataclass import dataclass
 
 _NARROW: Final = 20  # columns that a text takes in any case
 _NAME: Final = 40  # characters of a name
-_LEAST_NAME: Final = 14
+_USUAL_NAME, _LEAST_NAME = 22, 14  # of names before spare columns are left out, and after
 _LEAST_BAR, _MOST_BAR = 10, 40
 _P_VALUE: Final = re.compile(r"\b(p) ([=<≤]) ")
 _COLOURS: Final = {"good": 32, "bad": 31, "caution": 33}  # green, red, yellow
@@ -54,8 +55,13 @@ def to_terminal(document: Document, *, title: str = "", used: str = "", style: S
     ``title`` and ``used`` are the name of what was read and its columns.
     """
     style = style or Style()
-    parts = [_head(document.headline, title, used, style), _lines(document.verdict, style)]
-    parts += [_lines(section, style) for section in sections(document.blocks)]
+    head = style.plain("\n".join(_head(document.headline, title, used, style)))
+    return "\n\n".join([head, to_lines(document.verdict, style), to_lines(document.blocks, style)])
+
+
+def to_lines(blocks: Sequence[Block], style: Style) -> str:
+    """Return blocks as lines of text, with an empty line between sections."""
+    parts = [_lines(section, style) for section in sections(blocks)]
     return style.plain("\n\n".join("\n".join(part) for part in parts if part))
 
 
@@ -116,71 +122,95 @@ def _lead(lines: list[str], tone: Tone, style: Style) -> list[str]:
 
 
 def _table(table: Table, style: Style) -> list[str]:
-    """Return a table in columns. If they do not fit, names become shorter, then spare columns are left out.
+    """Return a table in columns as far as they fit, with its bars in what is left of the width.
 
-    The other columns that do not fit follow below.
+    Columns that do not fit follow below, unless they are spare.
     """
-    rows = [table.cells(place) for place in table.places]
+    rows = [_cells(table, place) for place in table.places]
     marks = ["*" * table.is_marked(place) for place in table.places]
-    heads = [column.brief or column.heading for column in table.columns]
-    kept = list(range(len(heads)))
-    widths = [max(len(heads[i]), *(len(row[i]) for row in rows if i < len(row)), 1) for i in kept]
-    least = min(widths[0], max(_LEAST_NAME, len(heads[0])))
     marked = 2 * any(marks)
-    spare = sorted((i for i in kept[2:] if table.columns[i].spare), key=lambda i: (table.columns[i].spare, i))
-    below: list[int] = []
-
-    def fits(places: Sequence[int]) -> bool:
-        return sum(widths[k] + 2 for k in places) + marked + 2 + least <= style.width
-
-    while spare and not fits(kept[1:]):
-        kept.remove(spare.pop())
-    while len(kept) > 2 and not fits(kept[1:]):
-        below.insert(0, kept.pop())
-    others = sum(widths[k] + 2 for k in kept[1:]) + marked + 2
-    widths[0] = max(min(widths[0], _NAME, style.width - others), least)
-    names = distinct(tuple(row[0] for row in rows), widths[0])
-    lines = []
-    for head in _heads([heads[i] for i in kept]):
-        lines.append(style.faint(_line(head, [table.columns[i] for i in kept], [widths[i] for i in kept]).rstrip()))
-    room = style.width - others - widths[0] - 2
-    bar = min(room, _MOST_BAR) if table.bars and room >= _LEAST_BAR else 0
+    kept, widths, gap = _layout(table.columns, rows, style.width - marked)
+    columns = [table.columns[i] for i in kept]
+    heads = [_heads(table.columns)[i] for i in kept]
+    names = distinct(tuple(dict.fromkeys(row[0] for row in rows)), widths[0])
+    lines = [_upper(heads, widths, gap), _line([below for _, below in heads], columns, widths, gap).rstrip()]
+    lines = [style.faint(line) for line in lines if line]
+    used = 2 + sum(widths) + gap * (len(widths) - 1) + marked + 2
+    bar = min(style.width - used, _MOST_BAR) if table.bars and style.width - used >= _LEAST_BAR else 0
     if bar and table.scale:
-        lines[-1] = f"{lines[-1]:<{style.width - room}}{style.faint(table.scale[0] + ' ' * (bar - 2) + table.scale[1])}"
+        lines[-1] = f"{lines[-1]:<{used}}{style.faint(table.scale[0] + ' ' * (bar - 2) + table.scale[1])}"
     for place, row, mark in zip(table.places, rows, marks, strict=True):
-        cells = [names[row[0]], *(row[i] if i < len(row) and place not in table.spanned else "" for i in kept[1:])]
-        if place in table.spanned:
-            cells[1 : table.spanned[place][0]] = [row[i] for i in kept[1:] if i < table.spanned[place][0]]
-        line = _line(cells, [table.columns[i] for i in kept], [widths[i] for i in kept])
+        line = _line([names[row[0]], *(row[i] for i in kept[1:])], columns, widths, gap)
         line += f" {mark:{marked - 1}}" if marked else ""
         lines.append((f"{line}  {_bar(table.bars[place], bar)}" if bar else line).rstrip())
-    rest = [table.columns[i] for i in below if fits([i])]
-    return lines + (_table(replace(table, columns=[table.columns[0], *rest], bars=()), style) if rest else [])
-
-
-def _heads(heads: Sequence[str]) -> list[list[str]]:
-    """Return one line of headings, or two if neighbours share the words before ": "."""
-    parts = [head.partition(": ") for head in heads]
-    shared = [
-        bool(colon) and any(parts[j][0] == above and parts[j][1] for j in (i - 1, i + 1) if 0 <= j < len(parts))
-        for i, (above, colon, _) in enumerate(parts)
+    rest = [
+        column
+        for i, column in enumerate(table.columns)
+        if i not in kept
+        and not column.spare
+        and max((len(row[i]) for row in rows), default=0) + _LEAST_NAME + 4 <= style.width
     ]
-    if not any(shared):
-        return [list(heads)]
-    upper = [
-        above if is_shared and not (i and shared[i - 1] and parts[i - 1][0] == above) else ""
-        for i, ((above, _, _), is_shared) in enumerate(zip(parts, shared, strict=True))
+    if rest:
+        lines += _table(replace(table, columns=[table.columns[0], *rest], bars=(), spanned={}), style)
+    return lines
+
+
+def _cells(table: Table, place: int) -> list[str]:
+    """Return the texts of a row, without what spans several columns."""
+    cells = table.cells(place)
+    cells = cells[: table.spanned[place][0]] if place in table.spanned else cells
+    return [*cells, *[""] * (len(table.columns) - len(cells))]
+
+
+def _layout(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], list[int], int]:
+    """Return the columns that fit, their widths, and the gap between them.
+
+    If not all fit, they move together, then names become shorter, then columns are left out: the most spare ones
+    first, at last those on the right.
+    """
+    heads = _heads(columns)
+    kept = list(range(len(columns)))
+    order = sorted(kept[2:], key=lambda i: (columns[i].spare, i), reverse=True)
+    widths = [max(len(heads[i][1]), *(len(row[i]) for row in rows), 1) for i in kept]
+    name, shortest = min(widths[0], _NAME), min(widths[0], max(_LEAST_NAME, len(heads[0][1])))
+    while True:
+        others = 2 + sum(widths[i] + 2 for i in kept[1:])
+        if others - len(kept) + 1 + name <= width:
+            return kept, [name, *(widths[i] for i in kept[1:])], 2 if others + name <= width else 1
+        least = min(name, _USUAL_NAME) if order and columns[order[0]].spare else shortest
+        if not order or others + least <= width:
+            return kept, [max(min(name, width - others), shortest), *(widths[i] for i in kept[1:])], 2
+        above = heads[order[0]][0]  # columns under one heading go together
+        left_out = [i for i in order if heads[i][0] == above] if above else order[:1]
+        kept, order = ([i for i in places if i not in left_out] for places in (kept, order))
+
+
+def _heads(columns: Sequence[Column]) -> list[tuple[str, str]]:
+    """Return the heading of each column in two lines; the upper one is what neighbours share before ": "."""
+    heads = [column.brief or column.heading for column in columns]
+    aboves = ["", *(head.partition(": ")[0] if ": " in head else "" for head in heads), ""]
+    shared = [bool(above) and above in (aboves[i - 1], aboves[i + 1]) for i, above in enumerate(aboves[1:-1], 1)]
+    return [
+        (head.partition(": ")[0], head.partition(": ")[2]) if is_shared else ("", head)
+        for head, is_shared in zip(heads, shared, strict=True)
     ]
-    lower = [below if is_shared else head for head, (_, _, below), is_shared in zip(heads, parts, shared, strict=True)]
-    return [upper, lower]
 
 
-def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+def _upper(heads: Sequence[tuple[str, str]], widths: Sequence[int], gap: int) -> str:
+    """Return the line above the headings: what columns share, at their right end."""
+    line = " " * (2 - gap)
+    for above, run in itertools.groupby(range(len(heads)), key=lambda i: heads[i][0]):
+        line += f"{above:>{sum(widths[i] + gap for i in run)}}"
+    return line.rstrip()
+
+
+def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], gap: int) -> str:
     """Return the cells of a line, words on the left."""
-    return "".join(
-        f"  {cell:<{width}}" if not i or column.words else f"  {cell:>{width}}"
+    aligned = [
+        f"{cell:<{width}}" if not i or column.words else f"{cell:>{width}}"
         for i, (cell, column, width) in enumerate(zip(cells, columns, widths, strict=True))
-    )
+    ]
+    return "  " + (" " * gap).join(aligned)
 
 
 def _bar(parts: Bar, size: int) -> str:

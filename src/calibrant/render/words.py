@@ -187,10 +187,13 @@ def worst(p_values: Sequence[float], errors: Sequence[float]) -> list[int]:
 
 def in_clusters(clusters: Mapping[str, Any] | None) -> str:
     """Return the number of clusters; nothing without."""
-    if clusters is None:
-        return ""
+    return "" if clusters is None else f" in {clusters_text(clusters)}"
+
+
+def clusters_text(clusters: Mapping[str, Any]) -> str:
+    """Return the number of clusters with the word."""
     number = clusters["clusters"]
-    return f" in {number if isinstance(number, str) else f'{number:,}'} clusters"
+    return f"{number if isinstance(number, str) else f'{number:,}'} clusters"
 
 
 def is_clustered(clusters: Mapping[str, Any] | None, n: int) -> bool:
