@@ -108,6 +108,14 @@ def test_a_better_second_model_is_good_news_and_a_worse_one_is_not() -> None:
         assert all(("out" in look) == warns for look in looks)
 
 
+def test_a_higher_accuracy_of_the_second_model_is_good_news() -> None:
+    rng = np.random.default_rng(3)
+    p = rng.random(1_000)
+    page = page_of(calibrant.compare({"turned": 1 - p, "straight": p}, rng.random(1_000) < p))
+    looks = [own["class"] for own in page.all("path", of="dot")][-5:]
+    assert looks == ["dot"] * 5
+
+
 @pytest.mark.parametrize(
     ("powers", "sentence"),
     [
