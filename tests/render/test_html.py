@@ -556,14 +556,6 @@ def test_markup_in_any_name_is_text(whole: bool) -> None:
         assert {row["class"].replace("\ud800", "?") for row in page.files()["classes.csv"]} >= {"b"}
 
 
-def test_models_and_titles_of_a_comparison_are_text() -> None:
-    probs, targets = classes(400, 3)
-    found = calibrant.compare({EVIL: probs, "<b>": np.full_like(probs, 1 / 3)}, targets)
-    page = read(html.page(found.to_dict(), title="</title><script>1</script>"))
-    assert len(page.all("script")) == 1
-    assert page.titles[0].startswith("</title><script>1</script>")
-
-
 def test_names_of_any_script_stay_whole_and_what_acts_is_taken_out() -> None:
     whole = ["\u0645\u06cc\u200c\u062e", "\N{MAN}\u200d\N{WOMAN}", "soft\u00adhyphen", "a\u00a0b"]
     acting = {"a\u202eb": "a\ufffdb", "x\ty": "x y", "\x1b[2J": "\ufffd[2J", "\ud83d": "\ufffd"}
@@ -830,112 +822,6 @@ def test_many_groups_and_classes_are_cut_in_the_picture_alone(monkeypatch: pytes
     assert listed == [[group.name for group in groups[:3]], sorted(group.name for group in groups[3:])]
 
 
-def test_a_comparison_has_its_models_and_differences() -> None:
-    probs, targets = classes(800, 3)
-    third = np.full_like(probs, 1 / 3)
-    found = calibrant.compare({"sharp": probs, "flat": third}, targets)
-    summary = found.to_dict()
-    page = read(html.page(summary))
-    files = page.files()
-    for row in files["models.csv"]:
-        for name, value in summary["models"][row["model"]].items():
-            assert float(row[name]) == value
-    for row in files["differences.csv"]:
-        own = summary["pairs"][0]["estimates"][row["measure"]]
-        assert [numbers([row], name)[0] for name in ("value", "low", "high")] == [own["value"], own["low"], own["high"]]
-    own = summary["diagrams"]["sharp"]
-    rows = files["reliability-diagram-1.csv"]
-    assert numbers(rows, "accuracy") == [rate for rate in own["accuracies"] if rate is not None]
-    assert found.verdict()[0].replace(" ", "") in "".join(page.text).replace(" ", "").replace("\N{NO-BREAK SPACE}", "")
-
-
-def sharpened(*powers: float) -> calibrant.Comparison:
-    rng = np.random.default_rng(7)
-    p = rng.random(4_000)
-    models = {f"m{i}": p**a / (p**a + (1 - p) ** a) for i, a in enumerate(powers)}
-    return calibrant.compare(models, rng.random(4_000) < p)
-
-
-def test_a_comparison_of_two_names_the_pair_once_below_the_models() -> None:
-    page = read(html.page(sharpened(3.0, 2.0).to_dict()))
-    assert "Differences: m0 − m1" in page.text
-    assert sum("m0 − m1" in text for text in page.text) == 1
-    assert page.tables[-1][0] == ["measure", "difference", "95 % CI", "remark"]
-    several = read(html.page(sharpened(3.0, 2.0, 1.0).to_dict()))
-    names = [row[0] for row in several.tables[-1][1:]]
-    assert names == [name for pair in ("m0 − m1", "m0 − m2", "m1 − m2") for name in (pair, "", "", "", "")]
-    assert [row["first"] for row in several.files()["differences.csv"]] == ["m0"] * 10 + ["m1"] * 5
-
-
-def test_a_better_second_model_is_good_news_and_a_worse_one_is_not() -> None:
-    for powers, warns in (((3.0, 2.0), False), ((2.0, 3.0), True), ((1.0, 1.01), False)):
-        found = sharpened(*powers)
-        page = read(html.page(found.to_dict()))
-        assert ("bad" in page.all("h2", of="verdict")[0]["class"].split()) == warns
-        rows = [row for chart in html._comparison(found.to_dict())["charts"] for row in chart["chart"]["rows"]]
-        assert {row["good"] for row in rows if row["marked"]} == (set() if powers[1] == 1.01 else {not warns})
-        looks = [own["class"].split() for own in page.all("path", of="dot")][-len([r for r in rows if r["marked"]]) :]
-        assert all(("out" in look) == warns for look in looks)
-
-
-@pytest.mark.parametrize(
-    ("powers", "sentence"),
-    [
-        ((3.0, 2.0), "Both models show evidence of miscalibration: "),
-        ((3.0, 2.0, 4.0), "All 3 models show evidence of miscalibration: "),
-        ((3.0, 1.0), None),
-    ],
-)
-def test_a_comparison_says_if_every_model_is_miscalibrated(powers: tuple[float, ...], sentence: str | None) -> None:
-    found = sharpened(*powers)
-    said = [own for own in found.verdict() if "models show evidence of miscalibration: " in own]
-    assert [own.partition(": ")[0] + ": " for own in said] == ([] if sentence is None else [sentence])
-    shown = " ".join(read(html.page(found.to_dict())).text).replace("\N{NO-BREAK SPACE}", " ")
-    assert all(own in shown for own in said)
-
-
-@pytest.mark.parametrize(
-    ("power", "tolerance", "marked"), [(1.0, None, False), (3.0, None, True), (1.0, 0.5, False), (1.4, 0.002, True)]
-)
-def test_the_verdict_of_a_comparison_stands_out_where_a_model_is_worse(
-    power: float, tolerance: float | None, marked: bool
-) -> None:
-    rng = np.random.default_rng(7)
-    p = rng.random(4_000)
-    found = calibrant.compare({"a": p, "b": p**power}, rng.random(4_000) < p, tolerance=tolerance)
-    (section,) = read(html.page(found.to_dict())).all("h2", of="verdict")
-    assert ("bad" in section["class"].split()) == marked
-
-
-def test_the_method_of_a_difference_is_that_of_a_pair_that_has_it() -> None:
-    rng = np.random.default_rng(2)
-    a, b = rng.random((2, 300))
-    targets = rng.random(300) < a
-    never = np.where(targets, 0.0, a)
-    found = calibrant.compare({"never": never, "a": a, "b": b}, targets).to_dict()
-    said = "".join(read(html.page(found)).text)
-    assert found["pairs"][2]["estimates"]["nll"]["method"] in said
-    assert found["pairs"][0]["estimates"]["nll"]["method"] not in said
-
-
-def test_differences_too_small_to_draw_have_a_chart_all_the_same() -> None:
-    rng = np.random.default_rng(3)
-    probs = rng.random(200)
-    page = read(html.page(calibrant.compare(probs, probs + 1e-15 * (probs < 0.9), rng.random(200) < probs).to_dict()))
-    assert max(len(text.strip()) for text in page.text if re.fullmatch(r"\s*-?[\d.e-]+\s*", text)) <= 9
-    assert "-0.0000" not in "".join(page.text)
-
-
-def test_an_infinite_difference_is_left_out_of_the_chart_and_explained() -> None:
-    targets = np.array([0, 1] * 100)
-    good, bad = np.where(targets == 1, 0.8, 0.3), np.where(targets == 1, 0.0, 0.5)
-    page = read(html.page(calibrant.compare({"good": good, "bad": bad}, targets).to_dict()))
-    row = next(own for own in page.tables[-1] if "log loss" in own)
-    assert row[1:3] == ["", ""]
-    assert "probability 0" in row[3]
-    assert [own for own in page.titles if own.startswith("good minus bad: ")]
-
-
 # ---------------------------------------------------------------- the file and the cell
 
 
@@ -1074,14 +960,6 @@ def test_the_page_of_the_command_names_its_files_and_condition(tmp_path: Path) -
     assert page.titles[0] == "Low digits · calibration"
     assert "target < 5" in said
     assert "digits.parquet" in said
-
-
-def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
-    target = tmp_path / "comparison.html"
-    status, out, _ = command("compare", DIGITS, "--scores", "p_*,overconfident_*", "--html", target)
-    assert status == 0
-    assert "overconfident" in out
-    assert read(target.read_text(encoding="utf-8")).files().keys() >= {"models.csv", "differences.csv"}
 
 
 def test_a_page_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:

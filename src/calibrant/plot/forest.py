@@ -12,8 +12,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.measures.listed import BY_NAME
 from calibrant.plot import canvas
 from calibrant.plot.canvas import PlottableComparison, PlottableGroup, PlottableReport
-from calibrant.render.leaderboard import ranks_text
-from calibrant.render.words import chance, percent
+from calibrant.render.words import chance, percent, ranks_text
 from calibrant.results import Estimate
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import itertools
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from calibrant.render.blocks import Bar, Block, Column, Document, Heading, Notes, Sentence, Table, Tone, sections
@@ -121,7 +122,10 @@ def _lead(lines: list[str], tone: Tone, style: Style) -> list[str]:
 
 
 def _table(table: Table, style: Style) -> list[str]:
-    """Return a table in columns as far as they fit, with its bars in what is left of the width."""
+    """Return a table in columns as far as they fit, with its bars in what is left of the width.
+
+    Columns that do not fit follow below, unless they are spare.
+    """
     rows = [_cells(table, place) for place in table.places]
     marks = ["*" * table.is_marked(place) for place in table.places]
     marked = 2 * any(marks)
@@ -139,8 +143,17 @@ def _table(table: Table, style: Style) -> list[str]:
         line = _line([names[row[0]], *(row[i] for i in kept[1:])], columns, widths, gap)
         line += f" {mark:{marked - 1}}" if marked else ""
         lines.append((f"{line}  {_bar(table.bars[place], bar)}" if bar else line).rstrip())
-    legend = paragraphs([table.legend], style) if bar else []
-    return [*lines, *(style.faint(line) for line in legend)]
+    lines += [style.faint(line) for line in paragraphs([table.legend], style)] if bar else []
+    rest = [
+        column
+        for i, column in enumerate(table.columns)
+        if i not in kept
+        and not column.spare
+        and max((len(row[i]) for row in rows), default=0) + _LEAST_NAME + 4 <= style.width
+    ]
+    if rest:
+        lines += _table(replace(table, columns=[table.columns[0], *rest], bars=(), spanned={}), style)
+    return lines
 
 
 def _cells(table: Table, place: int) -> list[str]:

@@ -83,6 +83,11 @@ def ends_text(low: float, high: float, write: Callable[[float], str] = number) -
     return "" if math.isnan(low) or math.isnan(high) else f"{write(low)} – {write(high)}"
 
 
+def ranks_text(low: int, high: int) -> str:
+    """Return a range of ranks."""
+    return f"{low}" if low == high else f"{low}–{high}"
+
+
 def number_text(value: float) -> str:
     """Return a number; empty if missing."""
     return "" if math.isnan(value) else number(value)
