@@ -166,9 +166,9 @@ def report_status(report: Report, conditions: Sequence[Condition], *, gate: bool
     if gate:
         statuses.append(_gate(report.decision, report.miscalibrated))
         if statuses[-1]:
-            from calibrant.render import verdict
+            from calibrant.report.findings_text import deciding
 
-            console.say(f"--gate: {verdict.deciding(report.to_dict(curves=False, groups=False))}")
+            console.say(f"--gate: {deciding(report)}")
     return _worst(statuses)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from html import escape
 from typing import Any, Final, NamedTuple
@@ -19,12 +20,15 @@ from calibrant.render.blocks import (
     Document,
     Figure,
     Heading,
+    Notes,
     Table,
+    Tiles,
     sections,
     tables_of,
 )
 from calibrant.render.words import shown, version
 
+_FEW: Final = 12  # small diagrams in a notebook's cell
 _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # keeps a number and its sign on one line
 
 #: A text without characters that a page cannot hold, such as half of a surrogate pair.
@@ -41,7 +45,7 @@ def to_page(document: Document, *, title: str = "", used: str = "", date: str = 
 
 
 def to_cell(make: Callable[[], Document], text: Callable[[], str]) -> str:
-    """Return a document as a part of a page for a notebook's cell, without scripts.
+    """Return a document as a part of a page for a notebook's cell, without scripts and with few small diagrams.
 
     Without jinja2 it is ``text``, the text for the terminal.
     """
@@ -49,7 +53,24 @@ def to_cell(make: Callable[[], Document], text: Callable[[], str]) -> str:
         _environment()
     except MissingDependencyError:
         return f"<pre>{escape(text())}</pre>"
-    return _rendered("fragment.html", make())
+    document = make()
+    return _rendered("fragment.html", replace(document, blocks=_few(document.blocks)))
+
+
+def _few(blocks: Sequence[Block]) -> list[Block]:
+    """Return blocks with the first small diagrams alone."""
+    kept: list[Block] = []
+    for block in blocks:
+        more = 0
+        if isinstance(block, Details):
+            block = block._replace(blocks=_few(block.blocks))
+        elif isinstance(block, Tiles):
+            more = len(block.tiles) - _FEW
+            block = block._replace(tiles=block.tiles[:_FEW], bins=None)
+        kept.append(block)
+        if more > 0:
+            kept.append(Notes([f"The HTML page has {more:,} more diagrams."]))
+    return kept
 
 
 def _rendered(template: str, document: Document, *, title: str = "", used: str = "", date: str = "") -> str:
@@ -101,7 +122,8 @@ def _section(blocks: Sequence[Block]) -> _Section:
             parts[-1] = _Pair(before.figure, [*before.beside, block])
         else:
             parts.append(block)
-    return _Section(heading, parts, tables_of(blocks))
+    files = {table.name: table for table in tables_of(blocks)}  # a table in two parts is one
+    return _Section(heading, parts, list(files.values()))
 
 
 def _is_rest(details: Details) -> bool:

@@ -48,7 +48,7 @@ def class_blocks(report: Report, *, full: bool) -> list[Block]:
     if folded:
         rest = table.of_rows(range(_LISTED, total))
         blocks.append(Details(f"The other {total - _LISTED} {plural} as a table", [rest], long=True))
-    about = Notes([_about_diagrams(classes, kind, plural)])
+    about = Sentence(_about_diagrams(classes, kind, plural))
     tiles = _tiles(report, classes, kind, table)
     return [*blocks, Details(f"A diagram of each {kind}", [about, tiles], long=True, open=not folded)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES
-from calibrant.render.blocks import Block, Column, Notes, Source, Table
+from calibrant.render.blocks import Block, Column, Sentence, Source, Table
 from calibrant.render.words import amount, clusters_text, event_of, is_clustered, number, percent
 from calibrant.report.group_document import heterogeneity
 from calibrant.report.measure_document import has_interval, is_missing, shown_estimates, total_weight
@@ -32,7 +32,7 @@ def checklist(report: Report, source: Source) -> list[Block]:
     headings = ("item", "topic", "in this report")
     texts = zip(*_rows(report, source), strict=True)
     columns = [Column(heading, column, words=True) for heading, column in zip(headings, texts, strict=True)]
-    return [Table("tripod-ai", columns, TRIPOD), Notes([_REST])]
+    return [Table("tripod-ai", columns, TRIPOD), Sentence(_REST)]
 
 
 def _rows(report: Report, source: Source) -> Iterator[tuple[str, str, str]]:
