@@ -30,20 +30,15 @@ _LINKED: Final = re.compile(
 
 def to_markdown(document: Document, *, title: str = "") -> str:
     """Return a document as Markdown. Remarks are folded at the end with the settings; pictures are left out."""
-    first, *others = (_sentence(sentence) for sentence in document.verdict)
+    first, *others = map(_sentence, document.sentences)
     parts = [f"## {text(title or document.title)}", f"**{first}**"]
     parts += ["\n".join(f"- {sentence}" for sentence in others)] if others else []
     parts.append(text(document.headline))
     parts += _parts(document.blocks)
     notes = [note for block in document.blocks if isinstance(block, Notes) for note in block.sentences]
     facts = [f"{text(name)}: {text(value)}" for name, value in document.facts if value]
-    parts.append(_folded("How it was computed", "\n".join(f"- {line}" for line in [*facts, *map(_note, notes)])))
+    parts.append(_folded("How it was computed", "\n".join(f"- {line}" for line in [*facts, *map(_sentence, notes)])))
     return "\n\n".join(parts) + "\n"
-
-
-def _note(note: str) -> str:
-    """Return a remark; a star at its beginning explains the mark of rows."""
-    return _MARK + text(note[2:]) if note.startswith("* ") else text(note)
 
 
 def _parts(blocks: Sequence[Block]) -> list[str]:
@@ -52,7 +47,7 @@ def _parts(blocks: Sequence[Block]) -> list[str]:
         if isinstance(block, Heading):
             parts.append(f"### {text(block.text)}")
         elif isinstance(block, Sentence):
-            parts.append(_sentence(block))
+            parts.append(_sentence(block.text))
         elif isinstance(block, Table):
             parts.append(_table(block))
         elif isinstance(block, Details):
@@ -64,9 +59,11 @@ def _folded(heading: str, content: str) -> str:
     return f"<details><summary>{heading}</summary>\n\n{content}\n\n</details>"
 
 
-def _sentence(sentence: Sentence) -> str:
-    """Return a sentence that Markdown does not take for a list."""
-    return _START.sub(lambda match: match[0][:-1] + _entity(match[0][-1]), text(sentence.text))
+def _sentence(words: str) -> str:
+    """Return a sentence that Markdown does not take for a list; a star at its beginning explains the mark of rows."""
+    if words.startswith("* "):
+        return _MARK + text(words[2:])
+    return _START.sub(lambda match: match[0][:-1] + _entity(match[0][-1]), text(words))
 
 
 def text(sentence: str) -> str:

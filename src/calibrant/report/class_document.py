@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.inputs.weights import integer_weights
 from calibrant.render import drawing
-from calibrant.render.blocks import Block, Column, Details, Heading, Notes, Sentence, Table, Tile, Tiles
+from calibrant.render.blocks import Block, Column, Details, Heading, Sentence, Table, Tile, Tiles
 from calibrant.render.words import amount, capital, chance_text, counted_in_classes, number_text, percent
 from calibrant.report.group_document import correction
 from calibrant.results import ClasswiseCalibration
@@ -38,7 +38,7 @@ def class_blocks(report: Report, *, full: bool) -> list[Block]:
         evaluated = total - int(np.isnan(classes.errors).sum())
         listed = min(_BRIEF, evaluated)
         of_all = f", the {listed} largest of {evaluated:,}" if listed < evaluated else ""
-        notes = [Notes([f"* {note}"])] if note else []
+        notes = [Sentence(f"* {note}")] if note else []
         return [Heading(f"ECE by {kind}{of_all}", "classes"), table.of_rows(range(listed)), *notes]
     blocks: list[Block] = [Heading(f"The {total:,} {plural}", "classes")]
     if note:

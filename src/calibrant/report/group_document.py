@@ -14,7 +14,6 @@ from calibrant.render.words import (
     COMPONENTS,
     GROUPS_WORST,
     amount,
-    capital,
     chance,
     chance_text,
     ends_text,
@@ -60,11 +59,18 @@ def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     """Return the table of the groups, with notes."""
     groups, left = report.groups, len(report.groups) - len(order)
     title = f"The {len(order)} of {len(groups):,} groups with the most evidence" if left else heading
-    notes = [*_notes(report), *_multicalibration(report)]
+    blocks: list[Block] = [Heading(title, "groups"), _groups_table(report, full=False).of_rows(order)]
+    notes = []
+    if report.level is not None:
+        adjusted = [group.adjusted_p_value for group in groups]
+        found = correction(adjusted, [group.called_out for group in groups], "group", "groups")
+        blocks.append(Sentence(f"* {found}"))
+        notes = [f"p adj.: {_tested(groups)}"] if _tested(groups) else []
+        reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
+        notes += [f"– {named(names, _NAMED)}: {reason}" for reason, names in reasons.items()]
     if left:
         notes.append(f"to see the other {left:,} groups, use --json, --html, or report.groups in Python")
-    table = _groups_table(report, full=False).of_rows(order)
-    return [Heading(title, "groups"), table, Notes(notes)]
+    return [*blocks, *_multicalibration(report), Notes(notes)]
 
 
 def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
@@ -72,7 +78,7 @@ def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     groups, level = report.groups, report.level
     rest = sorted(set(range(len(groups))) - set(order))
     blocks: list[Block] = [Heading(heading, "groups", searchable=len(groups) >= _SEARCHED), Sentence(_summary(report))]
-    blocks += [Sentence(f"{capital(sentence)}.") for sentence in _multicalibration(report)]
+    blocks += _multicalibration(report)
     blocks += _timeline(report)
     shown = [groups[i] for i in order]
     chart = drawing.chart([_row(group, level) for group in shown])
@@ -204,20 +210,6 @@ def _summary(report: Report) -> str:
     return f"{many}, {tested:,} with enough rows for a test. {evidence}"
 
 
-def _notes(report: Report) -> list[str]:
-    """Return what the tests of groups are, how many reject, and which groups have none."""
-    if report.level is None:
-        return []
-    groups = report.groups
-    notes = [f"p adj.: {_tested(groups)}"] if _tested(groups) else []
-    adjusted = [group.adjusted_p_value for group in groups]
-    notes.append(f"* {correction(adjusted, [group.called_out for group in groups], 'group', 'groups')}")
-    flags = gathered((group.flag, short(group.name)) for group in groups if group.flag)
-    for flag, names in flags.items():
-        notes.append(f"– {named(names, _NAMED)}: {flag}")
-    return notes
-
-
 def _tested(groups: Sequence[GroupReport]) -> str:
     """Return what the test of each group combines; empty if it is the ECE alone."""
     parts = {part for group in groups if group.test is not None for part in group.test.details["parts"]}
@@ -235,7 +227,7 @@ def correction(adjusted: Sequence[float], marked: Sequence[bool], word: str, plu
     return f"evidence of miscalibration{corrected}: {sum(marked) or 'none'} {of}"
 
 
-def _multicalibration(report: Report) -> list[str]:
+def _multicalibration(report: Report) -> list[Sentence]:
     """Return the multicalibration error with its group and its p-value as one sentence; none without it."""
     error = report.multicalibration
     if error is None:
@@ -243,7 +235,7 @@ def _multicalibration(report: Report) -> list[str]:
     value = "infinite" if math.isinf(error.value) else f"{error.value:.1f} standard deviations"
     group = "all rows" if error.group is None else f"group {short(error.group)}"
     adjusted = "" if math.isnan(error.p_value) else f" (Holm-adjusted p {chance(error.p_value)})"
-    return [f"multicalibration error: {value} in {group}{adjusted}"]
+    return [Sentence(f"Multicalibration error: {value} in {group}{adjusted}.")]
 
 
 # ---------------------------------------------------------------- measures by group
@@ -276,7 +268,7 @@ def _forest(name: str, forest: Forest, order: Sequence[int], level: float | None
     slug, title = f"{name.replace('_', '-')}-of-groups", f"{label} by group"
     table, caption = Table(slug, columns, title).of_rows(places), heterogeneity(forest, level)
     if not full:
-        return [Heading(title, slug, level=3), table, Notes([caption])]
+        return [Heading(title, slug, level=3), table, Sentence(caption)]
     chart = drawing.chart(rows, origin=measure.origin or 0.0, ratio=measure.link == "log")
     caption += "" if level is None else f" Lines: {percent(level)} CI."
     return [Heading(title, slug, level=3), Figure("rows", chart, title, caption), table]

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS
 from calibrant.render import drawing
-from calibrant.render.blocks import Block, Column, Figure, Heading, Notes, Table
+from calibrant.render.blocks import Block, Column, Figure, Heading, Sentence, Table
 from calibrant.render.words import amount, capital, ends_text, is_clustered, number, percent, steps
 from calibrant.results.values import MurphyCurve, NetBenefit, RocCurve
 
@@ -47,7 +47,7 @@ def panel_blocks(report: Report, *, full: bool) -> list[Block]:
         elif drawn.brief:
             columns = [column._replace(spare=i) for i, column in enumerate(drawn.table.columns)]
             table = replace(drawn.table, columns=columns, listed=drawn.brief)
-            blocks += [heading, table, Notes([drawn.figure.caption])]
+            blocks += [heading, table, Sentence(drawn.figure.caption)]
     return blocks
 
 
