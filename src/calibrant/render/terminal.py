@@ -17,7 +17,7 @@ _NARROW: Final = 20  # columns that a text takes in any case
 _NAME: Final = 40  # characters of a name
 _USUAL_NAME, _LEAST_NAME = 22, 14  # of names before spare columns are left out, and after
 _LEAST_BAR, _MOST_BAR = 10, 40
-_P_VALUE: Final = re.compile(r"\b(p) ([=<≤]) ")
+_P_VALUE: Final = re.compile(r"\b([pE]) ([=<≤]) ")
 _COLOURS: Final = {"good": 32, "bad": 31, "caution": 33}  # green, red, yellow
 
 #: The characters that `Style.unicode` needs.
@@ -101,8 +101,8 @@ def paragraphs(sentences: Iterable[str], style: Style) -> list[str]:
 def wrapped(sentence: str, style: Style, *, first: str = "", later: str = "") -> list[str]:
     """Return a sentence as lines of the style's width, the first and the later ones behind their indents.
 
-    A number stays on one line with its percent sign, and a p-value with its "p =". Names of options, files and models
-    stay whole, so no line ends at a hyphen.
+    A number stays on one line with its percent sign, and a p-value with its "p =", evidence with its "E =". Names of
+    options, files and models stay whole, so no line ends at a hyphen.
     """
     joined = shown(sentence, "?").replace(" %", "\N{NO-BREAK SPACE}%")
     joined = _P_VALUE.sub("\\1\N{NO-BREAK SPACE}\\2\N{NO-BREAK SPACE}", joined)
@@ -126,13 +126,15 @@ def _table(table: Table, style: Style) -> list[str]:
 
     Columns that do not fit follow below, unless they are spare.
     """
-    rows = [_cells(table, place) for place in table.places]
+    rows = [list(map(style.plain, _cells(table, place))) for place in table.places]
     marks = ["*" * table.is_marked(place) for place in table.places]
     marked = 2 * any(marks)
     kept, widths, gap = _layout(table.columns, rows, style.width - marked)
     columns = [table.columns[i] for i in kept]
     heads = [_heads(table.columns)[i] for i in kept]
-    names = distinct(tuple(dict.fromkeys(row[0] for row in rows)), widths[0])
+    firsts = tuple(dict.fromkeys(row[0] for row in rows))
+    dots = 2 * (not style.unicode and max(map(len, firsts), default=0) > widths[0])  # "…" becomes "..."
+    names = {name: style.plain(cut) for name, cut in distinct(firsts, widths[0] - dots).items()}
     lines = [_upper(heads, widths, gap), _line([below for _, below in heads], columns, widths, gap).rstrip()]
     used = 2 + sum(widths) + gap * (len(widths) - 1) + marked + 2
     bar = min(style.width - used, _MOST_BAR) if table.bars and style.width - used >= _LEAST_BAR else 0
