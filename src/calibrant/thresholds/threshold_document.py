@@ -396,8 +396,8 @@ def _groups_table(result: Threshold) -> Table:
     intervals = [f"{_rate(low)} to {_rate(high)}" for low, high in zip(*ends.values(), strict=True)]
     columns += [
         Column.of("at common threshold", "common_risk", (part.risk for part in common), _rate),
-        bound,
-        Column(f"{percent(result.confidence)} CI at common threshold", intervals, ends),
+        bound._replace(spare=1),
+        Column(f"{percent(result.confidence)} CI at common threshold", intervals, ends, spare=2),
     ]
     return Table("groups", columns)
 
