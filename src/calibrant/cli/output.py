@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from calibrant.cli import console
 from calibrant.cli.options import ENGINES, CommandOptions
 from calibrant.errors import CalibrantError, quoted
-from calibrant.render.blocks import Source
 from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
     from calibrant.files.predictions import FileRead, FileSketch
     from calibrant.recalibration.maps import CalibrationMap
     from calibrant.recalibration.result import RecalibrationResult
-    from calibrant.render.blocks import Document
+    from calibrant.render.blocks import Document, Source
     from calibrant.render.terminal import Style
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
@@ -109,6 +108,8 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
 
 def write_monitor(watch: Monitor, predictions: FileRead | None, options: CommandOptions) -> None:
     """Write a monitor as the options say: to the terminal, to files, as a page."""
+    from calibrant.render.blocks import Source
+
     name = options.title or Path(options.state_path).name
     event = None if predictions is None else _event(watch, predictions, options)
     source = Source(event=event or "")
@@ -292,6 +293,8 @@ def _json(summary: Mapping[str, Any]) -> bytes:
 
 def _source(sources: Mapping[str, Any], predictions: FileRead, options: CommandOptions) -> Source:
     """Return what readers see of where the predictions come from: names of files without folders."""
+    from calibrant.render.blocks import Source
+
     config = options.config and str(replace(options.config, path=Path(options.config.path).name))
     return Source(
         event=sources["event"] or "",

@@ -13,8 +13,6 @@ from dataclasses import field, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-import numpy as np
-
 from calibrant.runtime.dataclass import dataclass
 
 #: What a sentence means for its reader; without a tone it explains.
@@ -203,7 +201,7 @@ class Table:
         text, exact = io.StringIO(), self.exact
         writer = csv.writer(text, lineterminator="\r\n")  # so that names with \r or \n are quoted
         writer.writerow(map(_cell, exact))
-        columns = [x.tolist() if isinstance(x, np.ndarray) else x for x in exact.values()]
+        columns = [x.tolist() if hasattr(x, "tolist") else x for x in exact.values()]
         writer.writerows(map(_cell, row) for row in zip(*columns, strict=True))
         return text.getvalue()
 
@@ -267,7 +265,7 @@ class Tile(NamedTuple):
     text: str
     picture: Mapping[str, Any]
     marked: bool = False
-    index: int = 0
+    place: int = 0
     error: float = 0.0
     rows: float = 0.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +13,12 @@ from calibrant.render.blocks import Document, Source
 NO_SOURCE: Final = Source()
 
 
-class Shown(ABC):
+class Shown:
     """A result that is read as a document."""
 
-    @abstractmethod
     def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:
         """Return the document; ``full`` for a page, ``complete`` with every measure of a profile."""
+        raise NotImplementedError
 
     def verdict(self) -> list[str]:
         """Return what was found as sentences."""

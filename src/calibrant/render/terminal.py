@@ -15,7 +15,7 @@ _NARROW: Final = 20  # columns that a text takes in any case
 _NAME: Final = 40  # characters of a name
 _LEAST_NAME: Final = 14
 _LEAST_BAR, _MOST_BAR = 10, 40
-_P_VALUE: Final = re.compile(r"\b(p) ([=<≤]) ")
+_P_VALUE: Final = re.compile(r"\b([pE]) ([=<≤]) ")
 _COLOURS: Final = {"good": 32, "bad": 31, "caution": 33}  # green, red, yellow
 
 #: The characters that `Style.unicode` needs.
@@ -94,8 +94,8 @@ def paragraphs(sentences: Iterable[str], style: Style) -> list[str]:
 def wrapped(sentence: str, style: Style, *, first: str = "", later: str = "") -> list[str]:
     """Return a sentence as lines of the style's width, the first and the later ones behind their indents.
 
-    A number stays on one line with its percent sign, and a p-value with its "p =". Names of options, files and models
-    stay whole, so no line ends at a hyphen.
+    A number stays on one line with its percent sign, and a p-value with its "p =", evidence with its "E =". Names of
+    options, files and models stay whole, so no line ends at a hyphen.
     """
     joined = shown(sentence, "?").replace(" %", "\N{NO-BREAK SPACE}%")
     joined = _P_VALUE.sub("\\1\N{NO-BREAK SPACE}\\2\N{NO-BREAK SPACE}", joined)
@@ -116,7 +116,7 @@ def _lead(lines: list[str], tone: Tone, style: Style) -> list[str]:
 
 def _table(table: Table, style: Style) -> list[str]:
     """Return a table in columns as far as they fit: names become shorter, then the spare columns are left out."""
-    rows = [table.cells(place) for place in table.places]
+    rows = [list(map(style.plain, table.cells(place))) for place in table.places]
     marks = ["*" * table.is_marked(place) for place in table.places]
     heads = [column.brief or column.heading for column in table.columns]
     kept = list(range(len(heads)))
@@ -130,7 +130,9 @@ def _table(table: Table, style: Style) -> list[str]:
         kept.remove(i)
     others = sum(widths[k] + 2 for k in kept[1:]) + marked + 2
     widths[0] = max(min(widths[0], _NAME, style.width - others), least)
-    names = distinct(tuple(row[0] for row in rows), widths[0])
+    firsts = tuple(row[0] for row in rows)
+    dots = 2 * (not style.unicode and max(map(len, firsts), default=0) > widths[0])  # "…" becomes "..."
+    names = {name: style.plain(cut) for name, cut in distinct(firsts, widths[0] - dots).items()}
     lines = []
     for head in _heads([heads[i] for i in kept]):
         lines.append(style.faint(_line(head, [table.columns[i] for i in kept], [widths[i] for i in kept]).rstrip()))
