@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -47,7 +47,7 @@ class MapCurve:
     highs: Float64s
 
 
-class RecalibrationResult(Shown):
+class RecalibrationResult(Shown, ABC):
     """What `recalibrate` returns: a map, and what is shown and written of it."""
 
     map: CalibrationMap
@@ -82,10 +82,9 @@ class RecalibrationResult(Shown):
         Without ``curves`` the curve of a map with its band is left out: it is computed when it is first looked at.
         """
 
-    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
         from calibrant.recalibration.map_document import document_of
 
-        del complete  # a recalibration always shows all of its measures
         return document_of(cast("Recalibration | LabelRecalibrations", self), source, full=full)
 
     def __repr__(self) -> str:

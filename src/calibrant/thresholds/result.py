@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -77,7 +77,7 @@ class Share:
     risk_high: float
 
 
-class ThresholdResult(Shown):
+class ThresholdResult(Shown, ABC):
     """What `certify_threshold` and `certify_two_sided` return."""
 
     n: int
@@ -98,10 +98,9 @@ class ThresholdResult(Shown):
     def plot(self, **options: Any) -> Axes:
         """Draw the risk-coverage curve with matplotlib, and return the axes."""
 
-    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
         from calibrant.thresholds.threshold_document import document_of
 
-        del complete  # a threshold always shows all of its numbers
         return document_of(cast("Threshold | TwoSidedThreshold", self), source, full=full)
 
     def verdict(self) -> list[str]:
