@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from itertools import repeat
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from calibrant.render.blocks import Column, Figure, Table
 from calibrant.render.words import (
     amount,
     counted_in,
-    ends_text,
+    ends_column,
     is_rare,
     percent,
     score_writer,
@@ -42,24 +42,22 @@ def bins_table(bins: ReliabilityDiagram, level: float | None, name: str, title: 
     """Return the filled bins."""
     filled = np.flatnonzero(bins.counts > 0)
     write = score_writer(rare=is_rare(bins))
-
-    def between(heading: str, **ends: Any) -> Column:
-        pairs = zip(*(x.tolist() for x in ends.values()), strict=True)
-        return Column(heading, [ends_text(low, high, write) for low, high in pairs], ends)
-
+    writes = repeat(write)
     counts, shares = bins.counts[filled].tolist(), bins.proportions[filled].tolist()
     mean_scores, event_rates = bins.confidences[filled].tolist(), bins.accuracies[filled].tolist()
     columns = [
-        between("score", left=bins.edges[filled], right=bins.edges[filled + 1]),
+        ends_column("score", {"left": bins.edges[filled], "right": bins.edges[filled + 1]}, writes),
         Column(counted_in(bins.counts), list(map(amount, counts)), {"count": counts}),
         Column("share", list(map(share_text, shares)), {"proportion": shares}),
         Column("predicted", list(map(write, mean_scores)), {"confidence": mean_scores}),
         Column("observed", list(map(write, event_rates)), {"accuracy": event_rates}),
     ]
     if level is not None and bins.lows is not None and bins.highs is not None:
-        columns.append(between(f"{percent(level)} CI", low=bins.lows[filled], high=bins.highs[filled]))
+        ends = {"low": bins.lows[filled], "high": bins.highs[filled]}
+        columns.append(ends_column(f"{percent(level)} CI", ends, writes))
     if level is not None and bins.band_lows is not None and bins.band_highs is not None:
-        columns.append(between("if calibrated", band_low=bins.band_lows[filled], band_high=bins.band_highs[filled]))
+        ends = {"band_low": bins.band_lows[filled], "band_high": bins.band_highs[filled]}
+        columns.append(ends_column("if calibrated", ends, writes))
     return Table(name, columns, title)
 
 
@@ -67,16 +65,13 @@ def curve_table(kind: str, curve: CalibrationCurve, level: float, *, rare: bool)
     """Return the points of a curve with its bands; the page lists some of them."""
     write = score_writer(rare=rare)
     scores, rates = curve.scores.tolist(), curve.rates.tolist()
-
-    def band(heading: str, name: str, lows: Any, highs: Any) -> Column:
-        texts = [ends_text(low, high, write) for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
-        return Column(heading, texts, {f"{name}_low": lows, f"{name}_high": highs})
-
+    confidence = {"confidence_low": curve.confidence_lows, "confidence_high": curve.confidence_highs}
+    consistency = {"consistency_low": curve.consistency_lows, "consistency_high": curve.consistency_highs}
     bands = "simultaneous band" if curve.bands == "simultaneous" else "band"
     columns = [
         Column("score", list(map(write, scores)), {"score": scores}),
         Column("observed", list(map(write, rates)), {"rate": rates}),
-        band(f"{percent(level)} {bands}", "confidence", curve.confidence_lows, curve.confidence_highs),
-        band("if calibrated", "consistency", curve.consistency_lows, curve.consistency_highs),
+        ends_column(f"{percent(level)} {bands}", confidence, repeat(write)),
+        ends_column("if calibrated", consistency, repeat(write)),
     ]
     return Table(f"{kind}-curve", columns, f"{kind} curve").of_rows(steps(len(scores), drawing.LISTED))

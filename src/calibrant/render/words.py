@@ -6,10 +6,11 @@ import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
+from itertools import repeat
 from typing import Any, Final, NamedTuple, TypeVar
 
 from calibrant.inputs.weights import integer_weights
-from calibrant.render.blocks import Source
+from calibrant.render.blocks import Column, Source
 from calibrant.results import ReliabilityDiagram
 
 _MOST_PLACES: Final = 9  # decimal places
@@ -121,6 +122,14 @@ def chance(p_value: float, n_resamples: int = 0) -> str:
 def chance_text(p_value: float, n_resamples: int = 0) -> str:
     """Return a p-value without an equals sign; empty if missing."""
     return "" if math.isnan(p_value) else chance(p_value, n_resamples).removeprefix("= ")
+
+
+def ends_column(
+    heading: str, ends: Mapping[str, Any], writes: Iterable[Callable[[float], str]] = repeat(number)
+) -> Column:
+    """Return a column of intervals, from the names and the values of both ends; ``writes`` are those of the rows."""
+    lows, highs = ends.values()
+    return Column(heading, [ends_text(*row) for row in zip(lows, highs, writes, strict=False)], ends)
 
 
 # ---------------------------------------------------------------- counts
