@@ -59,7 +59,7 @@ def _names(report: Report, classes: ClasswiseCalibration) -> Sequence[str]:
 
 def _by_error(classes: ClasswiseCalibration) -> list[int]:
     """Return the indices of the classes, the largest error first, missing ones last."""
-    return np.argsort(-classes.errors, kind="stable").tolist()  # which puts NaN last
+    return list(map(int, np.argsort(-classes.errors, kind="stable")))  # which puts NaN last
 
 
 def _classes_table(report: Report, classes: ClasswiseCalibration, kind: str) -> Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.listed import BY_NAME
@@ -43,18 +43,13 @@ _SLOPES: Final = (Code.TOO_EXTREME, Code.NOT_EXTREME_ENOUGH, Code.RIGHTLY_SPREAD
 _DECISIONS: Final = (Code.PROVEN, Code.DISPROVEN, Code.UNDECIDED)
 _EVIDENCE: Final = (Code.MISCALIBRATED, Code.NO_EVIDENCE)
 
-_Findings = Mapping[Code, Mapping[str, Any]]
+_Facts = Mapping[str, Any]
+_Findings = Mapping[Code, _Facts]
 
 
-class _Found(NamedTuple):
-    """What was found of several exclusive findings."""
-
-    code: Code
-    facts: Mapping[str, Any]
-
-
-def _found(findings: _Findings, codes: Sequence[Code]) -> _Found | None:
-    return next((_Found(code, findings[code]) for code in codes if code in findings), None)
+def _found(findings: _Findings, codes: Sequence[Code]) -> tuple[Code, _Facts] | None:
+    """Return the one that was found of several exclusive findings."""
+    return next(((code, findings[code]) for code in codes if code in findings), None)
 
 
 def _findings_of(report: Report) -> _Findings:
@@ -108,19 +103,18 @@ def key_numbers(report: Report) -> list[KeyNumber]:
     findings, numbers = _findings_of(report), []
     mean, slope = _found(findings, _MEANS), _found(findings, _SLOPES)
     if mean is not None:
-        ends = mean.facts["low"], mean.facts["high"]
-        value, *interval = percentages(mean.facts["value"], *ends, sign="+", marks=[0.0])
+        value, *interval = percentages(*map(mean[1].__getitem__, ("value", "low", "high")), sign="+", marks=[0.0])
         numbers.append(KeyNumber("difference in percentage points", value, _interval(report, interval), "ideal 0"))
-    if slope is not None and math.isfinite(slope.facts["value"]):
-        value, *interval = _slope_texts(slope.facts)
+    if slope is not None and math.isfinite(slope[1]["value"]):
+        value, *interval = _slope_texts(slope[1])
         numbers.append(KeyNumber("calibration slope", value, _interval(report, interval), "ideal 1"))
     tested, ece = _found(findings, _EVIDENCE), report.estimates.get("ece")
-    facts = {} if ece is None else {"ece": ece.value, "high": math.nan, "upper": math.nan}
-    facts = facts if tested is None else tested.facts
-    if facts and not math.isnan(facts["ece"]):
-        value, interval, upper = _ece_texts(facts)
+    if tested is not None:
+        value, interval, upper = _ece_texts(tested[1])
         compared = f"calibrated: below {upper}" if upper else ""
         numbers.append(KeyNumber("ECE", value, _interval(report, interval), compared))
+    elif ece is not None and not math.isnan(ece.value):
+        numbers.append(KeyNumber("ECE", texts([ece.value], _places(ece.value))[0], "", ""))
     return numbers
 
 
@@ -177,7 +171,7 @@ def _cautions(report: Report, findings: _Findings) -> Iterator[Sentence]:
         yield Sentence(f"{rounded(report.choices.rounded)}.")
 
 
-def _impossible(report: Report, facts: Mapping[str, Any]) -> str:
+def _impossible(report: Report, facts: _Facts) -> str:
     """Say how many outcomes the scores exclude, and what follows if the scores are exact and if they are rounded."""
     other = chance(facts["p_value_of_sums"], report.n_resamples)
     rows = facts["events"] + facts["non_events"]
@@ -195,7 +189,7 @@ def _impossible(report: Report, facts: Mapping[str, Any]) -> str:
     )
 
 
-def _too_little(report: Report, facts: Mapping[str, Any]) -> str:
+def _too_little(report: Report, facts: _Facts) -> str:
     if facts["rows"] == 0:
         what = "every row has the same outcome"
     else:
@@ -250,10 +244,10 @@ def _direction(report: Report, findings: _Findings) -> Iterator[Sentence]:
 
 def _slope(report: Report, findings: _Findings) -> Iterator[Sentence]:
     found = _found(findings, _SLOPES)
-    if found is None or (found.code == Code.RIGHTLY_SPREAD and not math.isfinite(found.facts["low"])):
+    if found is None or (found[0] == Code.RIGHTLY_SPREAD and not math.isfinite(found[1]["low"])):
         return
     code, facts = found
-    slope = _slope_in_words(report, found)
+    slope = _slope_in_words(report, code, facts)
     if code == Code.UNCLEAR_SPREAD:
         yield Sentence(f"Whether predictions are too extreme depends on how scores of 0 and 1 are counted: {slope}.")
     elif code == Code.RIGHTLY_SPREAD or "by_itself" in facts:
@@ -266,9 +260,8 @@ def _slope(report: Report, findings: _Findings) -> Iterator[Sentence]:
         )
 
 
-def _slope_in_words(report: Report, found: _Found) -> str:
+def _slope_in_words(report: Report, code: Code, facts: _Facts) -> str:
     """Return the slope with its interval; also without the rows at 0 and 1, where the two intervals are apart."""
-    code, facts = found
     if not math.isfinite(facts["value"]):
         side = ", with the events below the threshold" if code == Code.TOO_EXTREME else ""
         return f"a threshold separates events from non-events{side}, so the calibration slope is not finite"
@@ -285,12 +278,12 @@ def _slope_in_words(report: Report, found: _Found) -> str:
     return f"{slope} if {rows} are counted as 1e-6 or 1 - 1e-6, and {without} without these rows"
 
 
-def _slope_estimate(report: Report, facts: Mapping[str, Any], which: str = "") -> str:
+def _slope_estimate(report: Report, facts: _Facts, which: str = "") -> str:
     value, *ends = _slope_texts(facts, which)
     return f"{value} ({'; '.join(filter(None, (_interval(report, ends), 'ideal 1')))})"
 
 
-def _slope_texts(facts: Mapping[str, Any], which: str = "") -> list[str]:
+def _slope_texts(facts: _Facts, which: str = "") -> list[str]:
     """Return the slope, and the ends of its interval if both are known."""
     numbers = [facts[f"{which}{name}"] for name in ("value", "low", "high")]
     return texts(numbers if all(map(math.isfinite, numbers)) else numbers[:1], 2, [1.0])
@@ -303,9 +296,9 @@ def _alone(_: Report, findings: _Findings) -> Iterator[Sentence]:
         "slope": _found(findings, (Code.TOO_EXTREME, Code.NOT_EXTREME_ENOUGH)),
     }
     alone = [
-        f"{name}, unadjusted p {chance(found.facts['by_itself'])}"
+        f"{name}, unadjusted p {chance(found[1]['by_itself'])}"
         for name, found in components.items()
-        if found is not None and "by_itself" in found.facts
+        if found is not None and "by_itself" in found[1]
     ]
     if alone:
         many = "One component" if len(alone) == 1 else "Two components"
@@ -324,7 +317,7 @@ def _size(report: Report, findings: _Findings) -> Iterator[Sentence]:
     found = _found(findings, _EVIDENCE)
     if found is None or report.level is None:
         return
-    value, ends, upper = _ece_texts(found.facts)
+    value, ends, upper = _ece_texts(found[1])
     sentence = f"ECE {value}" + (f" ({_interval(report, ends)})" if ends else "")
     if upper:
         level = percent(report.level)
@@ -332,7 +325,7 @@ def _size(report: Report, findings: _Findings) -> Iterator[Sentence]:
     yield Sentence(f"{sentence}.")
 
 
-def _ece_texts(facts: Mapping[str, Any]) -> tuple[str, list[str], str]:
+def _ece_texts(facts: _Facts) -> tuple[str, list[str], str]:
     """Return the ECE, the ends of its interval if it has one, and the upper limit of calibrated models or nothing."""
     ece, upper = facts["ece"], [facts["upper"]] if math.isfinite(facts["upper"]) else []
     ends = [facts["low"], facts["high"]] if math.isfinite(facts["high"]) else []
@@ -376,7 +369,7 @@ def _tolerance(_: Report, findings: _Findings) -> Iterator[Sentence]:
         yield Sentence(f"Inconclusive for a tolerance of {tolerance:g}{ends}.{more}", "caution")
 
 
-def _more_rows(findings: _Findings, facts: Mapping[str, Any], name: str) -> str:
+def _more_rows(findings: _Findings, facts: _Facts, name: str) -> str:
     """Return how many more rows would settle an inconclusive tolerance."""
     if Code.RARE_OUTCOME in findings:
         return f" A decision needs at least {MINORITY} rows (or clusters) with each outcome."

@@ -29,6 +29,7 @@ from calibrant.render.words import (
     version,
 )
 from calibrant.report.measure_document import shown_estimates, total_weight
+from calibrant.results import TestResult
 from calibrant.results.values import MurphyCurve, NetBenefit, RocCurve
 from calibrant.statistics.design import BY_CLUSTER, LONE
 from calibrant.statistics.groups import LEAST_GROUP
@@ -55,12 +56,31 @@ def paragraph(report: Report, source: Source) -> str:
 
 def brief(report: Report, source: Source) -> str:
     """Return the paragraph in at most 120 words: data, measures, intervals, the test, the diagram and groups."""
+    return " ".join(f"{sentence}." for sentence in _brief(report, source))
+
+
+def _brief(report: Report, source: Source) -> Iterator[str]:
     event = f"event: {event_of(report.notion, source)}"
     if report.notion not in PER_CLASS:
         event += f", observed frequency {100 * report.outcome_rate:.3g} %"
-    data = f"We evaluated the calibration of {_rows(report)} ({event}) with calibrant {version()}"
-    sentences = chain([data], _brief_measures(report), _brief_test(report), _brief_groups(report))
-    return " ".join(f"{sentence}." for sentence in sentences)
+    yield f"We evaluated the calibration of {_rows(report)} ({event}) with calibrant {version()}"
+    labels = [report.descriptions[key].label for key in shown_estimates(report, complete=False)]
+    many = f"{len(labels)} measures, among them " * (len(labels) > _BRIEF)
+    yield f"We report {many}{_listed(labels[:_BRIEF])}"
+    if report.level is not None:
+        rows = "assume independent rows"
+        if report.clusters is not None and is_clustered(report.clusters, report.n):
+            rows = f"allow for dependence within {clusters_text(report.clusters)}"
+        yield f"{percent(report.level)} confidence intervals and p-values {rows}"
+    if report.test is not None:
+        parts = _parts_of_test(report.test)
+        source_of_p = f", with {report.n_resamples:,} simulated data sets" if report.n_resamples else ""
+        yield f"{'One test combined' if len(parts) > 1 else 'We tested'} {_listed(parts)}{source_of_p}"
+    if report.diagram is not None:
+        loess = " and a loess curve" if "loess" in PROFILES[report.profile].curves else ""
+        yield f"The reliability diagram has {report.n_bins:,} bins {BINS['uniform']}{loess}"
+    if tested := _tested(report):
+        yield f"The test was repeated in {tested:,} group{'s' * (tested > 1)}, with Holm's correction"
 
 
 def _rows(report: Report) -> str:
@@ -71,32 +91,8 @@ def _rows(report: Report) -> str:
     return f"{rows} of {report.n_classes:,} {'labels' if report.notion == 'multilabel' else 'classes'}"
 
 
-def _brief_measures(report: Report) -> Iterator[str]:
-    labels = [report.descriptions[key].label for key in shown_estimates(report, complete=False)]
-    listed = _listed(labels)
-    if len(labels) > _BRIEF:
-        listed = f"{len(labels)} measures, among them {_listed(labels[:_BRIEF])}"
-    yield f"We report {listed}"
-    if report.level is not None:
-        rows = "assume independent rows"
-        if report.clusters is not None and is_clustered(report.clusters, report.n):
-            rows = f"allow for dependence within {clusters_text(report.clusters)}"
-        yield f"{percent(report.level)} confidence intervals and p-values {rows}"
-
-
-def _brief_test(report: Report) -> Iterator[str]:
-    if report.test is not None:
-        parts = [name for part, name in COMPONENTS.items() if part in report.test.details["parts"]]
-        source = f", with {report.n_resamples:,} simulated data sets" if report.n_resamples else ""
-        yield f"One test combined {_listed(parts)}{source}" if len(parts) > 1 else f"We tested {parts[0]}{source}"
-    if report.diagram is not None:
-        loess = " and a loess curve" if "loess" in PROFILES[report.profile].curves else ""
-        yield f"The reliability diagram has {report.n_bins:,} bins {BINS['uniform']}{loess}"
-
-
-def _brief_groups(report: Report) -> Iterator[str]:
-    if tested := _tested(report):
-        yield f"The test was repeated in {tested:,} group{'s' * (tested > 1)}, with Holm's correction"
+def _parts_of_test(test: TestResult) -> list[str]:
+    return [name for part, name in COMPONENTS.items() if part in test.details["parts"]]
 
 
 def _tested(report: Report) -> int:
@@ -287,7 +283,7 @@ def _test(report: Report) -> Iterator[str]:
     """Yield what the test of calibration is, and where its p-value comes from."""
     if report.test is None:
         return
-    parts = [name for part, name in COMPONENTS.items() if part in report.test.details["parts"]]
+    parts = _parts_of_test(report.test)
     what = f"the Cauchy combination (Liu and Xie 2020) of tests of {_listed(parts)}"
     if len(parts) == 1:
         what = f"a test of {parts[0]}"

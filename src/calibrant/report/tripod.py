@@ -36,22 +36,28 @@ def checklist(report: Report, source: Source) -> list[Block]:
 
 
 def _rows(report: Report, source: Source) -> Iterator[tuple[str, str, str]]:
-    events = _events(report)
-    event = f"Event: {event_of(report.notion, source)}."
+    events, event = _events(report), event_of(report.notion, source)
     few = any(finding.code == Code.RARE_OUTCOME for finding in report.findings)
     too_few = f" Fewer than {MINORITY} events or non-events are too few for reliable inference." * few
-    logits = ", transformed from logits" * bool(report.choices.logits)
-    sizes = ", ".join(f"{group.name} {group.n:,}" for group in report.groups)
-    yield "8a", "outcome", f"{event} The authors must define the event and state how it was assessed."
+    yield "8a", "outcome", f"Event: {event}. The authors must define the event and state how it was assessed."
     yield "10", "sample size", f"{events}.{too_few} The authors must justify the sample size."
-    yield "11", "missing data", _missing(report)
-    yield "12d", "clusters", _clusters(report)
+    yield "11", "missing data", f"{_left_out(report)} The authors must state how missing predictors were handled."
+    clusters = "Rows were assumed to be independent."
+    if report.clusters is not None and is_clustered(report.clusters, report.n):
+        clusters = f"Intervals and p-values allow for dependence within {clusters_text(report.clusters)}."
+    yield "12d", "clusters", clusters
     yield "12e", "measures and plots", _measures(report)
-    yield "14", "fairness", _fairness(report)
+    fairness = "Performance in groups was not examined. To examine groups, name the column of groups with --by."
+    if report.groups:
+        fairness = f"Performance was examined in {len(report.groups):,} groups."
+    yield "14", "fairness", fairness
+    logits = ", transformed from logits" * bool(report.choices.logits)
     yield "15", "model output", f"Predicted probabilities{logits}."
+    sizes = ", ".join(f"{group.name} {group.n:,}" for group in report.groups)
     yield "21", "participants and events", f"{events}." + (f" Predictions by group: {sizes}." if sizes else "")
     yield "23a", "performance", _performance(report)
-    yield "23b", "heterogeneity", _heterogeneity(report)
+    texts = [f"{BY_NAME[name].label}: {heterogeneity(forest, report.level)}" for name, forest in report.forests.items()]
+    yield "23b", "heterogeneity", " ".join(texts) or "Not examined."
 
 
 def _events(report: Report) -> str:
@@ -63,17 +69,10 @@ def _events(report: Report) -> str:
     return f"{of}, {amount(events)} events and {amount(round(total - events, 1))} non-events"
 
 
-def _missing(report: Report) -> str:
+def _left_out(report: Report) -> str:
     left_out = {"without a target": report.choices.ignored, "of weight 0": report.choices.weightless}
     parts = [f"{count:,} {why}" for why, count in left_out.items() if count]
-    rows = f"Rows left out: {', '.join(parts)}." if parts else "No row was left out."
-    return f"{rows} The authors must state how missing predictors were handled."
-
-
-def _clusters(report: Report) -> str:
-    if report.clusters is None or not is_clustered(report.clusters, report.n):
-        return "Rows were assumed to be independent."
-    return f"Intervals and p-values allow for dependence within {clusters_text(report.clusters)}."
+    return f"Rows left out: {', '.join(parts)}." if parts else "No row was left out."
 
 
 def _measures(report: Report) -> str:
@@ -82,12 +81,6 @@ def _measures(report: Report) -> str:
     plots += [f"{name} calibration curve" for name in PROFILES[report.profile].curves if plots]
     plots += [name.replace("_", " ") for name in report.panels]
     return f"Measures: {', '.join(labels)}. Plots: {', '.join(plots) or 'none'}."
-
-
-def _fairness(report: Report) -> str:
-    if not report.groups:
-        return "Performance in groups was not examined. To examine groups, name the column of groups with --by."
-    return f"Performance was examined in {len(report.groups):,} groups."
 
 
 def _performance(report: Report) -> str:
@@ -100,8 +93,3 @@ def _performance(report: Report) -> str:
         parts.append(f"{report.descriptions[key].label} {value}{ends}")
     groups = " The table of groups shows the performance in each group." if report.groups else ""
     return f"{'; '.join(parts)}.{groups}"
-
-
-def _heterogeneity(report: Report) -> str:
-    texts = [f"{BY_NAME[name].label}: {heterogeneity(forest, report.level)}" for name, forest in report.forests.items()]
-    return " ".join(texts) or "Not examined."
