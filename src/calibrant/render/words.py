@@ -7,11 +7,12 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from itertools import repeat
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from calibrant.inputs.weights import integer_weights
 from calibrant.render.blocks import Column, Source
-from calibrant.results import ReliabilityDiagram
+
+if TYPE_CHECKING:
+    from calibrant.results import ReliabilityDiagram
 
 _MOST_PLACES: Final = 9  # decimal places
 _USUAL_LEVELS: Final = (0.01, 0.05, 0.1)  # of significance
@@ -157,6 +158,8 @@ def counted_in(counts: Any) -> str:
 
 def counted_in_classes(counts: Any) -> str:
     """Return what the counts (C, M) of the bins of classes are numbers of."""
+    from calibrant.inputs.weights import integer_weights
+
     return "rows" if integer_weights(counts[counts > 0]) else "weight"
 
 

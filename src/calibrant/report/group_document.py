@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from calibrant.inputs.groups import are_times
@@ -16,6 +17,7 @@ from calibrant.render.words import (
     amount,
     chance,
     chance_text,
+    ends_column,
     ends_text,
     gathered,
     named,
@@ -253,8 +255,8 @@ def _forest(name: str, forest: Forest, order: Sequence[int], level: float | None
     if level is None:
         columns[1] = Column(label, texts, {"value": values, **ends})
     else:
-        intervals = [ends_text(low, high, write) for low, high in zip(*ends.values(), strict=True)]
-        columns.append(Column(f"{percent(level)} CI", intervals, ends, spare=0 if full else 1))
+        intervals = ends_column(f"{percent(level)} CI", ends, repeat(write))
+        columns.append(intervals._replace(spare=0 if full else 1))
     if forest.weights is not None:
         shares = forest.weights.tolist()
         weights = ["" if math.isnan(share) else share_text(share) for share in shares]

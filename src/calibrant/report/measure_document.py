@@ -17,6 +17,7 @@ from calibrant.render.words import (
     chance_text,
     counted_in,
     counted_in_classes,
+    ends_column,
     ends_text,
     gathered,
     number,
@@ -115,10 +116,9 @@ def interval_column(
     parts: Sequence[Estimate], level: float, writes: Iterable[Callable[[float], str]] = repeat(number), *, spare: int
 ) -> Column:
     """Return the column of the intervals of estimates."""
-    pairs = zip(parts, writes, strict=False)
-    texts = [ends_text(part.low, part.high, write) if has_interval(part) else "" for part, write in pairs]
-    ends = {"low": [part.low for part in parts], "high": [part.high for part in parts]}
-    return Column(f"{percent(level)} CI", texts, ends, spare=spare)
+    ends = [(part.low, part.high) if has_interval(part) else (math.nan, math.nan) for part in parts]
+    lows, highs = zip(*ends, strict=True)
+    return ends_column(f"{percent(level)} CI", {"low": lows, "high": highs}, writes)._replace(spare=spare)
 
 
 def floor_columns(parts: Sequence[Estimate], level: float) -> list[Column]:

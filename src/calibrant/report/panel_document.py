@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS
 from calibrant.render import drawing
 from calibrant.render.blocks import Block, Column, Figure, Heading, Sentence, Table
-from calibrant.render.words import amount, capital, ends_text, is_clustered, number, percent, steps
+from calibrant.render.words import amount, capital, ends_column, ends_text, is_clustered, number, percent, steps
 from calibrant.results.values import MurphyCurve, NetBenefit, RocCurve
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _decision_curve(panel: NetBenefit, *, clustered: bool) -> _Panel:
     ]
     note = capital(panel.method)
     if level is not None:
-        columns.insert(2, Column(f"{percent(level)} CI", list(map(ends_text, lows, highs)), ends))
+        columns.insert(2, ends_column(f"{percent(level)} CI", ends))
         of_clusters = f" of {LEAST_CLUSTERS} clusters" * clustered
         note = f"Each CI is for one threshold. A CI needs at least {LEAST_ROWS} treated rows{of_clusters}"
     chart = drawing.lines(
