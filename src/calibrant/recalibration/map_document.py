@@ -10,7 +10,6 @@ import numpy as np
 
 from calibrant.recalibration.families import FAMILIES
 from calibrant.recalibration.pieces import Pieces
-from calibrant.recalibration.result import LabelRecalibrations, Recalibration
 from calibrant.recalibration.softmax import CLASS_FAMILIES, Softmax
 from calibrant.render import drawing
 from calibrant.render.blocks import (
@@ -50,6 +49,7 @@ from calibrant.render.words import (
 from calibrant.statistics.resampling import alpha_of
 
 if TYPE_CHECKING:
+    from calibrant.recalibration.result import LabelRecalibrations, Recalibration, RecalibrationResult
     from calibrant.report.report import Report
     from calibrant.results import ReliabilityDiagram
 
@@ -65,23 +65,37 @@ _LOSSES: Final = {"log": "log loss", "brier": "Brier score"}
 _FAMILIES: Final = {family.name: family.label for family in (*FAMILIES, *CLASS_FAMILIES)}
 
 
-def document_of(result: Recalibration | LabelRecalibrations, source: Source, *, full: bool) -> Document:
-    """Return the document of a recalibration; a full one has pictures, the map and the tables behind them."""
-    if isinstance(result, LabelRecalibrations):
-        one, what = next(iter(result.labels.values())), f"{result.n_classes} labels"
-        verdict, blocks = _verdict_of_labels(result), _blocks_of_labels(result, full=full)
-    else:
-        event = evaluated_event(result.notion, result.n_classes, source)
-        one, what = result, f"all {result.n_classes} classes" if _is_of_classes(result) else event
-        verdict, blocks = _verdict(result), _blocks(result, full=full)
+def document_of(fix: Recalibration, source: Source, *, full: bool) -> Document:
+    """Return the document of one map; a full one has pictures, the map and the tables behind them."""
+    event = evaluated_event(fix.notion, fix.n_classes, source)
+    what = f"all {fix.n_classes} classes" if _is_of_classes(fix) else event
+    return _document(fix, fix, what, _verdict(fix), _blocks(fix, full=full), source)
+
+
+def document_of_labels(result: LabelRecalibrations, source: Source, *, full: bool) -> Document:
+    """Return the document of the maps of several labels; a full one has the diagrams of the first labels."""
+    first, what = next(iter(result.labels.values())), f"{result.n_classes} labels"
+    return _document(result, first, what, _verdict_of_labels(result), _blocks_of_labels(result, full=full), source)
+
+
+def _document(
+    result: RecalibrationResult,
+    one: Recalibration,
+    what: str,
+    verdict: list[Sentence],
+    blocks: list[Block],
+    source: Source,
+) -> Document:
+    """Return the document of ``what`` was mapped, with the settings and methods of ``one`` of the maps."""
     clusters, n = one.before.clusters, result.map.fitted.n
-    if not is_clustered(clusters, n):
-        verdict.append(Sentence("Confidence intervals and p-values assume independent rows."))
+    assumed = [] if is_clustered(clusters, n) else ["Confidence intervals and p-values assume independent rows."]
+    unchanged = one is result and one.chosen == "identity"
+    unproven = "No change of the scores is supported" if unchanged else "No evidence that recalibration helps"
     return Document(
         title="Recalibration",
         headline=f"{rows_text(n)}{in_clusters(clusters)} ({what})",
-        conclusion=_conclusion(result),
-        verdict=verdict,
+        conclusion=Sentence("Recalibration helps", "good") if result.proven else Sentence(unproven),
+        verdict=[*verdict, *map(Sentence, assumed)],
         blocks=blocks,
         facts=facts_of(
             source,
@@ -109,21 +123,13 @@ def _diagram(report: Report) -> ReliabilityDiagram:
     return cast("ReliabilityDiagram", report.diagram)
 
 
-def _conclusion(result: Recalibration | LabelRecalibrations) -> Sentence:
-    if result.proven:
-        return Sentence("Recalibration helps", "good")
-    if isinstance(result, Recalibration) and result.chosen == "identity":
-        return Sentence("No change of the scores is supported")
-    return Sentence("No evidence that recalibration helps")
-
-
 # ---------------------------------------------------------------- the verdict of one map
 
 
 def _verdict(fix: Recalibration) -> list[Sentence]:
     """Return the cautions, the gain, the map, and the errors."""
     sentences = [Sentence(f"Caution: {fix.flag}.", "caution")] if fix.flag else []
-    sentences += [Sentence(_gain(fix), _conclusion(fix).tone), Sentence(" ".join(_choice(fix)))]
+    sentences += [Sentence(_gain(fix), "good" if fix.proven else ""), Sentence(" ".join(_choice(fix)))]
     if fix.chosen != "identity":
         of_all = f"The map is fitted to all {rows_text(fix.before.n)}."
         out_of_fold = "The numbers after recalibration come from maps that were fitted without the rows that they are "

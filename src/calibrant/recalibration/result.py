@@ -82,11 +82,6 @@ class RecalibrationResult(Shown, ABC):
         Without ``curves`` the curve of a map with its band is left out: it is computed when it is first looked at.
         """
 
-    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
-        from calibrant.recalibration.map_document import document_of
-
-        return document_of(cast("Recalibration | LabelRecalibrations", self), source, full=full)
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.verdict()[0]} Print the recalibration to see everything.>"
 
@@ -180,6 +175,11 @@ class Recalibration(RecalibrationResult):
 
         axes = reliability_diagram(self.before, **{"kind": "points", **options, "label": "before"})
         return reliability_diagram(self.after, **{"kind": "points", **options, "ax": axes, "label": "after"})
+
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
+        from calibrant.recalibration.map_document import document_of
+
+        return document_of(self, source, full=full)
 
     def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
         missing: dict[str, str] = {}
@@ -277,6 +277,11 @@ class LabelRecalibrations(RecalibrationResult):
     def proven(self) -> bool:
         """Whether recalibration lowers the mean loss of at least one label."""
         return any(p <= alpha_of(self.level) for p in self.adjusted_p_values.values())
+
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
+        from calibrant.recalibration.map_document import document_of_labels
+
+        return document_of_labels(self, source, full=full)
 
     def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
         labels = [

@@ -84,6 +84,12 @@ class ThresholdResult(Shown, ABC):
     notion: Notion
     n_classes: int | None
     confidence: float
+    costs: Costs | None
+
+    @property
+    @abstractmethod
+    def sides(self) -> tuple[Threshold, ...]:
+        """The thresholds: one, or those of the decisions "yes" and "no"."""
 
     @property
     @abstractmethod
@@ -101,7 +107,7 @@ class ThresholdResult(Shown, ABC):
     def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
         from calibrant.thresholds.threshold_document import document_of
 
-        return document_of(cast("Threshold | TwoSidedThreshold", self), source, full=full)
+        return document_of(self, source, full=full)
 
     def verdict(self) -> list[str]:
         """Return sentences: what can be automated, with which risk, and what would allow more.
@@ -110,8 +116,7 @@ class ThresholdResult(Shown, ABC):
         """
         from calibrant.thresholds.threshold_document import verdict_of
 
-        sentences = verdict_of(cast("Threshold | TwoSidedThreshold", self), NO_SOURCE)
-        return [sentence.text for sentence in sentences]
+        return [sentence.text for sentence in verdict_of(self, NO_SOURCE)]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.verdict()[0]} Print the threshold to see everything.>"
@@ -205,6 +210,11 @@ class Threshold(ThresholdResult):
     curve_maker: Callable[[], tuple[RiskCoverageCurve, Mapping[str, Estimate]]] | None = field(default=None, repr=False)
 
     __repr__ = ThresholdResult.__repr__
+
+    @property
+    def sides(self) -> tuple[Threshold]:
+        """The threshold itself."""
+        return (self,)
 
     @property
     def certified(self) -> bool:
@@ -331,6 +341,11 @@ class TwoSidedThreshold(ThresholdResult):
     costs: Costs | None = None
 
     __repr__ = ThresholdResult.__repr__
+
+    @property
+    def sides(self) -> tuple[Threshold, Threshold]:
+        """The thresholds of the decisions "yes" and "no"."""
+        return self.yes, self.no
 
     @property
     def n(self) -> int:  # type: ignore[override]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -38,7 +38,9 @@ from calibrant.render.words import (
     short,
 )
 from calibrant.results.values import RiskCoverageCurve
-from calibrant.thresholds.result import Costs, Threshold, TwoSidedThreshold
+
+if TYPE_CHECKING:
+    from calibrant.thresholds.result import Costs, Threshold, ThresholdResult
 
 #: The areas under the risk-coverage curve, in words.
 _AREAS: Final = {
@@ -60,29 +62,27 @@ _NAMED: Final = 10  # groups in a sentence
 _TALLEST: Final = 1.08  # of the axis of error rates, relative to the largest one
 
 
-def document_of(result: Threshold | TwoSidedThreshold, source: Source, *, full: bool) -> Document:
+def document_of(result: ThresholdResult, source: Source, *, full: bool) -> Document:
     """Return the document of one or two thresholds; a full one has the pictures of the risk-coverage curves."""
-    sides = _sides(result)
+    first, several = result.sides[0], len(result.sides) > 1
     blocks: list[Block] = []
-    for side in sides:
-        title = "Error rate by coverage" + (f', decisions "{side.side}"' if len(sides) > 1 else "")
+    for side in result.sides:
+        title = "Error rate by coverage" + (f', decisions "{side.side}"' if several else "")
         blocks += _curve_blocks(side, title, full=full)
-    if isinstance(result, Threshold) and result.by_group:
-        heading = "Thresholds of predicted classes" if result.per_class else "Thresholds of groups"
-        blocks += [Heading(heading, "groups"), _groups_table(result)]
-    level = percent(sides[0].confidence)
+    if first.by_group:
+        heading = "Thresholds of predicted classes" if first.per_class else "Thresholds of groups"
+        blocks += [Heading(heading, "groups"), _groups_table(first)]
+    level = percent(first.confidence)
     remark = (
-        f"method: {_METHODS[sides[0].method]}; coverage: share of cases that are automatic; error rate: of these "
+        f"method: {_METHODS[first.method]}; coverage: share of cases that are automatic; error rate: of these "
         f"cases; {level} CI: pointwise, for a threshold that was chosen before"
     )
     event = evaluated_event(result.notion, result.n_classes, source)
-    risks = [percent(side.max_risk) for side in sides]
-    if len(sides) > 1:
-        risks = [f'"{side.side}" {risk}' for side, risk in zip(sides, risks, strict=True)]
+    risks = [f'"{side.side}" ' * several + percent(side.max_risk) for side in result.sides]
     lowest = "The lowest score from which on the error rate is certified."
     return Document(
         title="Certified threshold",
-        headline=f"{rows_text(result.n)}{in_clusters(sides[0].clusters)} ({event})",
+        headline=f"{rows_text(result.n)}{in_clusters(first.clusters)} ({event})",
         conclusion=_conclusion(result),
         verdict=verdict_of(result, source),
         blocks=[*blocks, Notes([remark])],
@@ -96,46 +96,42 @@ def document_of(result: Threshold | TwoSidedThreshold, source: Source, *, full: 
         ),
         measured="number",
         methods=[
-            Method("threshold", lowest, _METHODS[sides[0].method]),
-            *(Method(*_AREAS[name], area.method) for name, area in sides[0].areas.items()),
+            Method("threshold", lowest, _METHODS[first.method]),
+            *(Method(*_AREAS[name], area.method) for name, area in first.areas.items()),
         ],
     )
 
 
-def _sides(result: Threshold | TwoSidedThreshold) -> list[Threshold]:
-    """Return the thresholds: one, or those of "yes" and of "no"."""
-    return [result] if isinstance(result, Threshold) else [result.yes, result.no]
-
-
-def _conclusion(result: Threshold | TwoSidedThreshold) -> Sentence:
-    if result.coverage > 0:
-        return Sentence(f"{share_text(result.coverage)} of cases can be automated", "good")
+def _conclusion(result: ThresholdResult) -> Sentence:
+    coverage = sum(side.coverage for side in result.sides)
+    if coverage > 0:
+        return Sentence(f"{share_text(coverage)} of cases can be automated", "good")
     return Sentence("Some groups can be automated" if result.certified else "No threshold is certified")
 
 
 # ---------------------------------------------------------------- the verdict
 
 
-def verdict_of(result: Threshold | TwoSidedThreshold, source: Source) -> list[Sentence]:
+def verdict_of(result: ThresholdResult, source: Source) -> list[Sentence]:
     """Return what was found: cautions, the threshold, coverage, what more rows would do, costs, groups, assumptions."""
-    sides = _sides(result)
-    sentences = [Sentence(f"Caution: {sides[0].flag}.", "caution")] if sides[0].flag else []
-    if isinstance(result, Threshold):
-        sentences.append(_decision(result))
-        if result.notion == "positive":
-            event = event_of(result.notion, source)
-            sentences.append(Sentence(f'An error is a case in which "{event}" is false.'))
+    first, *others = result.sides
+    sentences = [Sentence(f"Caution: {first.flag}.", "caution")] if first.flag else []
+    if others:
+        sentences += [*map(_decision_of_side, result.sides), *map(Sentence, _both(result))]
     else:
-        sentences += [*map(_decision_of_side, sides), *map(Sentence, _both(result))]
-    for side in sides:
-        of_side = "" if isinstance(result, Threshold) else f' of "{side.side}"'
+        sentences.append(_decision(first))
+        if first.notion == "positive":
+            event = event_of(first.notion, source)
+            sentences.append(Sentence(f'An error is a case in which "{event}" is false.'))
+    for side in result.sides:
+        of_side = f' of "{side.side}"' if others else ""
         texts = [*_numbers(side, of_side), *_plan(side, of_side), *_audit(side, of_side)]
         sentences += map(Sentence, texts)
     if result.costs is not None:
         sentences += map(Sentence, _costs(result.costs, percent(result.confidence)))
-    if isinstance(result, Threshold) and result.by_group:
-        sentences += map(Sentence, _groups(result))
-    return [*sentences, *map(Sentence, _assumptions(sides[0]))]
+    if first.by_group:
+        sentences += map(Sentence, _groups(first))
+    return [*sentences, *map(Sentence, _assumptions(first))]
 
 
 def _noun(side: Threshold) -> str:
@@ -169,12 +165,12 @@ def _decision_of_side(side: Threshold) -> Sentence:
     return Sentence(f'Decide "{side.side}" for {_cases(side)}: {rate}.', "good")
 
 
-def _both(result: TwoSidedThreshold) -> Iterator[str]:
+def _both(result: ThresholdResult) -> Iterator[str]:
     """Yield what happens to the cases between two thresholds, and how the promises hold together."""
-    certified = [side for side in _sides(result) if side.value is not None]
+    certified = [side for side in result.sides if side.value is not None]
     if not certified:
         return
-    yield f"Refer the other {share_text(1 - result.coverage)} of cases."
+    yield f"Refer the other {share_text(1 - sum(side.coverage for side in certified))} of cases."
     each, together = percent(certified[0].confidence), percent(result.confidence)
     if len(certified) > 1:
         yield f"Each promise holds with {each} confidence, so that both hold together with {together} confidence."
