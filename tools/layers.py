@@ -78,8 +78,10 @@ def _running(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes that run, not those under ``if TYPE_CHECKING``."""
     yield node
     for child in ast.iter_child_nodes(node):
-        is_typing = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
-        for part in child.orelse if is_typing else [child]:
+        parts: list[ast.AST] = [child]
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            parts = [*child.orelse]
+        for part in parts:
             yield from _running(part)
 
 
