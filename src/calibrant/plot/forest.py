@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from calibrant.errors import InputError, check_choice
-from calibrant.measures.listed import BY_NAME
 from calibrant.plot import canvas
 from calibrant.plot.canvas import PlottableComparison, PlottableGroup, PlottableReport
+from calibrant.render.drawing import origin_of
 from calibrant.render.words import chance, percent, ranks_text
 from calibrant.results import Estimate
 
@@ -93,7 +93,7 @@ def groups(
     _values(axes, shown, drawn, label)
     names = [f"{canvas.literal(group.name, _NAME)} ({group.n:,})" for group in shown]
     axes.set_yticks(range(len(shown)), names, fontsize="small" if len(shown) > _MANY else None)
-    origin = BY_NAME[measure].origin if measure in BY_NAME else None
+    origin = origin_of(measure)
     if origin is not None:
         axes.axvline(origin, label=canvas.CALIBRATED, **canvas.REFERENCE)
     elif min((e.value for e in drawn if math.isfinite(e.value)), default=0.0) >= 0:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from calibrant.measures.listed import BY_NAME
 from calibrant.render.words import (
     amount,
     counted_in,
@@ -476,6 +477,11 @@ def chart(rows: Sequence[Row], *, signed: bool = False, origin: float = 0.0, rat
         "bottom": _ROW * len(rows) + 6,
         "height": _ROW * len(rows) + 30,
     }
+
+
+def origin_of(name: str) -> float | None:
+    """Return where charts of a measure by group draw a line; None for none."""
+    return BY_NAME[name].origin if name in BY_NAME else None
 
 
 # ---------------------------------------------------------------- lines

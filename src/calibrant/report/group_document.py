@@ -271,7 +271,7 @@ def _forest(name: str, forest: Forest, order: Sequence[int], level: float | None
     table, caption = Table(slug, columns, title).of_rows(places), heterogeneity(forest, level)
     if not full:
         return [Heading(title, slug, level=3), table, Sentence(caption)]
-    chart = drawing.chart(rows, origin=measure.origin or 0.0, ratio=measure.link == "log")
+    chart = drawing.chart(rows, origin=drawing.origin_of(name) or 0.0, ratio=measure.link == "log")
     caption += "" if level is None else f" Lines: {percent(level)} CI."
     return [Heading(title, slug, level=3), Figure("rows", chart, title, caption), table]
 
