@@ -101,7 +101,7 @@ def cases() -> Cases:
     """Yield the name of each case, and how to make its result."""
     for name in public.documented():
         module, _, last = name.rpartition(".")
-        if module == "calibrant.torch" and issubclass(getattr(metrics, last), Metric):
+        if module == "calibrant.torch" and issubclass(public.resolve(name), Metric):
             made = _MADE.get(last, _FUNCTION)
             for i, (kind, options) in enumerate(made):
                 first = kind not in [kind for kind, _ in made[:i]]
