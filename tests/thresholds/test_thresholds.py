@@ -390,16 +390,15 @@ def test_the_rows_that_are_needed_certify_more() -> None:
 
 
 @pytest.mark.parametrize("method", ["closed", "fixed-sequence"])
-@pytest.mark.parametrize("max_risk", [0.1, 0.2, 0.45, 0.5])
+@pytest.mark.parametrize("max_risk", [0.2, 0.5])
 def test_rows_are_planned_for_any_promise(max_risk: float, method: str) -> None:
     """Of few new rows, several of the cuts are one."""
-    rng = np.random.default_rng(2)
-    for n in (150, 400):
-        p = rng.random(n)
-        for confidence in (0.5, 0.95):
-            t = certified(p, rng.random(n) < np.sqrt(p), max_risk=max_risk, confidence=confidence, method=method)
-            assert t.rows_needed is None or t.rows_needed > n
-            assert (t.rows_needed is None) == (t.coverage_needed is None)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        p = rng.random(150)
+        t = certified(p, rng.random(150) < p, max_risk=max_risk, method=method)
+        assert t.rows_needed is None or t.rows_needed > 150
+        assert (t.rows_needed is None) == (t.coverage_needed is None)
 
 
 @pytest.mark.slow
