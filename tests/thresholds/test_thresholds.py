@@ -393,6 +393,18 @@ def test_the_rows_that_are_needed_certify_more() -> None:
     assert np.mean(np.array(coverages) >= 0.9 * t.coverage_needed) >= 0.5
 
 
+@pytest.mark.parametrize("method", ["closed", "fixed-sequence"])
+@pytest.mark.parametrize("max_risk", [0.2, 0.5])
+def test_rows_are_planned_for_any_promise(max_risk: float, method: str) -> None:
+    """Of few new rows, several of the cuts are one."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        p = rng.random(150)
+        t = certified(p, rng.random(150) < p, max_risk=max_risk, method=method)
+        assert t.rows_needed is None or t.rows_needed > 150
+        assert (t.rows_needed is None) == (t.coverage_needed is None)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("risk", "n"), [(None, 1_500), (0.06, 300)])
 def test_new_rows_in_the_number_that_is_needed_reach_the_coverage_with_their_power(risk: float | None, n: int) -> None:

@@ -28,11 +28,11 @@ for name in ("CALIBRANT", "OMP", "OPENBLAS", "MKL", "NUMBA"):
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
-from same_numbers import command, functions, metrics, public, reports, tables, values  # noqa: E402
+from same_numbers import command, decisions, functions, metrics, public, reports, tables, values  # noqa: E402
 
 _SHOWN = 5  # differences of a case that are listed
 
-CASES = (reports.cases, functions.cases, tables.cases, metrics.cases, command.cases)
+CASES = (reports.cases, functions.cases, tables.cases, metrics.cases, decisions.cases, command.cases)
 
 
 def recorded(only: str, times: bool) -> dict[str, Any]:

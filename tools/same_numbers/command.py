@@ -30,6 +30,20 @@ EXEMPT = {
     "--open": "it opens a browser",
 }
 
+#: What maps, thresholds and monitors share.
+_OF_DECISIONS = (
+    "{map} games.csv {event} --json out.json --markdown out.md --html out.html --title Games --date today",
+    "{map} games.csv --score 1-lost --outcome won --where patient>10 --timezone Europe/Berlin --markdown - --no-config",
+    "{map} games.csv --score rate --percent --outcome word --labels no,yes --weight whole --weights-are frequency",
+    "{map} games.csv missing.csv {event} --keep-going --by patient --by-values --cluster season --svg out.svg",
+    "{map} comma.csv {event} --decimal-comma --png out.png --quiet",
+    "{map} classes.parquet --probs p_* --target label --class-names a,b,c --notion top-label --ignore-index 2",
+    "{map} probs.npy --targets targets.npy --json -",
+    "{map} model.npz --logits",
+    "{map} games.csv --config calibrant.toml",
+    "{map} --help",
+)
+
 #: The arguments of each call, which hold no space; " && " is between several calls in a row.
 _CALLS = (
     "report games.csv",
@@ -73,6 +87,29 @@ _CALLS = (
     "compare comma.csv comma2.csv {event} --decimal-comma",
     "compare probs.npy other.npy --targets targets.npy",
     "compare model.npz other.npz --logits",
+    "compare games.csv --scores score,other,lost --outcome won --sort-by auroc --same-outcomes",
+    "compare answers.csv --scores score,other --outcome right,right2 --own-outcomes --sort-by accuracy",
+    *(call.replace("{map}", "recalibrate") for call in _OF_DECISIONS),
+    "recalibrate games.csv {event} --method isotonic --map m.json --sql m.sql --onnx m.onnx --anyway {few}"
+    " && apply m.json games.csv --score score --name better -o games2.csv && apply m.json comma.csv --decimal-comma"
+    " --score score --quiet -o comma2.parquet",
+    "recalibrate classes.parquet --probs p_* --target label --method vector --map m.json --anyway --exact {few}"
+    " && apply m.json classes.parquet --probs p_* -o out.csv",
+    "recalibrate model.npz --logits --method temperature --map m.json --anyway --quiet {few}"
+    " && apply m.json classes.csv --probs l_* --logits -o out.csv",
+    "recalibrate games.csv {event} --level 0.9 --rng 3 --cluster patient --by season {few}",
+    *(call.replace("{map}", "threshold") for call in _OF_DECISIONS),
+    "threshold games.csv {event} --max-risk 0.4 --confidence 0.9 --cost-of-error 10 --cost-of-referral 1 --exact",
+    "threshold games.csv {event} --yes-risk 0.4 --no-risk 0.4 --cluster patient --largest-cluster 60",
+    "threshold games.csv {event} --max-risk 0.4 --weight weight --max-weight 3 --method betting --by season",
+    "threshold classes.parquet --probs p_* --target label --max-risk 0.4 --per-class --class-names a,b,c",
+    *(call.replace("{map}", "monitor s.json") for call in _OF_DECISIONS),
+    "threshold games.csv {event} --max-risk 0.45 --json t.json && monitor s.json games.csv {event} --threshold t.json"
+    " --label one --alpha 0.1 --tolerance 0.01 --by season --groups a,b,c,few --cluster patient"
+    " && monitor s.json other.csv {event} --by season --cluster patient --prometheus s.prom --since-onset w.cal"
+    " && monitor s.json --json -",
+    "monitor s.json games.csv {event} --time day --every month --tolerance-odds 1.1 --weight weight --max-weight 3"
+    " --exact",
     "floor --n 500 --bins 10 --level 0.9 --n-resamples 50 --rng 3 --json out.json",
     "floor --prove 0.02",
     "completion bash",
@@ -153,7 +190,7 @@ def _read(path: Path) -> Any:
     """Return the content of a file that the command wrote."""
     if path.suffix == ".json":
         return json.loads(path.read_text(encoding="utf-8"))
-    if path.suffix in (".cal", ".png"):
+    if path.suffix in (".cal", ".png", ".onnx", ".parquet"):
         return plain(path.read_bytes())
     return clean(path.read_text(encoding="utf-8"))
 
@@ -218,4 +255,9 @@ def _write(folder: Path) -> None:
     np.save(folder / "targets.npy", CLASSES.targets)
     for name, probs in (("model.npz", CLASSES.probs), ("other.npz", CLASSES.other)):
         np.savez(folder / name, logits=np.log(probs) + 1, targets=CLASSES.targets)
+    right = ((EVENT.probs > 0.5) == EVENT.targets).astype(int)
+    answers = np.column_stack([EVENT.probs, EVENT.other, right, 1 - right])
+    np.savetxt(folder / "answers.csv", answers, delimiter=",", header="score,other,right,right2", comments="")
+    logits = np.log(CLASSES.probs)
+    np.savetxt(folder / "classes.csv", logits, delimiter=",", header="l_0,l_1,l_2", comments="")
     np.savez(folder / "labels.npz", probs=LABELS.probs, targets=LABELS.targets)

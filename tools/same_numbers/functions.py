@@ -30,7 +30,10 @@ inference = Public("calibrant.inference")
 plot = Public("calibrant.plot")
 
 #: Functions that other cases call.
-_ELSEWHERE = {"evaluate", "compare", "standardised_maximum", "noise_floor", "rows_to_prove"}
+_ELSEWHERE = {
+    *("evaluate", "compare", "standardised_maximum", "noise_floor", "rows_to_prove", "recalibrate"),
+    *("certify_threshold", "certify_two_sided", "risk_coverage_curve", "area_under_risk_coverage"),
+}
 
 #: What a function needs besides predictions.
 _NEEDED: dict[str, dict[str, Any]] = {
@@ -219,6 +222,9 @@ _FIGURES: dict[str, tuple[str, ...]] = {
     "decision_curve": ("net benefit", "decision curve"),
     "murphy_curve": ("Murphy",),
     "roc_curve": ("ROC",),
+    "risk_coverage": ("risk",),
+    "evidence": ("monitor",),
+    "leaderboard": ("three models",),
 }
 
 #: The values of their options: the kinds one by one, the first values of the others together, and so on.
@@ -276,6 +282,13 @@ def _result(label: str) -> Any:
     p, q, y, _ = EVENT
     few = {"n_resamples": 30}
     risks = partial(calibrant.evaluate, p, y, **few, clusters=CLUSTERS)
+
+    def monitored() -> Any:
+        watch = calibrant.Monitor()
+        watch.update(p, y)
+        watch.update(q, y)
+        return watch
+
     makers: dict[str, Callable[[], Any]] = {
         "event": risks,
         "simultaneous": lambda: calibrant.evaluate(p, y, bands="simultaneous", **few),
@@ -291,6 +304,8 @@ def _result(label: str) -> Any:
         "decision curve": lambda: risks(profile="clinical").panels["decision_curve"],
         "Murphy": lambda: risks(profile="forecast").panels["murphy_curve"],
         "ROC": lambda: risks(profile="forecast").panels["roc_curve"],
+        "risk": lambda: calibrant.risk_coverage_curve(p, y),
+        "monitor": monitored,
     }
     return makers[label]()
 

@@ -75,6 +75,8 @@ _MADE: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
         ("classes", {"num_classes": 3, "reduction": "sum"}),
         ("event", {"reduction": "none"}),
     ),
+    "CovAtxRisk": (("event", {"risk_threshold": 0.3}), ("classes", {"risk_threshold": 0.4})),
+    "RiskAtxCov": (("event", {"cov_threshold": 0.3}), ("classes", {"cov_threshold": 0.4})),
     "CalibrationReport": (
         ("event", _FEW),
         ("classes", {**_FEW, "num_bins": 7, "level": 0.9}),
@@ -101,7 +103,7 @@ def cases() -> Cases:
     """Yield the name of each case, and how to make its result."""
     for name in public.documented():
         module, _, last = name.rpartition(".")
-        if module == "calibrant.torch" and issubclass(getattr(metrics, last), Metric):
+        if module == "calibrant.torch" and issubclass(public.resolve(name), Metric):
             made = _MADE.get(last, _FUNCTION)
             for i, (kind, options) in enumerate(made):
                 first = kind not in [kind for kind, _ in made[:i]]
@@ -110,6 +112,21 @@ def cases() -> Cases:
                     lambda n=last, k=kind, o=options, f=first: _each(n, k, o, first=f),
                 )
     yield "metric: a collection", _collection
+    yield "metric: risks of each coverage", _risks
+    yield "layer: a map", _layer
+
+
+def _risks() -> Any:
+    metric = metrics.AURC()
+    metric.update(torch.tensor(CLASSES.probs), torch.tensor(CLASSES.targets))
+    return call(metric, "partial_compute")
+
+
+def _layer() -> Any:
+    fitted = Public("calibrant").recalibrate(EVENT.probs, EVENT.targets, method="beta", n_resamples=30).fitted()
+    layer = metrics.RecalibrationLayer(fitted)
+    public.note(type(layer))
+    return call(layer, "forward", torch.tensor(EVENT.probs, dtype=torch.float32))
 
 
 def _each(name: str, kind: str, options: dict[str, Any], *, first: bool) -> dict[str, Any]:

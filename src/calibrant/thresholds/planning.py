@@ -91,7 +91,7 @@ def fresh_rows(sample: Sample, place: int, max_risk: float, alpha: float, *, seq
 
     def suffices(rows: int) -> bool:
         steps = np.arange(-int(math.log(rows / first, _STEP)), 1 + int(math.log(ends[-1], _STEP)))
-        cuts = np.ceil(rows * _STEP**steps)
+        cuts = np.unique(np.ceil(rows * np.minimum(_STEP**steps, ends[-1])))  # of few rows, several cuts are one
         at = np.minimum(cuts / rows, ends[-1])
         after = np.clip(np.searchsorted(ends, at), 1, len(ends) - 1)
         part = (at - ends[after - 1]) / (ends[after] - ends[after - 1])
@@ -102,7 +102,7 @@ def fresh_rows(sample: Sample, place: int, max_risk: float, alpha: float, *, seq
         wrong = np.cumsum(again.binomial(new, np.clip(risks, 0.0, 1.0)), axis=1)
         alone = probability(wrong, cuts, max_risk) <= alpha if sequence else None
         kept = accepted(cuts, wrong, max_risk, alpha) if alone is None else alone
-        return float(np.mean(kept[:, steps <= 0].all(axis=1))) >= POWER
+        return float(np.mean(kept[:, cuts <= rows].all(axis=1))) >= POWER
 
     high = float(first)
     while not suffices(math.ceil(high)):
