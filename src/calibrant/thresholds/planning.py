@@ -91,7 +91,8 @@ def fresh_rows(sample: Sample, place: int, max_risk: float, alpha: float, *, seq
 
     def suffices(rows: int) -> bool:
         steps = np.arange(-int(math.log(rows / first, _STEP)), 1 + int(math.log(ends[-1], _STEP)))
-        cuts = np.unique(np.ceil(rows * np.minimum(_STEP**steps, ends[-1])))  # of few rows, several cuts are one
+        wanted: Float64s = np.ceil(rows * np.minimum(_STEP**steps, ends[-1]))
+        cuts = np.unique(wanted)  # of few rows, several are one
         at = np.minimum(cuts / rows, ends[-1])
         after = np.clip(np.searchsorted(ends, at), 1, len(ends) - 1)
         part = (at - ends[after - 1]) / (ends[after] - ends[after - 1])
