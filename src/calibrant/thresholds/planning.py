@@ -91,7 +91,7 @@ def fresh_rows(sample: Sample, place: int, max_risk: float, alpha: float, *, seq
 
     def suffices(rows: int) -> bool:
         steps = np.arange(-int(math.log(rows / first, _STEP)), 1 + int(math.log(ends[-1], _STEP)))
-        wanted: Float64s = np.ceil(rows * np.minimum(_STEP**steps, ends[-1]))
+        wanted = np.asarray(np.ceil(rows * np.minimum(_STEP**steps, ends[-1])), np.float64)
         cuts = np.unique(wanted)  # of few rows, several are one
         at = np.minimum(cuts / rows, ends[-1])
         after = np.clip(np.searchsorted(ends, at), 1, len(ends) - 1)
