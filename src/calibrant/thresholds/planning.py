@@ -91,8 +91,7 @@ def fresh_rows(sample: Sample, place: int, max_risk: float, alpha: float, *, seq
 
     def suffices(rows: int) -> bool:
         steps = np.arange(-int(math.log(rows / first, _STEP)), 1 + int(math.log(ends[-1], _STEP)))
-        wanted: Float64s = np.ceil(rows * np.minimum(_STEP**steps, ends[-1]))
-        cuts = np.unique(wanted)  # of few rows, several are one
+        cuts = np.unique(np.ceil(rows * np.minimum(_STEP**steps, ends[-1])))  # of few rows, several are one
         at = np.minimum(cuts / rows, ends[-1])
         after = np.clip(np.searchsorted(ends, at), 1, len(ends) - 1)
         part = (at - ends[after - 1]) / (ends[after] - ends[after - 1])
@@ -100,7 +99,7 @@ def fresh_rows(sample: Sample, place: int, max_risk: float, alpha: float, *, seq
         risks = np.diff(down, prepend=0.0) / (np.diff(at, prepend=0.0) * sample.rows[place])
         again = generator(np.random.SeedSequence(1), Stream.CUTS)
         new = np.diff(cuts, prepend=0.0).astype(np.int64)
-        wrong = np.cumsum(again.binomial(new, np.clip(risks, 0.0, 1.0)), axis=1)
+        wrong = np.cumsum(again.binomial(new, np.clip(risks, 0.0, 1.0)), axis=1, dtype=np.float64)
         alone = probability(wrong, cuts, max_risk) <= alpha if sequence else None
         kept = accepted(cuts, wrong, max_risk, alpha) if alone is None else alone
         return float(np.mean(kept[:, cuts <= rows].all(axis=1))) >= POWER
