@@ -34,7 +34,7 @@ LAYERS = (
     },
     {
         "inference": "tests, noise floors, bootstrap, decisions",
-        "render": "results as text and pages",
+        "render": "documents as text, pages and Markdown",
         "compat": "signatures of other packages",
     },
     {"plot": "matplotlib figures"},
