@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels.blocks import BadRow as BadRow
-from calibrant.kernels.blocks import Rows, bounds_of, in_order, lanes_of
+from calibrant.kernels.blocks import Rows, bounds_of, in_order, lanes_of, n_threads
 from calibrant.kernels.loading import SMALL, kernels_for
 from calibrant.kernels.reference import BRIER as BRIER
 from calibrant.kernels.reference import BRIER_SQUARES as BRIER_SQUARES
