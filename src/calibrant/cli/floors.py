@@ -38,11 +38,11 @@ class Floors(NamedTuple):
     """The noise floors at ``n`` rows, and the rows that prove an error below ``prove``, for each distribution."""
 
     n: int | None
-    prove: float | None
     n_bins: int
     level: float
     n_resamples: int
     rng: int
+    prove: float | None
     laws: Sequence[ScoreLaw]
 
     @classmethod
@@ -56,7 +56,7 @@ class Floors(NamedTuple):
             if prove is not None:
                 rows = rows_to_prove(prove, n_bins, scores=name, level=level, rng=rng)
             laws.append(ScoreLaw(name, description, noise, rows))
-        return cls(n, prove, n_bins, level, n_resamples, rng, laws)
+        return cls(n, n_bins, level, n_resamples, rng, prove, laws)
 
     @property
     def labels(self) -> dict[str, str]:
