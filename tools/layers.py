@@ -10,6 +10,7 @@ import ast
 import functools
 import graphlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +34,7 @@ LAYERS = (
     },
     {
         "inference": "tests, noise floors, bootstrap, decisions",
-        "render": "results as text and pages",
+        "render": "documents as text, pages and Markdown",
         "compat": "signatures of other packages",
     },
     {"plot": "matplotlib figures"},
@@ -54,10 +55,13 @@ def modules() -> dict[tuple[str, ...], ast.Module]:
     return {path.relative_to(SOURCE).with_suffix("").parts: ast.parse(path.read_text("utf-8")) for path in paths}
 
 
-def imports(tree: ast.AST, module: tuple[str, ...]) -> set[tuple[str, ...]]:
-    """List what a module imports of the package, in functions too; a name of the package itself is ('', name)."""
+def imports(tree: ast.AST, module: tuple[str, ...], *, types: bool = True) -> set[tuple[str, ...]]:
+    """List what a module imports of the package, in functions too; a name of the package itself is ('', name).
+
+    Without ``types``, what is imported for a type checker alone is left out.
+    """
     found = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if types else _running(tree):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name.split(".") for alias in node.names]
@@ -68,6 +72,17 @@ def imports(tree: ast.AST, module: tuple[str, ...]) -> set[tuple[str, ...]]:
             names = [[*base, alias.name] for alias in node.names]
         found |= {resolved(tuple(name[1:])) for name in names if name[0] == "calibrant"}
     return found
+
+
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that run, not those under ``if TYPE_CHECKING``."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        parts: list[ast.AST] = [child]
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            parts = [*child.orelse]
+        for part in parts:
+            yield from _running(part)
 
 
 @functools.cache

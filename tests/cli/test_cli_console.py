@@ -20,7 +20,7 @@ from click.testing import CliRunner
 import calibrant
 from calibrant import CalibrationSketch
 from calibrant.cli import console, main
-from calibrant.render.style import shown
+from calibrant.render.words import shown
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")

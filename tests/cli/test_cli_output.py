@@ -18,9 +18,10 @@ import pytest
 from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import loading, main, output
+from calibrant.cli import console, loading, main, output
 from calibrant.files import reading
-from calibrant.render import markdown, terminal
+from calibrant.render import markdown
+from calibrant.render.blocks import Source
 
 ROOT = Path(__file__).parents[2]
 FAST = ("--n-resamples", "0")
@@ -116,7 +117,7 @@ def test_floor_writes_its_file_before_the_terminal(monkeypatch: pytest.MonkeyPat
     def gone(*_: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(output, "show", gone)
+    monkeypatch.setattr(console, "write", gone)
     CliRunner().invoke(main, ["floor", "--n", "30", "--n-resamples", "9", "--json", "f.json"])
     assert json.loads(Path("f.json").read_text())["n"] == 30
 
@@ -174,10 +175,10 @@ def test_markdown_is_that_of_the_report_with_its_source() -> None:
     assert "Reliability diagram" in out
     table = rows()
     home = table[table[:, 3] == 1]
-    summary = calibrant.evaluate(home[:, 0], home[:, 2], n_resamples=0).to_dict()
-    sources = {"files": ["games.csv"], "where": "home = 1", "timezone": "UTC"}
-    summary["source"] = {"event": "won = 1"}
-    expected = markdown.render(summary, title="games.csv", used="probs: win, targets: won", sources=sources)
+    used = "probs: win, targets: won"
+    source = Source(event="won = 1", files="games.csv", where="home = 1", timezone="UTC", columns=used)
+    document = calibrant.evaluate(home[:, 0], home[:, 2], n_resamples=0)._document(source)
+    expected = markdown.to_markdown(document, title="games.csv")
     assert Path("summary.md").read_text(encoding="utf-8") == expected
     assert "- condition: home = 1\n" in expected
 
@@ -209,14 +210,11 @@ def test_a_file_is_replaced_and_the_summary_of_a_step_is_appended_to(monkeypatch
     assert Path("summary.md").read_bytes() == b"\n" + alone
 
 
-def test_all_lists_every_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_lists_every_measure() -> None:
     assert "| MCE (bins of 30 rows) |" not in run(*REPORT, "--markdown", "-")[1]
     assert "| MCE (bins of 30 rows) |" in run(*REPORT, "--markdown", "-", "--all")[1]
-    asked: list[bool] = []
-    monkeypatch.setattr(terminal, "render", lambda *_, complete, **__: str(asked.append(complete)))
-    run(*REPORT)
-    run(*REPORT, "--all")
-    assert asked == [False, True]
+    assert "MCE (bins of 30 rows)" not in run(*REPORT)[1]
+    assert "MCE (bins of 30 rows)" in run(*REPORT, "--all")[1]
     status, _, err = run(*COMPARE, "--all")
     assert (status, "No such option '--all'" in err) == (2, True)
 
@@ -447,14 +445,14 @@ def test_bins_is_another_name_of_n_bins() -> None:
 
 
 def test_a_date_reaches_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    from calibrant.render import html
+    from calibrant.render import page
 
     dates: list[Any] = []
-    monkeypatch.setattr(html, "page", lambda *_, date, **__: str(dates.append(date)))
+    monkeypatch.setattr(page, "to_page", lambda *_, date, **__: str(dates.append(date)))
     for command in (REPORT, COMPARE):
         run(*command, "--html", "a.html")
         run(*command, "--html", "a.html", "--date", "23 November 2026")
-    assert dates == [None, "23 November 2026"] * 2
+    assert dates == ["", "23 November 2026"] * 2
 
 
 def test_the_terminal_shows_the_same_with_other_outputs() -> None:

@@ -193,7 +193,7 @@ def test_ctrl_c_in_other_work(tmp_path: Path, place: str) -> None:
     first = f"""
 import sys
 from calibrant.files import stored
-from calibrant.render import html
+from calibrant.render import page
 def endless(*args, **options):
     print("busy", file=sys.stderr, flush=True)
     import hashlib
@@ -201,7 +201,7 @@ def endless(*args, **options):
 if {place!r} == "reading":
     stored.ParquetTable.batches = endless
 else:
-    html.page = endless
+    page.to_page = endless
 """
     page = tmp_path / "a.html"
     status, out, err = ended(started("report", DIGITS, *NONE, "--html", str(page), first=first), "busy")

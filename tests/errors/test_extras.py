@@ -23,7 +23,7 @@ from calibrant.errors.exceptions import install_command
 from calibrant.files import engine, log_rows
 from calibrant.inputs import arrays
 from calibrant.plot import canvas
-from calibrant.render import html
+from calibrant.render import page
 from calibrant.results import values
 
 ROOT = Path(__file__).parents[2]
@@ -145,7 +145,7 @@ def test_no_other_module_writes_the_command() -> None:
 #: What imports a library only when it is needed.
 LAZY = {
     "pandas": lambda: values.frame_of([], "bin"),
-    "jinja2": lambda: html._environment.__wrapped__(),
+    "jinja2": lambda: page._environment.__wrapped__(),
     "pyarrow": arrays.import_pyarrow,
     "pyarrow of zstd": lambda: log_rows.Archive._decompressed(None, None),
     "matplotlib": canvas.matplotlib,

@@ -926,7 +926,7 @@ def test_files_are_written_before_anything_is_shown(tmp_path: Path, monkeypatch:
     def gone(*_: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(output, "show", gone)
+    monkeypatch.setattr(output.console, "write", gone)
     path, saved = write(tmp_path / "a.csv", {"score": P, "outcome": Y}), tmp_path / "a.cal"
     CliRunner().invoke(main, ["report", path, "--sketch", str(saved), *FAST])
     assert CalibrationSketch.from_bytes(saved.read_bytes()).n == N

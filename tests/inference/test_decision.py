@@ -17,7 +17,7 @@ from calibrant import evaluate
 from calibrant.errors import InputError
 from calibrant.inference import rows_to_prove
 from calibrant.inference.decision import TOLERATED, decide, one_sided
-from calibrant.render.verdict import deciding
+from calibrant.report.findings_text import deciding
 from calibrant.results import Code, Decision, Estimate, Floor
 
 
@@ -102,7 +102,7 @@ def test_below_15_rows_of_the_rarer_outcome_nothing_is_decided(tolerance: float,
     assert (report.decision.state, report.decision.more_rows) == ("open", None)
     assert re.search(
         rf"^Inconclusive for a tolerance of {tolerance:g}[:.].* A decision needs at least 15 rows \(or clusters\)",
-        deciding(report.to_dict()),
+        deciding(report),
     )
     one_more = y.copy()
     one_more[14 if rarer == "event" else np.flatnonzero(y)[0]] ^= True
@@ -117,7 +117,7 @@ def test_a_million_rows_with_a_harmless_error() -> None:
     assert report.miscalibrated
     assert report.decision is not None
     assert report.decision.state == "proven"
-    first, second = deciding(report.to_dict()), report.verdict()[0]
+    first, second = deciding(report), report.verdict()[0]
     assert first in report.verdict()
     assert first == f"ECE is within the tolerance of 0.02: upper 95 % confidence bound {report.decision.high:.3f}."
     assert second == "Evidence of miscalibration (p < 0.001)."
@@ -187,7 +187,7 @@ def test_it_does_not_depend_on_the_measures_shown() -> None:
 def test_the_sentence_names_the_measure_though_it_is_not_shown(measure: Any, words: str) -> None:
     p, y = rows(800, 6)
     report = evaluate(p, y, tolerance=0.3, tolerance_of=measure, measures=["ks"], n_resamples=0)
-    assert deciding(report.to_dict()).startswith(
+    assert deciding(report).startswith(
         f"{words[0].upper()}{words[1:]} is within the tolerance of 0.3: upper 95 % confidence bound 0."
     )
 
@@ -198,7 +198,7 @@ def test_the_words_of_what_is_not_decided() -> None:
     decision = report.decision
     assert decision is not None
     assert decision.more_rows is not None
-    assert deciding(report.to_dict()) == (
+    assert deciding(report) == (
         f"Inconclusive for a tolerance of 0.03: 95 % confidence bounds {decision.low:.3f} and {decision.high:.3f}. "
         f"About {decision.more_rows:,} more rows would settle it if the true ECE equals the estimate."
     )

@@ -367,7 +367,7 @@ def test_all_rows_may_be_the_worst_and_errors_infinite():
     assert "standard deviations in all rows (Holm-adjusted p < 0.001)" in " ".join(str(report).split())
     certain = evaluate(np.zeros(80), np.arange(80) == 0, groups=np.repeat([0, 1], 40), n_resamples=99)
     assert certain.multicalibration.value == math.inf
-    assert "multicalibration error: infinite" in str(certain)
+    assert "Multicalibration error: infinite" in str(certain)
     assert json.loads(certain.to_json())["not_finite"]["multicalibration.value"] == "infinite"
 
 
@@ -383,7 +383,7 @@ def test_without_resamples_sparse_and_clustered_groups_have_no_p_value():
         multicalibration_error(p, y, groups=group).p_value
     )
     report = evaluate(p, y, groups=group, clusters=np.arange(400) // 4, n_resamples=0)
-    assert "multicalibration error: " in str(report)
+    assert "Multicalibration error: " in str(report)
     written = json.loads(report.to_json())
     assert written["multicalibration"]["p_value"] is None
     assert written["not_finite"]["multicalibration.groups[0].p_value"].startswith("the null distribution needs ")
@@ -398,7 +398,7 @@ def test_the_command_shows_it_with_by(tmp_path):
     pd.DataFrame({"score": p, "outcome": y, "ward": group}).to_csv(tmp_path / "a.csv", index=False)
     told = ["report", str(tmp_path / "a.csv"), "--by", "ward", "--n-resamples", "99"]
     shown = CliRunner().invoke(main, told).output
-    assert "multicalibration error: " in shown
+    assert "Multicalibration error: " in shown
     assert " standard deviations in group 1 (" in shown
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from calibrant.inference import (
     spiegelhalter_test,
     t_cal_test,
 )
-from calibrant.render.words import disagreements
+from calibrant.report.measure_document import disagreements
+from calibrant.report.report import Report
 
 _CONSERVATIVE = (
     "the lower end of the CI is 0 although p is small, because the lower end is conservative: it is above 0 only if "
@@ -209,12 +211,14 @@ def test_labels_that_never_occur_reckon_with_some() -> None:
 
 @pytest.mark.parametrize(("p_value", "low", "told"), [(0.03, 0.0, True), (0.03, 0.01, False), (0.2, 0.0, False)])
 def test_one_sentence_says_why_a_p_value_and_an_interval_disagree(p_value: float, low: float, told: bool) -> None:
-    summary = evaluate(np.linspace(0.1, 0.9, 60), np.arange(60) % 2).to_dict()
-    summary["estimates"]["ece"] |= {"p_value": p_value, "low": low, "high": 0.2}
-    found = disagreements(summary, ["ece"])
+    def altered(profile: str, name: str, low: float) -> Report:
+        report = evaluate(np.linspace(0.1, 0.9, 60), np.arange(60) % 2, profile=profile)
+        estimate = replace(report[name], p_value=p_value, low=low, high=0.2)
+        return replace(report, estimates={**report.estimates, name: estimate})
+
+    found = disagreements(altered("standard", "ece", low), ["ece"])
     assert found == (["ECE: " + _CONSERVATIVE] if told else [])
-    signed = evaluate(np.linspace(0.1, 0.9, 60), np.arange(60) % 2, profile="all").to_dict()
-    signed["estimates"]["mean_gap"] |= {"p_value": p_value, "low": 0.01 if p_value > 0.05 else -0.01, "high": 0.2}
+    signed = altered("all", "mean_gap", 0.01 if p_value > 0.05 else -0.01)
     (sentence,) = disagreements(signed, ["mean_gap"])
     assert "because p takes the variance of calibrated outcomes" in sentence
 

@@ -336,10 +336,9 @@ def test_bins_outside_the_band_are_diamonds_and_no_others(kind: str, look: Any) 
     if look == "points":
         own = diagram.counts > 0
         np.testing.assert_array_equal(drawn.get_sizes(), dots(ax, ax.get_ylabel()).get_sizes()[off[own]])
-    summary = report.to_dict()  # the page marks the same ones
     from calibrant.render import drawing
 
-    picture = drawing.diagram(summary["diagram"], {}, summary["notion"], summary["level"])
+    picture = drawing.diagram(diagram, {}, report.notion, report.level)  # the page marks the same ones
     assert sum(point["outside"] for point in picture["points"]) == len(expected)
     bare = plot.reliability_diagram(report, kind=look, band=False)  # nothing to be outside of
     assert "Outside the band" not in [c.get_label() for c in bare.collections]

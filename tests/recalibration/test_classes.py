@@ -22,6 +22,7 @@ from calibrant.kernels import reference
 from calibrant.recalibration import CalibrationMap
 from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.softmax import CLASS_FAMILIES, MATRIX, VECTOR, ClassRows, prepared
+from calibrant.render.blocks import tables_of
 
 METHODS = ["identity", "clipped", "temperature", "vector", "matrix"]
 
@@ -641,3 +642,20 @@ def test_the_order_of_weighted_rows_changes_no_bit(method: str, clustered: bool)
     )
     assert one.map.parameters == other.map.parameters
     assert one.gain == other.gain
+
+
+# ---------------------------------------------------------------- what is shown
+
+
+@pytest.mark.parametrize("method", ["vector", "matrix"])
+def test_the_page_has_the_factors_of_each_class(method: str) -> None:
+    p, y = drawn(600, 3)
+    fix = fix_of(p, y, method=method, class_names=["cat", "dog", "owl"])
+    table = tables_of(fix._document(full=True).blocks)[-1]
+    factors = np.array(fix.map.parameters["factors"])
+    assert table.exact == {
+        "class": ["cat", "dog", "owl"],
+        "factor": (np.diagonal(factors) if method == "matrix" else factors).tolist(),
+        "constant": fix.map.parameters["constants"],
+    }
+    assert ("A matrix also adds" in fix._repr_html_()) == (method == "matrix")

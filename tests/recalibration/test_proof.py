@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from calibrant.recalibration.families import COX, Fit
 from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.rows import EventRows, Rows
 from calibrant.recalibration.softmax import CLASS_TEMPERATURE
+from calibrant.render.blocks import tables_of
 from calibrant.report.evaluated import of_arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Independent
@@ -287,6 +289,29 @@ def test_a_notebook_shows_one_sentence_and_the_page() -> None:
     fix = fix_of(p, y, method="cox")
     assert repr(fix) == f"<Recalibration: {fix.verdict()[0]} Print the recalibration to see everything.>"
     assert fix.verdict()[0].partition(" (")[0] in fix._repr_html_()
+
+
+def test_the_page_has_the_map_and_the_bins_with_their_numbers() -> None:
+    fix = fix_of(*sample(3_000, 0, 0.6), method="cox", n_resamples=19)
+    tables = {table.name: table for table in tables_of(fix._document(full=True).blocks)}
+    assert list(tables) == ["recalibration", "bins-before", "bins-after", "map"]
+    curve = fix.curve
+    assert curve is not None
+    assert tables["map"].exact["recalibrated"] == curve.mapped.tolist()
+    assert tables["map"].exact["high"] == curve.highs.tolist()
+    assert len(tables["map"].places) == 11
+    assert sum(tables["bins-after"].exact["count"]) == 3_000
+    numbers = tables["recalibration"].exact
+    assert numbers["after"] == [fix.after[name].value for name in numbers["measure"]]
+    page = fix._repr_html_()
+    for part in ("before. Reliability diagram with", "after. Reliability diagram with", 'data-part="map"'):
+        assert part in page
+
+
+def test_the_text_computes_no_band() -> None:
+    fix = replace(fix_of(*sample(500, 0, 0.6)), curve_maker=lambda: pytest.fail("the band is computed"))
+    assert fix.verdict()[0] in fix.to_markdown()
+    assert "log loss" in str(fix)
 
 
 def test_with_a_certain_score_that_failed_a_map_is_compared_with_clipped_scores() -> None:

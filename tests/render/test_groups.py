@@ -10,6 +10,8 @@ import pytest
 import calibrant
 from calibrant.inputs.groups import are_times
 from calibrant.render import drawing
+from calibrant.render.blocks import Figure, Table
+from calibrant.report.group_document import group_blocks
 
 N = 3_000
 SCORES = np.random.default_rng(1).beta(1, 3, N)
@@ -27,6 +29,11 @@ def clinical(names: list[str], **options: object) -> calibrant.Report:
     )
 
 
+def figures(report: calibrant.Report) -> dict[str, Figure]:
+    """Return the charts of the groups by their titles."""
+    return {block.title: block for block in group_blocks(report, full=True) if isinstance(block, Figure)}
+
+
 def test_a_forest_has_the_pooled_value_and_a_prediction_interval() -> None:
     report = clinical(["a", "b", "c", "d"])
     forest = report.forests["oe_ratio"]
@@ -34,11 +41,13 @@ def test_a_forest_has_the_pooled_value_and_a_prediction_interval() -> None:
     assert forest.prediction_low < forest.pooled_low < forest.pooled_high < forest.prediction_high
     assert forest.weights is not None
     assert forest.weights.sum() == pytest.approx(1)
-    summary = report.to_dict()
-    (picture, *_) = drawing.forests(summary)
+    picture = figures(report)["O:E ratio by group"]
     assert [row["name"] for row in picture.chart["rows"]] == [*forest.groups, "pooled", "prediction"]
-    assert picture.table.headings == ["group", "O:E ratio", "95 % CI", "weight"]
-    assert picture.table.rows[4][:3] == [
+    tables = {block.name: block for block in group_blocks(report, full=True) if isinstance(block, Table)}
+    table = tables["oe-ratio-of-groups"]
+    assert table.headings == ["group", "O:E ratio", "95 % CI", "weight"]
+    assert table.exact["weight"] == forest.weights.tolist()
+    assert table.cells(4)[:3] == [
         "pooled",
         f"{forest.pooled:.2f}",
         f"{forest.pooled_low:.2f} – {forest.pooled_high:.2f}",
@@ -68,7 +77,7 @@ def test_clusters_in_several_groups_are_not_pooled(shared: bool) -> None:
 def test_without_intervals_nothing_is_pooled() -> None:
     report = clinical(["a", "b", "c"], level=None)
     assert math.isnan(report.forests["auroc"].pooled)
-    assert "pooled" not in [row["name"] for row in drawing.forests(report.to_dict())[0].chart["rows"]]
+    assert "pooled" not in [row["name"] for row in figures(report)["AUROC by group"].chart["rows"]]
 
 
 def test_ratios_have_a_logarithmic_axis() -> None:
@@ -84,12 +93,11 @@ def test_ratios_have_a_logarithmic_axis() -> None:
 def test_groups_of_time_are_a_line_in_order() -> None:
     months = [f"2025-{month:02d}" for month in range(1, 7)]
     report = clinical(months)
-    picture = drawing.timeline(report.to_dict())
-    assert picture is not None
+    picture = figures(report)["Difference over time"]
     assert len(picture.chart["marks"]) == 6
     assert [text for _, text in picture.chart["x"].ticks()][::4] == ["2025-01", "2025-06"]
     assert picture.chart["marks"][0][2].startswith("2025-01: difference ")
-    assert drawing.timeline(clinical(["a", "b", "c"]).to_dict()) is None
+    assert "Difference over time" not in figures(clinical(["a", "b", "c"]))
 
 
 @pytest.mark.parametrize(
@@ -105,3 +113,10 @@ def test_groups_of_time_are_a_line_in_order() -> None:
 )
 def test_names_that_are_times(names: list[str], times: bool) -> None:
     assert are_times(names) == times
+
+
+def test_the_blocks_of_groups_need_no_report_on_a_group() -> None:
+    report = clinical(["a", "b", "c"])
+    for full in (True, False):
+        group_blocks(report, full=full)
+    assert not any("value" in vars(group.whole) for group in report.groups)

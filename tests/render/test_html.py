@@ -8,10 +8,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import pickle
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,12 @@ import calibrant
 from calibrant.cli import main
 from calibrant.errors import MissingDependencyError
 from calibrant.measures.listed import MEASURES
-from calibrant.render import drawing, html, tables, words
+from calibrant.render import drawing, words
+from calibrant.render import page as pages
+from calibrant.render.blocks import Column, Source, Table
+from calibrant.render.result import NO_SOURCE
+from calibrant.report import class_document
+from calibrant.report.measure_document import noise_figure, shown_estimates
 
 EVIL = "<script>alert('x')</script>&\"',\n;\x00\ud800 Ω"
 
@@ -103,6 +109,11 @@ def read(text: str) -> Page:
     return page
 
 
+def page_of(result: Any, source: Source = NO_SOURCE, **words: str) -> str:
+    """Return the page of a result."""
+    return pages.to_page(result._document(source, full=True), **words)
+
+
 def classes(n: int = 900, c: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     probs = rng.dirichlet(np.full(c, 0.4), n)
@@ -120,7 +131,7 @@ def report() -> calibrant.Report:
 
 @pytest.fixture(scope="module")
 def page(report: calibrant.Report) -> Page:
-    return read(html.page(report.to_dict(), title="a title"))
+    return read(page_of(report, title="a title"))
 
 
 def numbers(rows: list[dict[str, str]], name: str) -> list[float | None]:
@@ -282,7 +293,7 @@ def test_the_verdict_stands_out_where_the_scores_are_miscalibrated(report: calib
     assert page.all("h2", of="verdict")[0]["class"].split() == ["verdict", "bad"]
     fine = calibrant.evaluate([0.25] * 40 + [0.75] * 40, ([0] * 3 + [1]) * 10 + ([1] * 3 + [0]) * 10, n_resamples=200)
     assert fine["ece"].p_value > 0.05
-    assert read(html.page(fine.to_dict())).all("h2", of="verdict")[0]["class"].split() == ["verdict"]
+    assert read(page_of(fine)).all("h2", of="verdict")[0]["class"].split() == ["verdict"]
 
 
 def test_curves_go_through_their_points(report: calibrant.Report, page: Page) -> None:
@@ -370,9 +381,9 @@ def test_labels_of_the_histogram_fit_left_of_it() -> None:
     rng = np.random.default_rng(3)
     p = rng.beta(1, 3, 40_000)
     found = calibrant.evaluate(p, rng.random(40_000) < p, weights=rng.random(40_000), n_resamples=0)
-    picture = drawing.diagram(found.to_dict()["diagram"], {}, "positive", 0.95)
-    texts = [text for _, text in picture["ticks"]]
     assert found.diagram is not None
+    picture = drawing.diagram(found.diagram, {}, "positive", 0.95)
+    texts = [text for _, text in picture["ticks"]]
     largest = (found.diagram.counts * (1 - np.nan_to_num(found.diagram.accuracies)))[0]
     assert f"{largest:,.0f}" in texts
     assert not any("." in text for text in texts)
@@ -387,14 +398,12 @@ def rare_events() -> calibrant.Report:
 
 def test_axes_of_rare_events_show_log_odds_in_per_cent() -> None:
     found = rare_events()
-    page = read(html.page(found.to_dict()))
+    page = read(page_of(found))
     ticks = {"0.001 %": 1e-5, "0.01 %": 1e-4, "0.1 %": 1e-3, "1 %": 1e-2}
     logit = {text: np.log(p / (1 - p)) for text, p in ticks.items()}
     low, high = logit["0.001 %"], logit["1 %"]
-    summary = found.to_dict()
-    places = {
-        text: at for at, text in drawing.diagram(summary["diagram"], summary["curves"], "positive", 0.95)["x"].ticks()
-    }
+    assert found.diagram is not None
+    places = {text: at for at, text in drawing.diagram(found.diagram, found.curves, "positive", 0.95)["x"].ticks()}
     assert places == {text: round(48 + 380 * (logit[text] - low) / (high - low), 1) for text in ticks}
     assert set(ticks) <= set(page.text)
     curve = found.curves["isotonic"]
@@ -411,7 +420,7 @@ def test_axes_of_rare_events_show_log_odds_in_per_cent() -> None:
 
 
 def test_a_page_of_rare_events_writes_scores_with_three_digits_and_shows_the_curve_first() -> None:
-    page = read(html.page(rare_events().to_dict()))
+    page = read(page_of(rare_events()))
     table = next(own for own in page.tables if own[0][0] == "score")
     assert float(table[1][3]) == pytest.approx(
         float(page.files()["reliability-diagram.csv"][0]["confidence"]), rel=5e-3
@@ -427,7 +436,8 @@ def test_usual_scores_keep_axes_of_equal_steps(page: Page) -> None:
 @pytest.mark.parametrize(("scores", "rare"), [([0.02] * 9 + [0.1], True), ([0.02] * 8 + [0.1] * 2, False)])
 def test_scores_are_rare_below_a_mean_of_three_per_cent(scores: list[float], rare: bool) -> None:
     found = calibrant.evaluate(scores * 10, [0, 1] * 50, n_resamples=0)
-    assert tables.is_rare(found.to_dict()["diagram"]) == rare
+    assert found.diagram is not None
+    assert words.is_rare(found.diagram) == rare
 
 
 # ---------------------------------------------------------------- remarks on intervals
@@ -439,24 +449,24 @@ def test_scores_are_rare_below_a_mean_of_three_per_cent(scores: list[float], rar
 def test_a_low_end_of_zero_is_explained_where_the_p_value_is_small(low: float, p: float, explained: bool) -> None:
     rng = np.random.default_rng(5)
     scores = rng.random(300)
-    summary = calibrant.evaluate(scores, rng.random(300) < scores, measures=["ece"], n_resamples=0).to_dict()
-    summary["estimates"]["ece"] |= {"low": low, "p_value": p}
+    found = calibrant.evaluate(scores, rng.random(300) < scores, measures=["ece"], n_resamples=0)
+    found = replace(found, estimates={"ece": replace(found["ece"], low=low, p_value=p)})
     sentence = (
         "ECE: the lower end of the CI is 0 although p is small, because the lower end is conservative: it is "
         "above 0 only if "
         "p ≤ 0.025"
     )
-    assert (sentence in read(html.page(summary)).text) == explained
+    assert (sentence in read(page_of(found)).text) == explained
 
 
 def test_every_measure_without_an_interval_says_why_in_its_row() -> None:
     rng = np.random.default_rng(2)
     p = rng.beta(1, 3, (800, 4))
     found = calibrant.evaluate(p, (rng.random(p.shape) < p).astype(int), notion="multilabel", n_resamples=0)
-    page = read(html.page(found.to_dict()))
+    page = read(page_of(found))
     rows = {row[0]: row[2:] for row in next(own for own in page.tables if own[0][0] == "measure")[1:]}
     bare = [key for key, part in found.estimates.items() if np.isnan(part.low)]
-    shown = words.shown_estimates(found.to_dict())
+    shown = shown_estimates(found)
     bare = [key for key in bare if key in shown]
     assert 5 < len(bare) < len(rows) == len(shown)
     for key in shown:
@@ -489,15 +499,15 @@ def grouped(n_groups: int) -> calibrant.Report:
 @pytest.mark.parametrize(("n_groups", "searched"), [(19, False), (20, True), (99, True)])
 def test_groups_keep_their_order_and_can_be_searched_if_they_are_many(n_groups: int, searched: bool) -> None:
     found = grouped(n_groups)
-    page = read(html.page(found.to_dict(groups=False)))
+    page = read(page_of(found))
     (table,) = [own for own in page.tables if own[0][0] == "group"]
     assert [row[0] for row in table[1:]] == [group.name for group in found.groups]
-    assert bool(page.all("section", of="searchable")) == bool(page.all("input", placeholder="group")) == searched
+    assert bool(page.all("section", of="searchable")) == bool(page.all("input", placeholder="name")) == searched
 
 
 def test_of_a_hundred_groups_the_worst_come_first_and_the_others_stand_below() -> None:
     found = grouped(100)
-    page = read(html.page(found.to_dict(groups=False)))
+    page = read(page_of(found))
     listed = [[row[0] for row in own[1:]] for own in page.tables if own[0][0] == "group"]
     worst = sorted(found.groups, key=lambda group: (group.p_value, -group.ece.value))[:20]
     assert listed[0] == [group.name for group in worst]
@@ -507,8 +517,7 @@ def test_of_a_hundred_groups_the_worst_come_first_and_the_others_stand_below() -
 
 
 def test_a_page_has_a_date_only_if_it_is_given(report: calibrant.Report, tmp_path: Path) -> None:
-    summary = report.to_dict()
-    plain, dated = html.page(summary, title="t"), html.page(summary, title="t", date="23 November <2026>")
+    plain, dated = page_of(report, title="t"), page_of(report, title="t", date="23 November <2026>")
     assert not re.search(r"\b20\d\d-\d\d", plain)
     page = read(dated)
     headline = next(i for i, text in enumerate(page.text) if text.startswith("900 predictions"))
@@ -522,7 +531,7 @@ def test_a_page_has_a_date_only_if_it_is_given(report: calibrant.Report, tmp_pat
 
 
 def test_a_page_has_margins_on_paper_and_a_cell_of_a_notebook_changes_none(report: calibrant.Report) -> None:
-    assert "@page { margin: 18mm 15mm 15mm;" in html.page(report.to_dict())
+    assert "@page { margin: 18mm 15mm 15mm;" in page_of(report)
     assert "@page" not in report._repr_html_()
 
 
@@ -539,10 +548,8 @@ def test_markup_in_any_name_is_text(whole: bool) -> None:
         groups=[EVIL, "<b>bold</b>"] * 300,
         n_resamples=0,
     )
-    if whole:
-        text = html.page(found.to_dict(), title=EVIL, used=EVIL, sources={"files": [EVIL], "columns": {EVIL: EVIL}})
-    else:
-        text = found._repr_html_()
+    source = Source(files=EVIL, columns=EVIL)
+    text = page_of(found, source, title=EVIL, used=EVIL) if whole else found._repr_html_()
     page = read(text)
     assert len(page.all("script")) == whole
     assert page.all("img") == []
@@ -556,20 +563,12 @@ def test_markup_in_any_name_is_text(whole: bool) -> None:
         assert {row["class"].replace("\ud800", "?") for row in page.files()["classes.csv"]} >= {"b"}
 
 
-def test_models_and_titles_of_a_comparison_are_text() -> None:
-    probs, targets = classes(400, 3)
-    found = calibrant.compare({EVIL: probs, "<b>": np.full_like(probs, 1 / 3)}, targets)
-    page = read(html.page(found.to_dict(), title="</title><script>1</script>"))
-    assert len(page.all("script")) == 1
-    assert page.titles[0].startswith("</title><script>1</script>")
-
-
 def test_names_of_any_script_stay_whole_and_what_acts_is_taken_out() -> None:
     whole = ["\u0645\u06cc\u200c\u062e", "\N{MAN}\u200d\N{WOMAN}", "soft\u00adhyphen", "a\u00a0b"]
     acting = {"a\u202eb": "a\ufffdb", "x\ty": "x y", "\x1b[2J": "\ufffd[2J", "\ud83d": "\ufffd"}
     probs, targets = classes(600, 8)
     found = calibrant.evaluate(probs, targets, class_names=[*whole, *acting], n_resamples=0)
-    page = read(html.page(found.to_dict()))
+    page = read(page_of(found))
     assert {own["data-name"] for own in page.all("li") if "data-name" in own} == {*whole, *acting.values()}
     assert "\x1b[2J" not in str(found)
     rows = page.files()["classes.csv"]
@@ -579,12 +578,12 @@ def test_names_of_any_script_stay_whole_and_what_acts_is_taken_out() -> None:
 def test_a_name_with_any_line_end_stays_in_its_row() -> None:
     probs, targets = classes(300, 3)
     names = ["a\rb", "c\nd", 'e"\r\n,f']
-    page = read(html.page(calibrant.evaluate(probs, targets, class_names=names, n_resamples=0).to_dict()))
+    page = read(page_of(calibrant.evaluate(probs, targets, class_names=names, n_resamples=0)))
     assert sorted(row["class"] for row in page.files()["classes.csv"]) == sorted(names)
 
 
 def test_nothing_is_loaded_from_anywhere(report: calibrant.Report) -> None:
-    text = html.page(report.to_dict())
+    text = page_of(report)
     page = read(text)
     for _, own in page.elements:
         for name in ("src", "href", "srcset", "action", "data"):
@@ -598,7 +597,7 @@ def test_nothing_is_loaded_from_anywhere(report: calibrant.Report) -> None:
 
 def test_without_intervals_there_are_values_alone() -> None:
     probs, targets = classes(300, 3)
-    page = read(html.page(calibrant.evaluate(probs, targets, level=None).to_dict()))
+    page = read(page_of(calibrant.evaluate(probs, targets, level=None)))
     table = next(own for own in page.tables if own[0][0] == "measure")
     assert table[0] == ["measure", "estimate"]
     assert page.all("input", type="radio") == []
@@ -619,7 +618,7 @@ def test_every_class_by_itself_has_no_diagram_but_its_tiles(notion: str) -> None
     if notion == "multilabel":
         targets = np.eye(3, dtype=int)[targets]
     found = calibrant.evaluate(probs, targets, notion=notion, n_resamples=0)  # type: ignore[arg-type]
-    page = read(html.page(found.to_dict()))
+    page = read(page_of(found))
     assert "reliability-diagram.csv" not in page.files()
     assert len([own for own in page.all("li") if "data-error" in own]) == 3
     word = "labels" if notion == "multilabel" else "classes"
@@ -638,7 +637,7 @@ def test_every_class_by_itself_has_no_diagram_but_its_tiles(notion: str) -> None
 )
 def test_extreme_scores_have_a_page_and_axes_that_fit(probs: Any, outcomes: Any, limit: str) -> None:
     found = calibrant.evaluate(probs, outcomes, n_resamples=20)
-    page = read(html.page(found.to_dict()))
+    page = read(page_of(found))
     dots = [own for own in page.all("circle", of="hit") if own["r"] == "11"]
     assert all(48 <= float(own["cx"]) <= 428 and 10 <= float(own["cy"]) <= 390 for own in dots)
     assert "nan" not in json.dumps(page.elements)
@@ -647,7 +646,7 @@ def test_extreme_scores_have_a_page_and_axes_that_fit(probs: Any, outcomes: Any,
 
 def test_an_infinite_log_loss_is_said_and_stands_in_the_file() -> None:
     found = calibrant.evaluate([0.0, 1.0, 0.6] * 20, [1, 1, 0] * 20, n_resamples=0)
-    page = read(html.page(found.to_dict()))
+    page = read(page_of(found))
     table = next(own for own in page.tables if own[0][0] == "measure")
     assert next(row for row in table if row[0] == "log loss")[1:] == [
         "inf",
@@ -663,7 +662,7 @@ def test_weights_are_written_as_they_are() -> None:
     probs, weights = rng.random(200), rng.random(200)
     found = calibrant.evaluate(probs, rng.random(200) < probs, weights=weights, n_bins=2, n_resamples=0)
     assert found.diagram is not None
-    page = read(html.page(found.to_dict()))
+    page = read(page_of(found))
     assert any(f": weight {found.diagram.counts[0]:,.1f} (" in title for title in page.titles)
     assert "larger: more weight" in "".join(page.text)
     assert "weight: events (up), non-events (down)" in "".join(page.text)
@@ -677,7 +676,7 @@ def test_weights_of_classes_are_not_called_rows(notion: Any) -> None:
     kind = "label" if notion == "multilabel" else "class"
     for weights, word in ((rng.uniform(0.5, 3, 300), "weight"), (None, "rows")):
         found = calibrant.evaluate(probs, targets, notion=notion, weights=weights, n_resamples=0)
-        source = html.page(found.to_dict())
+        source = page_of(found)
         page = read(source)
         text = " ".join("".join(page.text).split())
         assert f"Larger points have more {word} (steps at 2 %" in text
@@ -707,13 +706,13 @@ def test_the_words_on_groups_claim_no_test_that_was_not_made(n: int, rows: int, 
     probs, targets = classes(n, 3)
     sharp = probs**3 / (probs**3).sum(axis=1, keepdims=True)
     found = calibrant.evaluate(sharp, targets, groups=np.arange(n) // rows, n_resamples=0)
-    assert said in "".join(read(html.page(found.to_dict())).text)
+    assert said in "".join(read(page_of(found)).text)
 
 
 def test_the_weight_of_the_rows_is_said_where_it_is_not_their_number() -> None:
     probs, targets = classes(300, 3)
     plain, weighted = (
-        "".join(read(html.page(calibrant.evaluate(probs, targets, weights=w, n_resamples=0).to_dict())).text)
+        "".join(read(page_of(calibrant.evaluate(probs, targets, weights=w, n_resamples=0))).text)
         for w in (None, np.tile([2.0, 3.0], 150))
     )
     assert "total weight" not in plain
@@ -722,7 +721,7 @@ def test_the_weight_of_the_rows_is_said_where_it_is_not_their_number() -> None:
 
 def test_a_class_that_never_happened_says_so_beside_its_predictions() -> None:
     probs, targets = classes(300, 3)
-    page = read(html.page(calibrant.evaluate(probs, np.maximum(targets, 1), n_resamples=0).to_dict()))
+    page = read(page_of(calibrant.evaluate(probs, np.maximum(targets, 1), n_resamples=0)))
     assert any("; 0 of this class" in text for text in page.text)
 
 
@@ -736,7 +735,7 @@ def test_classes_and_groups_that_stand_out_are_marked_in_shape_and_words() -> No
     probs[groups == 0] **= 1.3
     probs /= probs.sum(axis=1, keepdims=True)
     found = calibrant.evaluate(probs, targets, groups=groups, n_resamples=0)
-    summary, page = found.to_dict(), read(html.page(found.to_dict()))
+    summary, page = found.to_dict(), read(page_of(found))
     assert found.classwise is not None
     adjusted = found.classwise.adjusted_p_values
     assert adjusted is not None
@@ -768,17 +767,17 @@ def test_the_tolerance_and_the_verdict_are_among_the_settings_of_the_page() -> N
     rng = np.random.default_rng(4)
     p = rng.random(2_000)
     y = rng.random(2_000) < p
-    page = read(html.page(calibrant.evaluate(p, y, tolerance=0.2, n_resamples=0).to_dict()))
+    page = read(page_of(calibrant.evaluate(p, y, tolerance=0.2, n_resamples=0)))
     text = "".join(page.text)
     assert "toleranceECE: up to 0.2" in text
     assert "testThe test of calibration. Cauchy combination of mean, spread, ECE; closed form." in text
     assert page.all("h2", of="verdict")[0]["class"].split() == ["verdict", "good"]
     assert "Within the tolerance of 0.2" in page.text
     assert "ECE is within the tolerance of 0.2: upper 95\N{NO-BREAK SPACE}% confidence bound " in text
-    above = read(html.page(calibrant.evaluate(p**2, y, tolerance=0.01, n_resamples=0).to_dict()))
+    above = read(page_of(calibrant.evaluate(p**2, y, tolerance=0.01, n_resamples=0)))
     assert above.all("h2", of="verdict")[0]["class"].split() == ["verdict", "bad"]
     compared = calibrant.compare({"a": p, "b": p**2}, y, tolerance=0.01)
-    text = "".join(read(html.page(compared.to_dict())).text)
+    text = "".join(read(page_of(compared)).text)
     assert "toleranceECE of the second model minus that of the first: up to 0.01" in text
 
 
@@ -786,15 +785,15 @@ def test_a_p_value_of_exactly_one_minus_the_level_is_beyond_noise() -> None:
     """1 - 0.9 is 0.09999999999999998 in binary, and p = 100 / 1000 is above it; as decimals they are equal."""
     rng = np.random.default_rng(5)
     p = rng.random(300)
-    summary = calibrant.evaluate(p, rng.random(300) < p, level=0.9, n_resamples=0).to_dict()
+    found = calibrant.evaluate(p, rng.random(300) < p, level=0.9, n_resamples=0)
     for value, beyond in ((0.1, True), (0.1001, False)):
-        summary["estimates"]["ece"]["p_value"] = value
-        assert html._row("ECE", summary["estimates"]["ece"], summary).marked == beyond
+        (figure,) = noise_figure(found, {"ece": replace(found["ece"], p_value=value)})
+        assert [row["marked"] for row in figure.chart["rows"]] == [beyond]
 
 
 def test_without_intervals_no_picture_claims_a_test() -> None:
     probs, targets = classes(300, 3)
-    text = html.page(calibrant.evaluate(probs, targets, level=None).to_dict())
+    text = page_of(calibrant.evaluate(probs, targets, level=None))
     assert "◆" not in text
     assert "p adjusted" not in text
     assert "outside the consistency band" not in text
@@ -803,22 +802,24 @@ def test_without_intervals_no_picture_claims_a_test() -> None:
     assert "Grey: consistency band" not in text
 
 
-def test_a_cell_holds_the_worst_classes_alone() -> None:
+def test_a_cell_has_few_diagrams() -> None:
     probs, targets = classes(2_000, 40)
-    cell = read(calibrant.evaluate(probs, targets, n_resamples=0)._repr_html_())
-    listed, rest = (own for own in cell.tables if own[0][0] == "class")
-    assert (len(listed), len(rest)) == (1 + 8, 1 + 4)
-    assert listed[0] == rest[0]
-    assert "classes.csv" not in cell.files()
+    found = calibrant.evaluate(probs, targets, n_resamples=0)
+    cell, whole = read(found._repr_html_()), read(page_of(found))
+    tiles, every = ([own for own in shown.all("li") if "data-error" in own] for shown in (cell, whole))
+    assert tiles == every[:12]
+    assert len(every) == 40
+    assert "The HTML page has 28 more diagrams." in cell.text
+    assert "class-bins.csv" not in cell.files()
 
 
 def test_many_groups_and_classes_are_cut_in_the_picture_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html, "_CLASSES_DRAWN", 5)
+    monkeypatch.setattr(class_document, "_DRAWN", 5)
     monkeypatch.setattr(words, "GROUPS_WHOLE", 7)
     monkeypatch.setattr(words, "GROUPS_WORST", 3)
     probs, targets = classes(700, 8)
     found = calibrant.evaluate(probs, targets, groups=np.arange(700) % 7, n_resamples=0)
-    page = read(html.page(found.to_dict()))
+    page = read(page_of(found))
     assert len([own for own in page.all("li") if "data-error" in own]) == 5
     text = "".join(page.text)
     assert "The diagrams show the 5 classes with the largest errors. The tables contain all classes." in text
@@ -830,112 +831,6 @@ def test_many_groups_and_classes_are_cut_in_the_picture_alone(monkeypatch: pytes
     assert listed == [[group.name for group in groups[:3]], sorted(group.name for group in groups[3:])]
 
 
-def test_a_comparison_has_its_models_and_differences() -> None:
-    probs, targets = classes(800, 3)
-    third = np.full_like(probs, 1 / 3)
-    found = calibrant.compare({"sharp": probs, "flat": third}, targets)
-    summary = found.to_dict()
-    page = read(html.page(summary))
-    files = page.files()
-    for row in files["models.csv"]:
-        for name, value in summary["models"][row["model"]].items():
-            assert float(row[name]) == value
-    for row in files["differences.csv"]:
-        own = summary["pairs"][0]["estimates"][row["measure"]]
-        assert [numbers([row], name)[0] for name in ("value", "low", "high")] == [own["value"], own["low"], own["high"]]
-    own = summary["diagrams"]["sharp"]
-    rows = files["reliability-diagram-1.csv"]
-    assert numbers(rows, "accuracy") == [rate for rate in own["accuracies"] if rate is not None]
-    assert found.verdict()[0].replace(" ", "") in "".join(page.text).replace(" ", "").replace("\N{NO-BREAK SPACE}", "")
-
-
-def sharpened(*powers: float) -> calibrant.Comparison:
-    rng = np.random.default_rng(7)
-    p = rng.random(4_000)
-    models = {f"m{i}": p**a / (p**a + (1 - p) ** a) for i, a in enumerate(powers)}
-    return calibrant.compare(models, rng.random(4_000) < p)
-
-
-def test_a_comparison_of_two_names_the_pair_once_below_the_models() -> None:
-    page = read(html.page(sharpened(3.0, 2.0).to_dict()))
-    assert "Differences: m0 − m1" in page.text
-    assert sum("m0 − m1" in text for text in page.text) == 1
-    assert page.tables[-1][0] == ["measure", "difference", "95 % CI", "remark"]
-    several = read(html.page(sharpened(3.0, 2.0, 1.0).to_dict()))
-    names = [row[0] for row in several.tables[-1][1:]]
-    assert names == [name for pair in ("m0 − m1", "m0 − m2", "m1 − m2") for name in (pair, "", "", "", "")]
-    assert [row["first"] for row in several.files()["differences.csv"]] == ["m0"] * 10 + ["m1"] * 5
-
-
-def test_a_better_second_model_is_good_news_and_a_worse_one_is_not() -> None:
-    for powers, warns in (((3.0, 2.0), False), ((2.0, 3.0), True), ((1.0, 1.01), False)):
-        found = sharpened(*powers)
-        page = read(html.page(found.to_dict()))
-        assert ("bad" in page.all("h2", of="verdict")[0]["class"].split()) == warns
-        rows = [row for chart in html._comparison(found.to_dict())["charts"] for row in chart["chart"]["rows"]]
-        assert {row["good"] for row in rows if row["marked"]} == (set() if powers[1] == 1.01 else {not warns})
-        looks = [own["class"].split() for own in page.all("path", of="dot")][-len([r for r in rows if r["marked"]]) :]
-        assert all(("out" in look) == warns for look in looks)
-
-
-@pytest.mark.parametrize(
-    ("powers", "sentence"),
-    [
-        ((3.0, 2.0), "Both models show evidence of miscalibration: "),
-        ((3.0, 2.0, 4.0), "All 3 models show evidence of miscalibration: "),
-        ((3.0, 1.0), None),
-    ],
-)
-def test_a_comparison_says_if_every_model_is_miscalibrated(powers: tuple[float, ...], sentence: str | None) -> None:
-    found = sharpened(*powers)
-    said = [own for own in found.verdict() if "models show evidence of miscalibration: " in own]
-    assert [own.partition(": ")[0] + ": " for own in said] == ([] if sentence is None else [sentence])
-    shown = " ".join(read(html.page(found.to_dict())).text).replace("\N{NO-BREAK SPACE}", " ")
-    assert all(own in shown for own in said)
-
-
-@pytest.mark.parametrize(
-    ("power", "tolerance", "marked"), [(1.0, None, False), (3.0, None, True), (1.0, 0.5, False), (1.4, 0.002, True)]
-)
-def test_the_verdict_of_a_comparison_stands_out_where_a_model_is_worse(
-    power: float, tolerance: float | None, marked: bool
-) -> None:
-    rng = np.random.default_rng(7)
-    p = rng.random(4_000)
-    found = calibrant.compare({"a": p, "b": p**power}, rng.random(4_000) < p, tolerance=tolerance)
-    (section,) = read(html.page(found.to_dict())).all("h2", of="verdict")
-    assert ("bad" in section["class"].split()) == marked
-
-
-def test_the_method_of_a_difference_is_that_of_a_pair_that_has_it() -> None:
-    rng = np.random.default_rng(2)
-    a, b = rng.random((2, 300))
-    targets = rng.random(300) < a
-    never = np.where(targets, 0.0, a)
-    found = calibrant.compare({"never": never, "a": a, "b": b}, targets).to_dict()
-    said = "".join(read(html.page(found)).text)
-    assert found["pairs"][2]["estimates"]["nll"]["method"] in said
-    assert found["pairs"][0]["estimates"]["nll"]["method"] not in said
-
-
-def test_differences_too_small_to_draw_have_a_chart_all_the_same() -> None:
-    rng = np.random.default_rng(3)
-    probs = rng.random(200)
-    page = read(html.page(calibrant.compare(probs, probs + 1e-15 * (probs < 0.9), rng.random(200) < probs).to_dict()))
-    assert max(len(text.strip()) for text in page.text if re.fullmatch(r"\s*-?[\d.e-]+\s*", text)) <= 9
-    assert "-0.0000" not in "".join(page.text)
-
-
-def test_an_infinite_difference_is_left_out_of_the_chart_and_explained() -> None:
-    targets = np.array([0, 1] * 100)
-    good, bad = np.where(targets == 1, 0.8, 0.3), np.where(targets == 1, 0.0, 0.5)
-    page = read(html.page(calibrant.compare({"good": good, "bad": bad}, targets).to_dict()))
-    row = next(own for own in page.tables[-1] if "log loss" in own)
-    assert row[1:3] == ["", ""]
-    assert "probability 0" in row[3]
-    assert [own for own in page.titles if own.startswith("good minus bad: ")]
-
-
 # ---------------------------------------------------------------- the file and the cell
 
 
@@ -943,7 +838,7 @@ def test_to_html_writes_the_page_and_returns_its_path(report: calibrant.Report, 
     written = report.to_html(tmp_path / "report.html", title="Ω digits")
     assert written == tmp_path / "report.html"
     text = written.read_text(encoding="utf-8")
-    assert text == html.page(report.to_dict(groups=False), title="Ω digits")
+    assert text == page_of(report, title="Ω digits")
     assert "<h1>Ω digits</h1>" in text
     assert report.to_html(str(tmp_path / "again.html"), title="Ω digits").read_text(encoding="utf-8") == text
     probs, targets = classes(200, 3)
@@ -956,7 +851,7 @@ def test_ten_classes_fit_into_150_kilobytes() -> None:
     found = calibrant.evaluate(probs, targets, n_resamples=199)
     assert found.classwise is not None
     assert (found.classwise.counts > 0).mean() > 0.95  # hardly a bin is empty
-    assert len(html.page(found.to_dict()).encode()) <= 150_000
+    assert len(page_of(found).encode()) <= 150_000
 
 
 def test_a_cell_has_no_script_and_another_name_for_every_report(report: calibrant.Report) -> None:
@@ -976,7 +871,7 @@ def test_a_cell_has_no_script_and_another_name_for_every_report(report: calibran
 def test_without_jinja2_a_page_says_what_to_install_and_a_cell_is_text(
     report: calibrant.Report, tmp_path: Path
 ) -> None:
-    html._environment.cache_clear()
+    pages._environment.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "jinja2", None)
         with pytest.raises(MissingDependencyError, match="jinja2 is needed to write a page and is not installed"):
@@ -984,7 +879,7 @@ def test_without_jinja2_a_page_says_what_to_install_and_a_cell_is_text(
         assert not (tmp_path / "report.html").exists()
         assert report._repr_html_().startswith("<pre>")
         assert f"{report['ece'].value:.4f}" in report._repr_html_()
-    html._environment.cache_clear()
+    pages._environment.cache_clear()
 
 
 def test_the_same_report_is_the_same_page(report: calibrant.Report) -> None:
@@ -992,18 +887,19 @@ def test_the_same_report_is_the_same_page(report: calibrant.Report) -> None:
         [
             sys.executable,
             "-c",
-            "import json, sys; from calibrant.render import html\n"
-            "sys.stdout.buffer.write(html.page(json.load(sys.stdin.buffer)).encode())",
+            "import pickle, sys; from calibrant.render.page import to_page\n"
+            "report = pickle.load(sys.stdin.buffer)\n"
+            "sys.stdout.buffer.write(to_page(report._document(full=True)).encode())",
         ],
-        input=report.to_json().encode(),
+        input=pickle.dumps(report),
         capture_output=True,
         check=True,
     ).stdout
-    assert again.decode() == html.page(report.to_dict())
+    assert again.decode() == page_of(report)
 
 
 def test_contrast_of_text_and_marks_is_that_of_wcag() -> None:
-    style = Path(html.__file__).with_name("templates").joinpath("style.css").read_text("utf-8")
+    style = Path(pages.__file__).with_name("templates").joinpath("style.css").read_text("utf-8")
     light, dark, paper = (
         dict(re.findall(r"--(\w+): (#[0-9a-f]+)", block))
         for block in (
@@ -1055,11 +951,14 @@ def test_the_command_writes_the_page_beside_the_report(tmp_path: Path) -> None:
     assert re.fullmatch(rf"{preparing}calibrant: wrote {re.escape(str(target))} \(1\d\d kB\)\n", err)
     text = target.read_text(encoding="utf-8")
     summary = json.loads(numbers_of.read_text(encoding="utf-8"))
-    sources = summary.pop("source")
     assert len(summary.pop("sketch")) < 60_000  # in the file alone
     used = "probs: p_0 ... p_9 (10 columns), targets: target"
-    assert text == html.page(summary, title=DIGITS.name, used=used, sources={**sources, "files": [DIGITS.name]})
-    said = "".join(read(text).text)
+    page = read(text)
+    said = "".join(page.text)
+    assert {row["measure"]: row["value"] for row in page.files()["measures.csv"]} == {
+        name: str(own["value"]) for name, own in summary["estimates"].items()
+    }
+    assert "filesdigits.parquet" in said
     assert "<h1>digits.parquet</h1>" in text
     assert str(DIGITS.parent) not in text  # whoever reads it need not know the folders
     assert used in said
@@ -1074,14 +973,6 @@ def test_the_page_of_the_command_names_its_files_and_condition(tmp_path: Path) -
     assert page.titles[0] == "Low digits · calibration"
     assert "target < 5" in said
     assert "digits.parquet" in said
-
-
-def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
-    target = tmp_path / "comparison.html"
-    status, out, _ = command("compare", DIGITS, "--scores", "p_*,overconfident_*", "--html", target)
-    assert status == 0
-    assert "overconfident" in out
-    assert read(target.read_text(encoding="utf-8")).files().keys() >= {"models.csv", "differences.csv"}
 
 
 def test_a_page_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
@@ -1160,18 +1051,18 @@ def test_no_name_is_a_formula_in_a_downloaded_file(name: str) -> None:
     probs, targets = [[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]] * 4, [0, 1, 1] * 4
     options = {"class_names": [name, "b"], "groups": [name, "c", "c"] * 4, "n_resamples": 0}
     report = calibrant.evaluate(probs, targets, **options)
-    files = read(html.page(report.to_dict())).files()
+    files = read(page_of(report)).files()
     assert {row["class"] for row in files["classes.csv"]} == {f"'{name}", "b"}
     assert {row["group"] for row in files["groups.csv"]} == {f"'{name}", "c"}
     models = {name: [0.7, 0.2, 0.6], "c": [0.6, 0.1, 0.9]}
-    compared = read(html.page(calibrant.compare(models, [1, 0, 1]).to_dict())).files()
+    compared = read(page_of(calibrant.compare(models, [1, 0, 1]))).files()
     assert {row["model"] for row in compared["models.csv"]} == {f"'{name}", "c"}
     assert {row["first"] for row in compared["differences.csv"]} == {f"'{name}"}
 
 
 def test_numbers_and_other_names_of_a_downloaded_file_are_unchanged() -> None:
     numbers = [-0.5, -1, float("-inf"), 0.25, None, True, np.float64(-2.5)]
-    table = tables.Table("t", {"name": HARMLESS, "-1": numbers}, (), ())
+    table = Table("t", [Column("name", HARMLESS, {"name": HARMLESS, "-1": numbers})])
     name, number = zip(*csv.reader(io.StringIO(table.to_csv(), newline="")), strict=True)
     assert name == ("name", *HARMLESS)
     assert number == ("'-1", "-0.5", "-1", "-inf", "0.25", "", "True", "-2.5")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from markdown_it.token import Token
 
 import calibrant
 from calibrant.render import markdown
-from calibrant.render.style import shown
-from calibrant.render.words import shown_estimates, worst_groups
+from calibrant.render.blocks import Source
+from calibrant.render.words import shown, worst
+from calibrant.report.measure_document import shown_estimates
 
 #: GitHub's Markdown as far as this library knows it.
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -77,11 +79,14 @@ def test_a_report_has_its_verdict_its_measures_and_how_it_was_computed() -> None
     result = report()
     source = result.to_markdown(title="Rain in Bath")
     tree = PARSER.parse(source)
-    assert [tree[i + 1].content for i, token in enumerate(tree) if token.type == "heading_open"] == ["Rain in Bath"]
+    assert [tree[i + 1].content for i, token in enumerate(tree) if token.type == "heading_open"] == [
+        "Rain in Bath",
+        "Reliability diagram",
+    ]
     first, *others = result.verdict()
     assert f"**{first.replace('<', '&lt;')}**" in source
     assert all(f"\n- {sentence}\n" in source for sentence in others)
-    head, *rows = cells(source)
+    head, *rows = cells(source[: source.index("### Reliability diagram")])
     assert head == ["measure", "estimate", "95 % CI", "calibrated: mean", "calibrated: 95 % below", "p"]
     by_label = {row[0]: row[1:] for row in rows}
     assert set(by_label) == {"ECE", "smooth ECE", "Brier score", "Brier skill", "log loss", "accuracy"}
@@ -95,13 +100,13 @@ def test_a_report_has_its_verdict_its_measures_and_how_it_was_computed() -> None
 
 
 def test_measures_chosen_by_name_and_all_measures_are_listed() -> None:
-    assert [row[0] for row in cells(report(measures=["ks", "ece"]).to_markdown())[1:]] == ["KS error", "ECE"]
+    assert [row[0] for row in cells(report(measures=["ks", "ece"]).to_markdown())[1:3]] == ["KS error", "ECE"]
     result = report()
-    complete = markdown.render(result.to_dict(), complete=True)
-    shown_keys = shown_estimates(result.to_dict())
+    complete = markdown.to_markdown(result._document(complete=True))
+    shown_keys = shown_estimates(result)
     assert len(shown_keys) > 12
     labels = [result.descriptions[key].label for key in shown_keys]
-    assert [row[0] for row in cells(complete)[1:]] == labels
+    assert [row[0] for row in cells(complete)[1 : len(labels) + 1]] == labels
     assert "MCE (bins of 30 rows): the largest difference is in the bin " in complete
 
 
@@ -133,32 +138,10 @@ def test_of_many_groups_the_worst_twenty_are_listed() -> None:
 
 
 def test_groups_without_a_p_value_come_last_and_of_equal_ones_the_largest_error_first() -> None:
-    tested = [(0.5, 0.1), (0.01, 0.2), (None, 0.9), (0.01, 0.3), (None, None)]
-    groups = [{"p_value": p, "ece": {"value": value}} for p, value in tested] + [
-        {"p_value": 1.0, "ece": {"value": 0}}
-    ] * 95
-    assert worst_groups({"groups": groups})[:5] == [3, 1, 0, 5, 6]
-    assert worst_groups({"groups": groups[:99]}) == list(range(99))
-
-
-def test_a_comparison() -> None:
-    rng = np.random.default_rng(1)
-    probs = rng.random(800)
-    result = calibrant.compare({"old": probs**2, "new": probs}, rng.random(800) < probs)
-    source = result.to_markdown()
-    assert source.startswith("## Comparison of models\n\n**new is better calibrated than old (p &lt; 0.001)")
-    rows = cells(source)
-    assert rows[0][:4] == ["rank", "model", "Brier score", "95 % CI"]
-    assert rows[1][:3] == ["1", "new", f"{result.models['new']['brier']:.4f}"]
-    assert "\n### Models\n" in source
-    rows = rows[3:]
-    assert rows[0][:3] == ["model", "debiased squared CE", "ECE"]
-    assert rows[1][0] == "old"
-    assert rows[1][2] == f"{result.models['old']['ece']:.4f}"
-    assert "\n### old minus new\n" in source
-    assert rows[3] == ["measure", "difference", "95 % CI", "remark"]
-    assert [row[0] for row in rows[4:6]] == ["debiased squared CE", "ECE"]
-    assert "| --- | ---: | ---: | --- |" in source
+    p_values = [0.5, 0.01, np.nan, 0.01, np.nan, *[1.0] * 95]
+    errors = [0.1, 0.2, 0.9, 0.3, np.nan, *[0.0] * 95]
+    assert worst(p_values, errors)[:5] == [3, 1, 0, 5, 6]
+    assert worst(p_values[:99], errors[:99]) == list(range(99))
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -167,16 +150,16 @@ def test_no_name_acts(name: str) -> None:
     probs = rng.random(300)
     outcomes = rng.random(300) < probs
     groups = np.where(np.arange(300) % 2 == 0, name, "other").astype(object)
-    sources = {"files": [name], "where": name}
-    summary = calibrant.evaluate(probs, outcomes, groups=groups, n_resamples=0).to_dict()
-    source = markdown.render({**summary, "omitted": {name: name}}, title=name, used=name, sources=sources)
+    found = replace(calibrant.evaluate(probs, outcomes, groups=groups, n_resamples=0), omitted={name: name})
+    document = found._document(Source(files=name, where=name, columns=name))
+    source = markdown.to_markdown(document, title=name)
     assert as_read(name) in [row[0].removeprefix("◆ ") for row in cells(source)]
     compared = calibrant.compare({name: probs, "b": probs**0.5}, outcomes).to_markdown(title=name)
-    assert as_read(name) in [row[1] for row in cells(compared)]
+    assert as_read(name) in [row[0] for row in cells(compared)]
     for text in (source, compared):
         kinds = {token.type for token in PARSER.parse(text)}
         assert not kinds & {"ordered_list_open", "fence", "code_block", "blockquote_open", "hr"}
-        assert sum(token.type == "heading_open" for token in PARSER.parse(text)) == (2 if text is source else 3)
+        assert sum(token.type == "heading_open" for token in PARSER.parse(text)) == (3 if text is source else 4)
         inline = {child.type for token in PARSER.parse(text) for child in token.children or []}
         assert inline <= {"text", "text_special", "strong_open", "strong_close", "softbreak"}
         blocks = [token.content for token in PARSER.parse(text) if token.type == "html_block"]

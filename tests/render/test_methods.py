@@ -17,9 +17,10 @@ from calibrant import CalibrationSketch, ReliabilityTable
 from calibrant.cli import main
 from calibrant.measures import MEASURES, Measure
 from calibrant.measures.profiles import PROFILES
-from calibrant.render import methods
+from calibrant.render.blocks import Source
 from calibrant.render.markdown import text
-from calibrant.render.words import shown_estimates
+from calibrant.report import methods_text
+from calibrant.report.measure_document import shown_estimates
 from calibrant.report.report import Report
 
 RNG = np.random.default_rng(0)
@@ -166,7 +167,7 @@ def test_each_choice_changes_the_paragraph(options: Any) -> None:
 def test_every_shown_measure_is_named_and_no_other(profile: str, notion: Any, level: float | None) -> None:
     make = event if notion == "positive" else of_classes
     report = make(profile=profile, notion=notion, level=level)
-    shown = shown_estimates(report.to_dict(curves=False))
+    shown = shown_estimates(report)
     text = report.methods
     for measure in MEASURES:
         sentence = measure.computed.split(" {bins}")[0]
@@ -222,9 +223,10 @@ def test_the_clinical_report_shows_it_and_others_do_not() -> None:
     ids=["event", "values", "event, all", "top label, all", "classwise"],
 )
 def test_the_short_paragraph_has_at_most_120_words(make: Any, profile: str) -> None:
-    summary = make(profile=profile).to_dict()
+    report = make(profile=profile)
+    summary = report.to_dict()
     brief = summary["methods_brief"]
-    assert brief == methods.brief(summary)
+    assert brief == methods_text.brief(report, Source())
     assert len(brief.split()) <= 120
     assert brief.startswith("We evaluated the calibration of 400 predictions")
     assert version("calibrant") in brief
@@ -233,7 +235,7 @@ def test_the_short_paragraph_has_at_most_120_words(make: Any, profile: str) -> N
     assert ("repeated in 2 groups, with Holm's correction" in brief) == bool(summary["groups"])
     assert ("reliability diagram has 15 bins" in brief) == (summary["diagram"] is not None)
     assert not re.search(r"\bNone\b|\bnan\b|[{}]|\.\.|  ", brief)
-    assert json.loads(make(profile=profile).to_json())["methods_brief"] == brief
+    assert json.loads(report.to_json())["methods_brief"] == brief
 
 
 def test_the_page_shows_it_as_text(tmp_path: Any) -> None:

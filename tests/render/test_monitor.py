@@ -1,10 +1,10 @@
-"""A monitor as text, page, Markdown and metrics: every sentence, and numbers as in `to_dict`."""
+"""A monitor as text, page, Markdown and metrics: every sentence, and numbers as in its history."""
 
 from __future__ import annotations
 
-import copy
 import math
 import re
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -14,8 +14,12 @@ import pytest
 from scipy.special import expit, logit
 
 import calibrant
-from calibrant.render import drawing, html, markdown, monitor
-from calibrant.render.style import GLYPHS, Style
+from calibrant.monitoring import prometheus
+from calibrant.monitoring.history import History
+from calibrant.monitoring.monitor_document import bound_text, document_of, evidence_text
+from calibrant.render import drawing, markdown, page, terminal
+from calibrant.render.blocks import Document, Figure, Figures, Heading, Notes, Source, Table
+from calibrant.render.terminal import GLYPHS, Style
 from tests.render.test_html import EVIL, Page, numbers, read
 from tests.render.test_markdown import PARSER, cells
 
@@ -66,45 +70,87 @@ def watched(
     return watch
 
 
-def summary(*arguments: Any, **options: Any) -> dict[str, Any]:
-    return copy.deepcopy(watched(*arguments, **options).to_dict())
+def history(*arguments: Any, **options: Any) -> History:
+    return watched(*arguments, **options).history
 
 
-def long(slices: int = 520) -> dict[str, Any]:
+def long(slices: int = 520, label: str = "day {}") -> History:
     """Return a monitor with as many slices, those of a shorter one again and again."""
-    found = summary("down", groups=tuple(f"group {i:02}" for i in range(25)))
-    found["slices"] = [found["slices"][i % 16] | {"label": f"day {i + 1}"} for i in range(slices)]
-    return found
+    found = history("down", groups=tuple(f"group {i:02}" for i in range(25)))
+    repeated = [found.slices[i % 16]._replace(label=label.format(i + 1)) for i in range(slices)]
+    return found._replace(slices=tuple(repeated))
 
 
-def promised(**changed: Any) -> dict[str, Any]:
+def promised(**changed: Any) -> History:
     """Return a calibrated monitor with one promise."""
-    found = summary(promises=(("yes", 0.87, 0.1),))
-    found["promises"][0] |= changed
-    return found
+    found = history(promises=(("yes", 0.87, 0.1),))
+    return found._replace(promises=(found.promises[0]._replace(**changed),))
+
+
+def document(found: History) -> Document:
+    return document_of(found, Source(), full=True)
+
+
+def verdict(found: History) -> list[str]:
+    return document(found).sentences
+
+
+def figures(found: History) -> list[Figure]:
+    return [figure for block in document(found).blocks if isinstance(block, Figures) for figure in block.figures]
+
+
+def table(found: History, name: str) -> Table:
+    (own,) = (block for block in document(found).blocks if isinstance(block, Table) and block.name == name)
+    return own
+
+
+def rows(found: History, name: str) -> list[list[str]]:
+    own = table(found, name)
+    return [own.cells(place) for place in own.places]
+
+
+def promises(found: History) -> list[str]:
+    return [sentence for sentence in verdict(found) if "promise of the threshold" in sentence]
+
+
+def remarks(found: History) -> list[str]:
+    return [remark for block in document(found).blocks if isinstance(block, Notes) for remark in block.sentences]
+
+
+def in_terminal(found: History, **options: Any) -> str:
+    return terminal.to_terminal(document_of(found, Source(), full=False), **options)
+
+
+def drift_of(found: History) -> calibrant.Drift:
+    assert found.drift is not None
+    return found.drift
+
+
+def headings(found: History) -> list[str]:
+    return [block.text for block in document(found).blocks if isinstance(block, Heading)]
 
 
 EVERY = {
-    "calibrated": summary,
-    "level": lambda: summary("down"),
-    "under": lambda: summary("up"),
-    "top label": lambda: summary("down", top_label=True),
-    "extreme": lambda: summary("extreme"),
-    "moderate": lambda: summary("moderate"),
-    "range": lambda: summary("range", slices=30),
-    "several": lambda: summary("several"),
-    "groups": lambda: summary("down", groups=("north", "south")),
-    "tolerance": lambda: summary(tolerance=0.02),
+    "calibrated": history,
+    "level": lambda: history("down"),
+    "under": lambda: history("up"),
+    "top label": lambda: history("down", top_label=True),
+    "extreme": lambda: history("extreme"),
+    "moderate": lambda: history("moderate"),
+    "range": lambda: history("range", slices=30),
+    "several": lambda: history("several"),
+    "groups": lambda: history("down", groups=("north", "south")),
+    "tolerance": lambda: history(tolerance=0.02),
     "promise": promised,
-    "hostile": lambda: summary("down", groups=(HOSTILE, "b"), label=f"{HOSTILE} {{}}"),
-    "empty": lambda: calibrant.Monitor().to_dict(),
-    "one slice": lambda: summary(slices=1),
-    "two slices": lambda: summary(slices=2),
+    "hostile": lambda: history("down", groups=(HOSTILE, "b"), label=f"{HOSTILE} {{}}"),
+    "empty": lambda: calibrant.Monitor().history,
+    "one slice": lambda: history(slices=1),
+    "two slices": lambda: history(slices=2),
     "long": long,
-    "infinite": lambda: infinite().to_dict(),
-    "impossible": lambda: impossible(groups=True).to_dict(),
-    "few events": lambda: repeated(1).to_dict(),
-    "repeated": lambda: repeated(14).to_dict(),
+    "infinite": lambda: infinite().history,
+    "impossible": lambda: impossible(groups=True).history,
+    "few events": lambda: repeated(1).history,
+    "repeated": lambda: repeated(14).history,
 }
 
 
@@ -143,15 +189,16 @@ def infinite() -> calibrant.Monitor:
 
 
 def test_without_an_alarm_the_evidence_is_given_with_what_it_is_worth() -> None:
-    found = summary()
-    first, difference, guarantee = monitor.verdict(found)
-    evidence, p_value = found["evidence"], found["p_value"]
+    found = history()
+    first, difference, guarantee = verdict(found)
+    evidence, p_value = found.evidence, found.p_value
     assert 1 < evidence < 20
     assert first == (
         f"No alarm after 16 slices (8,000 rows): evidence against calibration E = {evidence:.1f}, alarm at 20 "
         f"(p = {p_value:.2f})."
     )
-    value, low, high = (100 * x for x in (found["mean_difference"], *(found["slices"][-1][k] for k in ("low", "high"))))
+    last = found.slices[-1]
+    value, low, high = 100 * found.mean_difference, 100 * last.low, 100 * last.high
     assert difference == (
         "Over all slices, there is no clear over- or underestimation: mean predicted probability minus observed "
         f"frequency {value:+.1f} percentage points (95 % CI {low:+.1f} to {high:+.1f}, valid at any time)."
@@ -159,16 +206,16 @@ def test_without_an_alarm_the_evidence_is_given_with_what_it_is_worth() -> None:
     assert guarantee == (
         "A model that stays calibrated raises an alarm with a probability of at most 5 % over its whole life."
     )
-    assert monitor.heading(found) == ("No alarm after 16 slices", "")
-    assert {tone for _, tone in monitor.toned_verdict(found)} == {""}
-    assert monitor.headline(found) == "16 slices, 8,000 rows (event: outcome = 1)"
+    assert document(found).conclusion == ("No alarm after 16 slices", "")
+    assert {tone for _, tone in document(found).verdict} == {""}
+    assert document(found).headline == "16 slices, 8,000 rows (event: outcome = 1)"
 
 
 def test_a_difference_that_is_clear_before_an_alarm_has_its_direction() -> None:
-    found = summary()
-    found["slices"][-1] |= {"low": 0.002, "high": 0.021}
-    found["mean_difference"] = 0.0121
-    assert monitor.verdict(found)[1] == (
+    found = history()
+    last = found.slices[-1]._replace(low=0.002, high=0.021)
+    found = found._replace(slices=(*found.slices[:-1], last), mean_difference=0.0121)
+    assert verdict(found)[1] == (
         "Over all slices, the model overestimates the event: mean predicted probability 1.2 percentage points too high "
         "(95 % CI 0.2 to 2.1, valid at any time)."
     )
@@ -184,22 +231,22 @@ def test_a_difference_that_is_clear_before_an_alarm_has_its_direction() -> None:
     ],
 )
 def test_an_alarm_says_since_when_and_how_large(kind: str, options: dict[str, Any], direction: str) -> None:
-    found = summary(kind, **options)
-    drift, (alarm, reached, since, *_) = found["drift"], monitor.verdict(found)
+    found = history(kind, **options)
+    drift, (alarm, reached, since, *_) = drift_of(found), verdict(found)
     assert alarm == "Alarm: the model is no longer calibrated (p < 0.001)."
-    digits, power = f"{found['evidence']:.1e}".split("e")
+    digits, power = f"{found.evidence:.1e}".split("e")
     assert reached == (
         f"The evidence against calibration has reached E = {digits}e{int(power)} in 16 slices (8,000 rows). "
         "The alarm is at 20."
     )
-    ends = sorted(abs(100 * drift[end]) for end in ("low", "high"))
-    about = f"Since about {drift['since']} (90 % range {drift['earliest']} to {drift['latest']})"
-    if drift["earliest"] == drift["latest"]:
-        about = f"Since {drift['since']} (90 % range: this slice alone)"
-    size = direction.format(f"{abs(100 * drift['difference']):.1f}")
+    ends = sorted((abs(100 * drift.low), abs(100 * drift.high)))
+    about = f"Since about {drift.since} (90 % range {drift.earliest} to {drift.latest})"
+    if drift.earliest == drift.latest:
+        about = f"Since {drift.since} (90 % range: this slice alone)"
+    size = direction.format(f"{abs(100 * drift.difference):.1f}")
     assert since == f"{about}, {size} (95 % CI {ends[0]:.1f} to {ends[1]:.1f})."
-    assert monitor.heading(found) == ("Alarm: the model is no longer calibrated", "bad")
-    assert monitor.verdict(found)[-2:] == [
+    assert document(found).conclusion == ("Alarm: the model is no longer calibrated", "bad")
+    assert verdict(found)[-2:] == [
         "Pass --since-onset window.cal to write the rows since then (since_onset() in Python).",
         "Next: calibrant recalibrate window.cal --map map.json",
     ]
@@ -216,37 +263,37 @@ def test_an_alarm_says_since_when_and_how_large(kind: str, options: dict[str, An
     ],
 )
 def test_the_kind_of_a_drift_and_what_suffices(kind: str, sentence: str) -> None:
-    found = summary(kind, slices=30 if kind == "range" else 16)
+    found = history(kind, slices=30 if kind == "range" else 16)
     if kind == "several":  # no family has most of the evidence
-        found["drift"] |= {"family": "several", "repair": "refit"}
-    assert monitor.verdict(found)[3] == sentence.format(**found["drift"])
+        found = found._replace(drift=replace(drift_of(found), family="several"))
+    assert verdict(found)[3] == sentence.format(**vars(found.drift))
 
 
 def test_an_unclear_direction_is_said() -> None:
-    found = summary("extreme")
-    drift = found["drift"]
-    assert drift["low"] < 0 < drift["high"]
-    value, low, high = (f"{100 * drift[key]:+.1f}" for key in ("difference", "low", "high"))
-    assert monitor.verdict(found)[2].endswith(
+    found = history("extreme")
+    drift = drift_of(found)
+    assert drift.low < 0 < drift.high
+    value, low, high = (f"{100 * getattr(drift, key):+.1f}" for key in ("difference", "low", "high"))
+    assert verdict(found)[2].endswith(
         "there is no clear over- or underestimation: mean predicted probability minus observed frequency "
         f"{value} percentage points (95 % CI {low} to {high})."
     )
-    found["drift"]["earliest"], found["drift"]["latest"] = "2026-W07", "2026-W11"
-    assert monitor.verdict(found)[2].startswith("Since about 2026-W09 (90 % range 2026-W07 to 2026-W11), there is")
+    found = found._replace(drift=replace(drift, earliest="2026-W07", latest="2026-W11"))
+    assert verdict(found)[2].startswith("Since about 2026-W09 (90 % range 2026-W07 to 2026-W11), there is")
 
 
 def test_a_model_that_never_was_calibrated_is_not_called_drifted() -> None:
-    found = summary("down", first=0)
-    assert found["drift"]["first"] == 0
-    assert monitor.verdict(found)[0] == "Alarm: the model is not calibrated (p < 0.001)."
-    assert monitor.heading(found)[0] == "Alarm: the model is not calibrated"
+    found = history("down", first=0)
+    assert drift_of(found).first == 0
+    assert verdict(found)[0] == "Alarm: the model is not calibrated (p < 0.001)."
+    assert document(found).conclusion.text == "Alarm: the model is not calibrated"
 
 
 def test_a_tolerance_is_named() -> None:
-    sentences = monitor.verdict(summary(tolerance=0.02))
+    sentences = verdict(history(tolerance=0.02))
     assert sentences[1] == "Probabilities within 2 percentage points of the score count as calibrated (tolerance)."
     assert sentences[-1].startswith("A model that stays calibrated within the tolerance raises an alarm")
-    sentences = monitor.verdict(summary("several", tolerance_odds=1.25, alpha=0.01))
+    sentences = verdict(history("several", tolerance_odds=1.25, alpha=0.01))
     assert sentences[0] == "Alarm: the model is no longer calibrated within the tolerance (p < 0.001)."
     assert sentences[1].endswith(" The alarm is at 100.")
     assert sentences[2] == "Odds within a factor of 1.25 of the odds of the score count as calibrated (tolerance)."
@@ -254,7 +301,7 @@ def test_a_tolerance_is_named() -> None:
 
 
 def test_impossible_outcomes_are_the_first_sentence() -> None:
-    found = monitor.verdict(impossible().to_dict())
+    found = verdict(impossible().history)
     assert found[:2] == [
         "Alarm: 2 outcomes are impossible according to the scores: 1 event with a score of 0 and 1 non-event with a "
         "score of 1. A calibrated model never has such outcomes, so p = 0.",
@@ -262,58 +309,54 @@ def test_impossible_outcomes_are_the_first_sentence() -> None:
         "largest rounding error as --tolerance, such as 0.005 for two decimal places.",
     ]
     assert not any("calibrant recalibrate" in sentence for sentence in found)
-    assert [row[3] for row in monitor.slices(impossible().to_dict()).rows] == ["0.91", "infinite", "infinite"]
-    of_groups = impossible(groups=True).to_dict()
-    table = monitor.groups(of_groups)
-    assert table is not None
-    assert [row[3] for row in table.rows] == ["infinite", "infinite"]
-    assert "2 of 2 groups show evidence of miscalibration" in " ".join(monitor.verdict(of_groups))
-    assert monitor.heading(of_groups) == ("Alarm: the model is not calibrated", "bad")
+    assert [row[3] for row in rows(impossible().history, "slices")] == ["0.91", "infinite", "infinite"]
+    of_groups = impossible(groups=True).history
+    assert [row[3] for row in rows(of_groups, "groups")] == ["infinite", "infinite"]
+    assert "2 of 2 groups show evidence of miscalibration" in " ".join(verdict(of_groups))
+    assert document(of_groups).conclusion == ("Alarm: the model is not calibrated", "bad")
 
 
 def test_slices_with_equal_rows_are_a_caution() -> None:
     named = ", ".join(f"w{t}" for t in range(10))
-    first, second = monitor.toned_verdict(repeated(14).to_dict())[:2]
+    first, second = document(repeated(14).history).verdict[:2]
     assert first == (f"Caution: the slices {named} and 4 more have equal rows.", "caution")
     assert second[0].startswith("If the same rows were added again, the evidence is not valid")
 
 
 def test_too_few_rows_have_no_interval_yet() -> None:
-    found = repeated(1).to_dict()
-    assert monitor.verdict(found)[1] == (
+    found = repeated(1).history
+    assert verdict(found)[1] == (
         "Over all slices, mean predicted probability minus observed frequency is "
         "+0.14 percentage points. There are not yet enough rows for a useful CI."
     )
-    assert monitor.slices(found).rows[0][-1] == "not yet"
+    assert rows(found, "slices")[0][-1] == "not yet"
 
 
 def test_groups_that_are_flagged_are_named() -> None:
-    found = summary("down", groups=("north", "south"))
-    shares = [f"{100 * group['difference']:+.1f} percentage points" for group in found["groups"]]
-    sentence = monitor.verdict(found)[4]
+    found = history("down", groups=("north", "south"))
+    shares = [f"{100 * group.difference:+.1f} percentage points" for group in found.groups]
+    sentence = verdict(found)[4]
     assert sentence == (
         f"2 of 2 groups show evidence of miscalibration after closed testing: north ({shares[0]}), south ({shares[1]})."
     )
-    found["groups"][0] |= {"called_out": False}
-    found["groups"][1] |= {"difference": None}
-    assert monitor.verdict(found)[4] == ("1 of 2 groups shows evidence of miscalibration after closed testing: south.")
-    found = summary(groups=("north", "south"))
-    assert monitor.verdict(found)[2] == ("No group shows evidence of miscalibration after closed testing (2 groups).")
-    assert monitor.verdict(summary(groups=("all",)))[2].endswith("(1 group).")
+    found = found._replace(groups=(found.groups[0]._replace(called_out=False), found.groups[1]))
+    sentence = f"1 of 2 groups shows evidence of miscalibration after closed testing: south ({shares[1]})."
+    assert verdict(found)[4] == sentence
+    found = history(groups=("north", "south"))
+    assert verdict(found)[2] == ("No group shows evidence of miscalibration after closed testing (2 groups).")
+    assert verdict(history(groups=("all",)))[2].endswith("(1 group).")
 
 
 def test_of_many_groups_ten_are_named_and_twenty_are_listed() -> None:
     found = long()
-    for i, group in enumerate(found["groups"]):
-        group |= {"called_out": i >= 2, "log_evidence": None if i == 0 else float(i)}
-    sentence = next(sentence for sentence in monitor.verdict(found) if sentence.startswith("23 of 25 groups show "))
+    groups = [group._replace(called_out=i >= 2, log_evidence=float(i)) for i, group in enumerate(found.groups)]
+    found = found._replace(groups=tuple(groups))
+    sentence = next(sentence for sentence in verdict(found) if sentence.startswith("23 of 25 groups show "))
     assert sentence.endswith(" and 13 more.")
     assert sentence.count("percentage points") == 10
-    table = monitor.groups(found)
-    assert table is not None
-    assert [row[0] for row in table.rows] == [f"group {i:02}" for i in range(24, 4, -1)]
-    assert len(table.columns["group"]) == 25
-    assert monitor.groups_heading(found) == "The 20 of 25 groups with the most evidence"
+    assert [row[0] for row in rows(found, "groups")] == [f"group {i:02}" for i in range(24, 4, -1)]
+    assert len(table(found, "groups").exact["group"]) == 25
+    assert headings(found)[-1] == "The 20 of 25 groups with the most evidence"
 
 
 def test_evidence_of_the_groups_alone_describes_no_drift_of_all_rows() -> None:
@@ -322,88 +365,87 @@ def test_evidence_of_the_groups_alone_describes_no_drift_of_all_rows() -> None:
     for t in range(12):
         scores, group = rng.uniform(0.3, 0.7, 600), np.arange(600) % 2
         watch.update(scores, rng.random(600) < expit(logit(scores) + 0.3 * (1 - 2 * group)), groups=group, label=f"{t}")
-    found = watch.to_dict()
-    assert max(part["log_evidence_of_rows"] for part in found["slices"]) < math.log(20)
-    sentences = monitor.verdict(found)
+    found = watch.history
+    assert max(part.log_evidence_of_rows for part in found.slices) < math.log(20)
+    sentences = verdict(found)
     assert sentences[0].startswith("Alarm: the model is no longer calibrated (p ")
     assert sentences[2] == "The evidence comes from the groups. All rows together would not raise an alarm."
     assert sentences[3].startswith("2 of 2 groups show evidence")
     assert len(sentences) == 4
-    assert [picture.chart["upright"] for picture in monitor.pictures(found)] == [None, None]
+    assert [picture.chart["upright"] for picture in figures(found)] == [None, None]
 
 
 def test_a_group_can_be_flagged_without_an_overall_alarm() -> None:
-    found = summary(groups=("north", "south"))
-    found["groups"][0] |= {"called_out": True}
-    sentences = monitor.verdict(found)
+    found = history(groups=("north", "south"))
+    found = found._replace(groups=(found.groups[0]._replace(called_out=True), found.groups[1]))
+    sentences = verdict(found)
     assert sentences[0].startswith("1 of 2 groups shows evidence")
     assert sentences[1].startswith("No overall alarm after 16 slices")
-    assert monitor.heading(found) == ("Alarm for 1 of 2 groups", "bad")
+    assert document(found).conclusion == ("Alarm for 1 of 2 groups", "bad")
 
 
 def test_the_promise_of_a_threshold() -> None:
     found = promised()
-    (promise,) = found["promises"]
-    wrong, rows = promise["n_errors"], promise["n_automatic"]
-    assert 0 < wrong / rows < 0.1
-    decisions = f"{wrong:.0f} of {rows:,.0f} automatic decisions are wrong"
-    (sentence,) = monitor.promises(found)
+    (promise,) = found.promises
+    wrong, n = promise.n_errors, promise.n_automatic
+    assert 0 < wrong / n < 0.1
+    decisions = f"{wrong:.0f} of {n:,.0f} automatic decisions are wrong"
+    (sentence,) = promises(found)
     assert sentence == (
-        f"The promise of the threshold 0.87 is kept so far: {decisions} ({100 * wrong / rows:.3g} %, bound 10 %)."
+        f"The promise of the threshold 0.87 is kept so far: {decisions} ({100 * wrong / n:.3g} %, bound 10 %)."
     )
-    assert sentence in monitor.verdict(found)
     above = promised(risk=0.12, log_evidence=math.log(3.24))
-    assert monitor.promises(above) == [
+    assert promises(above) == [
         f"No alarm for the promise of the threshold 0.87: {decisions} (12 %, bound 10 %). This may be chance "
         "(E = 3.2, alarm at 20)."
     ]
     broken = promised(risk=0.16, log_evidence=math.log(352), broken=True)
     alarm = f"Alarm: the promise of the threshold 0.87 is broken (p ≤ 0.003): {decisions} (16 %, bound 10 %)."
-    assert monitor.promises(broken) == [alarm]
-    first, second, *_ = monitor.verdict(broken)
+    assert promises(broken) == [alarm]
+    first, second, *_ = verdict(broken)
     assert first == alarm
     assert second.startswith("No overall alarm after 16 slices")
-    assert monitor.heading(broken) == ("Alarm: a promise is broken", "bad")
+    assert document(broken).conclusion == ("Alarm: a promise is broken", "bad")
     late = promised(risk=0.08, log_evidence=math.log(352), broken=True)
-    assert monitor.promises(late)[0].endswith("(8 %, bound 10 %), and later slices are above the bound.")
+    assert promises(late)[0].endswith("(8 %, bound 10 %), and later slices are above the bound.")
     one = promised(n_errors=1.0, risk=0.001)
-    assert " 1 of " in monitor.promises(one)[0]
-    assert " automatic decisions is wrong" in monitor.promises(one)[0]
-    none = promised(n_automatic=0.0, n_errors=0.0, risk=None)
-    assert monitor.promises(none) == [
+    assert " 1 of " in promises(one)[0]
+    assert " automatic decisions is wrong" in promises(one)[0]
+    none = promised(n_automatic=0.0, n_errors=0.0, risk=math.nan)
+    assert promises(none) == [
         "Nothing is known yet about the promise of the threshold 0.87, because no decision was automatic."
     ]
 
 
 def test_the_promises_of_two_sides() -> None:
-    found = summary(promises=(("yes", 0.9, 0.1), ("no", 0.0625, 0.2)))
-    yes, no = monitor.promises(found)
+    found = history(promises=(("yes", 0.9, 0.1), ("no", 0.0625, 0.2)))
+    yes, no = promises(found)
     assert yes.startswith('The promise of the threshold 0.9 of "yes" is kept so far: ')
     assert no.startswith('The promise of the threshold 0.0625 of "no" is kept so far: ')
-    assert ("largest error rate", '"yes" 10 %, "no" 20 %') in html.facts(found, {}, "")
-    exact = found | {"promises": [found["promises"][0] | {"value": 0.9999}]}
-    assert "the threshold 0.9999 is kept" in monitor.promises(exact)[0]
+    assert ("largest error rate", '"yes" 10 %, "no" 20 %') in document(found).facts
+    exact = promised(value=0.9999)
+    assert "the threshold 0.9999 is kept" in promises(exact)[0]
 
 
 def test_no_slices_and_one() -> None:
-    found = calibrant.Monitor().to_dict()
-    first, guarantee = monitor.verdict(found)
+    found = calibrant.Monitor().history
+    first, guarantee = verdict(found)
     assert first == "No slices have been added yet."
     assert guarantee.startswith("A model that stays calibrated")
-    assert monitor.heading(found) == ("No slices yet", "")
-    assert (monitor.headline(found), monitor.pictures(found), monitor.slices(found).rows) == ("0 slices", [], [])
-    found = summary(slices=1)
-    assert monitor.verdict(found)[0].startswith("No alarm after 1 slice (500 rows): ")
-    assert monitor.pictures(found) == []
+    assert document(found).conclusion == ("No slices yet", "")
+    assert (document(found).headline, figures(found), headings(found)) == ("0 slices", [], [])
+    found = history(slices=1)
+    assert verdict(found)[0].startswith("No alarm after 1 slice (500 rows): ")
+    assert figures(found) == []
 
 
 def test_evidence_that_is_not_a_float() -> None:
-    found = infinite().to_dict()
-    assert found["evidence"] is None
-    sentences = monitor.verdict(found)
+    found = infinite().history
+    assert found.evidence == math.inf
+    sentences = verdict(found)
     assert sentences[1].startswith("The evidence against calibration has reached E = more than 1e300 in 3 slices")
-    assert monitor.slices(found).rows[-1][3] == "> 1e300"
-    assert "calibrant_monitor_evidence +Inf\n" in monitor.prometheus(found)
+    assert rows(found, "slices")[-1][3] == "> 1e300"
+    assert "calibrant_monitor_evidence +Inf\n" in prometheus.to_text(found)
 
 
 @pytest.mark.parametrize(
@@ -423,18 +465,18 @@ def test_evidence_that_is_not_a_float() -> None:
     ],
 )
 def test_evidence_is_rounded_but_never_up_to_the_alarm(evidence: float, alpha: float, shown: str) -> None:
-    assert monitor.evidence_text(math.log(evidence), {"alpha": alpha}) == shown
+    assert evidence_text(math.log(evidence), alpha) == shown
 
 
 @pytest.mark.parametrize(("alpha", "shown"), [(0.05, "20"), (0.03, "33.3"), (0.001, "1,000"), (0.5, "2"), (0.1, "10")])
 def test_the_alarm_in_words(alpha: float, shown: str) -> None:
-    assert monitor.bound_text({"alpha": alpha}) == shown
+    assert bound_text(alpha) == shown
 
 
 def test_the_bound_of_a_p_value_is_never_below_it() -> None:
     for p_value, shown in ((0.0500, "≤ 0.05"), (0.0028, "≤ 0.003"), (0.0120001, "≤ 0.013"), (0.0002, "< 0.001")):
-        found = summary("down") | {"p_value": p_value}
-        assert monitor.verdict(found)[0] == f"Alarm: the model is no longer calibrated (p {shown})."
+        found = history("down")._replace(p_value=p_value)
+        assert verdict(found)[0] == f"Alarm: the model is no longer calibrated (p {shown})."
 
 
 # ---------------------------------------------------------------- the terminal
@@ -445,42 +487,42 @@ def test_the_bound_of_a_p_value_is_never_below_it() -> None:
 def test_lines_fit_and_nothing_acts_on_the_terminal(name: str, width: int) -> None:
     found = EVERY[name]()
     for style in (Style(width=width), Style(width=width, unicode=False)):
-        text = monitor.render(found, title=f"title {EVIL}", style=style)
+        text = in_terminal(found, title=f"title {EVIL}", style=style)
         assert max(map(len, text.splitlines())) <= width
         assert all(c.isprintable() or c == "\n" for c in text)
         if not style.unicode:
             assert not set(GLYPHS) & set(text)
         else:
             joined = " ".join(text.split())
-            assert all(" ".join(sentence.split()) in joined for sentence in monitor.verdict(found))
-    assert "\x1b[" in monitor.render(found, style=Style(colour=True))
+            assert all(" ".join(sentence.split()) in joined for sentence in verdict(found))
+    assert "\x1b[" in in_terminal(found, style=Style(colour=True))
 
 
 def test_a_command_stays_on_its_line() -> None:
-    lines = monitor.render(summary("down"), style=Style(width=70)).splitlines()
+    lines = in_terminal(history("down"), style=Style(width=70)).splitlines()
     assert "  Next: calibrant recalibrate window.cal --map map.json" in lines
     assert any("--since-onset window.cal" in line for line in lines)
     for width in range(45, 90):
-        text = monitor.render(summary(), style=Style(width=width))
+        text = in_terminal(history(), style=Style(width=width))
         assert re.search(r"\bE = \d\.\d,", text), text
 
 
 def test_the_last_slices_are_listed() -> None:
     found = long()
-    text = monitor.render(found)
+    text = in_terminal(found)
     assert "The last 12 of 520 slices" in text
     assert re.findall(r"^  day (\d+) ", text, re.MULTILINE) == [str(i) for i in range(509, 521)]
-    assert "\nSlices\n" in monitor.render(summary(slices=12))
-    assert str(watched()) == monitor.render(summary())
+    assert "\nSlices\n" in in_terminal(history(slices=12))
+    assert str(watched()) == in_terminal(history())
     assert repr(watched()).startswith("<Monitor: No alarm after 16 slices (8,000 rows): ")
 
 
 def test_weights_that_are_not_rows() -> None:
     watch = calibrant.Monitor(max_weight=2)
     watch.update([0.2, 0.8, 0.5], [0, 1, 1], weights=[0.5, 1.5, 0.7])
-    found = watch.to_dict()
-    assert monitor.headline(found) == "1 slice, weight 2.7 (event: outcome = 1)"
-    assert monitor.slices(found).headings[1] == "weight"
+    found = watch.history
+    assert document(found).headline == "1 slice, weight 2.7 (event: outcome = 1)"
+    assert table(found, "slices").headings[1] == "weight"
 
 
 # ---------------------------------------------------------------- the page and Markdown
@@ -488,64 +530,62 @@ def test_weights_that_are_not_rows() -> None:
 
 @cache
 def page_of(name: str) -> Page:
-    return read(html.page(EVERY[name](), title=EVIL))
+    return read(page.to_page(document(EVERY[name]()), title=EVIL))
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_page_is_well_formed_and_shows_every_sentence(name: str) -> None:
-    found, page = EVERY[name](), page_of(name)
-    shown = " ".join("".join(page.text).replace("\N{NO-BREAK SPACE}", " ").split())
-    for sentence in (*monitor.verdict(found), *monitor.remarks(found), monitor.heading(found)[0]):
-        assert " ".join(sentence.split()) in shown
-    assert not page.all("b", of="")
-    assert html.kind_of(found) == "monitor"
-    assert read(html.cell(found, lambda: "")).open == []
-    assert len(page.all("figure")) == (0 if len(found["slices"]) < 2 else 2)
+    found, shown = EVERY[name](), page_of(name)
+    text = " ".join("".join(shown.text).replace("\N{NO-BREAK SPACE}", " ").split())
+    for sentence in (*verdict(found), *remarks(found), document(found).conclusion.text):
+        assert " ".join(sentence.split()) in text
+    assert len(shown.all("figure")) == len(shown.all("b")) == (0 if len(found.slices) < 2 else 2)
+    assert read(page.to_cell(lambda: document(found), lambda: "")).open == []
 
 
 @pytest.mark.parametrize("name", ["groups", "long"])
 def test_the_files_of_a_page_hold_all_numbers_and_its_tables_the_last(name: str) -> None:
-    found, page = EVERY[name](), page_of(name)
-    files = page.files()
-    rows = files["slices.csv"]
-    assert [row["slice"] for row in rows] == [part["label"] for part in found["slices"]]
+    found, shown = EVERY[name](), page_of(name)
+    files = shown.files()
+    file = files["slices.csv"]
+    assert [row["slice"] for row in file] == [part.label for part in found.slices]
     for key in ("n", "difference", "log_evidence", "low", "high"):
-        assert numbers(rows, key) == [part[key] for part in found["slices"]]
+        assert numbers(file, key) == [getattr(part, key) for part in found.slices]
     if name == "groups":
-        assert float(rows[-1]["mean_difference"]) == pytest.approx(found["mean_difference"], rel=1e-9)
-    assert [row["group"] for row in files["groups.csv"]] == [group["name"] for group in found["groups"]]
-    assert numbers(files["groups.csv"], "log_evidence") == [group["log_evidence"] for group in found["groups"]]
-    assert [row["flagged"] for row in files["groups.csv"]] == [str(group["called_out"]) for group in found["groups"]]
-    slices, groups = page.tables
+        assert float(file[-1]["mean_difference"]) == pytest.approx(found.mean_difference, rel=1e-9)
+    assert [row["group"] for row in files["groups.csv"]] == [group.name for group in found.groups]
+    assert numbers(files["groups.csv"], "log_evidence") == [group.log_evidence for group in found.groups]
+    assert [row["flagged"] for row in files["groups.csv"]] == [str(group.called_out) for group in found.groups]
+    slices, groups = shown.tables
     assert slices[0] == ["slice", "rows", "difference", "E", "mean so far", "95 % CI"]
-    assert [row[0] for row in slices[1:]] == [part["label"] for part in found["slices"][-12:]]
-    last = found["slices"][-1]
-    assert slices[-1][2] == f"{last['difference']:+.4f}"
-    assert slices[-1][5] == f"{last['low']:+.4f} – {last['high']:+.4f}"
+    assert [row[0] for row in slices[1:]] == [part.label for part in found.slices[-12:]]
+    last = found.slices[-1]
+    assert slices[-1][2] == f"{last.difference:+.4f}"
+    assert slices[-1][5] == f"{last.low:+.4f} – {last.high:+.4f}"
     assert groups[0] == ["group", "rows", "difference", "adjusted E", "flagged"]
 
 
 def test_the_pictures_stand_where_the_numbers_say() -> None:
-    found = summary("down")
-    evidence, difference = (picture.chart for picture in monitor.pictures(found))
+    found = history("down")
+    evidence, difference = (picture.chart for picture in figures(found))
     x, y = evidence["x"], evidence["y"]
     for i, (left, top, text) in enumerate(evidence["marks"]):
-        part = found["slices"][i]
-        assert (left, top) == (x.at(i), y.at(part["log_evidence"] / math.log(10)))
-        assert text.startswith(f"{part['label']}: E = ")
+        part = found.slices[i]
+        assert (left, top) == (x.at(i), y.at(part.log_evidence / math.log(10)))
+        assert text.startswith(f"{part.label}: E = ")
     looks = dict(evidence["lines"])
     assert looks["other"].startswith(f"M{x.at(0):g} {y.at(math.log10(20)):g}L")
-    assert evidence["upright"] == x.at(found["drift"]["first"])
-    assert y.low < min(part["log_evidence"] for part in found["slices"]) / math.log(10)
+    assert evidence["upright"] == x.at(drift_of(found).first)
+    assert y.low < min(part.log_evidence for part in found.slices) / math.log(10)
     for place, text in y.ticks():
         power = {"0.1": -1, "1": 0, "10": 1, "100": 2, "1,000": 3}.get(text)
         if power is None:
             power = int(text.removeprefix("10").translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")))
         assert place == y.at(power)
     for i, (left, top, text) in enumerate(difference["marks"]):
-        part = found["slices"][i]
-        assert (left, top) == (difference["x"].at(i), difference["y"].at(part["difference"]))
-        assert f"difference {part['difference']:+.4f}, 500 rows; mean so far" in text
+        part = found.slices[i]
+        assert (left, top) == (difference["x"].at(i), difference["y"].at(part.difference))
+        assert f"difference {part.difference:+.4f}, 500 rows; mean so far" in text
     assert difference["band"]
     assert difference["x"].ticks()[-1][1] == "2026-W16"
 
@@ -553,13 +593,11 @@ def test_the_pictures_stand_where_the_numbers_say() -> None:
 @pytest.mark.parametrize("slices", [2, 3, 8, 31, 61, 520])
 @pytest.mark.parametrize("label", ["{}", "2026-W{}", "a label that is much too long {}", "日本語のラベル{}"])
 def test_the_names_of_slices_do_not_touch(slices: int, label: str) -> None:
-    found = long(slices)
-    for i, part in enumerate(found["slices"]):
-        part["label"] = label.format(i + 1)
-    for picture in monitor.pictures(found):
+    found = long(slices, label)
+    for picture in figures(found):
         ticks = picture.chart["x"].ticks()
         widths = [sum(map(drawing._width, text)) for _, text in ticks]
-        assert ticks[-1][1] == drawing.fit(found["slices"][-1]["label"], 90)
+        assert ticks[-1][1] == drawing.fit(found.slices[-1].label, 90)
         for (left, right), (first, second) in zip(pairwise(place for place, _ in ticks), pairwise(widths), strict=True):
             assert right - left > (first + second) / 2
         assert ticks[-1][0] + widths[-1] / 2 <= drawing.WIDTH + 4
@@ -568,12 +606,12 @@ def test_the_names_of_slices_do_not_touch(slices: int, label: str) -> None:
 
 def test_of_many_slices_some_are_drawn_together() -> None:
     found = long()
-    _, picture = monitor.pictures(found)
+    _, picture = figures(found)
     assert "of 9 slices at a time." in picture.caption
     _, path = picture.chart["lines"][-1]
     assert path.count("L") == math.ceil(520 / 9) - 1
-    block = found["slices"][:9]
-    first = np.average([part["difference"] for part in block], weights=[part["n"] for part in block])
+    block = found.slices[:9]
+    first = np.average([part.difference for part in block], weights=[part.n for part in block])
     left, top, text = picture.chart["marks"][0]
     assert (left, top) == (picture.chart["x"].at(8), picture.chart["y"].at(first))
     assert text.startswith(f"day 1 to day 9: difference {first:+.4f}, 4,500 rows; mean so far {first:+.4f}, 95 % CI ")
@@ -581,30 +619,28 @@ def test_of_many_slices_some_are_drawn_together() -> None:
 
 
 def test_the_facts_of_a_page() -> None:
-    facts = dict(html.facts(summary("down", tolerance=0.02), {}, ""))
+    facts = dict(document(history("down", tolerance=0.02)).facts)
     assert facts["predictions"] == "8,000"
     assert facts["alarm"] == "from E = 20 on"
     assert facts["tolerance"] == "2 percentage points"
-    assert "largest error rate" not in facts
-    assert dict(html.facts(promised(), {}, ""))["largest error rate"] == "10 %"
+    assert facts["largest error rate"] == ""
+    assert dict(document(promised()).facts)["largest error rate"] == "10 %"
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_markdown_shows_the_verdict_and_the_tables(name: str) -> None:
     found = EVERY[name]()
-    source = markdown.render(found)
+    source = markdown.to_markdown(document_of(found, Source(), full=False))
     assert source.startswith("## Calibration monitor\n")
-    first, *others = monitor.verdict(found)
+    first, *others = verdict(found)
     assert f"**{markdown.text(first)}**" in source
     assert all(markdown.text(sentence) in source for sentence in others)
     rows = cells(source)
-    assert sum(row[0] == "slice" for row in rows) == bool(found["slices"])
+    assert sum(row[0] == "slice" for row in rows) == bool(found.slices)
     if name != "hostile":
-        assert [row[0] for row in rows[1:13]][: len(found["slices"])] == [
-            part["label"] for part in found["slices"][-12:]
-        ]
+        assert [row[0] for row in rows[1:13]][: len(found.slices)] == [part.label for part in found.slices[-12:]]
     headings = [token.content for before, token in pairwise(PARSER.parse(source)) if before.type == "heading_open"]
-    assert ("Groups" in headings) == (0 < len(found["groups"]) <= 20)
+    assert ("Groups" in headings) == (0 < len(found.groups) <= 20)
     assert source.count("<details>") == 1
 
 
@@ -641,43 +677,46 @@ def metrics(text: str) -> dict[tuple[str, str], float]:
 @pytest.mark.parametrize("name", EVERY)
 def test_metrics_are_those_of_the_dictionary(name: str) -> None:
     found = EVERY[name]()
-    text = monitor.prometheus(found)
+    text = prometheus.to_text(found)
     text.encode()
     samples = metrics(text)
     expected = {
-        "evidence": math.inf if found["evidence"] is None else found["evidence"],
-        "log10_evidence": math.inf if found["log_evidence"] is None else found["log_evidence"] / math.log(10),
-        "p_value": found["p_value"],
-        "alarm": float(found["alarm"]),
-        "slices": len(found["slices"]),
-        "rows": found["n"],
-        "mean_difference": math.nan if found["mean_difference"] is None else found["mean_difference"],
+        "evidence": found.evidence,
+        "log10_evidence": found.log_evidence / math.log(10),
+        "p_value": found.p_value,
+        "alarm": float(found.alarm),
+        "slices": len(found.slices),
+        "rows": found.n,
+        "mean_difference": found.mean_difference,
     }
     for key, value in expected.items():
         np.testing.assert_equal(samples[f"calibrant_monitor_{key}", ""], value)
-    assert len(samples) == 7 + 2 * len(found["groups"]) + 3 * len(found["promises"])
-    for metric, key in (("group_log10_evidence", "log_evidence"), ("group_called_out", "called_out")):
+    assert len(samples) == 7 + 2 * len(found.groups) + 3 * len(found.promises)
+    evidence = [math.inf if group.impossible else group.log_evidence / math.log(10) for group in found.groups]
+    of_groups = {
+        "group_log10_evidence": evidence,
+        "group_called_out": [float(group.called_out) for group in found.groups],
+    }
+    for metric, wanted in of_groups.items():
         values = [value for (found_name, _), value in samples.items() if found_name == f"calibrant_monitor_{metric}"]
-        scale = math.log(10) if key == "log_evidence" else 1
-        wanted = [math.inf if scale != 1 and group["impossible"] else group[key] / scale for group in found["groups"]]
         assert values == pytest.approx(wanted)
 
 
 def test_labels_of_metrics_are_escaped() -> None:
-    samples = metrics(monitor.prometheus(EVERY["hostile"]()))
+    samples = metrics(prometheus.to_text(EVERY["hostile"]()))
     assert ("calibrant_monitor_group_called_out", 'group="ward \\"7\\"\\\\\\n| <b>x</b> \x07\\\\ud800"') in samples
     assert ("calibrant_monitor_group_called_out", 'group="b"') in samples
 
 
 def test_metrics_of_promises() -> None:
-    found = promised(risk=None)
-    samples = metrics(monitor.prometheus(found))
+    found = promised(risk=math.nan)
+    samples = metrics(prometheus.to_text(found))
     label = 'threshold="0.87",side="yes"'
     assert math.isnan(samples["calibrant_monitor_promise_risk", label])
     assert samples["calibrant_monitor_promise_broken", label] == 0
-    log_evidence = found["promises"][0]["log_evidence"] / math.log(10)
+    log_evidence = found.promises[0].log_evidence / math.log(10)
     assert samples["calibrant_monitor_promise_log10_evidence", label] == pytest.approx(log_evidence)
-    found = summary(groups=("a", "b"))
-    found["groups"][0] |= {"log_evidence": None}
-    assert math.isnan(metrics(monitor.prometheus(found))["calibrant_monitor_group_log10_evidence", 'group="a"'])
-    assert watched().to_prometheus() == monitor.prometheus(summary())
+    found = history(groups=("a", "b"))
+    found = found._replace(groups=(found.groups[0]._replace(log_evidence=math.nan),))
+    assert math.isnan(metrics(prometheus.to_text(found))["calibrant_monitor_group_log10_evidence", 'group="a"'])
+    assert watched().to_prometheus() == prometheus.to_text(history())

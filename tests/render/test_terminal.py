@@ -11,8 +11,9 @@ import pytest
 import calibrant
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import STANDARD
-from calibrant.render import comparison, terminal, verdict, words
-from calibrant.render.style import Style, wrapped
+from calibrant.render.blocks import Column, Table
+from calibrant.render.terminal import Style, to_lines, to_terminal, wrapped
+from calibrant.render.words import percentages
 
 FEW = {"n_resamples": 50}
 
@@ -58,17 +59,17 @@ def lines_of(text: str) -> list[str]:
     return text.splitlines()
 
 
-def text_of(summary: dict[str, Any], width: int = 80, *, complete: bool = False) -> str:
-    return terminal.render(summary, style=Style(width=width), complete=complete)
+def text_of(result: Any, width: int = 80, *, complete: bool = False) -> str:
+    return to_terminal(result._document(complete=complete), style=Style(width=width))
 
 
 @pytest.mark.covering
 @pytest.mark.parametrize("complete", [False, True])
 @pytest.mark.parametrize("name", REPORTS)
 def test_no_line_is_wider_than_the_terminal(name: str, complete: bool) -> None:
-    summary = REPORTS[name]().to_dict()
+    report = REPORTS[name]()
     for width in (50, 54, 55, 60, 66, 72, 76, 80, 120):
-        for line in lines_of(text_of(summary, width, complete=complete)):
+        for line in lines_of(text_of(report, width, complete=complete)):
             assert len(line) <= width, (width, line)
 
 
@@ -80,47 +81,62 @@ def test_names_stay_whole_at_any_width(width: int) -> None:
 
 
 def test_narrow_terminals_lose_the_noise_first_then_the_p_values() -> None:
-    summary = REPORTS["miscalibrated"]().to_dict()
+    report = REPORTS["miscalibrated"]()
     heads = {
-        w: next(line for line in lines_of(text_of(summary, w)) if line.lstrip().startswith("estimate"))
-        for w in (80, 60, 48)
+        w: next(line for line in lines_of(text_of(report, w)) if line.startswith("  measure")) for w in (80, 66, 60, 42)
     }
     assert [("95 % below" in head, re.search(r" p$", head) is not None) for head in heads.values()] == [
+        (True, True),
         (True, True),
         (False, True),
         (False, False),
     ]
-    assert "for a perfectly calibrated model with these predictions" in " ".join(text_of(summary, 80).split())
-    assert "for a perfectly calibrated model with these predictions" not in " ".join(text_of(summary, 60).split())
+    assert "for a perfectly calibrated model with these predictions" in " ".join(text_of(report, 80).split())
 
 
-def test_the_bars_shrink_then_the_gaps_and_then_the_bars_are_left_out() -> None:
-    summary = REPORTS["miscalibrated"]().to_dict()
+def test_the_bars_shrink_and_are_left_out_before_the_gaps() -> None:
+    report = REPORTS["miscalibrated"]()
 
     def scale(width: int) -> tuple[int, bool]:
-        head = next(line for line in lines_of(text_of(summary, width)) if line.startswith("      score"))
-        bar = re.search(r"   0( +)1$", head)
+        head = next(line for line in lines_of(text_of(report, width)) if line.startswith("  score"))
+        bar = re.search(r"  0( +)1$", head)
         return (0 if bar is None else len(bar[1]) + 2), "diff." in head
 
-    assert [scale(width) for width in (120, 80, 74, 73, 60, 57, 56, 51)] == [
+    assert [scale(width) for width in (120, 80, 74, 66, 60, 51, 44)] == [
         (40, True),
         (26, True),
         (20, True),
-        (26, False),
-        (13, False),
-        (10, False),
+        (12, True),
+        (0, True),
         (0, True),
         (0, False),
     ]
 
 
 def test_the_legend_explains_both_directions() -> None:
-    summary = REPORTS["miscalibrated"]().to_dict()
+    report = REPORTS["miscalibrated"]()
     legend = "█ observed  ┃ predicted  ░┃ overestimated (+)  ┃█ underestimated (-)"
-    assert legend in text_of(summary)
-    assert legend in " ".join(text_of(summary, 60).split()).replace(" ┃", "  ┃").replace(" ░", "  ░")
-    assert "diff.: predicted - observed" in text_of(summary, 54)
-    assert "diff." not in text_of(summary, 51)
+    assert legend in text_of(report)
+    assert "█" not in text_of(report, 60)
+    assert "█" not in report.to_markdown()
+
+
+def test_columns_share_a_heading_and_go_together() -> None:
+    headings = {"name": 0, "value": 0, "first: low": 1, "first: high": 1, "last": 0}
+    table = [Table("t", [Column(heading, ["1", "2"], spare=spare) for heading, spare in headings.items()])]
+    assert lines_of(to_lines(table, Style(width=30))) == [
+        "                   first",
+        "  name  value  low  high  last",
+        "  1         1    1     1     1",
+        "  2         2    2     2     2",
+    ]
+    assert lines_of(to_lines(table, Style(width=24)))[0] == "  name  value  last"
+
+
+def test_a_text_over_several_columns_is_left_out() -> None:
+    columns = [Column(name, [name, name]) for name in "abc"]
+    table = [Table("t", columns, spanned={1: (2, "a long reason")})]
+    assert lines_of(to_lines(table, Style(width=12))) == ["  a  b  c", "  a  b  c", "  a  b"]
 
 
 # ---------------------------------------------------------------- which measures
@@ -145,7 +161,7 @@ def test_a_profile_shows_the_key_measures_and_says_how_many_others_there_are() -
         "accuracy",
     ]
     assert f"{len(of_profile(STANDARD)) - 7} more measures: add --all, or use report.to_dict() in Python" in str(report)
-    whole = text_of(report.to_dict(), complete=True)
+    whole = text_of(report, complete=True)
     assert shown_labels(whole) == [measure.label for measure in of_profile(STANDARD)]
     assert "more measure" not in whole
 
@@ -187,26 +203,26 @@ def test_a_low_end_of_0_beside_a_small_p_value_is_explained() -> None:
     ],
 )
 def test_the_verdict_has_a_colour(options: dict[str, float], tilt: float, colours: list[int], claim: str) -> None:
-    summary = calibrant.evaluate(*rows(tilt=tilt), **options, **FEW).to_dict()
-    said = terminal.render(summary, style=Style(colour=True))
+    document = calibrant.evaluate(*rows(tilt=tilt), **options, **FEW)._document()
+    said = to_terminal(document, style=Style(colour=True))
     assert f"  \x1b[1;{colours[-1]}m{claim}\x1b[0m" in said
     assert re.findall(r"\x1b\[1;(3\d)m", said) == [str(colour) for colour in colours]  # other sentences explain
-    assert "\x1b" not in terminal.render(summary, style=Style())
-    assert re.sub(r"\x1b\[[\d;]*m", "", said) == terminal.render(summary, style=Style())
+    assert "\x1b" not in to_terminal(document, style=Style())
+    assert re.sub(r"\x1b\[[\d;]*m", "", said) == to_terminal(document, style=Style())
 
 
 def test_no_evidence_has_no_colour() -> None:
     """It is no good news without a tolerance: few rows give it, too."""
-    said = terminal.render(REPORTS["one event"]().to_dict(), style=Style(colour=True))
+    said = to_terminal(REPORTS["one event"]()._document(), style=Style(colour=True))
     assert "\n  No evidence of miscalibration (p = " in said
     assert not re.search(r"\x1b\[1;3\dm", said)
 
 
 def test_warnings_are_yellow() -> None:
     p = np.full(400, 0.01)
-    summary = calibrant.evaluate(p, np.arange(400) < 4, **FEW).to_dict()
-    assert "\x1b[1;33mToo little data for reliable inference:\x1b[0m 4 events, fewer than 15." in terminal.render(
-        summary, style=Style(colour=True)
+    document = calibrant.evaluate(p, np.arange(400) < 4, **FEW)._document()
+    assert "\x1b[1;33mToo little data for reliable inference:\x1b[0m 4 events, fewer than 15." in to_terminal(
+        document, style=Style(colour=True)
     )
 
 
@@ -217,9 +233,9 @@ def test_weights_are_not_called_rows() -> None:
     p, y = rows()
     weights = np.round(np.random.default_rng(1).uniform(0.5, 3, len(p)), 1)
     report = calibrant.evaluate(p, y, weights=weights, **FEW)
-    said = text_of(report.to_dict(), complete=True)
+    said = text_of(report, complete=True)
     assert f"600 predictions, weight {weights.sum():,.1f} (event: outcome = 1)" in said
-    head = next(line for line in lines_of(said) if line.startswith("      score"))
+    head = next(line for line in lines_of(said) if line.startswith("  score"))
     assert "weight" in head
     assert "rows" not in head
     first = weights[p <= 1 / 15].sum()
@@ -228,7 +244,7 @@ def test_weights_are_not_called_rows() -> None:
     assert re.search(
         r"MCE \(bins of 30 rows\): the largest difference is in the bin [\d. to]+ with weight [\d.]+", words
     )
-    assert "rows" in next(line for line in lines_of(str(REPORTS["one event"]())) if line.startswith("      score"))
+    assert "rows" in next(line for line in lines_of(str(REPORTS["one event"]())) if line.startswith("  score"))
 
 
 @pytest.mark.parametrize("notion", ["classwise", "multilabel"])
@@ -273,7 +289,6 @@ def test_of_a_hundred_groups_the_worst_twenty_are_shown(number: int, shown: int)
     assert f"The 20 of {number} groups with the most evidence" in said
     assert f"to see the other {number - 20} groups, use --json, --html, or report.groups in Python" in said
     assert f"* evidence of miscalibration after Holm correction: {len(called)} of {number} groups" in said
-    assert words.worst_groups({**report.to_dict(groups=False), "groups": []}) == []
 
 
 def test_groups_without_a_test_say_why_below() -> None:
@@ -288,21 +303,21 @@ def test_groups_without_a_test_say_why_below() -> None:
 # ---------------------------------------------------------------- comparisons
 
 
-def compared(tilts: tuple[float, ...] = (1.0, 2.0), **options: Any) -> dict[str, Any]:
+def compared(tilts: tuple[float, ...] = (1.0, 2.0), **options: Any) -> calibrant.report.Comparison:
     rng = np.random.default_rng(8)
     q = rng.uniform(0.05, 0.95, 1500)
     models = {f"model of tilt {tilt}": q**tilt for tilt in tilts}
-    return calibrant.compare(models, (rng.random(1500) < q).astype(int), **options).to_dict()
+    return calibrant.compare(models, (rng.random(1500) < q).astype(int), **options)
 
 
 @pytest.mark.parametrize("tilts", [(1.0, 2.0), (1.0, 1.5, 2.0, 2.5)])
 def test_a_comparison_fits_the_terminal(tilts: tuple[float, ...]) -> None:
-    summary = compared(tilts)
+    result = compared(tilts)
     for width in (50, 60, 80, 120):
-        said = comparison.render(summary, style=Style(width=width))
+        said = text_of(result, width)
         for line in lines_of(said):
             assert len(line) <= width, (width, line)
-        for name, values in summary["models"].items():
+        for name, values in result.models.items():
             assert name in said
             assert f"{values['debiased_square']:.6f}" in said
             assert f"{values['nll']:.4f}" in said
@@ -310,10 +325,10 @@ def test_a_comparison_fits_the_terminal(tilts: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize(("tilts", "every"), [((0.5, 2.0), "Both"), ((0.5, 1.7, 2.0), "All 3")])
 def test_a_comparison_says_that_all_models_are_miscalibrated(tilts: tuple[float, ...], every: str) -> None:
-    said = comparison.verdict(compared(tilts))[-2]
+    said = compared(tilts).verdict()[-2]
     names = ", ".join(rf"model of tilt {tilt} \(p < 0\.001\)" for tilt in tilts)
     assert re.fullmatch(rf"{every} models show evidence of miscalibration: {names}\.", said)
-    one = comparison.verdict(compared((1.0, 2.0)))
+    one = compared((1.0, 2.0)).verdict()
     assert re.fullmatch(r"model of tilt 1\.0: no evidence of miscalibration \(p = 0\.\d+\)\.", one[-3])
     assert one[-2] == "model of tilt 2.0: evidence of miscalibration (p < 0.001)."
     assert one[-1] == "Confidence intervals and p-values assume independent rows."
@@ -333,7 +348,7 @@ def test_a_comparison_says_that_all_models_are_miscalibrated(tilts: tuple[float,
     ],
 )
 def test_small_shares_have_two_digits(shares: tuple[float, ...], said: list[str]) -> None:
-    assert verdict._percentages(*shares) == said
+    assert percentages(*shares) == said
 
 
 def test_a_verdict_on_rare_events_rounds_nothing_to_zero() -> None:

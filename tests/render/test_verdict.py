@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calibrant
-from calibrant.render import html, verdict, words
+from calibrant.render import page, words
+from calibrant.render.blocks import Sentence
+from calibrant.report.findings_text import conclusion_of, deciding, key_numbers, next_steps
+from calibrant.report.report import Report
+from calibrant.results import Code, Finding
 
 NUMBER = r"[-+]?\d+(?:\.\d+)?"
 CI = rf"95 % CI {NUMBER} to {NUMBER}"
@@ -34,18 +39,27 @@ def top(power: float) -> np.ndarray:
     return PROBS**power / (PROBS**power).sum(axis=1, keepdims=True)
 
 
-def of_event(scores: Any = SCORES, outcomes: Any = OUTCOMES, **options: Any) -> dict[str, Any]:
-    return calibrant.evaluate(scores, outcomes, **{"n_resamples": 0, **options}).to_dict()
+def of_event(scores: Any = SCORES, outcomes: Any = OUTCOMES, **options: Any) -> Report:
+    return calibrant.evaluate(scores, outcomes, **{"n_resamples": 0, **options})
 
 
-def of_top(power: float = 1.0, **options: Any) -> dict[str, Any]:
-    return calibrant.evaluate(top(power), LABELS, **{"n_resamples": 0, **options}).to_dict()
+def of_top(power: float = 1.0, **options: Any) -> Report:
+    return calibrant.evaluate(top(power), LABELS, **{"n_resamples": 0, **options})
 
 
-def one(summary: dict[str, Any], pattern: str) -> str:
+def with_facts(report: Report, old: Code, new: Code, **facts: Any) -> Report:
+    """Return a report with another finding in place of one."""
+    findings = [
+        Finding(new, {**finding.facts, **facts}) if finding.code == old else finding for finding in report.findings
+    ]
+    assert findings != list(report.findings)
+    return replace(report, findings=tuple(findings))
+
+
+def one(report: Report, pattern: str) -> str:
     """Return the only sentence of the verdict that is the pattern as a whole."""
-    found = [sentence for sentence in verdict.verdict(summary) if re.fullmatch(pattern, sentence)]
-    assert len(found) == 1, verdict.verdict(summary)
+    found = [sentence for sentence in report.verdict() if re.fullmatch(pattern, sentence)]
+    assert len(found) == 1, report.verdict()
     return found[0]
 
 
@@ -63,7 +77,7 @@ TEMPLATES: list[tuple[Any, str]] = [
         r"Treat p-values and intervals as rough\.",
     ),
     (
-        lambda: calibrant.evaluate(np.tile([0.98, 0.02], (400, 1)), np.arange(400) < 4, n_resamples=0).to_dict(),
+        lambda: calibrant.evaluate(np.tile([0.98, 0.02], (400, 1)), np.arange(400) < 4, n_resamples=0),
         r"Too little data for reliable inference: 4 incorrect predictions, fewer than 15\. .*",
     ),
     (
@@ -137,12 +151,9 @@ def test_each_template(make: Any, pattern: str) -> None:
 
 
 def test_a_component_that_would_be_significant_alone_is_said_once_and_has_no_direction() -> None:
-    summary = of_event()
-    (means,) = (own for own in summary["findings"] if own["code"] == "right-on-average")
-    means |= {"code": "too-high", "by_itself": 0.03}
-    said = verdict.verdict(summary)
-    assert any(sentence.startswith("No clear over- or underestimation: ") for sentence in said)
-    alone = one(summary, r"Not significant overall\. One component alone would be: .*")
+    report = with_facts(of_event(), Code.RIGHT_ON_AVERAGE, Code.TOO_HIGH, by_itself=0.03)
+    assert any(sentence.startswith("No clear over- or underestimation: ") for sentence in report.verdict())
+    alone = one(report, r"Not significant overall\. One component alone would be: .*")
     assert alone.endswith("mean difference, unadjusted p = 0.030.")
 
 
@@ -159,11 +170,11 @@ def test_the_order_is_cautions_evidence_direction_slope_size_gain_tolerance_depe
         "3 of 3 groups show evidence ",
     )
     scores = 1 - SCORES**2
-    said = verdict.verdict(of_event(scores, tolerance=0.01, groups=np.arange(N) % 3))
+    said = of_event(scores, tolerance=0.01, groups=np.arange(N) % 3).verdict()
     assert len(said) == len(starts)
     for sentence, start in zip(said, starts, strict=True):
         assert sentence.startswith(start)
-    few = verdict.verdict(of_event(np.full(400, 0.01), np.arange(400) < 4))
+    few = of_event(np.full(400, 0.01), np.arange(400) < 4).verdict()
     assert few[0].startswith("Too little data ")
     assert few[1].startswith("No evidence of miscalibration")
 
@@ -182,49 +193,44 @@ def test_the_order_is_cautions_evidence_direction_slope_size_gain_tolerance_depe
     ],
 )
 def test_the_headline_is_the_decision_or_the_evidence_with_its_direction(make: Any, expected: tuple[str, str]) -> None:
-    assert verdict.title(make()) == expected
+    assert conclusion_of(make()) == Sentence(*expected)
 
 
 def test_the_deciding_sentence_is_about_the_tolerance_or_the_evidence() -> None:
     few = np.full(400, 0.5), np.arange(400) < 4
-    assert verdict.deciding(of_event(*few)).startswith("Evidence of miscalibration (p ")
-    assert verdict.verdict(of_event(*few))[0].startswith("Too little data")
-    assert verdict.deciding(of_event(SCORES**3, tolerance=0.01)).startswith("ECE exceeds the tolerance of 0.01: ")
+    assert deciding(of_event(*few)).startswith("Evidence of miscalibration (p ")
+    assert of_event(*few).verdict()[0].startswith("Too little data")
+    assert deciding(of_event(SCORES**3, tolerance=0.01)).startswith("ECE exceeds the tolerance of 0.01: ")
 
 
 def test_the_key_numbers_are_those_of_the_report() -> None:
-    summary = of_event(powered(2.0))
-    difference, slope, ece = verdict.key_numbers(summary)
-    own = summary["estimates"]
-    assert difference[:2] == ("difference in percentage points", f"{100 * own['mean_gap']['value']:+.1f}")
-    assert slope[:2] == ("calibration slope", f"{own['calibration_slope']['value']:.2f}")
-    assert ece[:2] == ("ECE", f"{own['ece']['value']:.3f}")
-    assert ece.interval == f"95 % CI {own['ece']['low']:.3f} to {own['ece']['high']:.3f}"
-    assert ece.compared == f"calibrated: below {own['ece']['floor']['upper']:.3f}"
+    own = of_event(powered(2.0))
+    difference, slope, ece = key_numbers(own)
+    assert difference[:2] == ("difference in percentage points", f"{100 * own['mean_gap'].value:+.1f}")
+    assert slope[:2] == ("calibration slope", f"{own['calibration_slope'].value:.2f}")
+    assert ece[:2] == ("ECE", f"{own['ece'].value:.3f}")
+    assert ece.interval == f"95 % CI {own['ece'].low:.3f} to {own['ece'].high:.3f}"
+    assert ece.compared == f"calibrated: below {own['ece'].floor.upper:.3f}"
     assert (difference.compared, slope.compared) == ("ideal 0", "ideal 1")
-    assert [number.interval for number in verdict.key_numbers(of_event(level=None))] == ["", "", ""][
-        : len(verdict.key_numbers(of_event(level=None)))
-    ]
+    assert {number.interval for number in key_numbers(of_event(level=None))} == {""}
 
 
 def test_the_next_steps_follow_from_the_findings() -> None:
     recalibrate, cluster = "Fit a map of the scores on held-out rows", "If one patient or user has several rows, "
-    assert [step.startswith(cluster) for step in verdict.next_steps(of_event())] == [True]
-    bad = verdict.next_steps(of_event(SCORES**3, groups=np.arange(N) % 4))
+    assert [step.startswith(cluster) for step in next_steps(of_event())] == [True]
+    bad = next_steps(of_event(SCORES**3, groups=np.arange(N) % 4))
     assert bad[0] == "Look at the groups with evidence of miscalibration: 0, 1, 2 and 1 more."
     assert bad[1].startswith(recalibrate)
     assert bad[2].startswith(cluster)
     assert len(bad) == 3
-    falling = verdict.next_steps(of_event(1 - SCORES))
+    falling = next_steps(of_event(1 - SCORES))
     assert falling[0] == "Check that the scores and the outcomes belong together."
     assert not any(step.startswith(recalibrate) for step in falling)
-    few = verdict.next_steps(of_event(np.full(400, 0.01), np.arange(400) < 4))
+    few = next_steps(of_event(np.full(400, 0.01), np.arange(400) < 4))
     assert few[0] == "Collect more data, until each outcome has at least 15 rows (or clusters)."
-    assert verdict.next_steps(of_event(clusters=np.arange(N) // 4)) == []
-    undecided = of_event(tolerance=0.03)
-    (facts,) = (own for own in undecided["findings"] if own["code"] == "undecided")
-    facts["more_rows"] = 1234
-    assert verdict.next_steps(undecided)[0] == "Collect about 1,234 more rows to settle the tolerance."
+    assert next_steps(of_event(clusters=np.arange(N) // 4)) == []
+    undecided = with_facts(of_event(tolerance=0.03), Code.UNDECIDED, Code.UNDECIDED, more_rows=1234)
+    assert next_steps(undecided)[0] == "Collect about 1,234 more rows to settle the tolerance."
 
 
 NEAR = st.floats(-2, 2, allow_nan=False).map(lambda x: round(x, 8))
@@ -252,7 +258,7 @@ def test_no_number_reads_as_a_mark_from_which_it_differs(values: list[float], ma
     "name", ["</style><script>alert(1)</script>", '"; } body { display: none } /*', "a\\", "two\nlines"]
 )
 def test_the_running_head_on_paper_is_a_string_whatever_the_title(name: str) -> None:
-    text = html.page(of_event(level=None), title=name, date=name)
+    text = page.to_page(of_event(level=None)._document(full=True), title=name, date=name)
     style = text[text.index("<style>") : text.index("</style>")]
     contents = re.findall(r"@top-(?:left|right) { content: (.*?); }", style)
     assert len(contents) == 2
@@ -267,7 +273,7 @@ def test_the_checklist_of_the_clinical_profile_has_the_numbers_of_the_report() -
     report = calibrant.evaluate(
         SCORES, OUTCOMES, profile="clinical", groups=np.array(["north", "south"])[np.arange(N) % 2], n_resamples=0
     )
-    events, page = int(OUTCOMES.sum()), html.page(report.to_dict())
+    events, shown = int(OUTCOMES.sum()), page.to_page(report._document(full=True))
     slope = report["calibration_slope"]
     expected = (
         f"1,200 predictions, {events} events and {N - events} non-events",
@@ -276,7 +282,7 @@ def test_the_checklist_of_the_clinical_profile_has_the_numbers_of_the_report() -
         "Rows were assumed to be independent.",
         f"calibration slope {slope.value:.4f} (95 % CI {slope.low:.4f} to {slope.high:.4f})",
     )
-    for said in (page, report.to_markdown()):
+    for said in (shown, report.to_markdown()):
         assert "TRIPOD+AI checklist" in said
         for item in ("8a", "10", "11", "12d", "12e", "14", "15", "21", "23a", "23b"):
             assert re.search(rf"(<td class=\"name\">|\| ){item}(</td>| \|)", said), item

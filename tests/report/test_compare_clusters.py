@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 import calibrant
 from calibrant import CalibrationSketch, compare, evaluate
 from calibrant.errors import InputError
-from calibrant.render import html
+from calibrant.render.page import to_page
 
 NAMES = ("debiased_square", "ece", "brier", "nll", "accuracy")
 
@@ -92,13 +92,13 @@ def test_clusters_of_one_row_are_independent_rows() -> None:
     assert found.clusters == {"clusters": 200, "largest_cluster": 1 / 200}
     assert "independent" not in str(found)
     assert "assume independent rows" in str(plain)
-    assert "assume independent rows" in html.page(plain.to_dict())
+    assert "assume independent rows" in to_page(plain._document(full=True))
 
 
 def test_the_first_line_names_the_clusters() -> None:
     found = by_cluster(models(4, 60, each=3))
     assert str(found).startswith("180 rows in 60 clusters, 2 models")
-    assert "in 60 clusters" in html.page(found.to_dict())
+    assert "in 60 clusters" in to_page(found._document(full=True))
     assert found.to_dict()["clusters"] == {"clusters": 60, "largest_cluster": pytest.approx(1 / 60)}
     few = by_cluster(models(4, 12, each=30))
     flag = few.pairs[0]["ece"].details["flag"]

@@ -12,7 +12,7 @@ from scipy import stats
 import calibrant
 from calibrant import evaluate
 from calibrant.errors import InputError
-from calibrant.render import html
+from calibrant.render import page
 
 MEASURES = ("mean_gap", "brier", "nll", "accuracy", "ece", "ace", "rmsce", "debiased_square", "mce", "ks", "smece")
 
@@ -339,7 +339,7 @@ def test_a_group_of_one_cluster_has_values_and_a_reason():
     assert others.flag == ""
     assert "all rows are in one cluster" in str(report)
     report.to_json()
-    assert "all rows are in one cluster" in html.page(report.to_dict())
+    assert "all rows are in one cluster" in page.to_page(report._document(full=True))
 
 
 def test_classes_are_tested_by_cluster():

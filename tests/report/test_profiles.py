@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from calibrant import ReliabilityTable
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import PROFILES
 from calibrant.measures.ranking.auroc import MOST_POINTS, roc_curve
+from calibrant.render.blocks import Figure, Table
+from calibrant.report.panel_document import panel_blocks
 
 FEW: Any = {"n_resamples": 50}
 
@@ -88,32 +91,38 @@ def test_the_clinical_report_shows_decisions_and_hospitals_side_by_side() -> Non
         f"{curve.lows[i]:z.4f} – {curve.highs[i]:z.4f}",
         f"{curve.treat_all[i]:z.4f}",
     ]
-    line = next(line for line in text.splitlines() if line.startswith("       0.30 "))
+    line = next(line for line in text.splitlines() if line.startswith("  0.30 "))
     assert all(cell in line for cell in cells)
     ratios = report.forests["oe_ratio"]
     for name, value in zip(ratios.groups, ratios.values, strict=True):
         own = next(group for group in report.groups if group.name == name)
         assert value == pytest.approx(own.report["oe_ratio"].value, rel=1e-12)
-        rows_of = [line for line in text.splitlines() if line.startswith(f"  {name} ")]
-        assert f"{value:.2f} (" in rows_of[-1]
+        section = text[text.index("O:E ratio by group") :]
+        assert re.search(rf"\n  {name} +{value:.2f} +\d", section)
     assert ratios.p_value < 0.01
-    assert "O:E ratio: I² = " in " ".join(text.split())
+    assert "I² = " in " ".join(text.split())
     assert 'O:E ratio: the columns under "calibrated" are for |O:E - 1|' in text
     assert "accuracy" not in report
     assert "accuracy  " not in text
 
 
 def test_a_narrow_terminal_loses_columns_and_no_line_is_too_long() -> None:
-    from calibrant.render import terminal
-    from calibrant.render.style import Style
+    from calibrant.render.terminal import Style, to_terminal
 
+    document = grouped()._document()
     for width in (50, 60, 80, 120):
-        text = terminal.render(grouped().to_dict(curves=False, groups=False), style=Style(width=width))
+        text = to_terminal(document, style=Style(width=width))
         assert max(map(len, text.splitlines())) <= width, width
-        assert "Measures by group" in text
-    assert "95 % CI  treat all" not in terminal.render(
-        grouped().to_dict(curves=False, groups=False), style=Style(width=30)
-    )
+        assert "O:E ratio by group" in text
+    assert "95 % CI  treat all" not in to_terminal(document, style=Style(width=30))
+
+
+def pictures(report: calibrant.Report) -> dict[str, tuple[Figure, Table]]:
+    """Return the curves of the profile with their numbers by their titles."""
+    blocks = panel_blocks(report, full=True)
+    figures = [block for block in blocks if isinstance(block, Figure)]
+    tables = [block for block in blocks if isinstance(block, Table)]
+    return {figure.title: (figure, table) for figure, table in zip(figures, tables, strict=True)}
 
 
 @pytest.mark.parametrize(
@@ -125,45 +134,36 @@ def test_a_narrow_terminal_loses_columns_and_no_line_is_too_long() -> None:
     ],
 )
 def test_the_page_and_the_markdown_have_the_panels(profile: str, headings: list[str]) -> None:
-    from calibrant.render import drawing, html
+    from calibrant.render import page
 
     report = grouped(profile)
-    summary = report.to_dict()
-    assert [picture.heading for picture in drawing.pictures(summary)] == headings
-    page, markdown = html.page(summary), report.to_markdown()
-    for picture in drawing.pictures(summary):
-        assert f"<h2>{picture.heading}</h2>" in page
-        assert f'download="{picture.table.filename}"' in page
-        assert (f"### {picture.heading}" in markdown) == (picture.brief is not None)
-    assert ("O:E ratio by group" in page) == (profile == "clinical")
-    for place in (page, markdown):
-        assert ("Cochran&#39;s Q test of homogeneity: p" in place.replace("Cochran's", "Cochran&#39;s")) == (
-            profile == "clinical"
-        )
+    assert list(pictures(report)) == headings
+    html, markdown = page.to_page(report._document(full=True)), report.to_markdown()
+    for heading, (_, table) in pictures(report).items():
+        assert f"<h2>{heading}</h2>" in html
+        assert f'download="{table.filename}"' in html
+        assert (f"### {heading}" in markdown) == (heading != "ROC curve")
+    assert ("O:E ratio by group" in html) == (profile == "clinical")
+    for place in (html, markdown.replace("'", "&#39;")):
         assert (f"{profile}: {PROFILES[profile].meaning}" in place.replace("&#58;", ":")) == (profile != "standard")
+        assert ("Cochran&#39;s Q test of homogeneity: p" in place) == (profile == "clinical")
     assert ("### O&#58;E ratio by group" in markdown or "### O:E ratio by group" in markdown) == (profile == "clinical")
 
 
 def test_the_table_behind_a_picture_has_every_number() -> None:
-    from calibrant.render import drawing
-
     report = grouped("forecast")
-    murphy, roc = drawing.pictures(report.to_dict())
+    (_, murphy), (_, roc) = pictures(report).values()
     curve = report.panels["murphy_curve"]
-    assert murphy.table.columns["score"] == curve.scores.tolist()
+    assert murphy.exact["score"] == curve.scores.tolist()
     rate = report.outcome_rate
-    assert murphy.table.columns["base_rate"] == pytest.approx(
-        [min(t * (1 - rate), (1 - t) * rate) for t in curve.thresholds]
-    )
-    assert roc.table.columns["threshold"][0] is None
-    assert roc.table.columns["hits"] == report.panels["roc_curve"].hits.tolist()
+    assert murphy.exact["base_rate"] == pytest.approx([min(t * (1 - rate), (1 - t) * rate) for t in curve.thresholds])
+    assert np.isnan(roc.exact["threshold"][0])
+    assert roc.exact["hits"] == report.panels["roc_curve"].hits.tolist()
 
 
 def test_lines_stay_within_the_chart() -> None:
-    from calibrant.render import drawing
-
     report = calibrant.evaluate([0.01, 0.02, 0.9, 0.95] * 20, [0, 0, 1, 0] * 20, profile="clinical", **FEW)
-    (picture,) = drawing.pictures(report.to_dict())
+    ((picture, _),) = pictures(report).values()
     left, top, width, size = picture.chart["frame"]
     for _, path in picture.chart["lines"]:
         points = [tuple(map(float, point.split())) for point in path[1:].split("L")]
@@ -171,13 +171,11 @@ def test_lines_stay_within_the_chart() -> None:
 
 
 def test_rows_in_clusters_have_a_decision_curve_with_intervals_by_cluster() -> None:
-    from calibrant.render import drawing
-
     report = grouped(clusters=np.repeat(np.arange(90), 10))
     curve = report.panels["decision_curve"]
     assert np.isfinite(curve.lows).any()
     assert curve.method.endswith("; by cluster")
-    chart = next(picture.chart for picture in drawing.pictures(report.to_dict()) if picture.name == "decision-curve")
+    chart = pictures(report)["Net benefit"][0].chart
     assert chart["y"].high >= np.nanmax(curve.highs)
     text = " ".join(str(report).split())
     assert "needs at least 30 treated rows of 10 clusters" in text

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import json
 import math
 import pickle
 import re
+from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -662,6 +666,33 @@ def test_the_page_and_the_figure_show_the_threshold(tmp_path: Any) -> None:
     assert [line.get_label() for line in axes.lines[1:]] == ["At most 10 %", "Certified threshold"]
     two = calibrant.certify_two_sided(p, y, yes_risk=0.1, no_risk=0.3)
     assert two.plot().get_title() == 'Decisions "yes"'
+
+
+def test_the_threshold_of_a_group_is_shown_without_a_curve() -> None:
+    p, y = sample(1_000)
+    part = certified(p, y, groups=np.arange(1_000) % 2).by_group["0"]
+    assert part.curve is None
+    assert part.verdict()[0].startswith("Automate ")
+    for shown in (str(part), part.to_markdown(), part._repr_html_()):
+        assert "500 rows" in shown
+        assert "Error rate by coverage" not in shown
+
+
+def test_the_verdict_computes_no_curve() -> None:
+    t = replace(certified(*sample(1_000)), curve_maker=lambda: pytest.fail("the curve is computed"))
+    assert t.verdict()[0] in repr(t)
+
+
+def test_the_page_has_the_numbers_of_each_picture(tmp_path: Any) -> None:
+    p, y = sample(1_000)
+    two = calibrant.certify_two_sided(p, y, yes_risk=0.1, no_risk=0.3)
+    page = two.to_html(tmp_path / "page.html").read_text()
+    for side, name in ((two.yes, ""), (two.no, "-no")):
+        assert f'data-part="risk-coverage{name}"' in page
+        (link,) = re.findall(f'download="risk-coverage{name}.csv" href="([^"]*)"', page)
+        rows = list(csv.DictReader(io.StringIO(unquote(link).partition(",")[2])))
+        assert [float(row["risk"]) for row in rows] == side.curve.risks.tolist()
+        assert f'download="areas{name}.csv"' in page
 
 
 def test_the_rounded_threshold_is_short_and_exact_where_scores_are_close() -> None:

@@ -146,6 +146,7 @@ def _watched(rows: dict[str, Any], options: dict[str, Any], *, drift: bool = Fal
         call(watch, "update", data.probs, targets, label=f"week {i}", **rows)
         said.append(call(watch, "verdict"))
     members = ("settings", "log_e", "evidence", "p_value", "alarm", "promise_broken", "labels", "drift", "called_out")
+    members += ("notion", "n_classes", "history")
     found = {member: call(watch, member) for member in members}
     if found["drift"] is not None:
         note(type(found["drift"]))

@@ -582,32 +582,13 @@ def floor(ctx: click.Context, /, **params: Any) -> None:
     """  # noqa: D301
     shared.check(ctx, shared.problems_of_floor(ctx, params))
     with _failing(ctx, CommandOptions()):
-        from calibrant.render import terminal
+        from calibrant.cli.floors import Floors
+        from calibrant.render.terminal import to_lines
 
         json_path = params.pop("json_path")
         with output.progress():
-            summary = {**params, **_noise(**params)}
-        output.write_summary(summary, json_path, lambda: terminal.render_floor(summary, style=output.style()))
-
-
-def _noise(n: int | None, prove: float | None, n_bins: int, level: float, n_resamples: int, rng: int) -> dict[str, Any]:
-    """Return what each distribution of scores shows by chance, and how many rows prove that the error is small."""
-    from calibrant.inference.floor import SCORE_LAWS, noise_floor, rows_to_prove
-    from calibrant.measures import MEASURES
-
-    laws: dict[str, dict[str, Any]] = {}
-    floors: dict[str, Any] = {}
-    for name, (_, _, description) in SCORE_LAWS.items():
-        laws[name] = {"description": description}
-        if n is not None:
-            noise_of_measures = noise_floor(n, n_bins, scores=name, level=level, n_resamples=n_resamples, rng=rng)
-            floors = {
-                key: {"mean": noise.mean, "upper": noise.upper} for key, noise in noise_of_measures.floors.items()
-            }
-            laws[name] |= {"floors": floors, "rows_for_ece_of_0.01": noise_of_measures.rows_for(0.01)}
-        if prove is not None:
-            laws[name]["rows_to_prove"] = rows_to_prove(prove, n_bins, scores=name, level=level, rng=rng)
-    return {"measures": {measure.name: measure.label for measure in MEASURES if measure.name in floors}, "laws": laws}
+            floors = Floors.of(**params)
+        output.write_summary(floors.to_dict(), json_path, lambda: to_lines(floors.blocks(), output.style()))
 
 
 @main.command("completion", short_help="Make the TAB key complete commands in bash, zsh or fish.")

@@ -166,9 +166,9 @@ def report_status(report: Report, conditions: Sequence[Condition], *, gate: bool
     if gate:
         statuses.append(_gate(report.decision, report.miscalibrated))
         if statuses[-1]:
-            from calibrant.render import verdict
+            from calibrant.report.findings_text import deciding
 
-            console.say(f"--gate: {verdict.deciding(report.to_dict(curves=False, groups=False))}")
+            console.say(f"--gate: {deciding(report)}")
     return _worst(statuses)
 
 
@@ -186,14 +186,13 @@ def comparison_status(comparison: Comparison, conditions: Sequence[Condition], *
             console.say(f"--fail-if {quoted(condition.text)} holds: {message}")
             statuses.append(FAILED)
     if gate:
-        from calibrant.render.comparison import deciding
+        from calibrant.report.comparison_document import deciding
 
-        summary = comparison.to_dict()
-        for pair, plain in zip(comparison.pairs, summary["pairs"], strict=True):
+        for pair in comparison.pairs:
             if pair.first == comparison.names[0]:
                 statuses.append(_gate(pair.decision, comparison.worse(pair)))
                 if statuses[-1]:
-                    console.say(f"--gate: {deciding(plain, summary)}")
+                    console.say(f"--gate: {deciding(pair, comparison)}")
     return _worst(statuses)
 
 

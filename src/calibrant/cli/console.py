@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import click
 
-from calibrant.render.style import shown
+from calibrant.render.words import shown
 from calibrant.runtime import process
 
 #: The exit status after Ctrl-C: 128 and the number of the signal.
@@ -34,7 +34,7 @@ LOST: Final = 1
 OUT: Final = 1
 ERR: Final = 2
 
-#: What the command itself puts between names: the ends of lines, and the styles of `calibrant.render.style`.
+#: What the command itself puts between names: the ends of lines, and the styles of `calibrant.render.terminal`.
 _OURS: Final = re.compile(r"(\x1b\[[012]m|\n)")
 
 

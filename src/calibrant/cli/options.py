@@ -21,7 +21,7 @@ from calibrant.cli.conditions import Condition
 from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Configured, Wanted
 from calibrant.errors import nearest, quoted
 from calibrant.files.columns import Options
-from calibrant.render.style import shown
+from calibrant.render.words import shown
 from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:

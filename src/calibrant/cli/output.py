@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
     from calibrant.files.predictions import FileRead, FileSketch
     from calibrant.recalibration.maps import CalibrationMap
     from calibrant.recalibration.result import RecalibrationResult
-    from calibrant.render.style import Style
+    from calibrant.render.blocks import Document, Source
+    from calibrant.render.terminal import Style
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
     from calibrant.thresholds.result import ThresholdResult
@@ -42,7 +42,7 @@ _COLUMN: Final = re.compile(r"\w+")
 #: Names of columns whose groups are models.
 _MODELS: Final = ("model", "llm", "judge", "forecaster", "checkpoint", "vendor", "classifier", "algorithm", "learner")
 _NAMES_MODELS: Final = re.compile(rf"({'|'.join(_MODELS)})s?([_ .-]?(name|id))?", re.IGNORECASE)
-#: The characters that JSON need not escape, and that act on a terminal or are not Unicode; see `render.style.shown`.
+#: The characters that JSON need not escape, and that act on a terminal or are not Unicode; see `render.words.shown`.
 _ACTING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _PATIENCE: Final = 1.0  # seconds before a progress bar appears
@@ -64,13 +64,12 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     sources = _sources(predictions, options, event)
     if _is_report(result):
         sources |= _pooled(predictions, options)
-    summary, render = _described(result, sources, options)
-    full_summary = {**summary, "source": sources}
-    words = _for_readers(predictions, options)
-    readable = {**summary, "omitted": _file_names(predictions.omitted)}
-    if named := {name: sources[name] for name in ("event", "pooled") if sources.get(name) is not None}:
-        readable["source"] = named
-    markdown = partial(_markdown, readable, words, options)
+    source = _source(sources, predictions, options)
+    title = options.title or _title([Path(path).name for path in predictions.paths])
+    readable = _with_file_names(result, predictions)
+
+    def described() -> dict[str, Any]:
+        return {**_described(result, source, options), "source": sources}
 
     def fitted() -> CalibrationMap:
         fix = cast("RecalibrationResult", result)
@@ -78,9 +77,9 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
 
     contents: dict[str, Callable[[], bytes]] = {
         "--sketch": lambda: cast("FileSketch", predictions).sketch.to_bytes(),
-        "--json": lambda: _json({**full_summary, **_for_comparisons(result, predictions, options)}),
-        "--html": lambda: _page(readable, words, options),
-        "--markdown": markdown,
+        "--json": lambda: _json({**described(), **_for_comparisons(result, predictions, options)}),
+        "--html": lambda: _page(readable, source, title, options),
+        "--markdown": lambda: _markdown(readable, source, title, options),
         "--png": lambda: _picture(result, "png"),
         "--svg": lambda: _picture(result, "svg"),
         "--map": lambda: f"{fitted().to_json()}\n".encode(),
@@ -93,11 +92,13 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     failures = _write_files(contents, options)
     # Write to the terminal last: the pipe may be closed.
     if options.markdown_path == "-":
-        console.put_utf8(markdown())
-    elif options.json_path == "-" or not options.quiet:
+        console.put_utf8(contents["--markdown"]())
+    elif options.json_path == "-":
+        console.put_utf8(_json(described()))
+    elif not options.quiet:
         used = "; ".join(filter(None, (predictions.described(), predictions.protocol, str(options.config or ""))))
-        title = _title(predictions.paths)
-        show(full_summary, options.json_path, lambda: render(full_summary, title=title, used=used, style=style()))
+        document = result._document(source, complete=options.all_measures)
+        console.write(_text(document, title=_title(predictions.paths), used=used))
     if not options.quiet:
         warn(predictions)
         suggest_clusters(result, predictions, options)
@@ -107,21 +108,22 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
 
 def write_monitor(watch: Monitor, predictions: FileRead | None, options: CommandOptions) -> None:
     """Write a monitor as the options say: to the terminal, to files, as a page."""
-    from calibrant.render import html, markdown
-    from calibrant.render import monitor as text
+    from calibrant.render.blocks import Source
 
-    summary = watch.to_dict()
     name = options.title or Path(options.state_path).name
+    event = None if predictions is None else _event(watch, predictions, options)
+    source = Source(event=event or "")
+    summary = watch.to_dict()
     contents: dict[str, Callable[[], bytes]] = {
         "--json": lambda: _json(summary),
-        "--html": lambda: html.page(summary, title=name, date=options.date).encode(),
-        "--markdown": lambda: markdown.render(summary, title=name).encode(),
+        "--html": lambda: _page(watch, source, name, options),
+        "--markdown": lambda: _markdown(watch, source, name, options),
         "--png": lambda: _picture(watch, "png"),
         "--svg": lambda: _picture(watch, "svg"),
         "--since-onset": lambda: watch.since_onset().to_bytes(),
         "--prometheus": lambda: watch.to_prometheus(Path(options.state_path).stem).encode(),
     }
-    if predictions is not None and (event := _event_of(summary, predictions, options)) is not None:
+    if event is not None:
         summary["source"] = {"event": event}
     if watch.drift is None and options.since_onset_path is not None:
         if not options.quiet:
@@ -130,37 +132,31 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
     failures = _write_files(contents, options)
     if options.markdown_path == "-":
         console.put_utf8(contents["--markdown"]())
-    elif options.json_path == "-" or not options.quiet:
-        show(summary, options.json_path, lambda: text.render(summary, title=options.state_path, style=style()))
+    elif options.json_path == "-":
+        console.put_utf8(_json(summary))
+    elif not options.quiet:
+        console.write(_text(watch._document(source), title=options.state_path))
     if predictions is not None and not options.quiet:
         warn(predictions)
     if failures:
         raise failures[0]
 
 
-def _described(
-    result: Result, sources: Mapping[str, Any], options: CommandOptions
-) -> tuple[dict[str, Any], Callable[..., str]]:
-    """Return a result as plain Python, and what writes it for the terminal."""
+def _described(result: Result, source: Source, options: CommandOptions) -> dict[str, Any]:
+    """Return a result as plain Python."""
     from calibrant.report.report import Report
+    from calibrant.thresholds.result import ThresholdResult
 
     curves = any((options.json_path, options.html_path, options.open_page))
     if isinstance(result, Report):
-        from calibrant.render import methods, terminal
+        from calibrant.report import methods_text
 
         summary = result.to_dict(curves=curves, groups=options.json_path is not None)
-        sourced = {**summary, "source": sources}
-        summary |= {"methods": methods.paragraph(sourced), "methods_brief": methods.brief(sourced)}
-        return summary, partial(terminal.render, complete=options.all_measures)
-    from calibrant.render import comparison, recalibration, threshold
-    from calibrant.report.comparison import Comparison
-    from calibrant.thresholds.result import ThresholdResult
-
-    if isinstance(result, Comparison):
-        return result.to_dict(), comparison.render
-    if isinstance(result, ThresholdResult):
-        return result.to_dict(), threshold.render
-    return result.to_dict(curves=curves), recalibration.render
+        texts = {"methods": methods_text.paragraph(result, source), "methods_brief": methods_text.brief(result, source)}
+        return summary | texts
+    if _is_comparison(result) or isinstance(result, ThresholdResult):
+        return result.to_dict()
+    return cast("RecalibrationResult", result).to_dict(curves=curves)
 
 
 def _is_report(result: Result) -> bool:
@@ -234,14 +230,10 @@ def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOp
     return failures
 
 
-def _event(result: Result, predictions: FileRead, options: CommandOptions) -> str | None:
+def _event(result: Result | Monitor, predictions: FileRead, options: CommandOptions) -> str | None:
     """Return the evaluated event by its column and its label, such as "churned = 1"; None if no column holds it."""
-    return _event_of({"notion": result.notion, "n_classes": result.n_classes}, predictions, options)
-
-
-def _event_of(summary: Mapping[str, Any], predictions: FileRead, options: CommandOptions) -> str | None:
     column = predictions.sources.get("targets")
-    if summary["notion"] != "positive" or summary["n_classes"] is not None or column is None:
+    if result.notion != "positive" or result.n_classes is not None or column is None:
         return None
     labels = options.labels or ()
     if not labels and re.search("[=<>(]", column):  # a condition in SQL
@@ -287,15 +279,10 @@ def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable
 
             replace_file(target, _json(summary))
     finally:  # the pipe may be closed
-        show(summary, target, text)
-
-
-def show(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
-    """Write to the terminal: the text, or the JSON if ``target`` is "-"."""
-    if target == "-":
-        console.put_utf8(_json(summary))
-    else:
-        console.write(text())
+        if target == "-":
+            console.put_utf8(_json(summary))
+        else:
+            console.write(text())
 
 
 def _json(summary: Mapping[str, Any]) -> bytes:
@@ -304,20 +291,29 @@ def _json(summary: Mapping[str, Any]) -> bytes:
     return _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode()
 
 
-def _for_readers(predictions: FileRead, options: CommandOptions) -> dict[str, Any]:
-    """Return the title, the columns and the names of files, without folders, for a page and for Markdown."""
-    names = [Path(path).name for path in predictions.paths]
-    sources = {"files": names, "where": options.where, "protocol": predictions.protocol}
-    sources["timezone"] = options.timezone_used
-    if options.config is not None:
-        sources["config"] = str(replace(options.config, path=Path(options.config.path).name)).removeprefix("options ")
-    return {"title": options.title or _title(names), "used": predictions.described(), "sources": sources}
+def _source(sources: Mapping[str, Any], predictions: FileRead, options: CommandOptions) -> Source:
+    """Return what readers see of where the predictions come from: names of files without folders."""
+    from calibrant.render.blocks import Source
+
+    config = options.config and str(replace(options.config, path=Path(options.config.path).name))
+    return Source(
+        event=sources["event"] or "",
+        pooled=sources.get("pooled", ""),
+        files=", ".join(Path(path).name for path in predictions.paths),
+        where=options.where or "",
+        columns=predictions.described(),
+        timezone=options.timezone_used or "",
+        protocol=predictions.protocol or "",
+        options=(config or "").removeprefix("options "),
+    )
 
 
-def _file_names(omitted: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return files left out and the reasons, without folders if the names differ."""
-    names = {Path(path).name: reason for path, reason in omitted}
-    return names if len(names) == len(omitted) else dict(omitted)
+def _with_file_names(result: Result, predictions: FileRead) -> Result:
+    """Return a report whose files left out have no folders, if their names differ; other results unchanged."""
+    names = {Path(path).name: reason for path, reason in predictions.omitted}
+    if not _is_report(result) or len(names) < len(predictions.omitted):
+        return result
+    return replace(cast("Report", result), omitted=names)
 
 
 def _for_comparisons(result: Result, predictions: FileRead, options: CommandOptions) -> dict[str, str]:
@@ -342,10 +338,11 @@ def _for_comparisons(result: Result, predictions: FileRead, options: CommandOpti
     return {"sketch": sketch_as_text(sketch)}
 
 
-def _page(summary: Mapping[str, Any], words: Mapping[str, Any], options: CommandOptions) -> bytes:
-    from calibrant.render import html
+def _page(result: Result | Monitor, source: Source, title: str, options: CommandOptions) -> bytes:
+    from calibrant.render import page
 
-    return html.page(summary, date=options.date, **words).encode()
+    document = result._document(source, full=True)
+    return page.to_page(document, title=title, used=source.columns, date=options.date or "").encode()
 
 
 def _temporary_page() -> str:
@@ -374,18 +371,24 @@ def open_page(path: str) -> str:
     return f"--open: no browser can be opened here; open this page yourself: {path}"
 
 
-def _markdown(summary: Mapping[str, Any], words: Mapping[str, Any], options: CommandOptions) -> bytes:
+def _markdown(result: Result | Monitor, source: Source, title: str, options: CommandOptions) -> bytes:
     from calibrant.render import markdown
 
-    return markdown.render(summary, complete=options.all_measures, **words).encode()
+    return markdown.to_markdown(result._document(source, complete=options.all_measures), title=title).encode()
+
+
+def _text(document: Document, *, title: str, used: str = "") -> str:
+    from calibrant.render import terminal
+
+    return terminal.to_terminal(document, title=title, used=used, style=style())
 
 
 def _picture(result: Result | Monitor, kind: str) -> bytes:
     """Return the picture: of a report its diagram, or the worst classes; of models their diagrams, or a leaderboard."""
     from calibrant import plot
     from calibrant.plot import canvas
-    from calibrant.render.leaderboard import FEW
     from calibrant.report.comparison import Comparison
+    from calibrant.report.leaderboard import FEW
     from calibrant.report.report import Report
 
     matplotlib = canvas.matplotlib()

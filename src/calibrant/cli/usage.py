@@ -19,7 +19,7 @@ from click.core import ParameterSource, iter_params_for_processing
 
 from calibrant.cli import console
 from calibrant.errors import FileError, nearest, quoted
-from calibrant.render.style import short
+from calibrant.render.words import short
 from calibrant.runtime.dataclass import dataclass
 
 #: The key of the typed words in a context's ``meta``.

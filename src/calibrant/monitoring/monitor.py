@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,12 +29,13 @@ from calibrant.monitoring.evidence import (
     growth_of_cells,
     growth_of_clusters,
 )
+from calibrant.monitoring.history import GroupSeen, History, PromiseSeen, SliceSeen
 from calibrant.monitoring.promise import Promise
 from calibrant.monitoring.slices import SUMS, Drift, Group, Impossible, Slice, drift_of
-from calibrant.render import monitor as text
+from calibrant.render.blocks import Document, Source
+from calibrant.render.result import NO_SOURCE, Shown
 from calibrant.report import evaluated
 from calibrant.report.evaluated import Evaluated
-from calibrant.results.values import plain
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
@@ -48,11 +48,8 @@ if TYPE_CHECKING:
 #: Held while a monitor is updated, so that several threads may update it.
 _UPDATES: Final = RLock()
 
-#: The version of the dictionary of a monitor.
-SCHEMA_VERSION: Final = 1
 
-
-class Monitor:
+class Monitor(Shown):
     r"""Watches the calibration of a deployed model, one slice of rows after the other.
 
     The hypothesis is that each outcome occurs with the probability of its score, given all that came before, or with a
@@ -446,6 +443,16 @@ class Monitor:
         return None if self._groups is None else list(self._groups)
 
     @property
+    def notion(self) -> Notion:
+        """The evaluated event: that of the slices; "positive" before the first one."""
+        return "positive" if self._settings is None else self._settings[0]
+
+    @property
+    def n_classes(self) -> int | None:
+        """The number of classes; None without classes, and before the first slice."""
+        return None if self._settings is None else self._settings[1]
+
+    @property
     def labels(self) -> list[str]:
         """The labels of the slices, in order."""
         return [each.label for each in self._slices]
@@ -484,31 +491,12 @@ class Monitor:
     # ------------------------------------------------------------ views
 
     def __repr__(self) -> str:
-        return f"<Monitor: {text.verdict(self.to_dict())[0]} Print the monitor to see everything.>"
+        return f"<Monitor: {self.verdict()[0]} Print the monitor to see everything.>"
 
-    def __str__(self) -> str:
-        return text.render(self.to_dict())
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
+        from calibrant.monitoring.monitor_document import document_of
 
-    def _repr_html_(self) -> str:
-        from calibrant.render import html
-
-        return html.cell(self.to_dict(), self.__str__)
-
-    def verdict(self) -> list[str]:
-        """Return sentences: whether there is an alarm, since when, how large, of which kind, and what to do."""
-        return text.verdict(self.to_dict())
-
-    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
-        """Write the history as one page of HTML, and return its path."""
-        from calibrant.render import html
-
-        return html.write_page(html.page(self.to_dict(), title=title, date=date), path)
-
-    def to_markdown(self, *, title: str = "") -> str:
-        """Return the history as Markdown for GitHub."""
-        from calibrant.render import markdown
-
-        return markdown.render(self.to_dict(), title=title)
+        return document_of(self.history, source, full=full)
 
     def to_prometheus(self, model: str = "") -> str:
         """Return the evidence as metrics in the text format of Prometheus, for its textfile collector.
@@ -518,7 +506,9 @@ class Monitor:
         model : str, optional
             The value of the label ``model``, which tells several monitors apart.
         """
-        return text.prometheus(self.to_dict(), model)
+        from calibrant.monitoring import prometheus
+
+        return prometheus.to_text(self.history, model)
 
     def plot(self, **options: Any) -> Axes:
         """Draw the evidence over the slices with matplotlib, and return the axes.
@@ -530,77 +520,75 @@ class Monitor:
         """
         from calibrant.plot import evidence
 
-        return evidence(self.to_dict(), **options)
+        return evidence(self, **options)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every number as plain Python values that are strict JSON; numbers that are not finite are None."""
-        missing: dict[str, str] = {}
-        notion, n_classes = self._settings or ("positive", None)
+    @property
+    def history(self) -> History:
+        """Everything that was seen and found so far."""
         mixture, logs = Mixture.start(len(TILTS)), []
         for each in self._slices:
             mixture = mixture.grown(each.growth)
             logs.append(mixture.log_e(WEIGHTS))
         n, gap = sum(each.n for each in self._slices), sum(each.gap for each in self._slices)
-        drift = self.drift
-        first = {each.digest: each.label for each in reversed(self._slices)} | {"": None}
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "monitor": True,
-            "n": n,
-            "notion": notion,
-            "n_classes": n_classes,
-            "clusters": None,
-            "level": 1 - self.alpha,
-            "alpha": self.alpha,
-            "tolerance": self.settings["tolerance"],
-            "tolerance_odds": self.settings["tolerance_odds"],
-            "alarm": self.alarm,
-            "evidence": plain(self.evidence, "evidence", missing),
-            "log_evidence": plain(math.inf if self.impossible else self._most, "log_evidence", missing),
-            "log_evidence_of_drifts": self._most,
-            "impossible": self.impossible._asdict(),
-            "p_value": self.p_value,
-            "mean_difference": plain(gap / n if n else math.nan, "mean_difference", missing),
-            "slices": [
-                {
-                    "label": each.label,
-                    "n": each.n,
-                    "difference": each.gap / each.n,
-                    "log_evidence": each.log_evidence,
-                    "log_evidence_of_rows": log,
-                    "impossible": sum(each.impossible),
-                    **each.bounds._asdict(),
-                    "equal_to": first[each.digest] if first[each.digest] != each.label else None,
-                }
-                for each, log in zip(self._slices, logs, strict=True)
-            ],
-            "drift": None if drift is None else plain(vars(drift), "drift", missing),
-            "groups": [
-                {
-                    "name": name,
-                    "n": group.n,
-                    "difference": plain(group.gap / group.n if group.n else math.nan, f"groups.{name}", missing),
-                    "log_evidence": plain(group.most, f"groups.{name}.log_evidence", missing),
-                    "impossible": sum(group.impossible),
-                    "called_out": name in self.called_out,
-                }
+        first = {each.digest: each.label for each in reversed(self._slices)}
+        called_out = self.called_out
+        return History(
+            n=n,
+            notion=self.notion,
+            n_classes=self.n_classes,
+            alpha=self.alpha,
+            tolerance=self.settings["tolerance"],
+            tolerance_odds=self.settings["tolerance_odds"],
+            alarm=self.alarm,
+            evidence=self.evidence,
+            log_evidence=math.inf if self.impossible else self._most,
+            log_evidence_of_drifts=self._most,
+            impossible=self.impossible,
+            p_value=self.p_value,
+            mean_difference=gap / n if n else math.nan,
+            slices=tuple(
+                SliceSeen(
+                    each.label,
+                    each.n,
+                    each.gap / each.n,
+                    each.log_evidence,
+                    log_evidence_of_rows,
+                    sum(each.impossible),
+                    *each.bounds,
+                    first[each.digest] if each.digest and first[each.digest] != each.label else None,
+                )
+                for each, log_evidence_of_rows in zip(self._slices, logs, strict=True)
+            ),
+            drift=self.drift,
+            groups=tuple(
+                GroupSeen(
+                    name,
+                    group.n,
+                    group.gap / group.n if group.n else math.nan,
+                    group.most if math.isfinite(group.most) else math.nan,
+                    sum(group.impossible),
+                    name in called_out,
+                )
                 for name, group in (self._groups or {}).items()
-            ],
-            "promises": [
-                {
-                    "value": promise.value,
-                    "side": promise.side,
-                    "max_risk": promise.max_risk,
-                    "n_automatic": promise.rows,
-                    "n_errors": promise.errors,
-                    "risk": plain(promise.risk, "promises.risk", missing),
-                    "log_evidence": promise.most,
-                    "broken": promise.most >= -math.log(self.alpha),
-                }
+            ),
+            promises=tuple(
+                PromiseSeen(
+                    promise.value,
+                    promise.side,
+                    promise.max_risk,
+                    promise.rows,
+                    promise.errors,
+                    promise.risk,
+                    promise.most,
+                    promise.most >= -math.log(self.alpha),
+                )
                 for promise in self._promises
-            ],
-            "not_finite": missing,
-        }
+            ),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON; numbers that are not finite are None."""
+        return self.history.to_dict()
 
     # ------------------------------------------------------------ the state
 

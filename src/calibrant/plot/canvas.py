@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 import numpy as np
 
 from calibrant.errors import InputError, MissingDependencyError, is_missing
-from calibrant.render.style import short
+from calibrant.render.words import short
 from calibrant.results.values import (
     Bands,
     CalibrationCurve,

@@ -11,8 +11,7 @@ import numpy as np
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
 from calibrant.plot.canvas import PlottableReport
-from calibrant.render.style import percent
-from calibrant.render.tables import steps
+from calibrant.render.words import percent, steps
 from calibrant.results import CalibrationCurve, CurveKind
 from calibrant.results.values import MurphyCurve, NetBenefit, RiskCoverageCurve, RocCurve
 

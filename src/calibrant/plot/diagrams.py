@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas, marks
 from calibrant.plot.canvas import PlottableComparison, PlottableReport
-from calibrant.render.style import number as digits
+from calibrant.render.words import number as digits
 from calibrant.results import BANDS, Bands, CalibrationCurve, ClasswiseCalibration, ReliabilityDiagram
 
 if TYPE_CHECKING:

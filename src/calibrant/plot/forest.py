@@ -12,9 +12,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.plot import canvas
 from calibrant.plot.canvas import PlottableComparison, PlottableGroup, PlottableReport
 from calibrant.render.drawing import origin_of
-from calibrant.render.leaderboard import ranks_text
-from calibrant.render.style import percent
-from calibrant.render.words import chance
+from calibrant.render.words import chance, percent, ranks_text
 from calibrant.results import Estimate
 
 if TYPE_CHECKING:

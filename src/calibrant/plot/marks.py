@@ -15,7 +15,7 @@ from calibrant.errors import InputError
 from calibrant.plot import canvas
 from calibrant.plot.canvas import PlottableReport
 from calibrant.render.drawing import stepped
-from calibrant.render.style import percent
+from calibrant.render.words import percent
 from calibrant.results import CalibrationCurve, ReliabilityDiagram
 
 _AREA: Final = (16.0, 110.0)  # square points: the smallest and the largest mark

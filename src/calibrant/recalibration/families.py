@@ -205,14 +205,14 @@ def _constant(rows: Rows) -> Fit:
     return _fit("bins", rows, edges=[], rates=[rate])
 
 
-IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
-CLIPPED: Final = Family("clipped", "the scores, but 0 and 1", _clipped, nearly_unchanged=True)
+IDENTITY: Final = Family("identity", "the unchanged scores", _identity, nearly_unchanged=True)
+CLIPPED: Final = Family("clipped", "the unchanged scores, but for 0 and 1", _clipped, nearly_unchanged=True)
 COX: Final = Family("cox", "a line in log-odds", methodcaller("of", _cox), ("platt", "sigmoid", "logistic"))
 SHIFT: Final = Family("shift", "a shift of the log-odds", _shift)
 TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 BETA: Final = Family("beta", "beta calibration", _beta)
-ISOTONIC: Final = Family("isotonic", "shrunken isotonic regression", _isotonic)
-HISTOGRAM: Final = Family("histogram", "a constant for each bin", _histogram, keeps_order=False)
+ISOTONIC: Final = Family("isotonic", "isotonic regression, shrunken to a line in log-odds", _isotonic)
+HISTOGRAM: Final = Family("histogram", "the observed frequency of each bin", _histogram, keeps_order=False)
 CONSTANT: Final = Family("constant", "a constant", _constant, keeps_order=False)
 
 #: The candidates of "auto" for one event; where a score of 0 or 1 was wrong, `CLIPPED` is there for `IDENTITY`.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from calibrant.inputs.predictions import Notion
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.proof import Gain
+from calibrant.render.result import NO_SOURCE, Shown
 from calibrant.report.report import Report
 from calibrant.results.values import plain, plain_estimate, plain_parts
 from calibrant.runtime.arrays import Float64s
@@ -21,6 +20,8 @@ from calibrant.statistics.resampling import alpha_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from calibrant.render.blocks import Document, Source
 
 #: The version of the dictionary of a recalibration.
 SCHEMA_VERSION: Final = 1
@@ -46,7 +47,7 @@ class MapCurve:
     highs: Float64s
 
 
-class RecalibrationResult(ABC):
+class RecalibrationResult(Shown, ABC):
     """What `recalibrate` returns: a map, and what is shown and written of it."""
 
     map: CalibrationMap
@@ -81,36 +82,8 @@ class RecalibrationResult(ABC):
         Without ``curves`` the curve of a map with its band is left out: it is computed when it is first looked at.
         """
 
-    def __str__(self) -> str:
-        from calibrant.render import recalibration
-
-        return recalibration.render(self.to_dict(curves=False))
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.verdict()[0]} Print the recalibration to see everything.>"
-
-    def _repr_html_(self) -> str:
-        from calibrant.render import html
-
-        return html.cell(self.to_dict(), self.__str__)
-
-    def verdict(self) -> list[str]:
-        """Return sentences: whether recalibration helps, the map, the errors before and after."""
-        from calibrant.render import recalibration
-
-        return recalibration.verdict(self.to_dict(curves=False))
-
-    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
-        """Write the recalibration as one page of HTML, as `calibrant.Report.to_html` does, and return its path."""
-        from calibrant.render import html
-
-        return html.write_page(html.page(self.to_dict(), title=title, date=date), path)
-
-    def to_markdown(self, *, title: str = "") -> str:
-        """Return the recalibration as Markdown for GitHub."""
-        from calibrant.render import markdown
-
-        return markdown.render(self.to_dict(curves=False), title=title)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -202,6 +175,11 @@ class Recalibration(RecalibrationResult):
 
         axes = reliability_diagram(self.before, **{"kind": "points", **options, "label": "before"})
         return reliability_diagram(self.after, **{"kind": "points", **options, "ax": axes, "label": "after"})
+
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
+        from calibrant.recalibration.map_document import document_of
+
+        return document_of(self, source, full=full)
 
     def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
         missing: dict[str, str] = {}
@@ -299,6 +277,11 @@ class LabelRecalibrations(RecalibrationResult):
     def proven(self) -> bool:
         """Whether recalibration lowers the mean loss of at least one label."""
         return any(p <= alpha_of(self.level) for p in self.adjusted_p_values.values())
+
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
+        from calibrant.recalibration.map_document import document_of_labels
+
+        return document_of_labels(self, source, full=full)
 
     def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
         labels = [

@@ -272,8 +272,8 @@ def _matrix(rows: ClassRows) -> Softmax:
     return _structured(rows, matrix=True)
 
 
-CLASS_IDENTITY: Final = Family("identity", "no change", _identity, nearly_unchanged=True)
-CLASS_CLIPPED: Final = Family("clipped", "the probabilities, but zeros", _clipped, nearly_unchanged=True)
+CLASS_IDENTITY: Final = Family("identity", "the unchanged scores", _identity, nearly_unchanged=True)
+CLASS_CLIPPED: Final = Family("clipped", "the unchanged scores, but for 0 and 1", _clipped, nearly_unchanged=True)
 CLASS_TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 VECTOR: Final = Family("vector", "vector scaling", _vector, ("svs",))
 MATRIX: Final = Family("matrix", "matrix scaling", _matrix, ("sms",))

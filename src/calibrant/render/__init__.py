@@ -1,1 +1,1 @@
-"""Texts and pages of plain results: nothing here estimates anything."""
+"""Documents of results and their writers: nothing here estimates anything."""

@@ -1,190 +1,98 @@
-"""The words of a report, from the dictionary of `Report.to_dict`: its first line, what is flagged, remarks."""
+"""How numbers, counts, chances and names are written, and the common phrases of results."""
 
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from functools import cache, partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from calibrant.measures.means.oe_ratio import OE_RATIO
-from calibrant.measures.profiles import PROFILES
-from calibrant.render.style import Estimate, Facts, Group, Summary, evaluated_event, number, short
-from calibrant.results import Code
-from calibrant.statistics.resampling import alpha_of
+from calibrant.render.blocks import Column, Source
+
+if TYPE_CHECKING:
+    from calibrant.results import ReliabilityDiagram
 
 _MOST_PLACES: Final = 9  # decimal places
-#: The components of the verdict's test, in words.
-COMPONENTS: Final = {"mean": "calibration in the large", "spread": "the calibration slope", "ece": "the ECE"}
 _USUAL_LEVELS: Final = (0.01, 0.05, 0.1)  # of significance
 #: With fewer groups all are shown; otherwise so many of them.
 GROUPS_WHOLE: Final = 100
 GROUPS_WORST: Final = 20
 #: The kinds of bins, in words.
 BINS: Final = {"uniform": "of equal width", "quantile": "of equal frequency"}
+#: The components of the verdict's test, in words.
+COMPONENTS: Final = {"mean": "calibration in the large", "spread": "the calibration slope", "ece": "the ECE"}
+
+#: A mean score below which the axes of a diagram are those of rare events.
+RARE: Final = 0.03
+
+#: The evaluated event of each notion.
+EVENTS: Final = {
+    "positive": "outcome = 1",
+    "top-label": "the predicted class is correct",
+    "classwise": "each class separately",
+    "multilabel": "each label separately",
+}
+
+#: The characters that change the direction of text: Unicode's property Bidi_Control.
+_DIRECTIONS: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 _Key = TypeVar("_Key")
 
 
-def headline(summary: Summary) -> str:
-    """Return the number of predictions and the evaluated event, in words."""
-    weight = total_weight(summary) if counted_in(summary) == "weight" else None
-    parts = [
-        f"{summary['n']:,} prediction{'s' * (summary['n'] != 1)}{in_clusters(summary['clusters'])}",
-        classes_text(summary),
-        "" if weight is None else f"weight {amount(weight)}",
-    ]
-    return f"{', '.join(filter(None, parts))} ({evaluated_event(summary)})"
+# ---------------------------------------------------------------- numbers
 
 
-def classes_text(summary: Summary) -> str:
-    """Return the number of classes or labels; nothing without."""
-    word = "labels" if summary["notion"] == "multilabel" else "classes"
-    return f"{summary['n_classes']:,} {word}" if summary["n_classes"] else ""
+def number(value: float) -> str:
+    """Format a value; a dash if it is missing."""
+    return "–" if math.isnan(value) else "inf" if value == math.inf else f"{value:z.4f}"
 
 
-def counted_in(summary: Summary) -> str:
-    """Return what the counts of a report are numbers of: rows, or their weight."""
-    counts = (summary["diagram"] or {}).get("counts") or summary["classwise"]["bins"]["count"]
-    return counted(counts)
+def signed(value: float) -> str:
+    """Return a difference with its sign."""
+    return "–" if math.isnan(value) else f"{value:+z.4f}"
 
 
-def counted(counts: Iterable[float]) -> str:
-    """Return what counts are numbers of: rows, or their weight."""
-    return "weight" if any(isinstance(count, float) for count in counts) else "rows"
+def percent(share: float) -> str:
+    """Return a share in percent."""
+    return f"{100 * share:g} %"
 
 
-def total_weight(summary: Summary) -> float | None:
-    """Return the weight of all rows; None if rows lack some of their labels."""
-    if summary["diagram"] is not None:
-        return float(sum(summary["diagram"]["counts"]))
-    totals: dict[int, float] = {}
-    for k, count in zip(*(summary["classwise"]["bins"][name] for name in ("class", "count")), strict=True):
-        totals[k] = totals.get(k, 0.0) + count
-    least, most = min(totals.values()), max(totals.values())
-    return most if most - least <= 1e-9 * most else None
+def share_text(share: float) -> str:
+    """Return a share in percent, to three digits."""
+    return f"{100 * share:.3g} %"
 
 
-def amount(count: float) -> str:
-    """Return a number of rows, or their weight."""
-    return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
+def score_text(value: float, written: str = ".3f") -> str:
+    """Return a score or a rate; empty if missing."""
+    return "" if math.isnan(value) else f"{value:{written}}"
 
 
-def rows_text(count: float) -> str:
-    """Return a number of rows with the word."""
-    return f"{amount(count)} row{'s' * (count != 1)}"
+def score_writer(*, rare: bool) -> Callable[[float], str]:
+    """Return how scores are written: with three decimal places, scores of rare events with three digits."""
+    return partial(score_text, written=".3g") if rare else score_text
 
 
-def gathered(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, list[str]]:
-    """Return the names with each key, both in their order."""
-    names: dict[_Key, list[str]] = {}
-    for key, name in pairs:
-        names.setdefault(key, []).append(name)
-    return names
+def is_rare(bins: ReliabilityDiagram) -> bool:
+    """Return whether the scores of a diagram are small on average, so that equal steps would hide them."""
+    filled = bins.counts > 0
+    return bool((bins.proportions[filled] * bins.confidences[filled]).sum() < RARE)
 
 
-def in_clusters(clusters: Facts | None) -> str:
-    """Return the number of clusters; nothing without."""
-    if clusters is None:
-        return ""
-    number = clusters["clusters"]
-    return f" in {number if isinstance(number, str) else f'{number:,}'} clusters"
+def ends_text(low: float, high: float, write: Callable[[float], str] = number) -> str:
+    """Return an interval; empty if missing."""
+    return "" if math.isnan(low) or math.isnan(high) else f"{write(low)} – {write(high)}"
 
 
-def label_of(summary: Summary, key: str) -> str:
-    """Return the label of a measure."""
-    return str(summary["measures"][key]["label"])
+def ranks_text(low: int, high: int) -> str:
+    """Return a range of ranks."""
+    return f"{low}" if low == high else f"{low}–{high}"
 
 
-def shown_estimates(summary: Summary, *, complete: bool = True) -> dict[str, Estimate]:
-    """Return the estimates to show: all of a list; of a profile those with a value, or the key measures among them.
-
-    The Brier score of the event is left out where it is that of all predictions.
-    """
-    estimates: dict[str, Estimate] = summary["estimates"]
-    if summary["listed"]:
-        return dict(estimates)
-    held = {key: part for key, part in estimates.items() if part["value"] is not None or is_infinite(part)}
-    scores = [held[key]["value"] or 0.0 for key in ("brier", "brier_event") if key in held]
-    if len(scores) == 2 and math.isclose(*scores, rel_tol=1e-9):
-        del held["brier_event"]
-    if complete:
-        return held
-    tolerated = () if summary["decision"] is None else (summary["decision"]["measure"],)
-    keys = [key for key in dict.fromkeys((*PROFILES[summary["profile"]].key_measures, *tolerated)) if key in held]
-    return {key: held[key] for key in keys} or held
-
-
-def more_measures(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
-    """Return how to see the measures that are not shown: one sentence, or none."""
-    more = len(shown_estimates(summary)) - len(shown)
-    plural = "s" * (more != 1)
-    return [f"{more} more measure{plural}: add --all, or use report.to_dict() in Python"] if more else []
-
-
-def worst_groups(summary: Summary) -> list[int]:
-    """Return the indices of the groups to show: all in their order, or of many the worst by their evidence first."""
-    groups = summary["groups"]
-    return worst([group["p_value"] for group in groups], [group["ece"]["value"] or 0.0 for group in groups])
-
-
-def worst(p_values: Sequence[float | None], errors: Sequence[float]) -> list[int]:
-    """Return the indices of all groups in order, or of many the smallest p-values first, then the largest errors."""
-    indices = list(range(len(p_values)))
-    if len(indices) < GROUPS_WHOLE:
-        return indices
-    ranks = [(2.0 if p is None else p, -abs(error)) for p, error in zip(p_values, errors, strict=True)]
-    return sorted(indices, key=ranks.__getitem__)[:GROUPS_WORST]
-
-
-def is_infinite(part: Estimate) -> bool:
-    """Return whether a value is missing from the dictionary because it is infinite."""
-    return part["value"] is None and "infinite_rows" in part["details"]
-
-
-def value_text(part: Estimate, write: Callable[[float], str]) -> str:
-    """Return the value of an estimate as text; a dash if it is missing."""
-    if part["value"] is None:
-        return number(None) if is_infinite(part) else "–"
-    return write(part["value"])
-
-
-def no_interval(part: Estimate) -> str:
-    """Return why an estimate has no interval, without the remedy."""
-    return str(part["method"]).partition("; ")[0]
-
-
-def disagreements(summary: Summary, keys: Iterable[str]) -> list[str]:
-    """Return why the p-value and the interval of a measure disagree about its ideal value: a sentence for each reason.
-
-    They agree if the interval excludes the ideal value exactly where the p-value is small.
-    """
-    level = summary["level"]
-    if level is None:
-        return []
-    alpha, excluded = (
-        alpha_of(level),
-        any(finding["code"] == Code.IMPOSSIBLE_OUTCOMES for finding in summary["findings"]),
-    )
-    zero = f"the lower end is conservative: it is above 0 only if p ≤ {alpha / 2:.3g}"
-    spread = "p takes the variance of calibrated outcomes, and the CI that of the observed outcomes"
-    reasons: list[tuple[str, str]] = []
-    for key in keys:
-        part, measure = summary["estimates"][key], summary["measures"][key]
-        if None in (part["p_value"], part["low"], part["high"]):
-            continue
-        ideal, small = float(measure["scale"] == "ratio"), part["p_value"] <= alpha
-        if small != (part["low"] <= ideal <= part["high"]):
-            continue
-        if not small:
-            reason = f"the CI does not contain {ideal:g} although p is above {alpha:.3g}, because {spread}"
-        elif excluded:
-            reason = f"the CI contains {ideal:g} although p is small, because only p counts impossible outcomes"
-        elif part["low"] == ideal == 0:
-            reason = f"the lower end of the CI is 0 although p is small, because {zero}"
-        else:
-            reason = f"the CI contains {ideal:g} although p is small, because {spread}"
-        reasons.append((reason, label_of(summary, key)))
-    return [f"{', '.join(labels)}: {reason}" for reason, labels in gathered(reasons).items()]
+def number_text(value: float) -> str:
+    """Return a number; empty if missing."""
+    return "" if math.isnan(value) else number(value)
 
 
 def texts(values: Iterable[float], places: int, marks: Sequence[float] = (), sign: str = "") -> list[str]:
@@ -197,11 +105,62 @@ def texts(values: Iterable[float], places: int, marks: Sequence[float] = (), sig
     return [f"{value:{sign}z.{places}f}" for value in values]
 
 
+def percentages(*shares: float, sign: str = "", marks: Iterable[float] = ()) -> list[str]:
+    """Return shares in percent: with one decimal place, or small ones with two digits of the largest."""
+    numbers = [100 * share for share in shares]
+    largest = max(map(abs, numbers))
+    places = 1 if largest >= 1 or largest == 0 else 1 - math.floor(math.log10(largest))
+    return texts(numbers, min(places, _MOST_PLACES), list(marks), sign)
+
+
 def chance(p_value: float, n_resamples: int = 0) -> str:
     """Return a p-value with its sign: "=", or a bound at the limit of the simulated data sets."""
     if n_resamples and math.isclose(p_value, 1 / (n_resamples + 1), rel_tol=1e-9):
         return f"≤ {p_value:.3f}"
     return f"= {texts([p_value], 3, _USUAL_LEVELS)[0]}" if p_value >= 0.0005 else "< 0.001"
+
+
+def chance_text(p_value: float, n_resamples: int = 0) -> str:
+    """Return a p-value without an equals sign; empty if missing."""
+    return "" if math.isnan(p_value) else chance(p_value, n_resamples).removeprefix("= ")
+
+
+def ends_column(
+    heading: str, ends: Mapping[str, Any], writes: Iterable[Callable[[float], str]] = repeat(number)
+) -> Column:
+    """Return a column of intervals, from the names and the values of both ends; ``writes`` are those of the rows."""
+    lows, highs = ends.values()
+    return Column(heading, [ends_text(*row) for row in zip(lows, highs, writes, strict=False)], ends)
+
+
+# ---------------------------------------------------------------- counts
+
+
+def amount(count: float) -> str:
+    """Return a number of rows, or their weight."""
+    return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
+
+
+def rows_text(count: float) -> str:
+    """Return a number of rows with the word."""
+    return f"{amount(count)} row{'s' * (count != 1)}"
+
+
+def rows_or_weight(count: float, counted: str) -> str:
+    """Return a number of rows, or their weight, with the word."""
+    return f"weight {amount(count)}" if counted == "weight" else rows_text(count)
+
+
+def counted_in(counts: Any) -> str:
+    """Return what the counts of bins are numbers of: rows, or their weight."""
+    return "weight" if counts.dtype.kind == "f" else "rows"
+
+
+def counted_in_classes(counts: Any) -> str:
+    """Return what the counts (C, M) of the bins of classes are numbers of."""
+    from calibrant.inputs.weights import integer_weights
+
+    return "rows" if integer_weights(counts[counts > 0]) else "weight"
 
 
 def rounded(count: int) -> str:
@@ -210,137 +169,212 @@ def rounded(count: int) -> str:
     return f"{count:,} {were} outside [0, 1] because of rounding and read as 0 or 1"
 
 
-# ---------------------------------------------------------------- what stands out of many
+def gathered(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, list[str]]:
+    """Return the names with each key, both in their order."""
+    names: dict[_Key, list[str]] = {}
+    for key, name in pairs:
+        names.setdefault(key, []).append(name)
+    return names
 
 
-def called_out(summary: Summary) -> list[bool]:
-    """Return which classes show evidence of miscalibration after the correction for their number."""
-    adjusted = summary["classwise"]["adjusted_p_values"]
-    if adjusted is None:
-        return [False] * len(summary["classwise"]["errors"])
-    return [p is not None and p <= alpha_of(summary["level"]) for p in adjusted]
+def steps(n: int, most: int) -> list[int]:
+    """Return at most so many of n indices, at equal steps."""
+    return sorted({round(i * (n - 1) / (most - 1)) for i in range(most)}) if n > 1 else [0]
 
 
-def parts_of(groups: Sequence[Group]) -> str:
-    """Return what the test of each group combines; empty if it is the ECE alone."""
-    tests = [group["report"]["test"] for group in groups]
-    parts = {part for test in tests if test is not None for part in test["details"]["parts"]}
-    named = [name for part, name in COMPONENTS.items() if part in parts]
-    return f"one test of {', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else ""
+def worst(p_values: Sequence[float], errors: Sequence[float]) -> list[int]:
+    """Return the indices of all groups in order, or of many the smallest p-values first, then the largest errors."""
+    indices = list(range(len(p_values)))
+    if len(indices) < GROUPS_WHOLE:
+        return indices
+    ranks = [
+        (2.0 if math.isnan(p) else p, 0.0 if math.isnan(error) else -abs(error))
+        for p, error in zip(p_values, errors, strict=True)
+    ]
+    return sorted(indices, key=ranks.__getitem__)[:GROUPS_WORST]
 
 
-def correction(adjusted: Sequence[float | None], marked: Sequence[bool], word: str, plural: str, mark: str = "") -> str:
-    """Return how many of the tested groups or classes are flagged after the correction, after their mark."""
-    tested = sum(p is not None for p in adjusted)
-    if not tested:
-        return f"no {word} has enough rows for a test"
-    corrected = " after Holm correction" if tested > 1 else ""
-    of = f"of {tested:,} {plural if tested > 1 else word}"
-    return f"{mark}evidence of miscalibration{corrected}: {sum(marked) or 'none'} {of}"
+# ---------------------------------------------------------------- clusters and events
 
 
-def multicalibration(summary: Summary) -> list[str]:
-    """Return the multicalibration error with its group and its p-value as one sentence; none without it."""
-    error = summary["multicalibration"]
-    if error is None:
-        return []
-    infinite = "multicalibration.value" in summary["not_finite"]
-    value = "infinite" if infinite else f"{error['value']:.1f} standard deviations"
-    group = "all rows" if error["group"] is None else f"group {short(error['group'])}"
-    adjusted = "" if error["p_value"] is None else f" (Holm-adjusted p {chance(error['p_value'])})"
-    return [f"multicalibration error: {value} in {group}{adjusted}"]
+def in_clusters(clusters: Mapping[str, Any] | None) -> str:
+    """Return the number of clusters; nothing without."""
+    return "" if clusters is None else f" in {clusters_text(clusters)}"
 
 
-# ---------------------------------------------------------------- remarks
+def clusters_text(clusters: Mapping[str, Any]) -> str:
+    """Return the number of clusters with the word."""
+    number = clusters["clusters"]
+    return f"{number if isinstance(number, str) else f'{number:,}'} clusters"
 
 
-def remarks(summary: Summary, *, complete: bool = True, noise: bool = True) -> list[str]:
-    """Return the remarks on the shown numbers; ``noise`` tells whether noise floors are among them."""
-    shown = shown_estimates(summary, complete=complete)
-    notes = [*_bins(summary, shown), *_single(summary, shown, noise=noise), *_without_intervals(summary, shown)]
-    notes += _missing(summary, shown, complete=complete)
-    notes += disagreements(summary, shown)
-    if {"miscalibration", "discrimination", "uncertainty"} <= shown.keys():
-        notes.append("Brier score = miscalibration - discrimination + uncertainty (CORP decomposition)")
-    grid = next((part["details"]["table"] for part in shown.values() if "table" in part["details"]), None)
-    if grid is not None:
-        notes.append(_exactness(shown, summary, str(grid)))
-    if noise and summary["level"] is not None and any(part["floor"] is not None for part in shown.values()):
-        notes.append(calibrated(summary))
-    return notes
+def is_clustered(clusters: Mapping[str, Any] | None, n: int) -> bool:
+    """Return whether inference is for rows in clusters: those of one row each are independent rows."""
+    return clusters is not None and clusters["clusters"] != n
 
 
-def calibrated(summary: Summary) -> str:
-    """Return what the columns of a perfectly calibrated model hold."""
-    drawn, tail = summary["n_resamples"], f"{100 * summary['level']:g}th percentile"
-    source = f"{drawn:,} simulated data sets" if drawn else "closed form"
-    return f"calibrated: mean and {tail} for a perfectly calibrated model with these predictions ({source})"
+def event_of(notion: str, source: Source) -> str:
+    """Return the evaluated event: by its column, where the source names it."""
+    return short(source.event) if source.event else EVENTS[notion]
 
 
-def _bins(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
-    """Return the bins of the measures, in words."""
-    measures = summary["measures"]
-    labels = gathered((measures[key]["binning"], label_of(summary, key)) for key in shown)
-    bins = [f"{', '.join(labels[kind])}: {summary['n_bins']} bins {BINS[kind]}" for kind in labels if kind is not None]
-    return ["; ".join(bins)] if bins else []
+def evaluated_event(
+    notion: str, n_classes: int | None, source: Source, class_names: Sequence[str] | None = None
+) -> str:
+    """Return the evaluated event for the first line; for two classes also the event that is not evaluated.
+
+    scikit-learn's scorers and displays evaluate that one, so that one model has two calibration errors.
+    """
+    event = event_of(notion, source)
+    if notion != "top-label" or n_classes != 2:
+        return f"event: {event}"
+    return f"event: {event}; to evaluate class {short((class_names or ['0', '1'])[1])}, pass its column alone"
 
 
-def _single(summary: Summary, shown: Mapping[str, Estimate], *, noise: bool) -> list[str]:
-    """Return remarks on single measures, from their details."""
-    notes = []
-    for key, part in shown.items():
-        label, details = label_of(summary, key), part["details"]
-        if "infinite_rows" in details:
-            many = details["infinite_rows"]
-            had = f"{amount(many)} observed outcome{'s' * (many != 1)} had predicted probability 0"
-            notes.append(f"{label} is infinite: {had}")
-        if "moved_from_the_ends" in details:
-            moved = rows_text(details["moved_from_the_ends"])
-            notes.append(f"{label}: {moved} with a score within 1e-6 of 0 or 1 counted as 1e-6 or 1 - 1e-6")
-        if "bin" in details:
-            ends = f"{details['left']:.3f} to {details['right']:.3f}"
-            many = f"weight {amount(count)}" if isinstance(count := details["count"], float) else f"{count:,} rows"
-            notes.append(f"{label}: the largest difference is in the bin {ends} with {many}")
-        if "worst_class" in details:
-            notes.append(f"{label}: largest for class {short(details['worst_class'])}, {details['worst']:.4f}")
-        if summary["measures"][key]["scale"] == "square" and (part["value"] or 0.0) < 0:
-            notes.append(f"{label}: the estimate is negative by chance; the true value is at least 0")
-        if part["value"] is None and not is_infinite(part):
-            notes.append(f"{label}: {part['method']}")
-        if noise and key == OE_RATIO.name and part["floor"] is not None:
-            notes.append(f'{label}: the columns under "calibrated" are for |O:E - 1|')
-    return notes
+class Terms(NamedTuple):
+    """What the two sides of a difference are called, its directions, and both outcomes."""
+
+    predicted: str
+    observed: str
+    over: str
+    under: str
+    either: str
+    outcomes: tuple[str, str]
 
 
-def _missing(summary: Summary, shown: Mapping[str, Estimate], *, complete: bool) -> list[str]:
-    """Return remarks on measures of a profile without a value, from their details."""
-    notes = []
-    missing = summary["estimates"].keys() - shown.keys()
-    for key in (key for key in summary["estimates"] if key in missing):
-        details = summary["estimates"][key]["details"]
-        if "unkept_classes" in details:
-            notes.append(f"{label_of(summary, key)}: {details['reason']}")
-        if complete and "of_all_bins" in details:
-            worst = f"{details['of_all_bins']:.4f} over all bins"
-            notes.append(f"{label_of(summary, key)}: no bin has at least {details['least_rows']} rows ({worst})")
-    return notes
+_CONFIDENCE: Final = Terms(
+    "mean confidence",
+    "accuracy",
+    "over-confident",
+    "under-confident",
+    "over- or under-confidence",
+    ("correct prediction", "incorrect prediction"),
+)
+_EVENT: Final = Terms(
+    "mean predicted probability",
+    "observed frequency",
+    "overestimates the event",
+    "underestimates the event",
+    "over- or underestimation",
+    ("event", "non-event"),
+)
 
 
-def _without_intervals(summary: Summary, shown: Mapping[str, Estimate]) -> list[str]:
-    """Return why estimates have no interval, each reason once."""
-    labels = gathered(
-        (str(part["method"]).partition("; floor: ")[0], label_of(summary, key))
-        for key, part in shown.items()
-        if summary["level"] is not None and part["low"] is None and part["value"] is not None
+def terms_of(notion: str) -> Terms:
+    """Return the terms of a notion."""
+    return _CONFIDENCE if notion == "top-label" else _EVENT
+
+
+def impossible_kinds(events: float, non_events: float, terms: Terms) -> str:
+    """Return the outcomes that scores of 0 and 1 exclude, in words."""
+    counts = zip((events, non_events), terms.outcomes, ("0", "1"), strict=True)
+    return " and ".join(
+        f"{amount(count)} {kind}{'s' * (count != 1)} with a score of {score}" for count, kind, score in counts if count
     )
-    return [f"{', '.join(names)}: {reason}" for reason, names in labels.items()]
 
 
-def _exactness(shown: Mapping[str, Estimate], summary: Summary, grid: str) -> str:
-    """Return the certified errors of a sketch's numbers, if four digits show them."""
-    bounds = {label_of(summary, key): part["error_bound"] for key, part in shown.items()}
-    errors = [f"{label} {bound:.4f}" for label, bound in bounds.items() if bound is not None and bound >= 5e-5]
-    certified = f"largest errors: {', '.join(errors)}; all other numbers are" if errors else "all numbers shown are"
-    uncertified = [label for label, bound in bounds.items() if bound is None]
-    doubt = f"; the error is unknown for {', '.join(uncertified)}" if uncertified else ""
-    return f"computed from a sketch ({grid}); {certified} exact to the digits shown{doubt}"
+# ---------------------------------------------------------------- names
+
+
+def named(names: Sequence[str], most: int) -> str:
+    """Return names with commas, of many the first ones and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more:,} more"
+
+
+def capital(sentence: str) -> str:
+    """Return a sentence with a capital letter at its beginning."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def shown(text: str, instead: str) -> str:
+    """Return a text without invisible control: control characters, surrogates, changes of direction.
+
+    Every space becomes an ordinary one, except the no-break space. Joiners within words stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_shown(c, instead) for c in text)
+
+
+def _shown(c: str, instead: str) -> str:
+    if c.isprintable() or c == "\N{NO-BREAK SPACE}":
+        return c
+    if c.isspace():
+        return " "
+    acts = unicodedata.category(c) in ("Cc", "Cs", "Cn") or c in _DIRECTIONS
+    return instead if acts else c
+
+
+def short(name: str, limit: int = 40) -> str:
+    """Return a name without control characters, cut to ``limit`` characters."""
+    printable = shown(name, "?")
+    return printable if len(printable) <= limit else printable[: limit - 1] + "…"
+
+
+@cache
+def distinct(names: tuple[str, ...], limit: int = 40) -> Mapping[str, str]:
+    """Return names cut to ``limit`` characters so that they stay distinct: at the end, or in the middle.
+
+    In the middle, the end that all names share is left out if need be. Names that are still alike get a number.
+    """
+    end = len(_common_end(names))
+
+    def middle(name: str) -> str:
+        printable = short(name, len(name) + 1)
+        cut = limit // 3
+        return printable if len(printable) <= limit else f"{printable[:cut]}…{printable[cut + 1 - limit :]}"
+
+    ways = [
+        [short(name, limit) for name in names],
+        [middle(name) for name in names],
+        [middle(name[: len(name) - end]) for name in names],
+        [f"{short(name, limit - 5)} {number}" for number, name in enumerate(names, 1)],
+    ]
+    cuts = next((cut for cut in ways if len(set(cut)) == len(cut)), ways[-1])
+    return dict(zip(names, cuts, strict=True))
+
+
+def _common_end(names: Sequence[str]) -> str:
+    """Return the end that all names share."""
+    length = 0
+    while len({name[-length - 1 :] for name in names}) == 1 and length < min(map(len, names)):
+        length += 1
+    return names[0][len(names[0]) - length :]
+
+
+# ---------------------------------------------------------------- settings
+
+
+@cache
+def version() -> str:
+    """Return the version of calibrant."""
+    from importlib.metadata import version
+
+    return version("calibrant")
+
+
+def facts_of(
+    source: Source,
+    *more: tuple[str, str],
+    n: float,
+    notion: str,
+    n_classes: int | None,
+    level: float | None,
+    n_bins: int | None = None,
+    weight: float = math.nan,
+) -> list[tuple[str, str]]:
+    """Return the settings of a result as names and texts, with ``more`` of its own before those of the source."""
+    differs = not math.isnan(weight) and abs(weight - n) > 1e-6 * n
+    return [
+        ("predictions", amount(n)),
+        ("total weight", amount(weight) if differs else ""),
+        ("event", event_of(notion, source)),
+        ("labels" if notion == "multilabel" else "classes", f"{n_classes:,}" if n_classes else ""),
+        ("bins", f"{n_bins:,}, right-closed" if n_bins else ""),
+        ("intervals", "not requested" if level is None else ""),
+        ("confidence level", "" if level is None else percent(level)),
+        *more,
+        *source.facts(),
+        ("made by", f"calibrant {version()}"),
+    ]

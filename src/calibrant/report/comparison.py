@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.inputs.predictions import Notion
-from calibrant.render import comparison as text
+from calibrant.render.blocks import Document, Source
+from calibrant.render.result import NO_SOURCE, Shown
 from calibrant.report.leaderboard import DEFAULT, Standing
 from calibrant.results import (
     Decision,
@@ -67,7 +66,7 @@ class Pair:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Comparison:
+class Comparison(Shown):
     """What `compare` found: each model's measures, and the differences of each pair of models with their intervals.
 
     ``print(comparison)`` draws it in the terminal, ``verdict`` says it in sentences, ``to_html`` writes it as a page,
@@ -148,10 +147,6 @@ class Comparison:
         estimate = pair[self.decides]
         return estimate.value < 0 and estimate.p_value <= alpha_of(self.level)
 
-    def verdict(self) -> list[str]:
-        """Say in sentences which of each two models is better calibrated, or that these rows do not tell."""
-        return text.verdict(self.to_dict())
-
     def to_dict(self) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.
 
@@ -218,54 +213,6 @@ class Comparison:
         """Return `to_dict` as strict JSON: no NaN, no Infinity."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
-    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
-        """Write the comparison as one page of HTML, which needs no other file and no network, and return its path.
-
-        The verdict, each model's reliability diagram, and every difference with its interval.
-
-        Parameters
-        ----------
-        path : str or path
-            The file to write. An old file stays until the new one is complete on the disk.
-        title : str
-            The title of the page.
-        date : str
-            A date to show under the title. Without it the page has no date, so the same numbers give the same page.
-
-        Raises
-        ------
-        calibrant.errors.MissingDependencyError
-            Without jinja2, which the extra ``report`` installs.
-        OSError
-            If the file cannot be written, as on a full disk. An old file is then unchanged.
-        """
-        from calibrant.render import html
-
-        return html.write_page(html.page(self.to_dict(), title=title, date=date), path)
-
-    def to_markdown(self, *, title: str = "") -> str:
-        """Return the comparison as Markdown for GitHub: for a pull request, or for the summary of a workflow's step.
-
-        The verdict, the measures of each model, the differences with their intervals, the groups (of a hundred or more
-        the twenty that stand out most), and how all of it was computed. No character in a name acts as markup, as a
-        link or as a mention.
-
-        Parameters
-        ----------
-        title : str
-            The heading; by default "Comparison of models".
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> comparison = calibrant.compare({"old": [0.1, 0.4, 0.7, 0.9], "new": [0.2, 0.3, 0.9, 0.8]}, [0, 0, 1, 1])
-        >>> print(comparison.to_markdown().splitlines()[0])
-        ## Comparison of models
-        """
-        from calibrant.render import markdown
-
-        return markdown.render(self.to_dict(), title=title)
-
     def plot(self, **options: Any) -> Axes:
         """Draw the reliability diagrams of all models in one with matplotlib, and return the axes.
 
@@ -325,17 +272,20 @@ class Comparison:
                 rows.append({**head, "label": self.descriptions[name].label, **numbers})
         return frame_of(rows, ["first", "second", "measure"])
 
-    def __str__(self) -> str:
-        return text.render(self.to_dict())
-
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.names))
         return f"<Comparison of {names}: {self.verdict()[0]} Print the comparison to see everything.>"
 
-    def _repr_html_(self) -> str:
-        from calibrant.render import html
+    def _document(
+        self,
+        source: Source = NO_SOURCE,
+        *,
+        full: bool = False,
+        complete: bool = False,  # noqa: ARG002 - a comparison has no profile
+    ) -> Document:
+        from calibrant.report.comparison_document import document_of
 
-        return html.cell(self.to_dict(), self.__str__)
+        return document_of(self, source, full=full)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -28,6 +28,9 @@ from calibrant.statistics.simultaneous import Ranking, Spread, ranking
 #: The measure that models are ranked by, unless another is named.
 DEFAULT: Final = "brier"
 
+#: The most models whose pairs, diagrams and calibration are shown one by one.
+FEW: Final = 3
+
 _NO_ORDER: Final = "no interval: these data do not show how the measure varies"
 _UNDEFINED: Final = "not available: the measure has no value for this model"
 _INFINITE: Final = "no interval: by rule and not by a test, a model with an infinite measure ranks last"

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.errors import InputError, nearest
 from calibrant.inference.multicalibration import MulticalibrationError
 from calibrant.inputs.predictions import Notion
-from calibrant.render import methods, terminal, verdict, words
+from calibrant.render.blocks import Document, Source
+from calibrant.render.result import NO_SOURCE, Shown
 from calibrant.results import (
     Bands,
     CalibrationCurve,
@@ -52,7 +51,7 @@ SCHEMA_VERSION: Final = 7
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Report(Mapping[str, Estimate]):
+class Report(Shown, Mapping[str, Estimate]):
     """The result of `evaluate`: a mapping from the name of a measure to its `Estimate`, and the curves behind them.
 
     ``print(report)`` draws it in the terminal, ``verdict`` says it in sentences, ``to_html`` writes it as a page,
@@ -183,11 +182,14 @@ class Report(Mapping[str, Estimate]):
         >>> print(report.methods)  # doctest: +ELLIPSIS
         Calibration was evaluated with calibrant ... The ECE is the mean absolute difference between mean predicted...
         """
-        return str(self.to_dict(curves=False, groups=False)["methods"])
+        from calibrant.report.methods_text import paragraph
 
-    def verdict(self) -> list[str]:
-        """Return sentences: whether the scores can be trusted, which way they err, what recalibration could gain."""
-        return verdict.verdict(self.to_dict(curves=False, groups=False))
+        return paragraph(self, NO_SOURCE)
+
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:
+        from calibrant.report.report_document import document_of
+
+        return document_of(self, source, full=full, complete=complete)
 
     def to_dict(self, *, curves: bool = True, groups: bool = True) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.
@@ -196,13 +198,15 @@ class Report(Mapping[str, Estimate]):
         reports on groups, these are left out: they are computed when they are looked at. Without ``groups``, the
         reports on groups have their rows, test and diagram alone, for the same reason.
         """
+        from calibrant.report import methods_text
+
         missing: dict[str, str] = {}
         each = counted("evaluating groups", self.groups) if groups else self.groups
         estimates = {
             name: plain_estimate(estimate, f"estimates.{name}", missing) for name, estimate in self.estimates.items()
         }
         parts = plain_parts(self, missing)
-        summary = {
+        return {
             "schema_version": SCHEMA_VERSION,
             "n": self.n,
             "notion": self.notion,
@@ -235,69 +239,13 @@ class Report(Mapping[str, Estimate]):
             "choices": {**asdict(self.choices), "bands": self.bands},
             "omitted": dict(self.omitted),
             "not_finite": missing,
+            "methods": methods_text.paragraph(self, NO_SOURCE),
+            "methods_brief": methods_text.brief(self, NO_SOURCE),
         }
-        return {**summary, "methods": methods.paragraph(summary), "methods_brief": methods.brief(summary)}
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return `to_dict` as strict JSON: no NaN, no Infinity."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
-
-    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
-        """Write the report as one page of HTML, which needs no other file and no network, and return its path.
-
-        The page has the verdict, the reliability diagram with its curves and bands, every number with interval and
-        noise floor, the classes, the groups, and how all of it was computed. It is readable without JavaScript, on
-        paper and on a phone. The numbers behind each picture can be downloaded from it.
-
-        Parameters
-        ----------
-        path : str or path
-            The file to write. An old file stays until the new one is complete on the disk.
-        title : str
-            The title of the page.
-        date : str
-            A date to show under the title. Without it the page has no date, so the same numbers give the same page.
-
-        Raises
-        ------
-        calibrant.errors.MissingDependencyError
-            Without jinja2, which the extra ``report`` installs.
-        OSError
-            If the file cannot be written, as on a full disk. An old file is then unchanged.
-        """
-        from calibrant.render import html
-
-        return html.write_page(html.page(self.to_dict(groups=False), title=title, date=date), path)
-
-    def to_markdown(self, *, title: str = "") -> str:
-        """Return the report as Markdown for GitHub: for a pull request, or for the summary of a workflow's step.
-
-        The verdict, the measures with their intervals, the groups (of a hundred or more the twenty that stand out
-        most), and how all of it was computed. A profile has the measures of ``print(report)``. No character in a name
-        acts as markup, as a link or as a mention.
-
-        Parameters
-        ----------
-        title : str
-            The heading; by default "Calibration report".
-
-        Examples
-        --------
-        >>> import calibrant
-        >>> report = calibrant.evaluate([0.2, 0.3, 0.8, 0.9], [0, 0, 1, 1], measures=["ece"], level=None)
-        >>> print(report.to_markdown(title="Rain in Bath"))  # doctest: +ELLIPSIS
-        ## Rain in Bath
-        <BLANKLINE>
-        **Overestimates the event: mean predicted probability 55.0 %, observed frequency 50.0 % (difference ...).**
-        ...
-        | measure | estimate |
-        | --- | ---: |
-        | ECE | 0.2000 |
-        ...
-        """
-        from calibrant.render import markdown
-
-        return markdown.render(self.to_dict(curves=False, groups=False), title=title)
 
     def plot(self, **options: Any) -> Axes:
         """Draw the reliability diagram with matplotlib, and return the axes.
@@ -376,19 +324,12 @@ class Report(Mapping[str, Estimate]):
             raise InputError("groups", "a report on groups", "one without groups", remedy)
         return frame_of([_group_row(group) for group in self.groups], "group")
 
-    def __str__(self) -> str:
-        return terminal.render(self.to_dict(curves=False, groups=False))
-
     def __repr__(self) -> str:
-        summary = self.to_dict(curves=False, groups=False)
+        from calibrant.report.report_document import headline
+
         name = "ece" if "ece" in self.estimates else next(iter(self.estimates))
         number = f"{self.descriptions[name].label} {self[name].value:.4f}"
-        return f"<Report: {words.headline(summary)}; {number}; print the report to see everything>"
-
-    def _repr_html_(self) -> str:
-        from calibrant.render import html
-
-        return html.cell(self.to_dict(groups=False), self.__str__)
+        return f"<Report: {headline(self, NO_SOURCE)}; {number}; print the report to see everything>"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

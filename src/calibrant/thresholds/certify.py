@@ -16,7 +16,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.inputs.weights import WeightsAre
-from calibrant.render.style import percent
+from calibrant.render.words import percent
 from calibrant.report import evaluated
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve

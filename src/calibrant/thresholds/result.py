@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
 
 from calibrant.inputs.arrays import as_array, as_numbers, is_tensor, like, on_device, real_tensor
 from calibrant.inputs.predictions import Notion
-from calibrant.render import threshold as text
+from calibrant.render.result import NO_SOURCE, Shown
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve, plain, plain_estimate
 from calibrant.runtime.cached import cached_property
@@ -22,6 +20,8 @@ from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from calibrant.render.blocks import Document, Source
 
 #: The version of the dictionary of a threshold.
 SCHEMA_VERSION: Final = 1
@@ -77,13 +77,19 @@ class Share:
     risk_high: float
 
 
-class ThresholdResult(ABC):
+class ThresholdResult(Shown, ABC):
     """What `certify_threshold` and `certify_two_sided` return."""
 
     n: int
     notion: Notion
     n_classes: int | None
     confidence: float
+    costs: Costs | None
+
+    @property
+    @abstractmethod
+    def sides(self) -> tuple[Threshold, ...]:
+        """The thresholds: one, or those of the decisions "yes" and "no"."""
 
     @property
     @abstractmethod
@@ -98,32 +104,22 @@ class ThresholdResult(ABC):
     def plot(self, **options: Any) -> Axes:
         """Draw the risk-coverage curve with matplotlib, and return the axes."""
 
-    def __str__(self) -> str:
-        return text.render(self.to_dict())
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
+        from calibrant.thresholds.threshold_document import document_of
+
+        return document_of(self, source, full=full)
+
+    def verdict(self) -> list[str]:
+        """Return sentences: what can be automated, with which risk, and what would allow more.
+
+        This computes no risk-coverage curve.
+        """
+        from calibrant.thresholds.threshold_document import verdict_of
+
+        return [sentence.text for sentence in verdict_of(self, NO_SOURCE)]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.verdict()[0]} Print the threshold to see everything.>"
-
-    def _repr_html_(self) -> str:
-        from calibrant.render import html
-
-        return html.cell(self.to_dict(), self.__str__)
-
-    def verdict(self) -> list[str]:
-        """Return sentences: what can be automated, with which risk, and what would allow more."""
-        return text.verdict(self.to_dict(curves=False))
-
-    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
-        """Write the threshold as one page of HTML, as `calibrant.Report.to_html` does, and return its path."""
-        from calibrant.render import html
-
-        return html.write_page(html.page(self.to_dict(), title=title, date=date), path)
-
-    def to_markdown(self, *, title: str = "") -> str:
-        """Return the threshold as Markdown for GitHub."""
-        from calibrant.render import markdown
-
-        return markdown.render(self.to_dict(), title=title)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -214,6 +210,11 @@ class Threshold(ThresholdResult):
     curve_maker: Callable[[], tuple[RiskCoverageCurve, Mapping[str, Estimate]]] | None = field(default=None, repr=False)
 
     __repr__ = ThresholdResult.__repr__
+
+    @property
+    def sides(self) -> tuple[Threshold]:
+        """The threshold itself."""
+        return (self,)
 
     @property
     def certified(self) -> bool:
@@ -340,6 +341,11 @@ class TwoSidedThreshold(ThresholdResult):
     costs: Costs | None = None
 
     __repr__ = ThresholdResult.__repr__
+
+    @property
+    def sides(self) -> tuple[Threshold, Threshold]:
+        """The thresholds of the decisions "yes" and "no"."""
+        return self.yes, self.no
 
     @property
     def n(self) -> int:  # type: ignore[override]

@@ -1,0 +1,546 @@
+"""A monitor as a document: whether there is an alarm, what has drifted, and the history of the evidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+from calibrant.monitoring.history import GroupSeen, History, PromiseSeen, SliceSeen
+from calibrant.monitoring.slices import Drift
+from calibrant.render import drawing
+from calibrant.render.blocks import (
+    Block,
+    Column,
+    Document,
+    Figure,
+    Figures,
+    Heading,
+    Method,
+    Notes,
+    Sentence,
+    Source,
+    Table,
+)
+from calibrant.render.words import (
+    amount,
+    capital,
+    ends_text,
+    evaluated_event,
+    facts_of,
+    gathered,
+    impossible_kinds,
+    named,
+    percent,
+    percentages,
+    rows_or_weight,
+    share_text,
+    short,
+    signed,
+    terms_of,
+    texts,
+)
+from calibrant.runtime.dataclass import dataclass
+
+#: What the numbers of a page are, in words.
+METHODS: Final = (
+    Method(
+        "evidence E",
+        "A number that grows if the outcomes do not fit the scores. If the model stays calibrated, E reaches 1 / a "
+        "with a probability of at most a, however often it is looked at.",
+        "e-process: a mixture of drifts of the level, of the slope and of five ranges of the scores, and of their "
+        "starts",
+    ),
+    Method(
+        "onset",
+        "The most likely first slice of the drift, and the range of slices with 90 % of the evidence.",
+        "shares of the evidence by the start of the drift",
+    ),
+    Method(
+        "mean so far",
+        "The mean difference over all slices up to each slice.",
+        "CI: confidence sequence from a mixture of bets on the residuals, valid at all slices together",
+    ),
+)
+
+_LISTED: Final = 12  # slices that a table shows, the last ones; its file has all
+_GROUPS: Final = 20  # groups that a table shows
+_NAMED: Final = 10  # names in a sentence
+_MOST: Final = 300 * math.log(10)  # the largest logarithm of E that is written as a number
+_MANY: Final = 1e6  # from here on E is written as a power of ten
+_PLACES: Final = 9
+_POINTS: Final = 60  # of a line of differences; of more slices some are together
+_NAME_WIDTH: Final = 90.0  # units of a picture that a name takes at most
+_SPACE: Final = 10.0  # between two names
+_FRAME, _OUTSIDE = 372.0, 6.0  # the width of a chart's frame, and of what is right of it
+_PLAIN: Final = 3  # powers of ten that an axis writes out
+_SUPERSCRIPT: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def document_of(history: History, source: Source, *, full: bool) -> Document:
+    """Return the document of a monitor; a full one has pictures."""
+    level, alarm, one = percent(history.level), bound_text(history.alpha), len(history.promises) == 1
+    risks = [f'"{each.side}" ' * (not one) + percent(each.max_risk) for each in history.promises]
+    blocks: list[Block] = []
+    if full and len(history.slices) > 1:
+        blocks.append(Figures([_evidence_figure(history), _difference_figure(history)]))
+    if history.slices:
+        many, terms = len(history.slices), terms_of(history.notion)
+        heading = f"The last {_LISTED} of {many:,} slices" if many > _LISTED else "Slices"
+        notes = [
+            "E: evidence against calibration after each slice; p = 1 / (largest E), valid at any time",
+            f"difference: {terms.predicted} - {terms.observed} of the slice; {level} CI: of the mean so far, valid at "
+            "all slices together (confidence sequence)",
+        ]
+        blocks += [Heading(heading, "slices"), _slices_table(history), Notes(notes)]
+    if history.groups:
+        many = len(history.groups)
+        heading = f"The {_GROUPS} of {many:,} groups with the most evidence" if many > _GROUPS else "Groups"
+        notes = [
+            "E is the mean of the evidence of all rows and of the mean evidence of the groups",
+            f"adjusted E: the largest so far, after closed testing; a group is flagged from {alarm} on",
+        ]
+        blocks += [Heading(heading, "groups"), _groups_table(history, marks=full), Notes(notes)]
+    assumed = (
+        "the guarantee assumes that actions on the scores do not change the outcomes, and that no patient or user is "
+        "in several slices"
+    )
+    event = evaluated_event(history.notion, history.n_classes, source)
+    return Document(
+        title="Calibration monitor",
+        headline=_slices(history) + (f", {_rows(history.n)} ({event})" if history.slices else ""),
+        conclusion=_conclusion(history),
+        verdict=_verdict(history),
+        blocks=[*blocks, Notes([assumed])],
+        facts=facts_of(
+            source,
+            ("tolerance", _tolerance_text(history)),
+            ("largest error rate", ", ".join(risks)),
+            ("alarm", f"from E = {alarm} on"),
+            n=history.n,
+            notion=history.notion,
+            n_classes=history.n_classes,
+            level=history.level,
+        ),
+        measured="number",
+        methods=METHODS,
+    )
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def bound_text(alpha: float) -> str:
+    """Return the evidence at which there is an alarm."""
+    bound = 1 / alpha
+    return f"{bound:,.0f}" if bound >= 100 or abs(bound - round(bound)) < 1e-9 else f"{bound:.3g}"
+
+
+def evidence_text(log_evidence: float, alpha: float) -> str:
+    """Return E from its logarithm; rounding never lifts it to the alarm."""
+    if log_evidence > _MOST:
+        return "more than 1e300"
+    evidence = math.exp(log_evidence)
+    if evidence >= _MANY:
+        digits, _, power = f"{evidence:.1e}".partition("e")
+        return f"{digits}e{int(power)}"
+    places = 0 if evidence >= 100 else 1 if evidence >= 1 else 1 - math.floor(math.log10(evidence))
+    is_below = log_evidence < -math.log(alpha)
+    while is_below and places < _PLACES and round(evidence, places) >= 1 / alpha:
+        places += 1
+    return f"{evidence:,.{places}f}"
+
+
+def _in_table(log_evidence: float, alpha: float) -> str:
+    """Return E in few characters; a dash if it is missing."""
+    if math.isnan(log_evidence):
+        return "–"
+    return "infinite" if math.isinf(log_evidence) else evidence_text(log_evidence, alpha).replace("more than", ">")
+
+
+def _bounded(p_value: float) -> str:
+    """Return a bound on a p-value with its sign, to three decimal places and never below it."""
+    return "< 0.001" if p_value < 0.001 else f"≤ {math.ceil(p_value * 1000 - 1e-9) / 1000:g}"
+
+
+def _rows(n: float) -> str:
+    return rows_or_weight(n, "rows" if float(n).is_integer() else "weight")
+
+
+def _slices(history: History) -> str:
+    many = len(history.slices)
+    return f"{many:,} slice{'s' * (many != 1)}"
+
+
+def _tolerance_text(history: History) -> str:
+    """Return the tolerance; empty without."""
+    if history.tolerance is not None:
+        return f"{100 * history.tolerance:g} percentage points"
+    return "" if history.tolerance_odds is None else f"a factor of {history.tolerance_odds:g} of the odds"
+
+
+def _within(history: History) -> str:
+    return " within the tolerance" * bool(_tolerance_text(history))
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def _conclusion(history: History) -> Sentence:
+    if history.alarm:
+        return Sentence(f"Alarm: {_not_calibrated(history)}", "bad")
+    if history.promise_broken:
+        return Sentence("Alarm: a promise is broken", "bad")
+    if history.called_out:
+        return Sentence(f"Alarm for {len(history.called_out):,} of {len(history.groups):,} groups", "bad")
+    return Sentence(f"No alarm after {_slices(history)}" if history.slices else "No slices yet")
+
+
+def _verdict(history: History) -> list[Sentence]:
+    """Return what was found: the evidence, the drift, groups, promises, what to do."""
+    sentences = [*_repeated(history), *_impossible(history), *_evidence(history)]
+    if _tolerance_text(history):
+        what = "Probabilities" if history.tolerance is not None else "Odds"
+        count = f"within {_tolerance_text(history)} of the score count as calibrated (tolerance)"
+        sentences.append(Sentence(f"{what} {count}."))
+    sentences += [*_drift(history), *_groups(history), *(_promise(part, history) for part in history.promises)]
+    if not history.alarm:
+        chance = f"with a probability of at most {percent(history.alpha)} over its whole life"
+        sentences.append(Sentence(f"A model that stays calibrated{_within(history)} raises an alarm {chance}."))
+    elif history.drift_of_rows is not None:
+        window = "Pass --since-onset window.cal to write the rows since then (since_onset() in Python)."
+        sentences += [Sentence(window), Sentence("Next: calibrant recalibrate window.cal --map map.json")]
+    # Alarms come first: without one for the model, those of groups and of promises.
+    return sentences if history.alarm else sorted(sentences, key=lambda sentence: sentence.tone != "bad")
+
+
+def _not_calibrated(history: History) -> str:
+    """Return that the model is not calibrated: "no longer", unless the first slice is the most likely start."""
+    drift = history.drift_of_rows
+    word = "not" if history.drift is None or (drift is not None and drift.first == 0) else "no longer"
+    return f"the model is {word} calibrated{_within(history)}"
+
+
+def _repeated(history: History) -> Iterator[Sentence]:
+    """Yield a caution for each set of slices with equal rows."""
+    equal = gathered((part.equal_to, part.label) for part in history.slices if part.equal_to is not None)
+    for first, others in equal.items():
+        names = named([short(label) for label in (first, *others)], _NAMED)
+        yield Sentence(f"Caution: the slices {names} have equal rows.", "caution")
+        remedy = "begin a new state and add each row once"
+        yield Sentence(f"If the same rows were added again, the evidence is not valid, so {remedy}.", "caution")
+
+
+def _impossible(history: History) -> Iterator[Sentence]:
+    """Yield how many outcomes the scores exclude, and what follows if the scores are exact and if they are rounded."""
+    if not history.impossible:
+        return
+    count = sum(history.impossible)
+    are = "1 outcome is" if count == 1 else f"{amount(count)} outcomes are"
+    kinds = impossible_kinds(*history.impossible, terms_of(history.notion))
+    yield Sentence(
+        f"Alarm: {are} impossible according to the scores: {kinds}. A calibrated model never has such outcomes, so "
+        "p = 0.",
+        "bad",
+    )
+    evidence = evidence_text(history.log_evidence_of_drifts, history.alpha)
+    yield Sentence(
+        f"If the scores were rounded to 0 and 1, the evidence is E = {evidence}, alarm at {bound_text(history.alpha)}. "
+        "Begin a new state with the largest rounding error as --tolerance, such as 0.005 for two decimal places."
+    )
+
+
+def _evidence(history: History) -> Iterator[Sentence]:
+    """Yield the evidence; nothing if impossible outcomes alone have raised the alarm."""
+    if not history.slices:
+        yield Sentence("No slices have been added yet.")
+        return
+    evidence, bound = evidence_text(history.log_evidence_of_drifts, history.alpha), bound_text(history.alpha)
+    after = f"{_slices(history)} ({_rows(history.n)})"
+    if history.drift is not None:
+        yield Sentence(f"Alarm: {_not_calibrated(history)} (p {_bounded(history.p_value)}).", "bad")
+        reached = f"has reached E = {evidence} in {after}. The alarm is at {bound}."
+        yield Sentence(f"The evidence against calibration {reached}")
+    elif not history.alarm:
+        p_value = "1" if history.p_value == 1 else texts([history.p_value], 2, [history.alpha])[0]
+        numbers = f"E = {evidence}, alarm at {bound} (p = {p_value})"
+        overall = " overall" * (history.promise_broken or bool(history.called_out))
+        yield Sentence(f"No{overall} alarm after {after}: evidence against calibration {numbers}.")
+
+
+def _drift(history: History) -> Iterator[Sentence]:
+    """Yield since when, how large and of which kind; without an alarm the mean difference over all slices."""
+    drift = history.drift_of_rows
+    if drift is not None:
+        size = _size(drift.difference, drift.low, drift.high, history)
+        yield Sentence(f"{_since(drift)}, {size}.", "bad")
+        yield Sentence(_repair(drift))
+    elif history.drift is not None:
+        yield Sentence("The evidence comes from the groups. All rows together would not raise an alarm.")
+    elif history.slices:
+        last, terms = history.slices[-1], terms_of(history.notion)
+        if last.informative:
+            size = _size(history.mean_difference, last.low, last.high, history, ", valid at any time")
+        else:
+            value = _difference(history.mean_difference)
+            few = "There are not yet enough rows for a useful CI"
+            size = f"{terms.predicted} minus {terms.observed} is {value}. {few}"
+        yield Sentence(f"Over all slices, {size}.")
+
+
+def _since(drift: Drift) -> str:
+    since, earliest, latest = map(short, (drift.since, drift.earliest, drift.latest))
+    if drift.earliest == drift.latest:
+        return f"Since {since} (90 % range: this slice alone)"
+    return f"Since about {since} (90 % range {earliest} to {latest})"
+
+
+def _repair(drift: Drift) -> str:
+    """Return the kind of a drift, and what suffices."""
+    if drift.family == "level":
+        return f"The whole level has drifted, so a new offset suffices (about {drift.offset:+z.2f} in log-odds)."
+    if drift.family == "slope":
+        extreme, slope = "extreme" if drift.slope < 1 else "moderate", texts([drift.slope], 2, [1.0])[0]
+        return f"The slope has drifted: predictions are too {extreme}. A new slope suffices (about {slope})."
+    if drift.family == "range":
+        return "One range of the scores has drifted, so fit the map again."
+    return "There are several kinds of errors, so fit the map again."
+
+
+def _difference(share: float) -> str:
+    return f"{percentages(share, sign='+', marks=[0.0])[0]} percentage points"
+
+
+def _size(difference: float, low: float, high: float, history: History, note: str = "") -> str:
+    """Return the direction and the size of a mean difference, with its interval."""
+    terms, level = terms_of(history.notion), percent(history.level)
+    if low <= 0 <= high:
+        value, *ends = percentages(difference, low, high, sign="+", marks=[0.0])
+        finding = (
+            f"there is no clear {terms.either}: {terms.predicted} minus {terms.observed} {value} percentage points"
+        )
+    else:
+        value, *ends = percentages(abs(difference), *sorted((abs(low), abs(high))), marks=[0.0])
+        does, where = (terms.over, "high") if low > 0 else (terms.under, "low")
+        verb = "is " * (history.notion == "top-label")
+        finding = f"the model {verb}{does}: {terms.predicted} {value} percentage points too {where}"
+    return f"{finding} ({level} CI {ends[0]} to {ends[1]}{note})"
+
+
+def _groups(history: History) -> Iterator[Sentence]:
+    flagged, many = history.called_out, f"{len(history.groups):,} group{'s' * (len(history.groups) != 1)}"
+    if flagged:
+        names = [f"{short(part.name)} ({_difference(part.difference)})" for part in flagged]
+        show = f"show{'s' * (len(flagged) == 1)} evidence of miscalibration after closed testing"
+        yield Sentence(f"{len(flagged):,} of {many} {show}: {named(names, _NAMED)}.", "bad")
+    elif history.groups:
+        yield Sentence(f"No group shows evidence of miscalibration after closed testing ({many}).")
+
+
+def _promise(part: PromiseSeen, history: History) -> Sentence:
+    """Return whether the promise of a threshold is kept so far."""
+    value = f"{part.value:.4g}" if 0.001 <= part.value <= 0.999 else f"{part.value:.8g}"
+    side = f' of "{part.side}"' if len(history.promises) > 1 or part.side == "no" else ""
+    promise = f"the promise of the threshold {value}{side}"
+    if math.isnan(part.risk):
+        return Sentence(f"Nothing is known yet about {promise}, because no decision was automatic.")
+    are = "is" if part.n_errors == 1 else "are"
+    wrong = f"{amount(part.n_errors)} of {amount(part.n_automatic)} automatic decisions {are} wrong"
+    wrong += f" ({share_text(part.risk)}, bound {percent(part.max_risk)})"
+    is_above = part.risk > part.max_risk
+    if part.broken:
+        p_value = _bounded(min(1.0, math.exp(-part.log_evidence)))
+        later = "" if is_above else ", and later slices are above the bound"
+        return Sentence(f"Alarm: {promise} is broken (p {p_value}): {wrong}{later}.", "bad")
+    if is_above:
+        numbers = f"E = {evidence_text(part.log_evidence, history.alpha)}, alarm at {bound_text(history.alpha)}"
+        return Sentence(f"No alarm for {promise}: {wrong}. This may be chance ({numbers}).")
+    return Sentence(f"{capital(promise)} is kept so far: {wrong}.")
+
+
+# ---------------------------------------------------------------- the tables
+
+
+def _slices_table(history: History) -> Table:
+    """Return the slices: the last ones to read, and all in the file."""
+    parts, means = history.slices, _means(history)
+    impossible = accumulate(part.impossible for part in parts)
+    evidence = [math.inf if count else part.log_evidence for part, count in zip(parts, impossible, strict=True)]
+    ends = [ends_text(part.low, part.high, signed) if part.informative else "not yet" for part in parts]
+    columns = [
+        Column.of("slice", "slice", [part.label for part in parts], short),
+        *_counts_and_differences(parts),
+        Column(
+            "E",
+            [_in_table(log_evidence, history.alpha) for log_evidence in evidence],
+            {"log_evidence": [part.log_evidence for part in parts]},
+        ),
+        Column.of("mean so far", "mean_difference", means, signed, spare=1),
+        Column(
+            f"{percent(history.level)} CI",
+            ends,
+            {"low": [part.low for part in parts], "high": [part.high for part in parts]},
+        ),
+    ]
+    return Table("slices", columns, listed=range(max(len(parts) - _LISTED, 0), len(parts)))
+
+
+def _groups_table(history: History, *, marks: bool) -> Table:
+    """Return the groups; of many those with the most evidence, and all in the file."""
+    parts = history.groups
+    flagged = [part.called_out for part in parts]
+    columns = [
+        Column.of("group", "group", [part.name for part in parts], short),
+        *_counts_and_differences(parts),
+        Column(
+            "adjusted E",
+            [_in_table(part.log_e, history.alpha) for part in parts],
+            {"log_evidence": [part.log_evidence for part in parts]},
+        ),
+        Column("flagged", ["yes" * called for called in flagged], {"flagged": flagged}, words=True),
+    ]
+    places = range(len(parts))
+    most = sorted(places, key=lambda i: -parts[i].log_e)[:_GROUPS] if len(parts) > _GROUPS else places
+    return Table("groups", columns, marked=flagged if marks else (), listed=most)
+
+
+def _counts_and_differences(parts: Sequence[SliceSeen] | Sequence[GroupSeen]) -> list[Column]:
+    heading = "rows" if all(float(part.n).is_integer() for part in parts) else "weight"
+    return [
+        Column.of(heading, "n", [part.n for part in parts], amount),
+        Column.of("difference", "difference", [part.difference for part in parts], signed),
+    ]
+
+
+def _means(history: History) -> list[float]:
+    """Return the mean difference over all slices up to each slice."""
+    counts = accumulate(part.n for part in history.slices)
+    sums = accumulate(part.n * part.difference for part in history.slices)
+    return [total / n for total, n in zip(sums, counts, strict=True)]
+
+
+# ---------------------------------------------------------------- pictures
+
+
+@dataclass(frozen=True)
+class _Powers(drawing.Axis):
+    """Decimal logarithms, with the powers of ten as texts."""
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return about six powers of ten at most, each with its coordinate and text."""
+        first, last = math.ceil(self.low), math.floor(self.high)
+        step = next(m * 10**k for k in range(9) for m in (1, 2, 5) if (last - first) / (m * 10**k) <= 6)
+        powers = [k for k in range(first, last + 1) if k % step == 0]
+        return [(self.at(k), _power(k)) for k in powers]
+
+
+@dataclass(frozen=True)
+class _Names(drawing.NamedAxis):
+    """Slices by their numbers from 0, with so many names as fit, counted from the last one."""
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return names at equal steps, each with its coordinate."""
+        names = [drawing.fit(name, _NAME_WIDTH) for name in self.names]
+        apart = (self.end - self.start) / (self.high - self.low)
+        step = math.ceil((max(map(_width, names)) + _SPACE) / apart)
+        return [(self.at(i), names[i]) for i in range(len(names) - 1, -1, -step)][::-1]
+
+
+def _width(name: str) -> float:
+    """Return the estimated width of a name that was cut to the largest width."""
+    return min(7.0 * len(name), _NAME_WIDTH) if name.isascii() else _NAME_WIDTH
+
+
+def _power(k: int) -> str:
+    return f"{10.0**k:,g}" if abs(k) <= _PLAIN else f"10{str(k).translate(_SUPERSCRIPT)}"
+
+
+def _chart(
+    history: History, values: Mapping[str, Sequence[float]], *, y: tuple[float, float], axis: str, **look: Any
+) -> dict[str, Any]:
+    """Return a chart of lines over the slices, with space for the name of the last one."""
+    names = tuple(part.label for part in history.slices)
+    last = len(names) - 1
+    share = max(_width(drawing.fit(names[-1], _NAME_WIDTH)) / 2 - _OUTSIDE, 6.0) / _FRAME
+    ends = (-0.02 * last, last + share / (1 - share) * 1.02 * last), y
+    drift = history.drift_of_rows
+    upright = None if drift is None else float(drift.first)
+    places = look.pop("places", range(len(names)))
+    chart = drawing.lines(places, values, ends=ends, axes=("", axis), upright=upright, **look)
+    return {**chart, "x": _Names(**vars(chart["x"]), names=names)}
+
+
+def _onset_in_words(history: History) -> str:
+    return " The vertical line is the most likely start of the drift." * (history.drift_of_rows is not None)
+
+
+def _evidence_figure(history: History) -> Figure:
+    parts, bound = history.slices, bound_text(history.alpha)
+    powers, alarm = [part.log_evidence / math.log(10) for part in parts], -math.log10(history.alpha)
+    low, high = min(*powers, 0.0), max(*powers, alarm)
+    margin = 0.06 * (high - low)
+    chart = _chart(
+        history,
+        {"other": [alarm] * len(parts), "curve": powers},
+        y=(low - margin, high + margin),
+        axis="evidence E (logarithmic)",
+        described=lambda i: f"{short(parts[i].label)}: E = {evidence_text(parts[i].log_evidence, history.alpha)}",
+    )
+    excluded = " The line leaves out impossible outcomes." * bool(history.impossible)
+    line = f"The line is the evidence E after each slice. An alarm is raised from {bound} on.{excluded}"
+    return Figure(
+        "lines",
+        {**chart, "y": _Powers(**vars(chart["y"])), "zero": None},
+        "Evidence against calibration",
+        line + _onset_in_words(history),
+        name="evidence",
+        keys=[("curve", "evidence E"), ("other", f"alarm at {bound}")],
+        label="Evidence against calibration",
+    )
+
+
+def _difference_figure(history: History) -> Figure:
+    """Return the mean difference of each slice, of many slices that of some together, and the mean so far."""
+    parts, level, terms = history.slices, percent(history.level), terms_of(history.notion)
+    size = -(-len(parts) // _POINTS)
+    bundles = [parts[i : i + size] for i in range(0, len(parts), size)]
+    counts = [sum(part.n for part in bundle) for bundle in bundles]
+    differences = [
+        sum(part.n * part.difference for part in bundle) / n for bundle, n in zip(bundles, counts, strict=True)
+    ]
+    places = [min((i + 1) * size, len(parts)) - 1 for i in range(len(bundles))]
+    every = _means(history)
+    means = [every[i] for i in places]
+    lows, highs = [parts[i].low for i in places], [parts[i].high for i in places]
+    # The band is wide at the first slices: the axis follows the rest of it.
+    later = len(bundles) // 4
+    low, high = min(*differences, *means, *lows[later:], 0.0), max(*differences, *means, *highs[later:], 0.0)
+    margin = 0.05 * (high - low) or 0.01
+
+    def described(i: int) -> str:
+        first, last = short(bundles[i][0].label), short(bundles[i][-1].label)
+        name = first if len(bundles[i]) == 1 else f"{first} to {last}"
+        band = f"{signed(means[i])}, {level} CI {ends_text(lows[i], highs[i], signed)}"
+        return f"{name}: difference {signed(differences[i])}, {_rows(counts[i])}; mean so far {band}"
+
+    of_each = "each slice" if size == 1 else f"{size} slices at a time"
+    return Figure(
+        "lines",
+        _chart(
+            history,
+            {"other": means, "curve": differences},
+            places=places,
+            y=(low - margin, high + margin),
+            axis="predicted - observed",
+            described=described,
+            band=(lows, highs),
+        ),
+        "Mean difference",
+        f"The line is the {terms.predicted} minus the {terms.observed} of {of_each}. The dashed line is the mean over "
+        f"all slices so far, and the band is its {level} CI, valid at all slices together. The ideal value is 0."
+        f"{_onset_in_words(history)}",
+        name="difference",
+        keys=[("curve", f"difference of {of_each}"), ("other", "mean so far")],
+        label="Mean difference",
+    )

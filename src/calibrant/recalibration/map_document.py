@@ -1,0 +1,386 @@
+"""A recalibration as a document: whether it helps, the map, and the measures before and after."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+
+from calibrant.recalibration.families import FAMILIES
+from calibrant.recalibration.pieces import Pieces
+from calibrant.recalibration.softmax import CLASS_FAMILIES, Softmax
+from calibrant.render import drawing
+from calibrant.render.blocks import (
+    Block,
+    Column,
+    Details,
+    Document,
+    Figure,
+    Figures,
+    Heading,
+    Method,
+    Notes,
+    Sentence,
+    Source,
+    Table,
+)
+from calibrant.render.reliability import bins_table, diagram_figure
+from calibrant.render.words import (
+    chance,
+    chance_text,
+    ends_column,
+    ends_text,
+    evaluated_event,
+    facts_of,
+    in_clusters,
+    is_clustered,
+    is_rare,
+    named,
+    number,
+    percent,
+    rows_text,
+    short,
+    signed,
+    steps,
+    texts,
+)
+from calibrant.statistics.resampling import alpha_of
+
+if TYPE_CHECKING:
+    from calibrant.recalibration.result import LabelRecalibrations, Recalibration, RecalibrationResult
+    from calibrant.report.report import Report
+    from calibrant.results import ReliabilityDiagram
+
+_LISTED: Final = 11  # rows of the table of a map
+_LABELS_DRAWN: Final = 8  # diagrams before and after
+_NAMED: Final = 10  # labels in a sentence
+_NOTABLE: Final = 1e-6  # limit of probabilities that the text names
+_NOTABLE_SHARE: Final = 0.05  # of the shrinkage
+
+#: The losses that prove a gain, in words.
+_LOSSES: Final = {"log": "log loss", "brier": "Brier score"}
+#: The families of maps, in words.
+_FAMILIES: Final = {family.name: family.label for family in (*FAMILIES, *CLASS_FAMILIES)}
+
+
+def document_of(fix: Recalibration, source: Source, *, full: bool) -> Document:
+    """Return the document of one map; a full one has pictures, the map and the tables behind them."""
+    event = evaluated_event(fix.notion, fix.n_classes, source)
+    what = f"all {fix.n_classes} classes" if _is_of_classes(fix) else event
+    return _document(fix, fix, what, _verdict(fix), _blocks(fix, full=full), source)
+
+
+def document_of_labels(result: LabelRecalibrations, source: Source, *, full: bool) -> Document:
+    """Return the document of the maps of several labels; a full one has the diagrams of the first labels."""
+    first, what = next(iter(result.labels.values())), f"{result.n_classes} labels"
+    return _document(result, first, what, _verdict_of_labels(result), _blocks_of_labels(result, full=full), source)
+
+
+def _document(
+    result: RecalibrationResult,
+    one: Recalibration,
+    what: str,
+    verdict: list[Sentence],
+    blocks: list[Block],
+    source: Source,
+) -> Document:
+    """Return the document of ``what`` was mapped, with the settings and methods of ``one`` of the maps."""
+    clusters, n = one.before.clusters, result.map.fitted.n
+    assumed = [] if is_clustered(clusters, n) else ["Confidence intervals and p-values assume independent rows."]
+    unchanged = one is result and one.chosen == "identity"
+    unproven = "No change of the scores is supported" if unchanged else "No evidence that recalibration helps"
+    return Document(
+        title="Recalibration",
+        headline=f"{rows_text(n)}{in_clusters(clusters)} ({what})",
+        conclusion=Sentence("Recalibration helps", "good") if result.proven else Sentence(unproven),
+        verdict=[*verdict, *map(Sentence, assumed)],
+        blocks=blocks,
+        facts=facts_of(
+            source,
+            n=n,
+            notion=result.notion,
+            n_classes=result.n_classes,
+            level=one.gain.level,
+            weight=float(_diagram(one.before).counts.sum()),
+        ),
+        measured="measure",
+        methods=[
+            Method(description.label, description.meaning, one.after[name].method)
+            for name, description in one.before.descriptions.items()
+        ],
+    )
+
+
+def _is_of_classes(fix: Recalibration) -> bool:
+    """Return whether the map is of the probabilities of all classes."""
+    return isinstance(fix.map.form, Softmax)
+
+
+def _diagram(report: Report) -> ReliabilityDiagram:
+    """Return the bins of a report, which recalibrations always have."""
+    return cast("ReliabilityDiagram", report.diagram)
+
+
+# ---------------------------------------------------------------- the verdict of one map
+
+
+def _verdict(fix: Recalibration) -> list[Sentence]:
+    """Return the cautions, the gain, the map, and the errors."""
+    sentences = [Sentence(f"Caution: {fix.flag}.", "caution")] if fix.flag else []
+    sentences += [Sentence(_gain(fix), "good" if fix.proven else ""), Sentence(" ".join(_choice(fix)))]
+    if fix.chosen != "identity":
+        of_all = f"The map is fitted to all {rows_text(fix.before.n)}."
+        out_of_fold = "The numbers after recalibration come from maps that were fitted without the rows that they are "
+        sentences += [Sentence(_errors(fix)), Sentence(f"{of_all} {out_of_fold}evaluated on, in five folds.")]
+    return sentences
+
+
+def _gain(fix: Recalibration) -> str:
+    gain = fix.gain
+    if fix.chosen == "identity" and fix.method != "auto":
+        return "The scores remain unchanged, as asked."
+    if fix.chosen == "identity":
+        return (
+            "No change of the scores is supported: no map has a clearly smaller log loss on rows it was not fitted to."
+        )
+    value, low, high = texts([gain.value, gain.low, gain.high], 4, [0.0])
+    numbers = f"{value} ({percent(gain.level)} CI {low} to {high}; p {chance(gain.p_value)})"
+    why = ""
+    if not math.isfinite(fix.before["nll"].value):
+        relative = "; the decrease is relative to clipped scores" * (gain.score == "log")
+        why = f" The log loss is infinite, because a probability of 0 or 1 was wrong{relative}."
+    elif gain.score == "brier":
+        why = " The log loss after the map is infinite, because it makes a probability 0 or 1."
+    if fix.proven:
+        return f"Recalibration lowers the {_LOSSES[gain.score]} of new rows by {numbers}.{why}"
+    return f"No evidence that recalibration helps: estimated decrease of the {_LOSSES[gain.score]} {numbers}.{why}"
+
+
+def _choice(fix: Recalibration) -> Iterator[str]:
+    """Yield the family of the map, why it was chosen, and what it does to the order and to extreme scores."""
+    yield f"Map: {_FAMILIES[fix.chosen]}{_formula(fix)}."
+    if fix.runner_up is not None:
+        other, loss = _FAMILIES[fix.runner_up], fix.losses[fix.chosen][0]
+        if loss <= fix.losses[fix.runner_up][0]:
+            yield f"It has the smallest log loss on rows that it was not fitted to; the next best is {other}."
+        else:
+            yield f"The log loss of {other} is smaller, but not by more than chance explains."
+    if fix.chosen == "constant":
+        auroc = fix.before["auroc"]
+        if auroc.low > 0.5:
+            yield f"The order of the scores is lost, although it goes with the outcomes (AUROC {number(auroc.value)})."
+        else:
+            yield "The order of the scores is lost. There is no clear sign that higher scores go with more events."
+    if fix.shrinkage >= _NOTABLE_SHARE:
+        numbers = "log-probabilities" if _is_of_classes(fix) else "log-odds"
+        yield f"Its {numbers} are shrunk by {100 * fix.shrinkage:.0f} % towards no change."
+    if fix.chosen not in ("identity", "constant"):
+        yield from _moved(fix)
+
+
+def _formula(fix: Recalibration) -> str:
+    """Return the formula of the map, if it is short."""
+    form, numbers = fix.map.form, fix.map.parameters
+    if isinstance(form, Softmax):
+        same = not form.is_matrix and np.ptp(form.factors) == 0 and not form.constants.any()
+        return f", temperature {1 / form.factors[0]:.3g}" if same and fix.chosen != "clipped" else ""
+    if fix.map.kind == "line" and fix.chosen != "clipped":
+        intercept, slope = numbers["intercept"], numbers["slope"]
+        constant = f" {'+' if intercept > 0 else '-'} {abs(intercept):.3g}" if intercept else ""
+        return f", {slope:.3g} × log-odds{constant}"
+    if fix.map.kind == "knots":
+        return f", {len(numbers['log_odds'])} knots"
+    if fix.map.kind == "bins":
+        rates = numbers["rates"]
+        return f", {len(rates)} bins" if len(rates) > 1 else f", {rates[0]:.4g}, for every score"
+    return ""
+
+
+def _moved(fix: Recalibration) -> Iterator[str]:
+    """Yield what is moved before the map."""
+    form = cast("Pieces | Softmax", fix.map.form)
+    smallest, rest = form.smallest, 1 - form.largest if isinstance(form, Pieces) else 0.0
+    if smallest >= _NOTABLE and math.isclose(smallest, rest):
+        yield f"Before the map, scores outside [{smallest:.3g}, 1 - {smallest:.3g}] are moved to its ends."
+        return
+    if smallest >= _NOTABLE:
+        yield f"Before the map, probabilities below {smallest:.3g} become {smallest:.3g}."
+    if rest >= _NOTABLE:
+        yield f"Before the map, probabilities above 1 - {rest:.3g} become 1 - {rest:.3g}."
+
+
+def _errors(fix: Recalibration) -> str:
+    before, after, level = fix.before["ece"], fix.after["ece"], percent(fix.gain.level)
+    calibrated = ""
+    if after.floor is not None:
+        calibrated = f"; a perfectly calibrated model would stay below {after.floor.upper:.4f} in {level} of samples"
+    interval = f"{level} CI {ends_text(after.low, after.high)}"
+    return f"ECE {number(before.value)} before, {number(after.value)} ({interval}) after{calibrated}."
+
+
+# ---------------------------------------------------------------- the numbers of one map
+
+
+def _blocks(fix: Recalibration, *, full: bool) -> list[Block]:
+    blocks: list[Block] = [_measures_table(fix), *_remarks(fix)]
+    if full:
+        pictures = _before_and_after({"before": fix.before, "after": fix.after}, fix.gain.level, blocks)
+        blocks = [*pictures, *(_classes_map(fix) if _is_of_classes(fix) else _scores_map(fix))]
+    if fix.by_group is not None:
+        from calibrant.report.group_document import group_blocks
+
+        blocks += group_blocks(fix.by_group, full=full, heading="Groups, after the map of all rows")
+    return blocks
+
+
+def _measures_table(fix: Recalibration) -> Table:
+    """Return the measures before and after, with their intervals."""
+    descriptions = fix.before.descriptions
+    writes = [signed if description.signed else number for description in descriptions.values()]
+    labels = [description.label for description in descriptions.values()]
+    columns = [Column("measure", labels, {"measure": list(descriptions)})]
+    for when, report in (("before", fix.before), ("after", fix.after)):
+        parts = [report[name] for name in descriptions]
+        ends = {f"{when}_low": [part.low for part in parts], f"{when}_high": [part.high for part in parts]}
+        values = [part.value for part in parts]
+        columns += [
+            Column(when, [write(value) for write, value in zip(writes, values, strict=True)], {when: values}),
+            ends_column(f"{percent(fix.gain.level)} CI", ends, writes),
+        ]
+    return Table("recalibration", columns, "Before and after")
+
+
+def _remarks(fix: Recalibration) -> list[Notes]:
+    """Return what happens to the order of the scores, and how exact the loss after is."""
+    if fix.chosen in ("vector", "matrix"):
+        return [Notes(["the predicted class of a row can change, and so can the accuracy"])]
+    if fix.distinct_scores is None or fix.chosen in ("identity", "histogram", "constant"):
+        return []
+    before, after = fix.distinct_scores
+    mapped = f"the AUROC after is that of the mapped scores: the {before:,} different scores become {after:,}"
+    same = "the AUROC does not change, because increasing maps keep the order of the scores"
+    notes = [same if after == before else mapped]
+    loss = _LOSSES[fix.gain.score]
+    bound = fix.after["nll" if fix.gain.score == "log" else "brier_event"].error_bound
+    if 0 < bound < math.inf:
+        notes.append(f"the {loss} after is computed from cells of the scores; its certified error is {bound:.1g}")
+    return [Notes(notes)]
+
+
+def _before_and_after(reports: Mapping[str, Report], level: float, numbers: Sequence[Block]) -> list[Block]:
+    """Return the section with the diagrams of reports by their names, the numbers, and the bins."""
+    rare = all(is_rare(_diagram(report)) for report in reports.values())  # one scale for all
+    figures: list[Figure] = []
+    tables: list[Block] = []
+    for name, report in reports.items():
+        bins = _diagram(report)
+        figures.append(diagram_figure(bins, report.notion, level, label=name, rare=rare))
+        tables += [Sentence(name), bins_table(bins, level, f"bins-{name}", name)]
+    caption = (
+        f"Each point shows the predicted and the observed frequency of a bin, with its {percent(level)} CI. Grey: "
+        "consistency band; a diamond lies outside it. The bars are the rows of each bin, with the event (up) and "
+        "without it (down)."
+    )
+    details = Details("The bins of the diagrams as tables", tables, long=True)
+    return [Heading("Before and after"), Figures(figures), Notes([caption]), *numbers, details]
+
+
+def _scores_map(fix: Recalibration) -> list[Block]:
+    """Return the section of a map of scores: its picture with the band, and some of its points."""
+    curve, level, title = fix.curve, percent(fix.gain.level), "The map of the scores"
+    if curve is None:
+        return []
+    scores, mapped, lows, highs = (x.tolist() for x in (curve.scores, curve.mapped, curve.lows, curve.highs))
+    chart = drawing.lines(
+        scores,
+        {"curve": mapped},
+        ends=((0.0, 1.0), (0.0, 1.0)),
+        axes=("score", "recalibrated probability"),
+        described=lambda i: f"score {scores[i]:.3f} becomes {mapped[i]:.3f}",
+        band=(lows, highs),
+        diagonal=True,
+    )
+    caption = f"The dashed line leaves scores unchanged. The band is the pointwise {level} confidence band."
+    columns = [
+        Column.of("score", "score", scores, number),
+        Column.of("recalibrated", "recalibrated", mapped, number),
+        ends_column(f"{level} CI", {"low": lows, "high": highs}),
+    ]
+    table = Table("map", columns, title).of_rows(steps(len(scores), _LISTED))
+    return [Heading(title, "map"), Figure("lines", chart, title, caption), table]
+
+
+def _classes_map(fix: Recalibration) -> list[Block]:
+    """Return the section of a map of classes: the factors, of a matrix those on its diagonal, and the constants."""
+    form = cast("Softmax", fix.map.form)
+    how = (
+        "The log-probability of each class is multiplied by its factor, the constant is added, and the softmax makes "
+        "probabilities of the sums."
+    )
+    others = " A matrix also adds the log-probabilities of other classes, with the factors in the JSON."
+    names = fix.before.class_names or tuple(map(str, range(form.n_classes)))
+    factors = np.diagonal(form.factors) if form.is_matrix else form.factors
+    columns = [
+        Column.of("class", "class", names),
+        Column.of("factor", "factor", factors.tolist(), number),
+        Column.of("constant", "constant", form.constants.tolist(), signed),
+    ]
+    title = "The map of the classes"
+    return [Heading(title, "map"), Notes([how + others * (fix.chosen == "matrix")]), Table("map", columns, title)]
+
+
+# ---------------------------------------------------------------- several labels
+
+
+def _verdict_of_labels(result: LabelRecalibrations) -> list[Sentence]:
+    """Return for which labels recalibration helps, and which labels have no map."""
+    level, adjusted = percent(result.level), result.adjusted_p_values
+    proven = [short(name) for name, p_value in adjusted.items() if p_value <= alpha_of(result.level)]
+    if proven:
+        helped = f"{len(proven)} of {result.n_classes} labels: {named(proven, _NAMED)}"
+        sentences = [Sentence(f"Recalibration lowers the loss of {helped} (Holm's adjustment, {level}).", "good")]
+        if len(proven) < result.n_classes:
+            sentences.append(Sentence("The map leaves the scores of the other labels unchanged."))
+    else:
+        none = f"No evidence that recalibration lowers the loss of any of the labels (Holm's adjustment, {level})."
+        sentences = [Sentence(none)]
+    for name, reason in result.refused.items():
+        sentences.append(Sentence(f"Caution: no map was fitted to label {short(name)}: {reason}."))
+    return sentences
+
+
+def _blocks_of_labels(result: LabelRecalibrations, *, full: bool) -> list[Block]:
+    remark = (
+        "decrease: of the mean log loss, or of the Brier score where a probability of 0 or 1 was wrong; p: of the "
+        "decrease, by Holm's adjustment"
+    )
+    blocks: list[Block] = [_labels_table(result), Notes([remark])]
+    if not full:
+        return blocks
+    reports: dict[str, Report] = {}
+    for name, fix in list(result.labels.items())[:_LABELS_DRAWN]:
+        reports |= {f"{short(name)}, before": fix.before, f"{short(name)}, after": fix.after}
+    return _before_and_after(reports, result.level, blocks)
+
+
+def _labels_table(result: LabelRecalibrations) -> Table:
+    """Return the map, the decrease of the loss, and the ECE of each label."""
+    names, fixes = list(result.labels), list(result.labels.values())
+    gains = [fix.gain for fix in fixes]
+    written = [texts([gain.value, gain.low, gain.high], 4, [0.0]) for gain in gains]
+    columns = [
+        Column.of("label", "label", names, short),
+        Column.of("map", "map", (fix.chosen for fix in fixes), words=True),
+        Column("decrease", [value for value, _, _ in written], {"gain": [gain.value for gain in gains]}),
+        Column(
+            f"{percent(result.level)} CI",
+            [f"{low} to {high}" for _, low, high in written],
+            {"low": [gain.low for gain in gains], "high": [gain.high for gain in gains]},
+        ),
+        Column.of("p", "adjusted_p_value", (result.adjusted_p_values[name] for name in names), chance_text),
+        Column.of("ECE before", "ece_before", (fix.before["ece"].value for fix in fixes), number),
+        Column.of("ECE after", "ece_after", (fix.after["ece"].value for fix in fixes), number),
+    ]
+    return Table("labels", columns, "Labels")

@@ -1,0 +1,178 @@
+"""Documents as one HTML page that needs no other file, and as a cell of a notebook.
+
+The markup is in `templates`; every text passes through jinja2's escaping.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from html import escape
+from typing import Any, Final, NamedTuple
+
+from calibrant.errors import MissingDependencyError, is_missing
+from calibrant.render.blocks import (
+    Block,
+    Details,
+    Document,
+    Figure,
+    Heading,
+    Notes,
+    Table,
+    Tiles,
+    sections,
+    tables_of,
+)
+from calibrant.render.words import shown, version
+
+_FEW: Final = 12  # small diagrams in a notebook's cell
+_HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # keeps a number and its sign on one line
+
+#: A text without characters that a page cannot hold, such as half of a surrogate pair.
+_clean = partial(shown, instead="\N{REPLACEMENT CHARACTER}")
+
+
+def to_page(document: Document, *, title: str = "", used: str = "", date: str = "") -> str:
+    """Return the page of a document.
+
+    ``title`` is its title, ``used`` the columns that were read, ``date`` a date to show under the title. Without a date
+    the same document gives the same bytes.
+    """
+    return _rendered("page.html", document, title=title, used=used, date=date)
+
+
+def to_cell(make: Callable[[], Document], text: Callable[[], str]) -> str:
+    """Return a document as a part of a page for a notebook's cell, without scripts and with few small diagrams.
+
+    Without jinja2 it is ``text``, the text for the terminal.
+    """
+    try:
+        _environment()
+    except MissingDependencyError:
+        return f"<pre>{escape(text())}</pre>"
+    document = make()
+    return _rendered("fragment.html", replace(document, blocks=_few(document.blocks)))
+
+
+def _few(blocks: Sequence[Block]) -> list[Block]:
+    """Return blocks with the first small diagrams alone."""
+    kept: list[Block] = []
+    for block in blocks:
+        more = 0
+        if isinstance(block, Details):
+            block = block._replace(blocks=_few(block.blocks))
+        elif isinstance(block, Tiles):
+            more = len(block.tiles) - _FEW
+            block = block._replace(tiles=block.tiles[:_FEW], bins=None)
+        kept.append(block)
+        if more > 0:
+            kept.append(Notes([f"The HTML page has {more:,} more diagrams."]))
+    return kept
+
+
+def _rendered(template: str, document: Document, *, title: str = "", used: str = "", date: str = "") -> str:
+    name = _clean(title) or document.title
+    running = {
+        "left": _css_string(name),
+        "right": _css_string(" · ".join(filter(None, [_clean(date), f"calibrant {version()}"]))),
+    }
+    context = {
+        "title": name,
+        "used": _clean(used),
+        "date": _clean(date),
+        "uid": f"c{_digest(document)[:8]}",
+        "version": version(),
+        "running": running,
+        "document": document,
+        "headline": _unbroken(document.headline),
+        "verdict": [_unbroken(sentence) for sentence in document.sentences],
+        "facts": [(name, text) for name, text in document.facts if text],
+        "sections": [_section(blocks) for blocks in sections(document.blocks)],
+    }
+    return str(_environment().get_template(template).render(context))
+
+
+class _Section(NamedTuple):
+    """A section: its heading, what stands in it, and the tables whose numbers can be downloaded."""
+
+    heading: Heading | None
+    parts: Sequence[Block | _Pair]
+    tables: Sequence[Table]
+
+
+class _Pair(NamedTuple):
+    """A picture with the tables beside it."""
+
+    figure: Figure
+    beside: Sequence[Block]
+
+
+def _section(blocks: Sequence[Block]) -> _Section:
+    heading = blocks[0] if isinstance(blocks[0], Heading) else None
+    parts: list[Block | _Pair] = []
+    for block in blocks[heading is not None :]:
+        before = parts[-1] if parts else None
+        is_table = isinstance(block, Table) or (isinstance(block, Details) and _is_rest(block))
+        if is_table and isinstance(before, Figure):
+            parts[-1] = _Pair(before, [block])
+        elif is_table and isinstance(before, _Pair):
+            parts[-1] = _Pair(before.figure, [*before.beside, block])
+        else:
+            parts.append(block)
+    files = {table.name: table for table in tables_of(blocks)}  # a table in two parts is one
+    return _Section(heading, parts, list(files.values()))
+
+
+def _is_rest(details: Details) -> bool:
+    """Return whether tables alone are folded."""
+    return all(isinstance(block, Table) for block in details.blocks)
+
+
+def _digest(document: Document) -> str:
+    """Return a digest of all words and numbers: two documents of one notebook have names of their own."""
+    words = [document.headline, *document.sentences]
+    words += [text for table in tables_of(document.blocks) for column in table.columns for text in column.texts]
+    return hashlib.sha256("\n".join(words).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _unbroken(sentence: str) -> str:
+    """Return a sentence with hard spaces between numbers and their signs."""
+    return re.sub(r" (?=%)|(?<=[=<≤]) | (?=[=<≤])", _HARD_SPACE, sentence)
+
+
+def _css_string(text: str) -> Any:
+    """Return a text as a string of CSS, in which every unusual character is escaped."""
+    from markupsafe import Markup
+
+    return Markup('"' + re.sub(r"[^A-Za-z0-9 ._-]", lambda match: f"\\{ord(match[0]):06x} ", text) + '"')
+
+
+@cache
+def _environment() -> Any:
+    try:
+        import jinja2
+    except ModuleNotFoundError as error:
+        if not is_missing(error, "jinja2"):
+            raise
+        raise MissingDependencyError("jinja2", "to write a page", "report") from None
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("calibrant.render", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: _clean(value) if type(value) is str else value,
+    )
+    environment.filters["flush"] = _flush
+    environment.filters["kind"] = lambda block: type(block).__name__.lstrip("_").lower()
+    return environment
+
+
+def _flush(code: Any) -> Any:
+    """Return a script or a style without the indents of its lines, which are a twentieth of it."""
+    from markupsafe import Markup
+
+    return Markup(re.sub(r"\n +", "\n", code))

@@ -1,0 +1,75 @@
+"""What every result can do with its document: show itself in the terminal, in notebooks, as a page and as Markdown."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from calibrant.render import terminal
+from calibrant.render.blocks import Document, Source
+
+#: What is known of data that did not come from files.
+NO_SOURCE: Final = Source()
+
+
+class Shown:
+    """A result that is read as a document."""
+
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:
+        """Return the document; ``full`` for a page, ``complete`` with every measure of a profile."""
+        raise NotImplementedError
+
+    def verdict(self) -> list[str]:
+        """Return what was found as sentences."""
+        return self._document().sentences
+
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "", date: str = "") -> Path:
+        """Write the result as one page of HTML, which needs no other file and no network, and return its path.
+
+        It is readable without JavaScript, on paper and on a phone. The numbers behind each picture can be downloaded
+        from it.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write. An old file stays until the new one is complete on the disk.
+        title : str
+            The title of the page.
+        date : str
+            A date to show under the title. Without it the page has no date, so the same numbers give the same page.
+
+        Raises
+        ------
+        calibrant.errors.MissingDependencyError
+            Without jinja2, which the extra ``report`` installs.
+        OSError
+            If the file cannot be written, as on a full disk. An old file is then unchanged.
+        """
+        from calibrant.render import page
+        from calibrant.results.writing import write_file
+
+        write_file(path, page.to_page(self._document(full=True), title=title, date=date).encode())
+        return Path(path)
+
+    def to_markdown(self, *, title: str = "") -> str:
+        """Return the result as Markdown for GitHub: for a pull request, or for the summary of a workflow's step.
+
+        No character in a name acts as markup, as a link or as a mention.
+
+        Parameters
+        ----------
+        title : str
+            The heading.
+        """
+        from calibrant.render import markdown
+
+        return markdown.to_markdown(self._document(), title=title)
+
+    def __str__(self) -> str:
+        return terminal.to_terminal(self._document())
+
+    def _repr_html_(self) -> str:
+        from calibrant.render import page
+
+        return page.to_cell(lambda: self._document(full=True), self.__str__)

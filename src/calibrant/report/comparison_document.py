@@ -1,0 +1,478 @@
+"""A comparison as a document: which model is better calibrated, the measures of all, and their differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from calibrant.measures.listed import BY_NAME
+from calibrant.render import drawing
+from calibrant.render.blocks import (
+    Block,
+    Column,
+    Details,
+    Document,
+    Figure,
+    Figures,
+    Heading,
+    Method,
+    Notes,
+    Sentence,
+    Source,
+    Table,
+    Tone,
+)
+from calibrant.render.reliability import bins_table, diagram_figure
+from calibrant.render.words import (
+    GROUPS_WHOLE,
+    GROUPS_WORST,
+    chance,
+    chance_text,
+    distinct,
+    evaluated_event,
+    facts_of,
+    gathered,
+    in_clusters,
+    is_rare,
+    named,
+    number,
+    percent,
+    rows_text,
+    short,
+    texts,
+    worst,
+)
+from calibrant.report import standings_document as standings
+from calibrant.report.leaderboard import FEW
+from calibrant.results import Decision, Estimate
+from calibrant.statistics.resampling import alpha_of
+
+if TYPE_CHECKING:
+    from calibrant.report.comparison import Comparison, Pair
+
+_NAME: Final = 24  # characters of a model's name in a heading
+_NAMED: Final = 3  # untested groups that are named
+_LISTED: Final = 6  # models whose measures are all listed in brief
+_DRAWN: Final = 12  # models whose diagrams are drawn
+_CLOSED_FORM: Final = (
+    "p-values of calibration are calculated in closed form; a report simulates data sets, so its p-value may differ"
+)
+_DIFFERENCES: Final = (
+    "Each difference is the first model minus the second model. A difference below 0 means that the first model has "
+    "less error (or, for accuracy, is correct less often). The p-value of the debiased squared calibration error "
+    "decides. With several pairs, the p-value is adjusted. For the other measures, a diamond means that the CI of this "
+    "pair excludes 0. Diamonds are blue if the second model is better and orange if it is worse."
+)
+
+
+def document_of(comparison: Comparison, source: Source, *, full: bool) -> Document:
+    """Return the document of a comparison."""
+    first = next(iter(comparison.diagrams.values()))
+    return Document(
+        title="Comparison of models",
+        headline=_headline(comparison, source),
+        conclusion=_conclusion(comparison),
+        verdict=_verdict(comparison),
+        blocks=_page(comparison) if full else _brief(comparison),
+        facts=facts_of(
+            source,
+            ("tolerance", _tolerance(comparison.pairs[0].decision)),
+            n=comparison.n,
+            notion=comparison.notion,
+            n_classes=comparison.n_classes,
+            level=comparison.level,
+            n_bins=comparison.n_bins,
+            weight=float(first.counts.sum()),
+        ),
+        measured="difference",
+        methods=_methods(comparison),
+    )
+
+
+def _headline(comparison: Comparison, source: Source) -> str:
+    """Return the numbers of rows and models and the evaluated event."""
+    counts = [each.difference.n for each in comparison.leaderboard]
+    rows = rows_text(max(counts)) if min(counts) == max(counts) else f"{min(counts):,} to {rows_text(max(counts))}"
+    parts = [
+        f"{rows}{in_clusters(comparison.clusters)}",
+        f"{comparison.n_classes:,} classes" if comparison.n_classes else "",
+        f"{len(comparison.names)} models",
+    ]
+    event = evaluated_event(comparison.notion, comparison.n_classes, source)
+    return f"{', '.join(filter(None, parts))} ({event})"
+
+
+def _tolerance(decision: Decision | None) -> str:
+    if decision is None:
+        return ""
+    label = BY_NAME[decision.measure].label
+    return f"{label} of the second model minus that of the first: up to {decision.tolerance:g}"
+
+
+def _methods(comparison: Comparison) -> list[Method]:
+    """Return how each difference was computed, by a pair that has this difference."""
+    to_best = comparison.leaderboard[0].difference.method
+    methods = [Method("difference to the best", "By how much a model is worse than the best model.", to_best)]
+    for key, description in comparison.descriptions.items():
+        parts = [pair[key] for pair in comparison.pairs]
+        known = next((part for part in parts if math.isfinite(part.value)), parts[0])
+        methods.append(Method(description.label, description.meaning, known.method))
+    return methods
+
+
+def _called(comparison: Comparison, pair: Pair, limit: int = 40) -> tuple[str, str]:
+    """Return the names of a pair, cut so that all models stay distinct."""
+    names = distinct(comparison.names, limit)
+    return names[pair.first], names[pair.second]
+
+
+def _is_few(comparison: Comparison) -> bool:
+    """Return whether the models are so few that each pair is shown."""
+    return len(comparison.names) <= FEW
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def _verdict(comparison: Comparison) -> list[Sentence]:
+    """Return which model of each pair is better calibrated, or that the rows do not show it; a tolerance first."""
+    pairs = comparison.pairs if _is_few(comparison) else ()
+    with_first = [pair for pair in comparison.pairs if pairs or pair.first == comparison.names[0]]
+    sentences = [_tolerated(pair, pair.decision, comparison) for pair in with_first if pair.decision is not None]
+    if len(pairs) != 1:
+        sentences += standings.ranking(comparison)
+    sentences += [_decision(pair, comparison) for pair in pairs]
+    if len(pairs) == 1:
+        sentences += _sharpness(pairs[0], comparison)
+        if comparison.sorted_by != "brier":
+            sentences += standings.ranking(comparison)
+    elif pairs:
+        sentences.append(
+            f"The p-values are Holm-adjusted for {len(pairs)} pairs, but the confidence intervals are not adjusted."
+        )
+    if comparison.independent:
+        sentences.append("The models were evaluated on independent rows, so the variances of the errors are added.")
+    elif not comparison.paired:
+        sentences.append("Sketches contain no single rows, so the confidence intervals are conservative.")
+    sentences += _each_calibration(comparison) if pairs else [standings.calibration(comparison)]
+    sentences += standings.impossible(comparison)
+    if comparison.clusters is None:
+        sentences.append("Confidence intervals and p-values assume independent rows.")
+    flags = [pair[comparison.decides].details.get("flag") for pair in with_first]
+    sentences += [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
+    return [Sentence(text, "caution" if text.startswith("Caution: ") else "") for text in sentences]
+
+
+def _conclusion(comparison: Comparison) -> Sentence:
+    """Return the decision about a single pair without its numbers, or which models may be the best."""
+    if len(comparison.pairs) > 1:
+        return Sentence(standings.best_models(comparison))
+    pair = comparison.pairs[0]
+    if pair.decision is not None:
+        states: dict[str, tuple[str, Tone]] = {
+            "proven": ("Within", "good"),
+            "disproven": ("Above", "bad"),
+            "open": ("Inconclusive for", ""),
+        }
+        state, tone = states[pair.decision.state]
+        return Sentence(f"{state} the tolerance of {pair.decision.tolerance:g}", tone)
+    square = pair[comparison.decides]
+    if square.p_value > alpha_of(comparison.level):
+        return Sentence("No evidence of a difference in calibration")
+    first, second = _called(comparison, pair)
+    better = second if square.value > 0 else first
+    return Sentence(f"{better} is better calibrated", "bad" if comparison.worse(pair) else "good")
+
+
+def deciding(pair: Pair, comparison: Comparison) -> str:
+    """Return the sentence that decides about a pair: about the tolerance, or without one about both models."""
+    if pair.decision is None:
+        return _decision(pair, comparison)
+    return _tolerated(pair, pair.decision, comparison)
+
+
+def _decision(pair: Pair, comparison: Comparison) -> str:
+    """Return which model of a pair is better calibrated, or that the rows do not show it."""
+    square = pair[comparison.decides]
+    first, second = _called(comparison, pair)
+    p = f"p {chance(square.p_value)}"
+    if square.p_value > alpha_of(comparison.level):
+        return f"No evidence in {rows_text(square.n)} that {first} or {second} is better calibrated ({p})."
+    better, worse = (second, first) if square.value > 0 else (first, second)
+    size = _size(square, comparison)
+    return f"{better} is better calibrated than {worse} ({p}): its squared calibration error is smaller by {size}."
+
+
+def _tolerated(pair: Pair, decision: Decision, comparison: Comparison) -> str:
+    """Return whether the second model's ECE is larger by more than the tolerance."""
+    tolerance, bound = f"the tolerance of {decision.tolerance:g}", f"{percent(decision.level)} confidence bound"
+    first, second = _called(comparison, pair)
+    difference = f"The ECE of {second} minus the ECE of {first}"
+    is_bounded = math.isfinite(decision.low) and math.isfinite(decision.high)
+    low, high = texts([decision.low, decision.high], 4, [decision.tolerance], "+") if is_bounded else ("", "")
+    if decision.state == "proven":
+        return f"{difference} is within {tolerance}: upper {bound} {high}."
+    if decision.state == "disproven":
+        return f"{difference} exceeds {tolerance}: lower {bound} {low}."
+    bounds = f": {bound}s of the difference of the ECEs {low} and {high}" if is_bounded else ""
+    more = ""
+    if decision.more_rows is not None:
+        more = f" About {decision.more_rows:,} more rows would settle it if the true difference equals the estimate."
+    return f"Inconclusive for a tolerance of {decision.tolerance:g}{bounds}.{more}"
+
+
+def _sharpness(pair: Pair, comparison: Comparison) -> list[str]:
+    """Return which model has the better Brier score, if the rows show it. Calibration is only a part of it."""
+    brier = pair["brier"]
+    if not math.isfinite(brier.low) or brier.low <= 0 <= brier.high:
+        return []
+    better = _called(comparison, pair)[brier.value > 0]
+    size = _size(brier, comparison)
+    return [f"By the Brier score, which also rewards discrimination, {better} is better by {size}."]
+
+
+def _each_calibration(comparison: Comparison) -> list[str]:
+    """Return whether each model shows evidence of miscalibration; in one sentence if all of them do."""
+    names, alpha = distinct(comparison.names), alpha_of(comparison.level)
+    tests = {names[name]: test.p_value for name, test in comparison.tests.items()}
+    if len(tests) > 1 and all(p_value <= alpha for p_value in tests.values()):
+        every = "Both models" if len(tests) == 2 else f"All {len(tests)} models"
+        each = ", ".join(f"{name} (p {chance(p_value)})" for name, p_value in tests.items())
+        return [f"{every} show evidence of miscalibration: {each}."]
+    return [
+        f"{name}: {'evidence' if p_value <= alpha else 'no evidence'} of miscalibration (p {chance(p_value)})."
+        for name, p_value in tests.items()
+    ]
+
+
+def _size(estimate: Estimate, comparison: Comparison) -> str:
+    """Return the size of a difference with its interval, which excludes 0."""
+    ends = sorted((abs(estimate.low), abs(estimate.high)))
+    value, low, high = texts([abs(estimate.value), *ends], _places(estimate), [0.0])
+    return f"{value} ({percent(comparison.level)} CI {low} to {high})"
+
+
+# ---------------------------------------------------------------- the blocks
+
+
+def _brief(comparison: Comparison) -> list[Block]:
+    """Return the tables of the leaderboard, of the models, of few pairs, and of the groups."""
+    blocks = [*standings.leaderboard_blocks(comparison, full=False), Notes(_remarks(comparison))]
+    models = _models_table(comparison)
+    blocks += [Heading("Models"), models] if len(comparison.names) <= _LISTED else [Details("Models", [models])]
+    if _is_few(comparison):
+        blocks += chain.from_iterable(_pair(pair, comparison) for pair in comparison.pairs)
+    else:
+        blocks.append(Details("Differences", [_differences_table(comparison)]))
+    return [*blocks, *_groups(comparison, full=False)]
+
+
+def _page(comparison: Comparison) -> list[Block]:
+    """Return the leaderboard, the diagrams of the models, the charts of the differences, and the groups."""
+    blocks = [*standings.leaderboard_blocks(comparison, full=True), *_models(comparison)]
+    pairs = comparison.pairs
+    heading = f"Differences: {pairs[0].first} − {pairs[0].second}" if len(pairs) == 1 else "Differences"
+    charts = chain.from_iterable(_chart(key, comparison) for key in comparison.descriptions)
+    blocks += [Heading(heading), Notes([_DIFFERENCES]), Figures(list(charts)), Notes(_remarks(comparison))]
+    return [*blocks, _differences_table(comparison), *_groups(comparison, full=True)]
+
+
+def _remarks(comparison: Comparison) -> list[str]:
+    lone = ", ".join(map(short, comparison.lone_groups))
+    return [*([f"groups that are not in every sketch are not compared: {lone}"] if lone else []), _CLOSED_FORM]
+
+
+def _models(comparison: Comparison) -> list[Block]:
+    """Return the diagrams of the models on one scale, and the measures of all."""
+    level = comparison.level
+    rare = all(map(is_rare, comparison.diagrams.values()))
+    drawn = [each.name for each in comparison.leaderboard[:_DRAWN]]
+    figures: list[Figure] = []
+    bins: list[Block] = []
+    for i, (name, diagram) in enumerate(comparison.diagrams.items(), 1):
+        if name in drawn:
+            figures.append(diagram_figure(diagram, comparison.notion, level, label=name, histogram=False, rare=rare))
+            bins += [Sentence(name), bins_table(diagram, level, f"reliability-diagram-{i}", name)]
+    caption = (
+        "Each point shows the predicted and the observed frequency of a bin, with its "
+        f"{percent(level)} CI. Grey: consistency band; a diamond lies outside it."
+    )
+    if left := len(comparison.names) - len(figures):
+        caption += f" The diagrams of the {left} other models are left out."
+    if rare:
+        caption += " The axes show log-odds, because the predicted probabilities are small."
+    details = Details("The bins of the diagrams as tables", bins, long=True)
+    return [Heading("Models"), Figures(figures), Notes([caption]), _models_table(comparison), details]
+
+
+def _models_table(comparison: Comparison) -> Table:
+    """Return the measures of each model."""
+    columns = [Column.of("model", "model", comparison.names)]
+    for key, description in comparison.descriptions.items():
+        values = [comparison.models[name][key] for name in comparison.names]
+        write = "{:.6f}".format if key == comparison.decides else number
+        brief = description.label.removesuffix(" score")
+        columns.append(Column.of(description.label, key, values, write, brief=brief))
+    return Table("models", columns, "Models")
+
+
+# ---------------------------------------------------------------- differences
+
+
+def _pair(pair: Pair, comparison: Comparison) -> list[Block]:
+    """Return the differences of two models, with remarks on them."""
+    parts = [pair[key] for key in comparison.descriptions]
+    columns = [
+        Column("measure", [description.label for description in comparison.descriptions.values()]),
+        *_difference_columns(parts, comparison.level),
+        Column("main test: p", [chance_text(part.p_value) for part in parts]),
+    ]
+    remarks = gathered(
+        (_remark(key, pair[key], comparison), description.label)
+        for key, description in comparison.descriptions.items()
+        if key != comparison.decides or not math.isfinite(pair[key].low)
+    )
+    heading = " minus ".join(_called(comparison, pair, _NAME))
+    sentences = [Sentence(f"{', '.join(names)}: {remark}") for remark, names in remarks.items() if remark]
+    return [Heading(heading), Table("differences", columns, heading), *sentences]
+
+
+def _differences_table(comparison: Comparison) -> Table:
+    """Return the differences of all pairs that are shown."""
+    labels, pairs = comparison.descriptions, [comparison.pairs[place] for place in _shown_pairs(comparison)]
+    listed = [(pair, key, pair[key]) for pair in pairs for key in labels]
+    parts, keys = [part for _, _, part in listed], [key for _, key, _ in listed]
+    names = {"first": [pair.first for pair, _, _ in listed], "second": [pair.second for pair, _, _ in listed]}
+    p_values = [part.p_value if key == comparison.decides else math.nan for _, key, part in listed]
+    remarks = [_remark(key, part, comparison) for _, key, part in listed]
+    columns = [
+        Column("measure", [labels[key].label for key in keys], {**names, "measure": keys}, words=True),
+        *_difference_columns(parts, comparison.level),
+        Column("remark", remarks, {"p_value": p_values}, words=True),
+    ]
+    if len(pairs) > 1:  # each one is named in its first row
+        texts = [f"{pair.first} − {pair.second}" if key == comparison.decides else "" for pair, key, _ in listed]
+        columns.insert(0, Column("first − second", texts))
+    return Table("differences", columns, "Differences")
+
+
+def _difference_columns(parts: Sequence[Estimate], level: float) -> list[Column]:
+    values, ends = zip(*map(_texts, parts), strict=True)
+    exact = {
+        "value": [part.value for part in parts],
+        "low": [part.low for part in parts],
+        "high": [part.high for part in parts],
+    }
+    return [Column("difference", values, exact), Column(f"{percent(level)} CI", ends)]
+
+
+def _chart(key: str, comparison: Comparison) -> list[Figure]:
+    """Return the chart of one measure's differences, a row for each pair of models; none without any.
+
+    The heading of the page names a single pair, so its row has the name of the measure.
+    """
+    rows, alone = [], len(comparison.pairs) == 1
+    description, level = comparison.descriptions[key], comparison.level
+    for place in _shown_pairs(comparison):
+        pair = comparison.pairs[place]
+        part = pair[key]
+        if not math.isfinite(part.value):
+            continue
+        ends = (part.low, part.high) if math.isfinite(part.low) else None
+        beyond = ends is not None and not ends[0] <= 0 <= ends[1]
+        if key == comparison.decides:
+            beyond = part.p_value <= alpha_of(level)
+        value, interval = _texts(part)
+        words = [
+            f"{pair.first} minus {pair.second}: {value}",
+            f"{percent(level)} CI {interval}" if interval else "",
+            _remark(key, part, comparison),
+        ]
+        label = description.label if alone else drawing.fit_pair(pair.first, pair.second)
+        good = part.value < 0 if description.better == "higher" else part.value > 0
+        rows.append(drawing.Row(label, part.value, ends, None, beyond, "; ".join(filter(None, words)), good))
+    if not rows:
+        return []
+    label = "" if alone else description.label
+    return [Figure("rows", drawing.chart(rows, signed=True), description.label, label=label)]
+
+
+def _groups(comparison: Comparison, *, full: bool) -> list[Block]:
+    """Return the differences of the shown pairs in every group, if there are groups; in brief, in the worst of many."""
+    groups = comparison.groups
+    blocks: list[Block] = []
+    for place in _shown_pairs(comparison) if groups else []:
+        blocks += _groups_of_pair(place, comparison, full=full)
+    if full or not groups:
+        return blocks
+    flags = gathered((group.flag, short(group.name)) for group in groups if group.flag)
+    notes = [f"– {named(names, _NAMED)}: {flag}" for flag, names in flags.items()]
+    if len(groups) >= GROUPS_WHOLE:
+        left = len(groups) - GROUPS_WORST
+        notes.append(f"to see the other {left:,} groups, use --json, --html, or comparison.groups in Python")
+    return [*blocks, Notes(notes)]
+
+
+def _groups_of_pair(place: int, comparison: Comparison, *, full: bool) -> list[Block]:
+    """Return the differences of a pair in every group."""
+    groups, decides = comparison.groups, comparison.decides
+    parts = [group.comparison.pairs[place][decides] for group in groups]
+    p_values = [group.adjusted_p_values[place] for group in groups]
+    marked = [group.called_out[place] for group in groups]
+    flags = [group.flag if full else "–" * bool(group.flag) for group in groups]
+    tests = [flag or chance_text(p_value) for flag, p_value in zip(flags, p_values, strict=True)]
+    exact = {"adjusted_p_value": p_values, "called_out": marked}
+    columns = [
+        Column.of("group", "group", (group.name for group in groups)),
+        Column.of("rows", "rows", (group.n for group in groups), "{:,}".format),
+        *_difference_columns(parts, comparison.level),
+        Column("p adjusted", tests, exact, brief="p adj."),
+    ]
+    names = " minus ".join(_called(comparison, comparison.pairs[place], _NAME))
+    heading = f"Groups: {names}, {comparison.descriptions[decides].label}"
+    table = Table(f"groups-{place + 1}", columns, heading, marked=marked)
+    order = worst(p_values, [part.value for part in parts])
+    if not full and len(order) < len(groups):
+        heading += f" (the {len(order)} of {len(groups):,} groups with the most evidence)"
+    number_of_tests = sum(len(comparison.pairs) for group in groups if not group.flag)
+    found = f"{sum(marked)} of {number_of_tests} comparisons{', marked' * any(marked)}"
+    sentence = Sentence(f"One model is better calibrated after Holm correction: {found}.")
+    return [Heading(heading), sentence, table if full else table.of_rows(order)]
+
+
+def _shown_pairs(comparison: Comparison) -> list[int]:
+    """Return the places of the pairs that a page shows: of all few models, of many those with the best one."""
+    best = comparison.leaderboard[0].name
+    return [
+        place for place, pair in enumerate(comparison.pairs) if _is_few(comparison) or best in (pair.first, pair.second)
+    ]
+
+
+def _texts(part: Estimate) -> tuple[str, str]:
+    """Return a difference and its interval; either may be missing."""
+    places = _places(part)
+    value = f"{part.value:+z.{places}f}" if math.isfinite(part.value) else ""
+    return value, f"{part.low:+z.{places}f} to {part.high:+z.{places}f}" if math.isfinite(part.low) else ""
+
+
+def _remark(key: str, part: Estimate, comparison: Comparison) -> str:
+    """Return the remark on a difference."""
+    if not math.isfinite(part.low):
+        return str(part.details.get("reason", "no interval: an interval needs at least two rows"))
+    if key == comparison.decides:
+        return f"main test: p {chance(part.p_value)}"
+    if comparison.descriptions[key].binning is not None:
+        return f"{comparison.n_bins} bins; conservative"
+    if "only_first" not in part.details:
+        return ""
+    first, second = (f"{part.details[name]:,.6g}" for name in ("only_first", "only_second"))
+    return f"rows that only the first model predicts correctly: {first}; only the second model: {second}"
+
+
+def _places(part: Estimate) -> int:
+    """Return the decimal places that show two digits of the interval's half width; at least four."""
+    if not math.isfinite(part.low) or part.high <= part.low:
+        return 4
+    return min(max(4, 1 - math.floor(math.log10((part.high - part.low) / 2))), 9)

@@ -1,0 +1,317 @@
+"""The groups of a report as blocks: their table and charts, and the measures that the profile shows for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Final
+
+from calibrant.inputs.groups import are_times
+from calibrant.measures.listed import BY_NAME
+from calibrant.render import drawing
+from calibrant.render.blocks import Block, Column, Details, Figure, Heading, Notes, Sentence, Table, Tile, Tiles
+from calibrant.render.words import (
+    COMPONENTS,
+    GROUPS_WORST,
+    amount,
+    chance,
+    chance_text,
+    ends_column,
+    ends_text,
+    gathered,
+    named,
+    number,
+    percent,
+    rows_text,
+    share_text,
+    short,
+    signed,
+    worst,
+)
+from calibrant.report.measure_document import estimate_row, floor_columns, interval_column
+from calibrant.results import ReliabilityDiagram
+from calibrant.results.values import Forest
+
+if TYPE_CHECKING:
+    from calibrant.report.report import GroupReport, Report
+
+_SEARCHED: Final = 20  # so many groups have a field to search by name
+_NAMED: Final = 3  # untested groups that are named
+_COMPARED: Final = 5  # groups that are not compared, by name
+_HARD_SPACE: Final = "\N{NO-BREAK SPACE}"
+
+
+def group_blocks(report: Report, *, full: bool, heading: str = "Groups") -> list[Block]:
+    """Return the groups with their tests, and the measures of the profile by group; nothing without groups.
+
+    Of many groups those with the most evidence come first. ``full`` adds the charts and the table of all groups.
+    """
+    if not report.groups:
+        return []
+    groups = report.groups
+    order = worst([group.p_value for group in groups], [group.ece.value for group in groups])
+    blocks = _page(report, order, heading) if full else _brief(report, order, heading)
+    for name, forest in report.forests.items():
+        blocks += _forest(name, forest, order, report.level, full=full)
+    return blocks
+
+
+def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
+    """Return the table of the groups, with notes."""
+    groups, left = report.groups, len(report.groups) - len(order)
+    title = f"The {len(order)} of {len(groups):,} groups with the most evidence" if left else heading
+    blocks: list[Block] = [Heading(title, "groups"), _groups_table(report, full=False).of_rows(order)]
+    notes = []
+    if report.level is not None:
+        adjusted = [group.adjusted_p_value for group in groups]
+        found = correction(adjusted, [group.called_out for group in groups], "group", "groups")
+        blocks.append(Sentence(f"* {found}"))
+        notes = [f"p adj.: {_tested(groups)}"] if _tested(groups) else []
+        reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
+        notes += [f"– {named(names, _NAMED)}: {reason}" for reason, names in reasons.items()]
+    if left:
+        notes.append(f"to see the other {left:,} groups, use --json, --html, or report.groups in Python")
+    return [*blocks, *_multicalibration(report), Notes(notes)]
+
+
+def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
+    """Return the charts, tables and diagrams of the groups."""
+    groups, level = report.groups, report.level
+    rest = sorted(set(range(len(groups))) - set(order))
+    blocks: list[Block] = [Heading(heading, "groups", searchable=len(groups) >= _SEARCHED), Sentence(_summary(report))]
+    blocks += _multicalibration(report)
+    blocks += _timeline(report)
+    shown = [groups[i] for i in order]
+    chart = drawing.chart([_row(group, level) for group in shown])
+    blocks.append(
+        Figure("rows", chart, "The ECE of each group and its noise floor", _caption(report, len(shown), len(rest)))
+    )
+    table = _groups_table(report, full=True)
+    blocks.append(table.of_rows(order) if rest else table)
+    if rest:
+        blocks.append(Details(f"The other {len(rest)} groups as a table", [table.of_rows(rest)], long=True))
+    tiles = [_tile(group, group.diagram) for group in shown if group.diagram is not None]
+    if tiles:
+        blocks.append(Details("A diagram of each group", [Tiles(tiles)], long=True))
+    return blocks
+
+
+# ---------------------------------------------------------------- the groups
+
+
+def _caption(report: Report, drawn: int, left: int) -> str:
+    """Return what the chart shows, and how many groups are not in it."""
+    caption = "ECE of each group"
+    if report.level is not None:
+        tested = _tested(report.groups)
+        caption += (
+            f" with its {percent(report.level)} CI and noise floor. A diamond marks a group with evidence of "
+            f"miscalibration{', by ' * bool(tested)}{tested}. The lower end of a CI is conservative near zero, so it "
+            "may be 0 although the test rejects"
+        )
+    others = f" The {drawn:,} groups with the most evidence are drawn, and the other {left:,} groups are listed."
+    return f"{caption}.{others * bool(left)}"
+
+
+def _groups_table(report: Report, *, full: bool) -> Table:
+    """Return the ECE of every group with its interval and noise floor, and the test of the group."""
+    groups, level = report.groups, report.level
+    names, eces = [group.name for group in groups], [group.ece for group in groups]
+    columns = [
+        Column.of("group", "group", names),
+        Column.of("rows", "rows", (group.n for group in groups), amount),
+        Column.of("difference", "mean_gap", (group.mean_gap.value for group in groups), signed, brief="diff."),
+        Column.of("ECE", "ece", (ece.value for ece in eces), number),
+    ]
+    if level is None:
+        return Table("groups", columns, "Groups")
+    means, uppers = floor_columns(eces, level)
+    uppers = uppers._replace(exact={**means.exact, **uppers.exact}, spare=2, brief=f"{percent(level)} below")
+    marked = [group.called_out for group in groups]
+    tests = {
+        "p_value": [group.p_value for group in groups],
+        "adjusted_p_value": [group.adjusted_p_value for group in groups],
+        "called_out": marked,
+        "flag": [group.flag for group in groups],
+    }
+    p_values = [chance_text(group.adjusted_p_value) for group in groups]
+    reasons = [group.flag if full else "–" for group in groups]
+    columns += [
+        interval_column(eces, level, spare=0 if full else 1),
+        uppers,
+        Column("p adjusted", [p or reason for p, reason in zip(p_values, reasons, strict=True)], tests, brief="p adj."),
+    ]
+    return Table("groups", columns, "Groups", marked=marked)
+
+
+def _row(group: GroupReport, level: float | None) -> drawing.Row:
+    """Return the row of a group in the chart."""
+    p_value = chance_text(group.adjusted_p_value)
+    notes = [f"p adjusted {p_value}" if p_value else "", group.flag]
+    return estimate_row(group.name, group.ece, level, notes, marked=group.called_out)
+
+
+def _tile(group: GroupReport, bins: ReliabilityDiagram) -> Tile:
+    found = f"; ◆{_HARD_SPACE}evidence of miscalibration" if group.called_out else ""
+    text = f"ECE {group.ece.value:.4f}, {rows_text(group.n)}{found}"
+    return Tile(group.name, text, drawing.tile(bins), group.called_out)
+
+
+def _timeline(report: Report) -> list[Figure]:
+    """Return the difference of groups that are times, in their order, as a line with its band; none for others."""
+    level, names = report.level, [group.name for group in report.groups]
+    parts = [group.mean_gap for group in report.groups]
+    if not are_times(names) or any(math.isnan(part.value) for part in parts):
+        return []
+    values, lows, highs = zip(*((part.value, part.low, part.high) for part in parts), strict=True)
+    known = [end for end in (*values, *lows, *highs, 0.0) if math.isfinite(end)]
+    margin = 0.05 * (max(known) - min(known)) or 0.01
+
+    def described(i: int) -> str:
+        has_ends = level is not None and not math.isnan(lows[i])
+        ends = f", {percent(level or 0)} CI {ends_text(lows[i], highs[i], signed)}" if has_ends else ""
+        return f"{names[i]}: difference {signed(values[i])}{ends}"
+
+    chart = drawing.lines(
+        range(len(names)),
+        {"curve": values},
+        band=None if level is None else (lows, highs),
+        ends=((-0.5, len(names) - 0.5), (min(known) - margin, max(known) + margin)),
+        axes=("", "predicted - observed"),
+        described=described,
+        names=names,
+    )
+    title = "Difference over time"
+    caption = (
+        "The line is the mean predicted probability minus the observed frequency of each period. The band is the CI. "
+        "The ideal value is 0."
+    )
+    return [Figure("lines", chart, title, caption, name="difference-over-time", label=title)]
+
+
+# ---------------------------------------------------------------- the groups, in words
+
+
+def _summary(report: Report) -> str:
+    """Return the numbers of groups and of tested groups, and the names of those that are flagged."""
+    groups = report.groups
+    many = f"{len(groups):,} group{'s' * (len(groups) != 1)}"
+    if report.level is None:
+        return f"{many}."
+    tested = sum(not math.isnan(group.adjusted_p_value) for group in groups)
+    if not tested:
+        return f"{many}, none with enough rows for a test."
+    flagged = [group.name for group in groups if group.called_out]
+    after = " after Holm correction" if tested > 1 else ""
+    evidence = (
+        f"Evidence of miscalibration{after}: {named(flagged, GROUPS_WORST)}."
+        if flagged
+        else f"No group shows evidence of miscalibration{after}."
+    )
+    return f"{many}, {tested:,} with enough rows for a test. {evidence}"
+
+
+def _tested(groups: Sequence[GroupReport]) -> str:
+    """Return what the test of each group combines; empty if it is the ECE alone."""
+    parts = {part for group in groups if group.test is not None for part in group.test.details["parts"]}
+    names = [name for part, name in COMPONENTS.items() if part in parts]
+    return f"one test of {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else ""
+
+
+def correction(adjusted: Sequence[float], marked: Sequence[bool], word: str, plural: str) -> str:
+    """Return how many of the tested groups or classes are flagged after the correction."""
+    tested = sum(not math.isnan(p) for p in adjusted)
+    if not tested:
+        return f"no {word} has enough rows for a test"
+    corrected = " after Holm correction" if tested > 1 else ""
+    of = f"of {tested:,} {plural if tested > 1 else word}"
+    return f"evidence of miscalibration{corrected}: {sum(marked) or 'none'} {of}"
+
+
+def _multicalibration(report: Report) -> list[Sentence]:
+    """Return the multicalibration error with its group and its p-value as one sentence; none without it."""
+    error = report.multicalibration
+    if error is None:
+        return []
+    value = "infinite" if math.isinf(error.value) else f"{error.value:.1f} standard deviations"
+    group = "all rows" if error.group is None else f"group {short(error.group)}"
+    adjusted = "" if math.isnan(error.p_value) else f" (Holm-adjusted p {chance(error.p_value)})"
+    return [Sentence(f"Multicalibration error: {value} in {group}{adjusted}.")]
+
+
+# ---------------------------------------------------------------- measures by group
+
+
+def _forest(name: str, forest: Forest, order: Sequence[int], level: float | None, *, full: bool) -> list[Block]:
+    """Return a section on one measure of every group; of many groups the worst."""
+    measure, write, places = BY_NAME[name], "{:z.2f}".format, list(order)
+    label, rows = measure.label, _forest_rows(forest, order, measure.label, level)
+    if not rows:
+        return []
+    values, ends = forest.values.tolist(), {"low": forest.lows.tolist(), "high": forest.highs.tolist()}
+    texts = ["–" if math.isnan(value) else write(value) for value in values]
+    columns = [Column.of("group", "group", forest.groups), Column(label, texts, {"value": values})]
+    if level is None:
+        columns[1] = Column(label, texts, {"value": values, **ends})
+    else:
+        intervals = ends_column(f"{percent(level)} CI", ends, repeat(write))
+        columns.append(intervals._replace(spare=0 if full else 1))
+    if forest.weights is not None:
+        shares = forest.weights.tolist()
+        weights = ["" if math.isnan(share) else share_text(share) for share in shares]
+        columns.append(Column("weight", weights, {"weight": shares}, spare=0 if full else 2))
+        lines = [["pooled", write(forest.pooled), ends_text(forest.pooled_low, forest.pooled_high, write), ""]]
+        if not math.isnan(forest.prediction_low):
+            lines.append(["prediction", "", ends_text(forest.prediction_low, forest.prediction_high, write), ""])
+        places += range(len(values), len(values) + len(lines))
+        more = zip(columns, zip(*lines, strict=True), strict=True)
+        columns = [column._replace(texts=[*column.texts, *added]) for column, added in more]
+    slug, title = f"{name.replace('_', '-')}-of-groups", f"{label} by group"
+    table, caption = Table(slug, columns, title).of_rows(places), heterogeneity(forest, level)
+    if not full:
+        return [Heading(title, slug, level=3), table, Sentence(caption)]
+    chart = drawing.chart(rows, origin=drawing.origin_of(name) or 0.0, ratio=measure.link == "log")
+    caption += "" if level is None else f" Lines: {percent(level)} CI."
+    return [Heading(title, slug, level=3), Figure("rows", chart, title, caption), table]
+
+
+def _forest_rows(forest: Forest, order: Sequence[int], label: str, level: float | None) -> list[drawing.Row]:
+    """Return the rows of a chart: of the groups with a value, of the pooled value, and of the prediction interval."""
+    rows = []
+    for i in order:
+        value, low, high = forest.values[i].item(), forest.lows[i].item(), forest.highs[i].item()
+        if math.isnan(value):
+            continue
+        ends = None if math.isnan(low) else (low, high)
+        text = f"{forest.groups[i]}: {label} {number(value)}"
+        if level is not None and ends is not None:
+            text += f"; {percent(level)} CI {ends_text(*ends)}"
+        rows.append(drawing.Row(forest.groups[i], value, ends, None, False, text))
+    if math.isnan(forest.pooled):
+        return rows
+    share, ends = percent(level or 0), (forest.pooled_low, forest.pooled_high)
+    text = f"pooled {label} {number(forest.pooled)}; {share} CI {ends_text(*ends)}"
+    rows.append(drawing.Row("pooled", forest.pooled, ends, None, True, text, True))
+    if not math.isnan(forest.prediction_low):
+        ends = (forest.prediction_low, forest.prediction_high)
+        text = f"{share} prediction interval for another group {ends_text(*ends)}"
+        rows.append(drawing.Row("prediction", forest.pooled, ends, None, False, text))
+    return rows
+
+
+def heterogeneity(forest: Forest, level: float | None) -> str:
+    """Return how much the groups differ, the pooled value, and which groups are not compared, in words."""
+    left_out = gathered((reason, name) for name, reason in forest.left_out.items())
+    others = "".join(f" Not compared ({reason}): {named(names, _COMPARED)}." for reason, names in left_out.items())
+    if math.isnan(forest.heterogeneity):
+        return f"Homogeneity is not tested, because fewer than two groups can be compared.{others}"
+    across = f"I² = {100 * forest.heterogeneity:.0f} % across {forest.compared:,} groups"
+    text = f"{across}; Cochran's Q test of homogeneity: p {chance(forest.p_value)}."
+    if math.isnan(forest.pooled):
+        return f"{text}{others}"
+    share = percent(level or 0)
+    ends = f"{share} CI {forest.pooled_low:.2f} to {forest.pooled_high:.2f}"
+    if not math.isnan(forest.prediction_low):
+        ends += f"; {share} prediction interval {forest.prediction_low:.2f} to {forest.prediction_high:.2f}"
+    return f"{text} Pooled {forest.pooled:.2f} ({ends}).{others}"

@@ -1,0 +1,403 @@
+"""A certified threshold as a document: what can be automated, with which risk, and what would allow more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from calibrant.render import drawing
+from calibrant.render.blocks import (
+    Block,
+    Column,
+    Document,
+    Figure,
+    Heading,
+    Method,
+    Notes,
+    Sentence,
+    Source,
+    Table,
+)
+from calibrant.render.words import (
+    capital,
+    ends_column,
+    ends_text,
+    evaluated_event,
+    event_of,
+    facts_of,
+    in_clusters,
+    is_clustered,
+    named,
+    number,
+    percent,
+    rows_text,
+    share_text,
+    short,
+)
+from calibrant.results.values import RiskCoverageCurve
+
+if TYPE_CHECKING:
+    from calibrant.thresholds.result import Costs, Threshold, ThresholdResult
+
+#: The areas under the risk-coverage curve, in words.
+_AREAS: Final = {
+    "aurc": ("AURC", "The area under the risk-coverage curve: the mean error rate over all coverages."),
+    "augrc": ("AUGRC", "The mean share of rows that are automatic and wrong, over all coverages."),
+    "excess": ("excess AURC", "AURC less that of the best order, in which all errors have the lowest scores."),
+}
+#: How thresholds are certified, in words.
+_METHODS: Final = {
+    "closed": "closed testing with look-ahead",
+    "fixed-sequence": "a fixed sequence of tests",
+    "betting": "tests by betting",
+}
+#: With fewer observed errors, the probability of a plan is only known roughly (benchmarks/simulation/thresholds.py).
+_PLANNED_ERRORS: Final = 10
+
+_COVERAGES: Final = tuple(i / 10 for i in range(1, 11))
+_NAMED: Final = 10  # groups in a sentence
+_TALLEST: Final = 1.08  # of the axis of error rates, relative to the largest one
+
+
+def document_of(result: ThresholdResult, source: Source, *, full: bool) -> Document:
+    """Return the document of one or two thresholds; a full one has the pictures of the risk-coverage curves."""
+    first, several = result.sides[0], len(result.sides) > 1
+    blocks: list[Block] = []
+    for side in result.sides:
+        title = "Error rate by coverage" + (f', decisions "{side.side}"' if several else "")
+        blocks += _curve_blocks(side, title, full=full)
+    if first.by_group:
+        heading = "Thresholds of predicted classes" if first.per_class else "Thresholds of groups"
+        blocks += [Heading(heading, "groups"), _groups_table(first)]
+    level = percent(first.confidence)
+    remark = (
+        f"method: {_METHODS[first.method]}; coverage: share of cases that are automatic; error rate: of these "
+        f"cases; {level} CI: pointwise, for a threshold that was chosen before"
+    )
+    event = evaluated_event(result.notion, result.n_classes, source)
+    risks = [f'"{side.side}" ' * several + percent(side.max_risk) for side in result.sides]
+    lowest = "The lowest score from which on the error rate is certified."
+    return Document(
+        title="Certified threshold",
+        headline=f"{rows_text(result.n)}{in_clusters(first.clusters)} ({event})",
+        conclusion=_conclusion(result),
+        verdict=verdict_of(result, source),
+        blocks=[*blocks, Notes([remark])],
+        facts=facts_of(
+            source,
+            ("largest error rate", ", ".join(risks)),
+            n=result.n,
+            notion=result.notion,
+            n_classes=result.n_classes,
+            level=result.confidence,
+        ),
+        measured="number",
+        methods=[
+            Method("threshold", lowest, _METHODS[first.method]),
+            *(Method(*_AREAS[name], area.method) for name, area in first.areas.items()),
+        ],
+    )
+
+
+def _conclusion(result: ThresholdResult) -> Sentence:
+    coverage = sum(side.coverage for side in result.sides)
+    if coverage > 0:
+        return Sentence(f"{share_text(coverage)} of cases can be automated", "good")
+    return Sentence("Some groups can be automated" if result.certified else "No threshold is certified")
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def verdict_of(result: ThresholdResult, source: Source) -> list[Sentence]:
+    """Return what was found: cautions, the threshold, coverage, what more rows would do, costs, groups, assumptions."""
+    first, *others = result.sides
+    sentences = [Sentence(f"Caution: {first.flag}.", "caution")] if first.flag else []
+    if others:
+        sentences += [*map(_decision_of_side, result.sides), *map(Sentence, _both(result))]
+    else:
+        sentences.append(_decision(first))
+        if first.notion == "positive":
+            event = event_of(first.notion, source)
+            sentences.append(Sentence(f'An error is a case in which "{event}" is false.'))
+    for side in result.sides:
+        of_side = f' of "{side.side}"' if others else ""
+        texts = [*_numbers(side, of_side), *_plan(side, of_side), *_audit(side, of_side)]
+        sentences += map(Sentence, texts)
+    if result.costs is not None:
+        sentences += map(Sentence, _costs(result.costs, percent(result.confidence)))
+    if first.by_group:
+        sentences += map(Sentence, _groups(first))
+    return [*sentences, *map(Sentence, _assumptions(first))]
+
+
+def _noun(side: Threshold) -> str:
+    """Return what the scores are: confidences of predicted classes, or scores of an event."""
+    return "confidence" if side.notion == "top-label" else "score"
+
+
+def _at_end(side: Threshold) -> str:
+    """Return which scores are automatic, such as "confidence at least"."""
+    return f"{_noun(side)} at {'most' if side.side == 'no' else 'least'}"
+
+
+def _cases(side: Threshold) -> str:
+    return f"the {share_text(side.coverage)} of cases with {_at_end(side)} {side.rounded:.15g}"
+
+
+def _decision(side: Threshold) -> Sentence:
+    if side.value is None:
+        return Sentence(f"{capital(side.reason)}.")
+    what = "every case: the" if side.coverage == 1 else f"{_cases(side)}: their"
+    promise = f"at most {percent(side.max_risk)}, with {percent(side.confidence)} confidence"
+    observed = f"observed {share_text(side.risk)}"
+    return Sentence(f"Automate {what} error rate is {promise}; {observed}.", "good")
+
+
+def _decision_of_side(side: Threshold) -> Sentence:
+    bound = percent(side.max_risk)
+    if side.value is None:
+        return Sentence(f'No decision "{side.side}" is certified to be wrong in at most {bound} of cases.')
+    rate = f"at most {bound} of these decisions are wrong; observed {share_text(side.risk)}"
+    return Sentence(f'Decide "{side.side}" for {_cases(side)}: {rate}.', "good")
+
+
+def _both(result: ThresholdResult) -> Iterator[str]:
+    """Yield what happens to the cases between two thresholds, and how the promises hold together."""
+    certified = [side for side in result.sides if side.value is not None]
+    if not certified:
+        return
+    yield f"Refer the other {share_text(1 - sum(side.coverage for side in certified))} of cases."
+    each, together = percent(certified[0].confidence), percent(result.confidence)
+    if len(certified) > 1:
+        yield f"Each promise holds with {each} confidence, so that both hold together with {together} confidence."
+    else:
+        yield f"The promise holds with {each} confidence."
+
+
+def _numbers(side: Threshold, of_side: str) -> Iterator[str]:
+    """Yield the intervals of the coverage and of the risk."""
+    if side.value is None:
+        return
+    level = percent(side.confidence)
+    interval = f"{level} CI {share_text(side.coverage_low)} to {share_text(side.coverage_high)}"
+    clusters = ""
+    if side.n_clusters is not None:
+        clusters = f" (in {side.n_clusters_wrong:,} of {side.n_clusters:,} clusters)"
+    yield (
+        f"Coverage{of_side} {share_text(side.coverage)} ({interval}); {_count(side.n_errors)} of "
+        f"{_count(side.n_automatic)} automatic decisions are wrong{clusters}, upper {level} confidence bound of the "
+        f"error rate {share_text(side.risk_high)}."
+    )
+
+
+def _count(weight: float) -> str:
+    """Return a number of rows or their weight, which may be a sum with rounding errors."""
+    return f"{weight:,.0f}" if abs(weight - round(weight)) < 1e-9 * max(weight, 1) else f"{weight:,.1f}"
+
+
+def _plan(side: Threshold, of_side: str) -> Iterator[str]:
+    """Yield what more rows would do."""
+    needed, coverage, risk = side.rows_needed, side.coverage_needed, side.risk_needed
+    if needed is None or coverage is None or risk is None:
+        if side.value is None:
+            yield "How many rows would help is not known, because no observed error rate is clearly below the bound."
+        return
+    rows = f"{_rounded_up(needed):,} rows in all"
+    cases = f"{share_text(coverage)} of cases (observed error rate {share_text(risk)})"
+    is_known = risk * coverage * side.n >= _PLANNED_ERRORS
+    chance = "80 % probability" if is_known else "50 % to 90 % probability, because few errors were seen"
+    if side.value is None:
+        yield f"About {rows} would certify a threshold{of_side} for {cases}, with {chance}."
+    else:
+        verb = f'decide "{side.side}" for' if of_side else "automate"
+        yield f"To {verb} {cases}, about {rows} would be needed, with {chance}."
+
+
+def _rounded_up(count: int) -> int:
+    """Return a number with two digits, not below it."""
+    unit: int = 10 ** max(len(str(count)) - 2, 0)
+    return -(-count // unit) * unit
+
+
+def _audit(side: Threshold, of_side: str) -> Iterator[str]:
+    """Yield how to keep the promise checked."""
+    share = side.audit_fraction
+    if share is None:
+        return
+    part = "all of them" if share >= 1 else f"{share_text(share)} of them"
+    yield (
+        f"To check the promise{of_side} later, label {side.audit_rows:,} automatic decisions of each period, such as a "
+        f"week, at random ({part} if a period has {side.n:,} cases). A sequential test then finds an error rate of "
+        f"{percent(2 * side.max_risk)} within ten periods with 80 % probability."
+    )
+
+
+def _costs(costs: Costs, level: str) -> Iterator[str]:
+    cost, benefit = costs.cost, costs.net_benefit
+    yield (
+        f"A row costs {cost.value:.4g} on average ({level} CI {cost.low:.4g} to {cost.high:.4g}) if an error costs "
+        f"{costs.error:g} and a referral {costs.referral:g}. Referring every row costs {costs.referral:g}, and "
+        f"deciding every row automatically {costs.all_automatic:.4g}."
+    )
+    yield (
+        f"Net benefit {benefit.value:.4g} referrals for each row ({level} CI {benefit.low:.4g} to {benefit.high:.4g}). "
+        f"For calibrated scores, the threshold with the least cost is {costs.planned:.4g}."
+    )
+
+
+def _groups(result: Threshold) -> Iterator[str]:
+    """Yield which groups have a threshold of their own, and which have too few rows."""
+    groups, kind = result.by_group, "predicted classes" if result.per_class else "groups"
+    certified = [short(name) for name, part in groups.items() if part.value is not None]
+    names = f": {named(certified, _NAMED)}" if certified else ""
+    yield (
+        f"{len(certified)} of {len(groups)} {kind} have a threshold of their own, with one promise for all of them "
+        f"together (Holm's adjustment, {percent(result.confidence)} confidence){names}."
+    )
+    few = [f"{short(name)} ({part.reason})" for name, part in groups.items() if part.reason.startswith("fewer")]
+    if few:
+        yield f"Too few rows for a threshold: {named(few, _NAMED)}."
+
+
+def _assumptions(side: Threshold) -> Iterator[str]:
+    clustered = is_clustered(side.clusters, side.n)
+    units = "clusters" if clustered else "rows"
+    if side.largest_cluster is not None:
+        units += f" of at most {_count(side.largest_cluster)} rows"
+    if side.max_weight is not None:
+        units += f" with weights of at most {_count(side.max_weight)}"
+    yield f"The promise assumes independent {units}, and later cases like these."
+    if side.observed_bounds:
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in side.observed_bounds)
+        yield (
+            "It is approximate, because nothing larger than in these rows is assumed to be possible. "
+            f"{options} {'declare' if ' ' in options else 'declares'} what is possible; the promise is then exact."
+        )
+    if clustered and side.approximate and side.method != "betting":
+        yield (
+            "It is approximate, because the design effect of clusters is estimated. The method betting with "
+            "--largest-cluster is exact."
+        )
+
+
+# ---------------------------------------------------------------- the curve
+
+
+def _curve_blocks(side: Threshold, title: str, *, full: bool) -> list[Block]:
+    """Return the section of a curve: its picture, some of its points, and the areas under it; none for a group."""
+    curve = side.curve
+    if curve is None:
+        return []
+    suffix = "-no" if side.side == "no" else ""
+    certified = None if side.value is None else _place(curve, side.coverage)
+    heading = Heading(title, f"risk-coverage{suffix}")
+    numbers = [_points_table(side, curve, certified, f"risk-coverage{suffix}"), _areas_table(side, f"areas{suffix}")]
+    return [heading, _figure(side, curve, certified, title), *numbers] if full else [heading, *numbers]
+
+
+def _place(curve: RiskCoverageCurve, coverage: float) -> int:
+    """Return the first point of the curve with this coverage."""
+    place = int(np.searchsorted(curve.coverages, coverage * (1 - 1e-12)))
+    return min(place, len(curve.coverages) - 1)
+
+
+def _score(value: float) -> str:
+    return f"{value:.4g}" if 0.001 <= value <= 0.999 or value in (0, 1) else f"{value:.8g}"
+
+
+def _points_table(side: Threshold, curve: RiskCoverageCurve, certified: int | None, name: str) -> Table:
+    """Return the points of the curve; to read are those at coverages in steps of 10 %, and at the threshold."""
+    last = -1 if certified is None else certified
+    coverages, scores, risks = curve.coverages.tolist(), curve.thresholds.tolist(), curve.risks.tolist()
+    marks = ["yes" if i < last else "threshold" if i == last else "" for i in range(len(coverages))]
+    columns = [
+        Column.of("coverage", "coverage", coverages, share_text),
+        Column.of(_at_end(side), "threshold", scores, _score),
+        Column.of("error rate", "risk", risks, number),
+        ends_column(f"{percent(side.confidence)} CI", {"low": curve.lows, "high": curve.highs}),
+        Column("certified", marks, words=True),
+    ]
+    places = {_place(curve, coverage) for coverage in _COVERAGES}
+    if certified is not None:  # of two points that read alike, the threshold
+        shares = columns[0].texts
+        places = {i for i in places if shares[i] != shares[certified]} | {certified}
+    return Table(name, columns).of_rows(sorted(places))
+
+
+def _areas_table(side: Threshold, name: str) -> Table:
+    """Return the areas under the curve with their intervals."""
+    areas = side.areas.values()
+    ends = {"low": [area.low for area in areas], "high": [area.high for area in areas]}
+    columns = [
+        Column("area", [_AREAS[area][0] for area in side.areas], {"area": list(side.areas)}),
+        Column.of("estimate", "value", (area.value for area in areas), number),
+        ends_column(f"{percent(side.confidence)} CI", ends),
+    ]
+    return Table(name, columns, "Areas under the curve")
+
+
+def _figure(side: Threshold, curve: RiskCoverageCurve, certified: int | None, title: str) -> Figure:
+    """Return the risk-coverage curve with its band, the bound of the risk and the threshold."""
+    level, at_end, end = percent(side.confidence), _at_end(side), "lowest" if side.side == "no" else "highest"
+    coverages, risks, lows, highs = (x.tolist() for x in (curve.coverages, curve.risks, curve.lows, curve.highs))
+    top = min(1.0, _TALLEST * max(*risks, 2 * side.max_risk, *highs[len(highs) // 4 :]))
+    chart = drawing.lines(
+        coverages,
+        {"other": [side.max_risk] * len(coverages), "curve": risks},
+        ends=((0.0, 1.0), (0.0, top)),
+        axes=("coverage", "error rate"),
+        described=lambda i: (
+            f"coverage {share_text(coverages[i])}, {at_end} {_score(curve.thresholds[i])}: error rate {risks[i]:.4f}, "
+            f"{level} CI {ends_text(lows[i], highs[i])}"
+        ),
+        band=(lows, highs),
+        upright=None if certified is None else coverages[certified],
+    )
+    caption = (
+        f"The curve is the error rate of the cases with the {end} {_noun(side)}, for each share of the cases. "
+        f"The band is the pointwise {level} CI."
+    )
+    if certified is not None:
+        caption += " The vertical line is the certified threshold."
+    keys = [("curve", "error rate"), ("other", f"at most {percent(side.max_risk)}")]
+    return Figure("lines", chart, title, caption, keys=keys)
+
+
+# ---------------------------------------------------------------- groups
+
+
+def _groups_table(result: Threshold) -> Table:
+    """Return the threshold of each group or predicted class, and what the common threshold does to its rows."""
+    parts = list(result.by_group.values())
+    thresholds = ["none" if part.rounded is None else f"{part.rounded:.15g}" for part in parts]
+    columns = [
+        Column.of("class" if result.per_class else "group", "name", result.by_group, short),
+        Column.of("n", "n", (part.n for part in parts), "{:,}".format),
+        Column(f"{_noun(result)} at least", thresholds, {"threshold": [part.value for part in parts]}),
+        Column.of("coverage", "coverage", (part.coverage for part in parts), share_text),
+        Column.of("error rate", "risk", (part.risk for part in parts), _rate),
+    ]
+    bound = Column.of("upper bound", "risk_high", (part.risk_high for part in parts), _rate)
+    if result.value is None:
+        return Table("groups", [*columns, bound])
+    common = [result.common[name] for name in result.by_group]
+    ends = {
+        "common_risk_low": [part.risk_low for part in common],
+        "common_risk_high": [part.risk_high for part in common],
+    }
+    intervals = [f"{_rate(low)} to {_rate(high)}" for low, high in zip(*ends.values(), strict=True)]
+    columns += [
+        Column.of("at common threshold", "common_risk", (part.risk for part in common), _rate),
+        bound._replace(spare=1),
+        Column(f"{percent(result.confidence)} CI at common threshold", intervals, ends, spare=2),
+    ]
+    return Table("groups", columns)
+
+
+def _rate(share: float) -> str:
+    """Return an error rate; a dash if there are no such rows."""
+    return "-" if math.isnan(share) else share_text(share)
