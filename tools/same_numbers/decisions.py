@@ -133,10 +133,12 @@ def _monitors() -> Cases:
 
 def _watched(rows: dict[str, Any], options: dict[str, Any], *, drift: bool = False, promise: bool = False) -> Any:
     """Return what a monitor says of four slices, after each and at the end."""
-    watch = calibrant.Monitor(**options)
+    certified = calibrant.certify_threshold(EVENT.probs, EVENT.targets, max_risk=0.45) if promise else None
+    groups = np.unique(rows["groups"]).tolist() if "groups" in rows else None
+    watch = calibrant.Monitor(**options, threshold=certified, groups=groups)
     note(type(watch))
     if promise:
-        call(watch, "watch_threshold", calibrant.certify_threshold(EVENT.probs, EVENT.targets, max_risk=0.45))
+        call(watch, "watch_threshold", certified)
     said = []
     for i in range(4):
         data = event(seed=20 + i)
@@ -193,9 +195,10 @@ def _maps() -> Cases:
 
     def labels() -> Any:
         fix = calibrant.recalibrate(LABELS.probs, LABELS.targets, notion="multilabel", **few)
+        note(type(fix))
         fitted = call(fix, "fitted")
-        joined = calibrant.CalibrationMap.of_labels({"x": fitted, "y": fitted}) if fitted.n_classes is None else fitted
-        return {**_texts(fix), "map": fitted.to_json(), "joined": joined.to_json(), "mapped": fitted(LABELS.probs)}
+        each = [one.to_json() for one in call(fitted, "of_labels")]
+        return {**_texts(fix), "map": fitted.to_json(), "maps": each, "mapped": fitted(LABELS.probs)}
 
     yield "recalibrate: labels", lambda: attempt(labels)
 
@@ -207,26 +210,35 @@ def _estimators() -> Cases:
     x = rng.normal(size=(300, 3))
     y = (rng.random(300) < 1 / (1 + np.exp(-x @ [1.0, -2.0, 0.5]))).astype(int)
 
+    settings = {"prior_rows": 10.0, "level": 0.9, "n_resamples": 30, "rng": 3}
+
     def classifier() -> dict[str, Any]:
-        made = scikit.RecalibratedClassifier(LogisticRegression())
+        import polars
+
+        made = scikit.RecalibratedClassifier(LogisticRegression(), method="cox", cv=3, n_jobs=1, **settings)
         note(type(made))
-        call(made, "fit", x, y)
-        members = {name: call(made, name) for name in ("n_features_in_", "get_metadata_routing")}
+        call(made, "fit", polars.DataFrame(x, schema=["a", "b", "c"]), y)
+        members = ("n_features_in_", "feature_names_in_", "get_metadata_routing")
         return {
-            **{name: str(value) for name, value in members.items()},
-            "names": attempt(lambda: getattr(made, "feature_names_in_", None)),
-            **{name: call(made, name, x) for name in ("predict_proba", "predict")},
+            **{name: str(call(made, name)) for name in members},
+            **{
+                name: call(made, name, polars.DataFrame(x, schema=["a", "b", "c"]))
+                for name in ("predict_proba", "predict")
+            },
         }
 
     def abstaining() -> dict[str, Any]:
-        made = scikit.ThresholdedClassifier(LogisticRegression(), max_risk=0.3)
+        options = {"max_risk": 0.3, "confidence": 0.9, "method": "closed", "abstain": -1, "cv": 3, "n_jobs": 1}
+        made = scikit.ThresholdedClassifier(LogisticRegression(), threshold=None, per_class=False, **options)
         note(type(made))
         call(made, "fit", x, y)
         each = {name: call(made, name, x) for name in ("predict", "accepts", "predict_proba", "coverage")}
+        betting = scikit.ThresholdedClassifier(LogisticRegression(), max_risk=0.4, largest_cluster=10, max_weight=2.0)
+        each["betting"] = attempt(lambda: betting.fit(x, y, clusters=np.arange(300) // 5).coverage(x))
         return {**each, "score": call(made, "score", x, y), "routing": str(call(made, "get_metadata_routing"))}
 
     def scores() -> Any:
-        made = scikit.Recalibrator()
+        made = scikit.Recalibrator(method="beta", **settings)
         note(type(made))
         return call(call(made, "fit", EVENT.probs[:, None], EVENT.targets), "transform", EVENT.probs[:, None])
 

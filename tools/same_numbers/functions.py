@@ -243,6 +243,9 @@ _DRAWN: dict[str, tuple[Any, ...]] = {
     "max_classes": (2,),
     "measure": ("auroc",),
     "log": (True,),
+    "max_risk": (0.3,),
+    "coverage": (0.5,),
+    "line": ({"linestyle": "--"},),
 }
 
 #: Options that not every kind has.

@@ -124,7 +124,7 @@ def _risks() -> Any:
 
 def _layer() -> Any:
     fitted = Public("calibrant").recalibrate(EVENT.probs, EVENT.targets, method="beta", n_resamples=30).fitted()
-    layer = metrics.RecalibrationLayer(fitted)
+    layer = metrics.RecalibrationLayer(fitted, logits=False)
     public.note(type(layer))
     return call(layer, "forward", torch.tensor(EVENT.probs, dtype=torch.float32))
 
