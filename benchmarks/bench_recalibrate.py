@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 import calibrant
 from calibrant.recalibration.events import MEASURES
-from calibrant.recalibration.softmax import CLASS_TEMPERATURE, ClassRows, Softmax, prepared
+from calibrant.recalibration.softmax import CLASS_TEMPERATURE, Softmax, SoftmaxRows, prepared
 
 #: Without simulated noise floors: the floor is the two reports, so that what is above it is the map and its proof.
 VALUES = {"n_resamples": 0}
@@ -37,7 +37,7 @@ def test_temperature(contest: Contest, wide: Sample) -> None:
     scores, targets = torch.from_numpy(wide.logits), torch.from_numpy(wide.targets)
 
     def ours() -> Softmax:
-        fitted: Softmax = CLASS_TEMPERATURE.fit(ClassRows(prepared(wide.logits, logits=True), wide.targets, ones))
+        fitted: Softmax = CLASS_TEMPERATURE.fit(SoftmaxRows(prepared(wide.logits, logits=True), wide.targets, ones))
         return fitted
 
     def theirs() -> float:

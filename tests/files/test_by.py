@@ -18,7 +18,7 @@ from calibrant.cli.commands import main
 from calibrant.errors import FileError
 from calibrant.files import values as of_files
 from calibrant.files.columns import Cuts
-from calibrant.files.values import MOST_VALUES, PARTS, Values, Words, cut, joined
+from calibrant.files.values import MOST_VALUES, PARTS, Values, ValueWords, cut, joined
 from calibrant.inputs.groups import natural_order
 from tests.files.test_streaming import KINDS, read_predictions, stream_predictions, write
 
@@ -122,7 +122,7 @@ def test_more_numbers_than_are_counted_lose_their_last_bits(monkeypatch: pytest.
     for order in (np.arange(5000), np.argsort(numbers), RNG.permutation(5000)):
         values = Values()
         for part in np.array_split(numbers[order], 7):
-            values.add(Words.of(part))
+            values.add(ValueWords.of(part))
         cuts = values.cuts()
         assert cuts is not None
         found.append((cuts.names, cuts.uppers.tolist()))
@@ -139,14 +139,14 @@ def test_more_numbers_than_are_counted_lose_their_last_bits(monkeypatch: pytest.
 def test_infinities_are_one_number() -> None:
     values = Values()
     for _ in range(60):
-        values.add(Words.of(np.array([1.0, math.inf, -math.inf, -math.inf, math.nan])))
+        values.add(ValueWords.of(np.array([1.0, math.inf, -math.inf, -math.inf, math.nan])))
     assert values.cuts() is None
 
 
 def test_names_of_cuts_are_as_long_as_tells_them_apart() -> None:
     cuts = Cuts.of([0.12341, 0.12344, 2.0], [0.12343, 1.0, 2.0])
     assert cuts.names == ("0.12341 to 0.12343", "0.12344 to 1", "2")
-    assert cut(Words.of(np.array([0.12343, 0.5, 2.0, math.nan])), cuts).array()[:3].tolist() == list(cuts.names)
+    assert cut(ValueWords.of(np.array([0.12343, 0.5, 2.0, math.nan])), cuts).array()[:3].tolist() == list(cuts.names)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "arrow", "jsonl"])
@@ -179,7 +179,7 @@ def test_several_columns_name_groups_together(tmp_path: Path) -> None:
 
 def test_names_that_hold_the_separator_stay_apart() -> None:
     first, other = np.array(["a · b", "a"], object), np.array(["c", "b · c"], object)
-    words = joined([Words(first, np.array([0, 1])), Words(other, np.array([0, 1]))])
+    words = joined([ValueWords(first, np.array([0, 1])), ValueWords(other, np.array([0, 1]))])
     assert words.array().tolist() == ["'a · b' · c", "a · 'b · c'"]
 
 

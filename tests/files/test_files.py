@@ -23,7 +23,7 @@ from calibrant import files
 from calibrant.errors import FileError, MissingDependencyError
 from calibrant.errors.exceptions import install_command
 from calibrant.files import FileModels, FileSketch, Judging, column_names, stored
-from calibrant.files.columns import Selection, Unnamed
+from calibrant.files.columns import ColumnSelection, Unnamed
 from tests.reading_of import asked, read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -356,7 +356,7 @@ def test_numbers_are_read_many_rows_at_a_time(tmp_path):
     n = 150_000
     pq.write_table(pa.table({"p": np.full(n, 0.5), "y": np.zeros(n, np.int8), "g": ["a"] * n}), tmp_path / "a.parquet")
     table = stored.ParquetTable(str(tmp_path / "a.parquet"))
-    numbers = Selection(
+    numbers = ColumnSelection(
         probs=("p",), targets=("y",), weights=None, logits=False, class_names=None, labels=False, noun=""
     )
     assert [batch.num_rows for batch in table.batches(numbers)] == [n]

@@ -21,7 +21,7 @@ from calibrant.errors import InputError
 from calibrant.kernels import reference
 from calibrant.recalibration import CalibrationMap
 from calibrant.recalibration.pieces import CLIP
-from calibrant.recalibration.softmax import CLASS_FAMILIES, MATRIX, VECTOR, ClassRows, prepared
+from calibrant.recalibration.softmax import CLASS_FAMILIES, MATRIX, VECTOR, SoftmaxRows, prepared
 from calibrant.render.blocks import tables_of
 
 METHODS = ["identity", "clipped", "temperature", "vector", "matrix"]
@@ -75,7 +75,7 @@ def test_fits_are_those_of_naive_formulas(prior: float, matrix: bool) -> None:
     p, y = drawn(300, 3)
     w = np.random.default_rng(1).integers(0, 4, 300).astype(float)
     b, found = naive(p, y, w, prior, matrix=matrix)
-    rows = ClassRows(prepared(p, logits=False), y, w, prior)
+    rows = SoftmaxRows(prepared(p, logits=False), y, w, prior)
     assert CLASS_FAMILIES[1].fit(rows).factors == pytest.approx(b, rel=1e-7)
     fit = (MATRIX if matrix else VECTOR).fit(rows)
     np.testing.assert_allclose(fit.constants, found.x[:3], rtol=0, atol=2e-5)
@@ -138,7 +138,7 @@ def test_log_rows_of_logits_are_those_of_their_probabilities(kind: type) -> None
 def test_a_start_does_not_change_the_fit(method: str) -> None:
     p, y = drawn(500, 4)
     family = CLASS_FAMILIES[METHODS.index(method)]
-    rows = ClassRows(prepared(p, logits=False), y, np.ones(500), 20.0)
+    rows = SoftmaxRows(prepared(p, logits=False), y, np.ones(500), 20.0)
     one = family.fit(rows)
     other = family.fit(rows._replace(start=family.fit(rows._replace(weights=np.arange(500.0)))))
     np.testing.assert_allclose(one.factors, other.factors, rtol=0, atol=1e-4)
@@ -338,10 +338,10 @@ def test_a_temperature_is_that_of_the_logits(n_classes: int, scale: float, kind:
 def test_a_fit_is_the_root_of_its_gradient(method: str) -> None:
     """So that the order of sums, which differs between processors, moves no parameter by 1e-9."""
     p, y = drawn(3_000, 4)
-    rows = ClassRows(prepared(p, logits=False), y, np.ones(3_000), 20.0)
+    rows = SoftmaxRows(prepared(p, logits=False), y, np.ones(3_000), 20.0)
     fitted = CLASS_FAMILIES[METHODS.index(method)].fit(rows)
     order = np.random.default_rng(0).permutation(3_000)
-    shuffled = ClassRows(prepared(p[order], logits=False), y[order], np.ones(3_000), 20.0)
+    shuffled = SoftmaxRows(prepared(p[order], logits=False), y[order], np.ones(3_000), 20.0)
     other = CLASS_FAMILIES[METHODS.index(method)].fit(shuffled)
     np.testing.assert_allclose(fitted.factors, other.factors, rtol=0, atol=1e-9)
     np.testing.assert_allclose(fitted.constants, other.constants, rtol=0, atol=1e-9)

@@ -29,7 +29,7 @@ from calibrant.recalibration import CalibrationMap
 from calibrant.recalibration.families import FAMILIES, family_of
 from calibrant.recalibration.maps import Watch
 from calibrant.recalibration.pieces import CLIP
-from calibrant.recalibration.rows import Rows
+from calibrant.recalibration.rows import FitRows
 
 MARK = " with zeros"
 NAMES = [family.name for family in FAMILIES]
@@ -46,9 +46,9 @@ def sample(n: int, seed: int, slope: float = 0.7, shift: float = 0.3) -> tuple[n
     return p, (rng.random(n) < expit(shift + slope * logit(p))).astype(np.int64)
 
 
-def rows_of(p: np.ndarray, y: np.ndarray) -> Rows:
+def rows_of(p: np.ndarray, y: np.ndarray) -> FitRows:
     scores, place = np.unique(p, return_inverse=True)
-    return Rows.of_scores(scores, np.bincount(place).astype(float), np.bincount(place, y).astype(float))
+    return FitRows.of_scores(scores, np.bincount(place).astype(float), np.bincount(place, y).astype(float))
 
 
 def with_zeros(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -114,7 +114,7 @@ def test_cox_is_the_logistic_regression_of_scikit_learn() -> None:
 
 def test_six_separated_rows_have_the_published_slope() -> None:
     """Slope and intercept of the specification, by hand with 10 prior rows."""
-    rows = Rows.of_scores(np.array([0.1, 0.2, 0.3, 0.7, 0.8, 0.9]), np.ones(6), np.array([0, 0, 0, 1, 1, 1.0]))
+    rows = FitRows.of_scores(np.array([0.1, 0.2, 0.3, 0.7, 0.8, 0.9]), np.ones(6), np.array([0, 0, 0, 1, 1, 1.0]))
     fit = family_of("platt").fit(replace(rows, prior_rows=10.0))
     assert fit.parameters["intercept"] == pytest.approx(0, abs=1e-12)
     assert fit.parameters["slope"] == pytest.approx(1.3994445, abs=5e-8)
@@ -122,9 +122,9 @@ def test_six_separated_rows_have_the_published_slope() -> None:
 
 @pytest.mark.parametrize("method", ["cox", "beta", "temperature"])
 def test_separated_rows_need_prior_rows(method: str) -> None:
-    rows = Rows.of_scores(np.array([0.6, 0.7, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
+    rows = FitRows.of_scores(np.array([0.6, 0.7, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
     if method == "temperature":
-        rows = Rows.of_scores(np.array([0.1, 0.2, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
+        rows = FitRows.of_scores(np.array([0.1, 0.2, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
     with pytest.raises(InputError, match="leave prior_rows out"):
         family_of(method).fit(rows)
     assert family_of(method).fit(replace(rows, prior_rows=20.0)).rising
@@ -151,7 +151,7 @@ def naive_isotonic(p: np.ndarray, y: np.ndarray, prior: float) -> tuple[np.ndarr
     """The knots of the shrunken isotonic fit, by its definition."""
     scores, place = np.unique(p, return_inverse=True)
     n, k = np.bincount(place).astype(float), np.bincount(place, y).astype(float)
-    cox = family_of("cox").fit(Rows.of_scores(scores, n, k, prior)).parameters
+    cox = family_of("cox").fit(FitRows.of_scores(scores, n, k, prior)).parameters
     q = expit(cox["intercept"] + cox["slope"] * logit(scores))
     blocks = isotonic_regression(k / n, weights=n).blocks
     sums = [[float(np.sum(c[a:b])) for a, b in itertools.pairwise(blocks)] for c in (n, k, n * q)]
@@ -441,7 +441,7 @@ def _changed(text: str, change: Any) -> str:
     ],
 )
 def test_scores_of_0_and_1_are_moved_by_half_a_row(scores: list[float], smallest: float, largest: float) -> None:
-    rows = Rows.of_scores(np.array(scores), np.array([50.0, 20.0, 30.0]), np.array([1.0, 10.0, 29.0]), 20.0)
+    rows = FitRows.of_scores(np.array(scores), np.array([50.0, 20.0, 30.0]), np.array([1.0, 10.0, 29.0]), 20.0)
     assert (rows.smallest, rows.largest) == (pytest.approx(smallest, rel=1e-12), pytest.approx(largest, rel=1e-12))
     fit = family_of("clipped").fit(rows)
     np.testing.assert_allclose(fit.pieces.log_odds(np.array(scores)), logit(np.clip(scores, smallest, largest)))

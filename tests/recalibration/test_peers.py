@@ -24,7 +24,7 @@ from calibrant.measures.isotonic.isotonic import isotonic_fit
 from calibrant.recalibration import CalibrationMap, classes
 from calibrant.recalibration.families import Fit, family_of
 from calibrant.recalibration.pieces import CLIP
-from calibrant.recalibration.rows import Rows
+from calibrant.recalibration.rows import FitRows
 
 _spec = importlib.util.spec_from_file_location("record_maps", Path(__file__).parents[1] / "golden" / "record_maps.py")
 assert _spec is not None
@@ -98,12 +98,12 @@ def fitted(method: str, name: str) -> CalibrationMap:
     ).map
 
 
-def rows_of(case: Any, targets: np.ndarray) -> Rows:
+def rows_of(case: Any, targets: np.ndarray) -> FitRows:
     weights = np.ones(len(targets)) if case.weights is None else case.weights
     scores, place = np.unique(case.probs, return_inverse=True)
     counts, positives = np.bincount(place, weights), np.bincount(place, weights * targets)
     held = counts > 0
-    return Rows.of_scores(scores[held], counts[held], positives[held])
+    return FitRows.of_scores(scores[held], counts[held], positives[held])
 
 
 def mapped(fit: Fit, probs: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from calibrant.recalibration.choice import Choice, Procedure
 from calibrant.recalibration.events import brier_losses, certified_loss, log_losses
 from calibrant.recalibration.families import COX, Fit
 from calibrant.recalibration.pieces import CLIP
-from calibrant.recalibration.rows import EventRows, Rows
+from calibrant.recalibration.rows import FitRows, ScoredRows
 from calibrant.recalibration.softmax import CLASS_TEMPERATURE
 from calibrant.render.blocks import tables_of
 from calibrant.report.evaluated import of_arguments
@@ -176,7 +176,7 @@ def test_the_gain_is_the_naive_one_with_these_folds() -> None:
         negatives, positives = dealt.masses[:, [f for f in range(FOLDS) if f != fold]].sum(axis=1)
         kept = negatives + positives > 0
         line = COX.fit(
-            Rows.of_scores(table.scores[kept], (negatives + positives)[kept], positives[kept], 20.0)
+            FitRows.of_scores(table.scores[kept], (negatives + positives)[kept], positives[kept], 20.0)
         ).parameters
         for cell, outcome in itertools.product(range(len(table)), (0, 1)):
             z = logit(table.scores[cell])
@@ -519,17 +519,17 @@ def test_the_loss_of_cells_is_within_its_certified_error(map_: Fit, kind: str) -
         of_arguments(p, y),
         of_arguments(p, y, clusters=np.arange(6_000) // 20),
     ):
-        rows = EventRows.of(data)
+        rows = ScoredRows.of(data)
         parts = Parts.of(rows.design)
         bound = certified_loss(rows, parts, dict.fromkeys(parts.folds.tolist(), map_), kind)
         of_cells = parts.mean(losses(map_.pieces.of_logits(rows.log_odds))[:, np.newaxis])
         assert 0 < abs(of_cells - of_rows) <= bound < 0.02
-    few = EventRows.of(of_arguments(p[:900], y[:900])[0])
+    few = ScoredRows.of(of_arguments(p[:900], y[:900])[0])
     assert certified_loss(few, Parts.of(few.design), {0: map_}, kind) == 0
 
 
 def test_the_infinite_loss_of_an_outcome_that_no_row_has_certifies_nothing() -> None:
-    rows = EventRows.of(of_arguments([0.0] * 9 + [1.0] * 4, [0] * 9 + [1] * 4)[0])
+    rows = ScoredRows.of(of_arguments([0.0] * 9 + [1.0] * 4, [0] * 9 + [1] * 4)[0])
     assert certified_loss(rows, Parts.of(rows.design), {0: Fit("identity", {})}, "log") == 0
 
 
@@ -549,7 +549,7 @@ def test_a_fit_to_many_scores_is_the_root_of_its_gradient() -> None:
     """Many scores are fitted in blocks, from a start at means of them."""
     p, y = sample(100_000, 6)
     order = np.argsort(p)
-    rows = Rows.of_scores(p[order], np.ones(len(p)), y[order].astype(float))
+    rows = FitRows.of_scores(p[order], np.ones(len(p)), y[order].astype(float))
     fit = COX.fit(rows)
     residuals = y - expit(fit.pieces.log_odds(p))
     np.testing.assert_allclose([residuals.sum(), residuals @ logit(p)], 0, atol=1e-5)

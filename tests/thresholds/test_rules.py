@@ -14,7 +14,7 @@ from calibrant.table import ReliabilityTable
 from calibrant.thresholds import rules
 from calibrant.thresholds.betting import betting, risk_bound
 from calibrant.thresholds.planning import PERIODS, POWER, audit_rows, planned_rows
-from calibrant.thresholds.ranked import ClusterParts, Ranked, Sample
+from calibrant.thresholds.ranked import ClusterParts, Ranked, RankedSample
 from tests.golden import record_thresholds as recorded
 
 RECORDED = recorded.load()
@@ -95,16 +95,16 @@ def test_cuts_of_any_distance_have_their_level(rows: tuple[int, ...]) -> None:
         assert max(levels_of(list(rows), 0.05, 0.05)) <= 0.05 * (1 + 1e-8)
     rng = np.random.default_rng(0)
     wrong = np.cumsum(rng.binomial(np.diff(rows, prepend=0), 0.05, (4_000, len(rows))), axis=1).astype(float)
-    accepted = np.mean([rules.closed(Sample(np.array(rows, float), each), 0.05, 0.05) > 0 for each in wrong])
+    accepted = np.mean([rules.closed(RankedSample(np.array(rows, float), each), 0.05, 0.05) > 0 for each in wrong])
     assert accepted <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4_000)
 
 
 def test_numbers_that_are_not_whole_count_against_the_threshold() -> None:
     for rows, wrong in (([104.0, 300.0], [0.0, 4.0]), ([110.0, 400.0, 900.0], [1.0, 9.0, 30.0])):
         less = [n + 0.97 for n in rows], [max(w - 0.97, 0.0) for w in wrong]
-        whole = rules.closed(Sample(np.array(rows), np.array(wrong)), 0.05, 0.05)
-        assert rules.closed(Sample(*map(np.array, less)), 0.05, 0.05) == whole
-        assert rules.closed(Sample(np.array(rows), np.array(wrong) + 0.03), 0.05, 0.05) <= whole
+        whole = rules.closed(RankedSample(np.array(rows), np.array(wrong)), 0.05, 0.05)
+        assert rules.closed(RankedSample(*map(np.array, less)), 0.05, 0.05) == whole
+        assert rules.closed(RankedSample(np.array(rows), np.array(wrong) + 0.03), 0.05, 0.05) <= whole
 
 
 def test_very_small_levels_certify_only_what_is_clear() -> None:
@@ -113,8 +113,8 @@ def test_very_small_levels_certify_only_what_is_clear() -> None:
     for alpha in (0.0004, 1e-6):
         for _ in range(50):
             wrong = np.cumsum(rng.binomial(np.diff(rows, prepend=0), 0.06)).astype(float)
-            assert rules.closed(Sample(rows.astype(float), wrong), 0.05, alpha) == 0
-        assert rules.closed(Sample(rows.astype(float), 0.0 * rows), 0.05, alpha) == 5
+            assert rules.closed(RankedSample(rows.astype(float), wrong), 0.05, alpha) == 0
+        assert rules.closed(RankedSample(rows.astype(float), 0.0 * rows), 0.05, alpha) == 5
 
 
 def test_closed_testing_has_its_level() -> None:
@@ -122,18 +122,18 @@ def test_closed_testing_has_its_level() -> None:
     rows = np.array([104, 107, 110, 150, 220, 300, 500, 800])
     rng = np.random.default_rng(8)
     wrong = np.cumsum(rng.binomial(np.diff(rows, prepend=0), 0.0501, (6_000, len(rows))), axis=1)
-    accepted = [rules.closed(Sample(rows.astype(float), each.astype(float)), 0.05, 0.05) > 0 for each in wrong]
+    accepted = [rules.closed(RankedSample(rows.astype(float), each.astype(float)), 0.05, 0.05) > 0 for each in wrong]
     share = np.mean(accepted)
     assert 0.02 < share <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 6_000)
 
 
 def test_closed_testing_stops_before_the_first_cut_that_is_not_accepted() -> None:
     rows, wrong = np.array([200.0, 400.0, 800.0, 900.0]), np.array([0.0, 2.0, 80.0, 80.0])
-    assert rules.closed(Sample(rows, wrong), 0.05, 0.05) == 2
-    assert rules.closed(Sample(rows[:0], wrong[:0]), 0.05, 0.05) == 0
-    assert rules.closed(Sample(rows, 0 * wrong), 0.05, 0.05) == 4
+    assert rules.closed(RankedSample(rows, wrong), 0.05, 0.05) == 2
+    assert rules.closed(RankedSample(rows[:0], wrong[:0]), 0.05, 0.05) == 0
+    assert rules.closed(RankedSample(rows, 0 * wrong), 0.05, 0.05) == 4
     # An early cut with errors that later cuts make up for does not end the walk.
-    assert rules.closed(Sample(np.array([104.0, 5_000.0]), np.array([5.0, 100.0])), 0.05, 0.05) == 2
+    assert rules.closed(RankedSample(np.array([104.0, 5_000.0]), np.array([5.0, 100.0])), 0.05, 0.05) == 2
 
 
 @pytest.mark.parametrize("start", recorded.STARTS)
@@ -156,7 +156,7 @@ def test_the_fixed_sequence_is_that_of_kunko(name: str, start: int) -> None:
 def test_a_long_fixed_sequence_tests_every_place() -> None:
     rows = np.arange(1.0, 5_001.0)
     wrong = np.where(rows > 4_500, 0.2 * rows, 0.01 * rows)
-    assert rules.fixed_sequence(Sample(rows, wrong), 0.05, 0.05)[1] == 4_500
+    assert rules.fixed_sequence(RankedSample(rows, wrong), 0.05, 0.05)[1] == 4_500
 
 
 # ---------------------------------------------------------------- betting

@@ -496,7 +496,7 @@ def test_areas_of_ties_are_those_of_their_rows(singles, ties):
     """In closed form, and added row by row; sums of 2,400 terms below 1 differ by rounding alone."""
     sizes = [1] * len(singles) + [size for size, _ in ties]
     errors = [k % 2 for k in singles] + [min(size, wrong) for size, wrong in ties]
-    curve = risk_coverage._Curve._of_ties(np.array(sizes), np.array(errors))
+    curve = risk_coverage._RiskCurve._of_ties(np.array(sizes), np.array(errors))
     shares = [wrong / size for size, wrong in zip(sizes, errors, strict=True) for _ in range(size)]
     expected = in_order(shares)
     assert curve.n == len(shares)
@@ -510,7 +510,7 @@ def test_areas_of_ties_are_those_of_their_rows(singles, ties):
 def test_a_curve_of_a_trillion_rows():
     """Two ties, of which all rows of the second are wrong: the sum of (k - n) / k from n + 1 to 2 n is n (1 - ln 2)."""
     n = 10**12
-    curve = risk_coverage._Curve._of_ties(np.array([n, n]), np.array([0, n]))
+    curve = risk_coverage._RiskCurve._of_ties(np.array([n, n]), np.array([0, n]))
     assert curve.area == pytest.approx((1 - math.log(2)) / 2, rel=1e-11)
     assert curve.generalized_area == pytest.approx(1 / 8, rel=1e-11)
     assert curve.coverage_at(0.2) == pytest.approx(0.625, rel=1e-11)  # (k - n) / k = 1 / 5

@@ -342,7 +342,7 @@ def apply(
 ) -> None:
     """Write a file with the mapped scores, and say so; warn of a map without proof and of scores that have drifted."""
     from calibrant.errors import FileError
-    from calibrant.files.applied import Classes, apply_to_file
+    from calibrant.files.applied import ClassColumns, apply_to_file
     from calibrant.recalibration.maps import CalibrationMap, Watch
 
     fitted = CalibrationMap.read(map_path)
@@ -359,7 +359,7 @@ def apply(
         drift.add(fitted.watched(scores, logits=logits))
         return values
 
-    classes = None if number is None else Classes(number, fitted.event.get("class_names"), probs)
+    classes = None if number is None else ClassColumns(number, fitted.event.get("class_names"), probs)
     rows = apply_to_file(path, output_path, mapped, score=score, classes=classes, name=name, comma=comma)
     if not quiet:
         console.say(f"wrote {output_path} ({rows:,} rows)")

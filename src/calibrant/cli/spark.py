@@ -19,7 +19,7 @@ from calibrant.cli.options import CommandOptions
 from calibrant.errors import CalibrantError, FileError, InputError, MissingDependencyError, is_missing, quoted
 from calibrant.errors.faults import Fault, LabelFacts, MissingFacts, Mistake
 from calibrant.files import FileSketch
-from calibrant.files.columns import Cuts, Selection, Unnamed, select
+from calibrant.files.columns import ColumnSelection, Cuts, Unnamed, select
 from calibrant.files.likely import look
 from calibrant.files.local import first_line, located
 from calibrant.files.logs import is_log
@@ -275,7 +275,7 @@ def _read(session: Any, paths: list[str], kind: str, title: str) -> Any:
     )
 
 
-def _select(frame: Any, title: str, options: CommandOptions) -> Selection:
+def _select(frame: Any, title: str, options: CommandOptions) -> ColumnSelection:
     """Return the columns to read."""
 
     def first_cells() -> dict[str, list[Any]]:
@@ -296,7 +296,9 @@ def _select(frame: Any, title: str, options: CommandOptions) -> Selection:
     return selection
 
 
-def _sketch(rows: _Rows, selection: Selection, options: CommandOptions) -> tuple[CalibrationSketch, Selection]:
+def _sketch(
+    rows: _Rows, selection: ColumnSelection, options: CommandOptions
+) -> tuple[CalibrationSketch, ColumnSelection]:
     """Return the sketch, and the selection with the numbers that are cut into groups."""
     from calibrant import frames
 
@@ -495,7 +497,7 @@ class _Rows:
 # ---------------------------------------------------------------- errors
 
 
-def _of_frame(error: InputError, selection: Selection, title: str) -> Exception:
+def _of_frame(error: InputError, selection: ColumnSelection, title: str) -> Exception:
     """Return the error of a frame as one about the files, with their columns and the options to type."""
     if isinstance(error.__cause__, Exception) and _is_of_spark(error.__cause__):
         return error.__cause__  # about the files, which Spark reads only now

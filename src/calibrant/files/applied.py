@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, nearest, quoted
 from calibrant.errors.wording import number
-from calibrant.files.columns import PROBS_NAMES, Options, Selection, class_columns, listed
-from calibrant.files.engine import SETTINGS, Engines, EngineTable, Table, batch_rows, settle
+from calibrant.files.columns import PROBS_NAMES, ColumnSelection, Options, class_columns, listed
+from calibrant.files.engine import SETTINGS, Engines, EngineTable, FileTable, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
 from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path
 from calibrant.files.sources import table_of
@@ -38,7 +38,7 @@ _OUTSIDE: Final = "give every row a probability in [0, 1], or pass --logits if t
 
 
 @dataclass(frozen=True)
-class Classes:
+class ClassColumns:
     """The classes of a map: their number, their names, and the columns of their probabilities, as ``--probs`` names."""
 
     number: int
@@ -52,7 +52,7 @@ def apply_to_file(
     mapped: Map,
     *,
     score: str | None = None,
-    classes: Classes | None = None,
+    classes: ClassColumns | None = None,
     name: str = "calibrated",
     comma: bool = False,
 ) -> int:
@@ -125,7 +125,7 @@ def apply_to_file(
     return rows
 
 
-def _check_names(table: Table, names: Sequence[str], kind: str) -> None:
+def _check_names(table: FileTable, names: Sequence[str], kind: str) -> None:
     """Reject names of new columns that are taken, and columns whose names would not be kept."""
     lower = {each.lower(): each for each in table.columns}
     taken = [lower[each.lower()] for each in names if each.lower() in lower]
@@ -149,7 +149,7 @@ def _schema(schema: Any, header: Sequence[str]) -> Any:
     )
 
 
-def _score_of(table: Table, score: str | None) -> str:
+def _score_of(table: FileTable, score: str | None) -> str:
     """Return the column of the scores."""
     if score is None:
         found = [name for name in PROBS_NAMES if name in table.columns]
@@ -163,10 +163,10 @@ def _score_of(table: Table, score: str | None) -> str:
     return score
 
 
-def _batches(table: Table, columns: Sequence[str], *, comma: bool) -> Iterator[tuple[Any, list[Any]]]:
+def _batches(table: FileTable, columns: Sequence[str], *, comma: bool) -> Iterator[tuple[Any, list[Any]]]:
     """Yield all columns as record batches, and the scores in some of them as columns of numbers."""
     if not isinstance(table, EngineTable):
-        for batch in table.batches(Selection(probs=table.columns)):
+        for batch in table.batches(ColumnSelection(probs=table.columns)):
             yield batch, [batch.column(column) for column in columns]
         return
     table.check_names()
@@ -185,7 +185,7 @@ def _batches(table: Table, columns: Sequence[str], *, comma: bool) -> Iterator[t
             raise table.explain(error, condition=False) from error
 
 
-def _mapped(table: Table, columns: Sequence[str], scores: Sequence[Any], mapped: Map, first: int) -> list[Any]:
+def _mapped(table: FileTable, columns: Sequence[str], scores: Sequence[Any], mapped: Map, first: int) -> list[Any]:
     """Return the mapped scores of a batch that begins at row ``first``."""
     arrow = load("pyarrow", "to write files")
     pairs = zip(columns, scores, strict=True)
@@ -203,7 +203,7 @@ def _mapped(table: Table, columns: Sequence[str], scores: Sequence[Any], mapped:
     return [arrow.array(column) for column in found.reshape(len(values), -1).T]
 
 
-def _numbers(table: Table, column: str, scores: Any, first: int) -> NDArray[np.float64]:
+def _numbers(table: FileTable, column: str, scores: Any, first: int) -> NDArray[np.float64]:
     """Return the scores of a column."""
     arrow = load("pyarrow", "to write files")
     try:

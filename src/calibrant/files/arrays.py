@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, FileFault, quoted
-from calibrant.files.columns import Options, Selection, select
-from calibrant.files.engine import Table
+from calibrant.files.columns import ColumnSelection, Options, select
+from calibrant.files.engine import FileTable
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import kind_of
 from calibrant.files.sql import literal, where_option
@@ -33,7 +33,7 @@ from calibrant.files.values import (
     Column,
     Percents,
     Piece,
-    Words,
+    ValueWords,
     check_per_cents,
     combined,
     cut,
@@ -48,7 +48,7 @@ from calibrant.inputs.groups import group_name, without_zeros
 # ---------------------------------------------------------------- tables
 
 
-def table_pieces(table: Table, selection: Selection) -> Generator[Piece, None, None]:
+def table_pieces(table: FileTable, selection: ColumnSelection) -> Generator[Piece, None, None]:
     """Yield the columns of a table by argument, some rows at a time.
 
     Raises
@@ -71,7 +71,7 @@ def table_pieces(table: Table, selection: Selection) -> Generator[Piece, None, N
 class _TableColumns:
     """Columns of one table as arrays; ``start`` is the position of the batch's first row."""
 
-    def __init__(self, table: Table, selection: Selection) -> None:
+    def __init__(self, table: FileTable, selection: ColumnSelection) -> None:
         self.start = 0
         self._table = table
         self._selection = selection
@@ -107,21 +107,21 @@ class _TableColumns:
         asked = self._selection.labels and not types.is_nested(kind)
         return bool(asked or _is_text(types, kind) or types.is_temporal(kind))
 
-    def _group(self, name: str, column: Any) -> Words:
+    def _group(self, name: str, column: Any) -> ValueWords:
         """Return the names of groups; numbers may be cut, and times are named as `group_name` does."""
         kind = self._check_flat(name, column)
         words = self._times(name, column) if self._types.is_timestamp(kind) else self._words(name, column)
         if self._types.is_time(kind):
-            words = Words(np.array([without_zeros(text) for text in words.names], object), words.codes)
+            words = ValueWords(np.array([without_zeros(text) for text in words.names], object), words.codes)
         return cut(words, self._selection.cuts.get(name))
 
-    def _times(self, name: str, column: Any) -> Words:
+    def _times(self, name: str, column: Any) -> ValueWords:
         """Return the names of times: of those with a zone, which Arrow has in UTC, in the zone that is asked for."""
         column, zone = self._decoded(name, column), self._selection.timezone
         if column.type.tz is not None and zone != "UTC":
             column = self._compute.local_timestamp(column.cast(self._arrow.timestamp(column.type.unit, zone)))
-        words = Words.of(column.to_numpy(zero_copy_only=False))
-        return Words(np.array([group_name(time) for time in words.names], object), words.codes)
+        words = ValueWords.of(column.to_numpy(zero_copy_only=False))
+        return ValueWords(np.array([group_name(time) for time in words.names], object), words.codes)
 
     def _check_flat(self, name: str, column: Any) -> Any:
         """Return the type of a column of single values."""
@@ -140,7 +140,7 @@ class _TableColumns:
         named = _is_text(types, kind) or types.is_temporal(kind)
         return self._words(name, column) if named else self._numbers(name, column)
 
-    def _words(self, name: str, column: Any) -> Words:
+    def _words(self, name: str, column: Any) -> ValueWords:
         """Return names or labels; Arrow finds the distinct ones."""
         if self._is_coded(column) and not (
             column.dictionary.null_count or self._types.is_temporal(column.dictionary.type)
@@ -159,7 +159,7 @@ class _TableColumns:
         names = _texts(column.dictionary) if text else self._array(column.dictionary)
         if self._table.is_narrow(name):
             names = names.astype(np.float16)
-        words = Words(names, self._array(column.indices))
+        words = ValueWords(names, self._array(column.indices))
         return words.spelled(self._selection.spellings) if name in self._selection.targets else words
 
     def _numbers(self, name: str, column: Any, percent: bool = False) -> NDArray[Any]:
@@ -202,7 +202,7 @@ class _TableColumns:
         """Return texts such as ``85%`` as fractions, where per cents are asked for."""
         names, codes = _texts(coded.dictionary), self._array(coded.indices)
         if percent:
-            return self._fractions(name, Words(names, codes), width)
+            return self._fractions(name, ValueWords(names, codes), width)
         signed = name in self._selection.probs and len(codes) and is_signed(names[codes[0]])
         remedy = PERCENT_REMEDY if signed else "name a column of numbers"
         problem = f"column {quoted(name)} holds text, not numbers"
@@ -461,7 +461,7 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
 
 
 def array_pieces(
-    path: str, stored: Mapping[str, StoredArray], selection: Selection, firsts: Mapping[str, int], stop: int
+    path: str, stored: Mapping[str, StoredArray], selection: ColumnSelection, firsts: Mapping[str, int], stop: int
 ) -> Generator[Piece, None, None]:
     """Yield arrays, given by their names, by argument and some rows at a time.
 
@@ -502,7 +502,7 @@ def _parts(
 class _ArrayColumns:
     """Columns of arrays, some rows after the other; ``start`` is the position of the next row."""
 
-    def __init__(self, path: str, selection: Selection, stored: Mapping[str, StoredArray]) -> None:
+    def __init__(self, path: str, selection: ColumnSelection, stored: Mapping[str, StoredArray]) -> None:
         self.start = 0
         self._path = path
         self._selection = selection
@@ -515,15 +515,15 @@ class _ArrayColumns:
         if argument in ("clusters", "keys"):
             return combined(list(arrays.values()))
         if argument == "groups":
-            return joined([cut(Words.of(array), selection.cuts.get(name)) for name, array in arrays.items()])
+            return joined([cut(ValueWords.of(array), selection.cuts.get(name)) for name, array in arrays.items()])
         ((name, array),) = arrays.items()
         is_text = array.dtype.kind in "US"
         if argument == "targets":
             are_words = array.ndim == 1 and (is_text or selection.spellings)
-            return Words.of(array).spelled(selection.spellings) if are_words else array
+            return ValueWords.of(array).spelled(selection.spellings) if are_words else array
         is_probs = argument.startswith("probs")
         if is_probs and selection.percent:
-            return self._fractions(name, Words.of(array.reshape(-1)) if is_text else array, array.shape)
+            return self._fractions(name, ValueWords.of(array.reshape(-1)) if is_text else array, array.shape)
         if is_text:
             signed = is_probs and array.size > 0 and is_signed(str(array.astype(str).flat[0]))
             remedy = PERCENT_REMEDY if signed else "name an array of numbers"
@@ -554,7 +554,7 @@ def open_npy(path: str) -> StoredArray:
         return StoredArray(path, "the array", lambda: open(located(path), "rb"), zipped=False)
 
 
-def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Selection]:
+def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], ColumnSelection]:
     """Look at the arrays of an archive that are asked for, by their names; nothing but their heads is read yet."""
     with reading(path):
         selection = select(path, array_names(path), options, noun="array")
@@ -627,7 +627,7 @@ def _member(path: str, name: str) -> StoredArray:
         return StoredArray(path, f"array {quoted(name)}", start, zipped=True)
 
 
-def _check_lengths(path: str, loaded: dict[str, StoredArray], selection: Selection) -> None:
+def _check_lengths(path: str, loaded: dict[str, StoredArray], selection: ColumnSelection) -> None:
     """Refuse arrays of different numbers of rows, and say which one looks transposed."""
     name = selection.probs[0]
     probs = loaded[name]

@@ -17,15 +17,15 @@ from typing import Any, Final, Generic, TypeVar, cast
 import numpy as np
 
 from calibrant.errors import FileError, quoted
-from calibrant.files.columns import Options, Selection
+from calibrant.files.columns import ColumnSelection, Options
 from calibrant.files.engine import Engines
 from calibrant.files.local import located
 from calibrant.files.log_rows import QUESTION
 from calibrant.files.logs import name_questions
 from calibrant.files.sketches import MOST_CURVES
-from calibrant.files.sources import Opened, Source
+from calibrant.files.sources import FileSource, Opened
 from calibrant.files.sql import parse_expression, period, year_of
-from calibrant.files.values import Column, Piece, Values, Words, join, rows_of
+from calibrant.files.values import Column, Piece, Values, ValueWords, join, rows_of
 from calibrant.inputs.groups import group_name
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
@@ -137,7 +137,7 @@ class TooMany(FileError):
 class Chunk:
     """Some rows of a file, from row ``start`` on, counted from 0."""
 
-    source: Source
+    source: FileSource
     start: int
     arrays: Piece
 
@@ -146,7 +146,7 @@ class Chunk:
 class End:
     """All rows of a file have been handed over, or those before an error."""
 
-    source: Source
+    source: FileSource
     rows: int
     error: FileError | None
 
@@ -164,7 +164,7 @@ class Plan:
     classes: int = 0
 
     @classmethod
-    def of(cls, width: int, judging: Judging, selection: Selection) -> Plan:
+    def of(cls, width: int, judging: Judging, selection: ColumnSelection) -> Plan:
         """Decide by the first rows of all whether classes are evaluated."""
         several, classwise = width > 1, judging.classwise
         if classwise is None:
@@ -174,7 +174,7 @@ class Plan:
         per_row = _CHUNK_OF_CLASSES if (per_class or classes) and curves <= MOST_CURVES else 1
         return cls(classwise, curves, max(-(-_CHUNK // width), per_row), width * (per_class or classes))
 
-    def check(self, source: Source, groups: int, *, kept: bool) -> None:
+    def check(self, source: FileSource, groups: int, *, kept: bool) -> None:
         """Reject more classes or groups than a sketch has curves for; the rows may be kept, and need none."""
         if self.curves > MOST_CURVES:
             most = MOST_CURVES - (self.curves - self.classes)
@@ -190,7 +190,7 @@ class Plan:
 
 
 def chunks(
-    opened: Opened, judging: Judging, left_out: Collection[Source], keep_going: bool, progress: Progress | None
+    opened: Opened, judging: Judging, left_out: Collection[FileSource], keep_going: bool, progress: Progress | None
 ) -> Iterator[Chunk | End]:
     """Yield the rows of all files in chunks, and the end of each file; a file that is left out ends early."""
     sizes = {source: os.path.getsize(located(source.path)) for source in opened.sources}
@@ -231,7 +231,7 @@ def width_of(piece: Piece) -> int:
 class _Blocks:
     """Rows of one file, cut into as many at a time as are wanted."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FileSource) -> None:
         self._source = source
         self._waiting: list[Piece] = []
         self._handed_on = 0
@@ -289,7 +289,7 @@ def with_years(opened: Opened, engines: Engines) -> Opened:
             with suppress(FileError), closing(source.pieces(asked)) as pieces:
                 for piece in pieces:
                     engines.check()
-                    words, years_of_rows = cast("Words", piece["groups"]), np.asarray(piece["clusters"])
+                    words, years_of_rows = cast("ValueWords", piece["groups"]), np.asarray(piece["clusters"])
                     for code in np.unique(words.codes):
                         held = np.unique(years_of_rows[words.codes == code]).tolist()
                         years.setdefault(group_name(words.names[code]), set()).update(held)
@@ -352,13 +352,13 @@ def with_cuts(opened: Opened, options: Options, check: Callable[[], None], keep_
     return replace(opened, first=replace(first, cuts=cuts))
 
 
-def _column(source: Source, name: str, check: Callable[[], None]) -> Iterator[Words]:
+def _column(source: FileSource, name: str, check: Callable[[], None]) -> Iterator[ValueWords]:
     """Yield the values of one column of a file, some rows at a time."""
     with closing(source.pieces(replace(_groups_alone(source), groups=(name,)))) as pieces:
         for piece in pieces:
             check()
-            yield cast("Words", piece["groups"])
+            yield cast("ValueWords", piece["groups"])
 
 
-def _groups_alone(source: Source) -> Selection:
+def _groups_alone(source: FileSource) -> ColumnSelection:
     return replace(source.selection, probs=(), targets=(), weights=None, models=(), clusters=(), keys=())

@@ -82,7 +82,7 @@ LOGITS = re.compile(r"logits?(_.*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Reading:
+class ColumnReading:
     """One way to read a file: the options that say it, and the case in which they are right.
 
     ``always`` is true where the case is said though no other reading is left, `is_named` where the name of the truth
@@ -100,7 +100,12 @@ class Unnamed(FileError):
     """The names do not say which columns are meant, or leave several readings: the user is to choose one."""
 
     def __init__(
-        self, path: str, problem: str, remedy: str, options: tuple[str, ...] = (), readings: tuple[Reading, ...] = ()
+        self,
+        path: str,
+        problem: str,
+        remedy: str,
+        options: tuple[str, ...] = (),
+        readings: tuple[ColumnReading, ...] = (),
     ) -> None:
         self.readings = readings
         self.words = remedy
@@ -142,7 +147,7 @@ def _short(number: float, digits: int) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class ColumnSelection:
     """The columns to read.
 
     ``labels`` is true where the targets are to be strings that match ``class_names``, because the caller says so or the
@@ -198,7 +203,7 @@ class Selection:
         return {name: source + unit * name.startswith("probs") for name, source in words.items()}
 
 
-def select(path: str, columns: Sequence[str], options: Options, noun: str = "column") -> Selection:
+def select(path: str, columns: Sequence[str], options: Options, noun: str = "column") -> ColumnSelection:
     """Decide which columns (or arrays) of a file to read.
 
     Raises
@@ -223,7 +228,7 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         targets = finder.usual_targets({*probs, *others}, len(probs) == max(len(models), 1), groups)
     class_names, labels = _classes(finder, options, suffixes)
     is_expression = options.score is not None and options.score not in columns  # whose text is not a name
-    selection = Selection(
+    selection = ColumnSelection(
         probs=probs,
         targets=targets,
         weights=weights,
@@ -360,7 +365,7 @@ class _Finder:
             problem = f"has no {self.noun}s {', '.join(hints)}"
             raise FileError(self.path, problem, self.listing, fault=FileFault.NO_SUCH_COLUMN)
 
-    def check_selection(self, selection: Selection, is_expression: bool) -> None:
+    def check_selection(self, selection: ColumnSelection, is_expression: bool) -> None:
         """Reject logits that are called per cents, and columns that share their name."""
         for names in [names for _, names in selection.models] or [selection.probs]:
             if selection.percent and are_logits(names) and not is_expression:
@@ -445,7 +450,7 @@ class _Finder:
         if not rivals:
             remedy += f"; {self.listing}"
             raise Unnamed(self.path, f"no {self.noun} has a usual name for {what} ({examples}, ...)", remedy)
-        readings = tuple(Reading(options, f"if {quoted(name)}") for name, options in rivals.items())
+        readings = tuple(ColumnReading(options, f"if {quoted(name)}") for name, options in rivals.items())
         raise Unnamed(
             self.path, f"several {self.noun}s could be {what}: {', '.join(rivals)}", remedy, readings=readings
         )
@@ -503,7 +508,7 @@ def _ends(names: tuple[str, ...]) -> tuple[str, ...] | None:
     return None if len(names) == 1 or not beginning or numbered or not all(ends) else ends
 
 
-def check_same(path: str, selection: Selection, first_path: str, first: Selection) -> None:
+def check_same(path: str, selection: ColumnSelection, first_path: str, first: ColumnSelection) -> None:
     """Reject a file whose columns are not those of the first one."""
     for argument, names in first.names().items():
         others = selection.names()[argument]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, meant, quoted
-from calibrant.files.columns import Selection, listed
+from calibrant.files.columns import ColumnSelection, listed
 from calibrant.files.local import first_line, load, located
 from calibrant.files.paths import utf8_path
 from calibrant.files.sql import (
@@ -146,7 +146,7 @@ class Engines:
                 connection.interrupt()
 
 
-class Table(ABC):
+class FileTable(ABC):
     """A file that yields record batches of chosen columns; the base of the readers."""
 
     has_types = True  #: whether the file says what its columns hold, other than text
@@ -168,7 +168,7 @@ class Table(ABC):
         return self.columns
 
     @abstractmethod
-    def batches(self, selection: Selection) -> Iterator[Any]:
+    def batches(self, selection: ColumnSelection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
 
     def dtype_of(self, column: str) -> np.dtype[Any]:
@@ -181,7 +181,7 @@ class Table(ABC):
 
     def head(self, rows: int, columns: tuple[str, ...] | None = None) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, whatever they hold; by default of all columns."""
-        first = next(iter(self.batches(Selection(probs=columns or self.columns))), None)
+        first = next(iter(self.batches(ColumnSelection(probs=columns or self.columns))), None)
         return {} if first is None else first.slice(0, rows).to_pydict()
 
     def row_of(self, index: int) -> int:
@@ -201,7 +201,7 @@ class Table(ABC):
         return sql_name(column) if column in self.columns else f"({column})"
 
 
-class EngineTable(Table):
+class EngineTable(FileTable):
     """A file that DuckDB reads, under a condition over its columns; the subclasses say as what."""
 
     def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
@@ -222,7 +222,7 @@ class EngineTable(Table):
     def relation(self) -> str:
         """Return the SQL of the table."""
 
-    def learn(self, selection: Selection) -> bool:  # noqa: ARG002
+    def learn(self, selection: ColumnSelection) -> bool:  # noqa: ARG002
         """Find the casts of the used columns, none where a file has types; return whether there may be rows."""
         return True
 
@@ -237,7 +237,7 @@ class EngineTable(Table):
         with self._engines.connection(purpose) as connection:
             yield connection
 
-    def batches(self, selection: Selection) -> Iterator[Any]:
+    def batches(self, selection: ColumnSelection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         self.check_names()
         self._check_sql(selection)
@@ -308,21 +308,21 @@ class EngineTable(Table):
         text = self._lookup(self.text_of(column), index)
         return None if text is None else str(text)
 
-    def expressions(self, selection: Selection) -> dict[str, str]:
+    def expressions(self, selection: ColumnSelection) -> dict[str, str]:
         """Return the expressions, which are not columns, with the options that they are given by."""
         asked = dict.fromkeys(selection.clusters, "--cluster") | dict.fromkeys(selection.groups, "--by")
         asked |= dict.fromkeys(selection.targets, "--outcome") | dict.fromkeys(selection.probs, "--score")
         return {name: option for name, option in asked.items() if name not in self.columns}
 
-    def own_sql(self, selection: Selection) -> dict[str, str]:
+    def own_sql(self, selection: ColumnSelection) -> dict[str, str]:
         """Return the condition and the expressions, with the options that they are given by."""
         return ({} if self.where is None else {self.where: "--where"}) | self.expressions(selection)
 
-    def used_names(self, selection: Selection) -> list[str]:
+    def used_names(self, selection: ColumnSelection) -> list[str]:
         """Return the used columns that hold names: of groups, clusters and rows."""
         return [name for name in (*selection.groups, *selection.clusters, *selection.keys) if name in self.columns]
 
-    def used_numbers(self, selection: Selection) -> list[str]:
+    def used_numbers(self, selection: ColumnSelection) -> list[str]:
         """Return the used columns that must hold numbers: all but a single column of targets."""
         weights = (selection.weights,) if selection.weights else ()
         names = (*selection.probs, *weights, *(selection.targets if len(selection.targets) > 1 else ()))
@@ -333,7 +333,7 @@ class EngineTable(Table):
         texts = [sql.lower() for sql in expressions]
         return [name for sql in texts for name in self.columns if name.lower().replace('"', '""') in sql]
 
-    def _check_sql(self, selection: Selection) -> None:
+    def _check_sql(self, selection: ColumnSelection) -> None:
         """Reject SQL of the user's own that is not exactly one expression, or says what is not listed."""
         self._sql = self.own_sql(selection)
         errors: list[FileError] = []
@@ -375,7 +375,7 @@ class EngineTable(Table):
             if columns.isdisjoint(beginnings):  # the engine would find more, such as rowid
                 raise self._no_column(option, sql, name)
 
-    def _check_expressions(self, connection: Any, selection: Selection) -> None:
+    def _check_expressions(self, connection: Any, selection: ColumnSelection) -> None:
         """Reject an expression that does not give one value for each row."""
         for sql, option in self.expressions(selection).items():
             try:

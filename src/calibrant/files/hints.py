@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from calibrant.errors import FileError, quoted
 from calibrant.files.arrays import array_names, rows_of
-from calibrant.files.columns import Options, Selection, are_logits, select
-from calibrant.files.engine import Engines, Table
+from calibrant.files.columns import ColumnSelection, Options, are_logits, select
+from calibrant.files.engine import Engines, FileTable
 from calibrant.files.likely import Likely, look, look_at, number_in, says_predicted
 from calibrant.files.paths import kind_of
 from calibrant.files.sources import table_of
@@ -109,14 +109,14 @@ def _counted(values: Any) -> Iterator[tuple[Any, int]]:
         yield from ((each["values"], each["counts"]) for each in counts)
 
 
-def _tables(paths: Sequence[str], options: Options) -> list[Table]:
+def _tables(paths: Sequence[str], options: Options) -> list[FileTable]:
     engines = Engines(paths, options.timezone)
     return [table_of(path, kind_of(path), options.where, engines, options) for path in paths]
 
 
-def _column(table: Table, column: str) -> Iterator[Any]:
+def _column(table: FileTable, column: str) -> Iterator[Any]:
     """Yield a column some rows at a time, in the type that the file gives it: words among numbers stay words."""
-    for batch in table.batches(Selection(targets=(column,), labels=True)):
+    for batch in table.batches(ColumnSelection(targets=(column,), labels=True)):
         yield batch.column(0)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError
-from calibrant.files.engine import Table
+from calibrant.files.engine import FileTable
 from calibrant.files.values import is_missing
 from calibrant.runtime.dataclass import dataclass
 
@@ -261,7 +261,7 @@ def look(cells: Mapping[str, Sequence[Any]]) -> Likely:
     )
 
 
-def look_at(table: Table, rows: int = ROWS) -> Likely:
+def look_at(table: FileTable, rows: int = ROWS) -> Likely:
     """Sort a file's columns by what they look like; a file that cannot be read has none."""
     try:
         return look(table.head(min(rows, _CELLS // max(len(table.columns), 1))))

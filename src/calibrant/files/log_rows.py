@@ -51,7 +51,7 @@ class Protocol:
 
 
 @dataclass(frozen=True)
-class Row:
+class LogRow:
     """The cells of a row by column, and of the missing ones why they are missing and what to do."""
 
     cells: dict[str, Any]
@@ -59,7 +59,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Choices:
+class LogChoices:
     """A question with choices: log-likelihoods, the places of the right ones, and the texts where they are known.
 
     ``right`` is empty where the log does not say which choice is right; ``why`` then says more.
@@ -70,7 +70,7 @@ class Choices:
     texts: Sequence[str] = ()
     why: str = ""
 
-    def row(self, cells: dict[str, Any], correct: float | None = None) -> Row:
+    def row(self, cells: dict[str, Any], correct: float | None = None) -> LogRow:
         """Return the row: ``correct`` is what the log itself says about the chosen answer."""
         missing: dict[str, tuple[str, str]] = {}
         probs = softmax(self.likelihoods)
@@ -95,7 +95,7 @@ class Choices:
             else:
                 problem = "a choice is empty" if lengths else "the log does not contain the texts of the choices"
                 missing[column] = (problem, "leave --probs out, to evaluate the log-likelihoods without text lengths")
-        return Row(cells, missing)
+        return LogRow(cells, missing)
 
 
 def softmax(values: Sequence[float]) -> list[float]:
@@ -203,7 +203,7 @@ def is_choices(first: Mapping[str, Any]) -> bool:
     return isinstance(choices, list) and isinstance(values, list) and "target" in first
 
 
-def choices_rows(path: str) -> Iterator[Row]:
+def choices_rows(path: str) -> Iterator[LogRow]:
     """Yield the rows of JSON lines with ``choices``, ``logprobs`` and ``target``; other keys are columns too.
 
     Raises
@@ -215,7 +215,7 @@ def choices_rows(path: str) -> Iterator[Row]:
         yield _choices_row(path, where, value)
 
 
-def _choices_row(path: str, where: str, value: dict[str, Any]) -> Row:
+def _choices_row(path: str, where: str, value: dict[str, Any]) -> LogRow:
     expected = 'write {"question_id": ..., "choices": [texts], "logprobs": [numbers], "target": index or text}'
     texts, values, target = (value.pop(key, None) for key in ("choices", "logprobs", "target"))
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) < 2:
@@ -231,7 +231,7 @@ def _choices_row(path: str, where: str, value: dict[str, Any]) -> Row:
         raise FileError(path, f"{where}: 'target' is {shown}, not one of the {len(texts)} choices", expected)
     question = next((value[name] for name in _IDS if isinstance(value.get(name), (int, str))), None)
     cells = {name: cell for name, cell in value.items() if name not in ("chosen", "correct", *NORMALISATIONS)}
-    row = Choices(likelihoods, (right,), texts).row(cells)
+    row = LogChoices(likelihoods, (right,), texts).row(cells)
     if question is None:
         row.missing[QUESTION] = ("the question has no id", "write the id of the question as question_id")
     else:
@@ -290,7 +290,7 @@ def harness_protocol(path: str) -> Protocol:
     )
 
 
-def harness_rows(path: str) -> Iterator[Row]:
+def harness_rows(path: str) -> Iterator[LogRow]:
     """Yield the rows of a log.
 
     Raises
@@ -317,7 +317,7 @@ def harness_rows(path: str) -> Iterator[Row]:
         yield row
 
 
-def _row(path: str, where: str, sample: Mapping[str, Any], cells: dict[str, Any], delimiter: Any) -> Row:
+def _row(path: str, where: str, sample: Mapping[str, Any], cells: dict[str, Any], delimiter: Any) -> LogRow:
     pairs = sample["filtered_resps"]
     are_pairs = isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
     if not are_pairs or len(pairs) < 2:
@@ -328,7 +328,7 @@ def _row(path: str, where: str, sample: Mapping[str, Any], cells: dict[str, Any]
                 "the log has neither acc nor exact_match with values 0 or 1",
                 "name the column of outcomes with --outcome COLUMN",
             )
-        return Row(cells if correct is None else cells | {"correct": int(correct)}, missing)
+        return LogRow(cells if correct is None else cells | {"correct": int(correct)}, missing)
     if "acc_mutual_info" in (*sample, *(sample.get("metrics") or ())) and len(pairs) % 2 == 0:
         pairs = pairs[: len(pairs) // 2]  # log-likelihoods without the question follow
     likelihoods = finite([pair[0] for pair in pairs])
@@ -339,7 +339,7 @@ def _row(path: str, where: str, sample: Mapping[str, Any], cells: dict[str, Any]
     texts = _texts(sample, len(pairs), delimiter)
     acc = _truth(sample, "acc")
     right, why = _right(sample, chosen, len(pairs), texts, acc)
-    row = Choices(likelihoods, right, texts, why).row(cells, acc)
+    row = LogChoices(likelihoods, right, texts, why).row(cells, acc)
     if right:
         row.missing.update(_contradictions(sample, cells, right, acc))
     return row
@@ -538,7 +538,7 @@ class InspectLog:
             model=model if isinstance(model, str) else "",
         )
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[LogRow]:
         """Yield a row for each sample and epoch: by epochs, then by the samples' ids.
 
         Raises
@@ -590,7 +590,7 @@ def _order(name: str) -> tuple[int, str]:
 # ---------------------------------------------------------------- a sample
 
 
-def _sample_row(sample: Mapping[str, Any], shared: Mapping[str, str]) -> Row:
+def _sample_row(sample: Mapping[str, Any], shared: Mapping[str, str]) -> LogRow:
     """Return the row of a sample; with a single scorer, its answer and its metadata are columns."""
     cells: dict[str, Any] = {"question": f"{shared['task']}/{sample['id']}", **shared}
     cells |= {"sample_id": sample["id"], "epoch": sample["epoch"], "metadata": scalars(sample.get("metadata")) or None}
@@ -621,7 +621,7 @@ def _sample_row(sample: Mapping[str, Any], shared: Mapping[str, str]) -> Row:
         )
     else:
         cells["chosen_probability"] = probability
-    return Row(cells, missing)
+    return LogRow(cells, missing)
 
 
 def _score(score: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -13,14 +13,14 @@ from itertools import chain
 from typing import Final
 
 from calibrant.errors import FileError, FileFault, quoted
-from calibrant.files.columns import Options, Selection, listed
+from calibrant.files.columns import ColumnSelection, Options, listed
 from calibrant.files.local import conversion_error, new_copy, original, stand_in
 from calibrant.files.log_rows import (
     NORMALISATIONS,
     QUESTION,
     InspectLog,
+    LogRow,
     Protocol,
-    Row,
     choices_rows,
     dotted,
     first_object,
@@ -75,14 +75,14 @@ def is_log(path: str) -> bool:
 def log_columns(path: str) -> tuple[str, ...]:
     """Return the columns of a log, from its first row; empty for another file."""
     if path not in _logs and (reader := _reader(path)) is not None:
-        return tuple(dotted(next(reader[1], Row({})).cells))
+        return tuple(dotted(next(reader[1], LogRow({})).cells))
     return tuple(sorted(_logs[path].columns)) if path in _logs else ()
 
 
 # ---------------------------------------------------------------- the copy
 
 
-def _reader(path: str) -> tuple[Protocol, Iterator[Row]] | None:
+def _reader(path: str) -> tuple[Protocol, Iterator[LogRow]] | None:
     """Return the protocol and the rows of a log; None for another file."""
     if is_inspect(path):
         log = InspectLog(path)
@@ -248,7 +248,7 @@ def models_of(paths: Sequence[str]) -> list[str] | None:
     return names if len(set(names)) == len(paths) and all(names) else None
 
 
-def protocol(paths: Sequence[str], selection: Selection) -> str:
+def protocol(paths: Sequence[str], selection: ColumnSelection) -> str:
     """Return how logs were made and how their log-likelihoods became probabilities; empty for other files."""
     made = [_logs[path].protocol for path in paths if path in _logs]
     if not made:

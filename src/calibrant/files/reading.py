@@ -41,11 +41,11 @@ from calibrant.files.predictions import (
     Omitted,
     doubt_about_logits,
 )
-from calibrant.files.sources import Opened, Source, open_sources
+from calibrant.files.sources import FileSource, Opened, open_sources
 from calibrant.files.values import (
     Column,
     Piece,
-    Words,
+    ValueWords,
     class_indices,
     group_numbers,
     join,
@@ -118,7 +118,7 @@ def read_predictions(
         Where the ``report`` extra is not installed and the file needs it.
     """
     judging = judging or Judging()
-    engines, left_out = Engines(timezone=options.timezone), set[Source]()
+    engines, left_out = Engines(timezone=options.timezone), set[FileSource]()
 
     def work() -> Iterator[Any]:
         opened = open_sources(patterns, options, targets_file, engines=engines, keep_going=keep_going)
@@ -235,7 +235,7 @@ class _Reader:
     """Keeps rows or makes a sketch of them. With ``keep_going`` the state before a file undoes one that is left out."""
 
     def __init__(
-        self, opened: Opened, judging: Judging, left_out: set[Source], keep: bool | None, keep_going: bool
+        self, opened: Opened, judging: Judging, left_out: set[FileSource], keep: bool | None, keep_going: bool
     ) -> None:
         self._opened = opened
         self._judging = replace(judging, logits=True) if opened.first.logits else judging
@@ -244,8 +244,8 @@ class _Reader:
         few = keep if keep is not None else (opened.rows or 0) <= MOST_ROWS
         plan = Plan.of(1, judging, opened.first)
         self._state = _State(plan, _Sums(self._judging, plan, opened.first.class_names), [] if few else None)
-        self._before: tuple[Source, _State] | None = None  # the file that is read, and the state before it
-        self._counts: dict[Source, int] = {}
+        self._before: tuple[FileSource, _State] | None = None  # the file that is read, and the state before it
+        self._counts: dict[FileSource, int] = {}
         self._left_out = left_out
         self._omitted = list(opened.omitted)
         self._failure: Exception | None = None  # the first, where files are left out
@@ -332,7 +332,9 @@ class _Reader:
 
     def _targets(self, targets: Column) -> NDArray[Any]:
         targets = truth_values(targets, self._opened.first)
-        return class_indices(targets, self._opened.first.class_names or ()) if isinstance(targets, Words) else targets
+        return (
+            class_indices(targets, self._opened.first.class_names or ()) if isinstance(targets, ValueWords) else targets
+        )
 
     def _check_alike(self, chunk: Chunk) -> None:
         """Reject rows whose values are of another length or kind than those before."""
@@ -359,7 +361,7 @@ class _Reader:
 
     def _check_names(self, chunk: Chunk) -> None:
         """Reject groups without a name: NaN."""
-        if not isinstance(groups := chunk.arrays.get("groups"), Words):
+        if not isinstance(groups := chunk.arrays.get("groups"), ValueWords):
             return
         missing = np.flatnonzero(np.isin(groups.codes, np.flatnonzero(groups.names != groups.names)))
         if len(missing):
@@ -388,7 +390,7 @@ class _Reader:
         """Note whether the outcomes follow from the probabilities, as predicted labels do."""
         agreements, targets = self._state.agreements, chunk.arrays["targets"]
         for argument, probs in chunk.arrays.items():
-            if not argument.startswith("probs") or isinstance(probs, Words):
+            if not argument.startswith("probs") or isinstance(probs, ValueWords):
                 continue
             before = agreements.get(argument, Agreement(holds=not self._judging.logits))
             if before.holds:
@@ -480,7 +482,7 @@ class _Reader:
         first, sources = self._opened.first, list(self._counts)
         columns: dict[str, list[Column]] = {name: [chunk.arrays[name] for chunk in kept] for name in kept[0].arrays}
         kept.clear()
-        if isinstance(columns["targets"][0], Words):
+        if isinstance(columns["targets"][0], ValueWords):
             columns["targets"] = [truth_values(join(columns["targets"]), first)]
         arrays = {name: join_into_array(columns.pop(name)) for name in list(columns)}
         common |= {"arrays": arrays, "class_names": first.class_names, "columns": first.names()}

@@ -20,8 +20,8 @@ from calibrant.files.arrays import (
     open_npz,
     table_pieces,
 )
-from calibrant.files.columns import Options, Selection, Unnamed, check_same, select
-from calibrant.files.engine import Engines, Table
+from calibrant.files.columns import ColumnSelection, Options, Unnamed, check_same, select
+from calibrant.files.engine import Engines, FileTable
 from calibrant.files.likely import FEW, ROWS, cluster_hint, look, look_at, parts_of_ids
 from calibrant.files.local import are_fractions, convert, located
 from calibrant.files.log_rows import dotted, first_object
@@ -41,14 +41,14 @@ _LONGEST_NAME = 5_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Source:
+class FileSource:
     """A file of predictions, read some rows at a time."""
 
     path: str
-    selection: Selection  #: the columns with predictions in it, in the order of this file
+    selection: ColumnSelection  #: the columns with predictions in it, in the order of this file
     dtype: np.dtype[Any]  #: what the probabilities are read as
     #: From a selection to columns by argument, some rows at a time, in the order of the file.
-    pieces: Callable[[Selection], Generator[Piece, None, None]]
+    pieces: Callable[[ColumnSelection], Generator[Piece, None, None]]
     rows: int | None = None  #: where the file says so itself
     #: From a row that was yielded to its 1-based data row; it may read the file again.
     row_of: Callable[[int], int] = lambda index: index + 1
@@ -65,13 +65,13 @@ class Source:
         return int(os.path.getsize(path) / len(head) * head.count(b"\n")) + 1
 
 
-def _from_table(table: Table, selection: Selection) -> Source:
+def _from_table(table: FileTable, selection: ColumnSelection) -> FileSource:
     """Return a file with columns as a source."""
     wide = np.dtype(np.float64)
     dtypes = [table.dtype_of(name) for name in selection.probs]
     stored = [name for name in selection.probs if name in table.columns]
     fractions = selection.percent and are_fractions(table.path, table.columns, stored)
-    return Source(
+    return FileSource(
         path=table.path,
         selection=selection,
         dtype=np.result_type(*(wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes)),
@@ -81,13 +81,15 @@ def _from_table(table: Table, selection: Selection) -> Source:
     )
 
 
-def _from_arrays(path: str, selection: Selection, stored: Mapping[str, StoredArray], first: int = 0) -> Source:
+def _from_arrays(
+    path: str, selection: ColumnSelection, stored: Mapping[str, StoredArray], first: int = 0
+) -> FileSource:
     """Return arrays, by their names, as a source; the targets may be rows of a longer array, from ``first`` on."""
     probs = [stored[name] for name in selection.probs]
     numbers = "f" if selection.percent else "fiub"
     dtypes = (array.dtype if array.dtype.kind in numbers else np.dtype(np.float64) for array in probs)
     firsts, n = dict.fromkeys(selection.targets, first), len(probs[0])
-    return Source(
+    return FileSource(
         path=path,
         selection=selection,
         dtype=np.result_type(*dtypes),
@@ -110,8 +112,8 @@ class Opened:
     """
 
     paths: list[str]
-    sources: list[Source]
-    first: Selection
+    sources: list[FileSource]
+    first: ColumnSelection
     notes: Mapping[str, str]
     omitted: list[Omitted]
     where: str | None = None
@@ -151,7 +153,7 @@ def open_sources(
     if kind == "json":
         engines.lengths = read_logs(paths, engines.check)
         options = with_defaults(paths, options)
-    sources: list[Source] = []
+    sources: list[FileSource] = []
     errors: list[FileError] = []
     for path in paths:
         engines.check()
@@ -239,7 +241,7 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     for path in (*paths, targets_path):
         check_bytes(path)
     names = options.labels or options.class_names
-    selection = Selection(
+    selection = ColumnSelection(
         probs=("probs",),
         targets=("targets",),
         logits=logits,
@@ -249,7 +251,7 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
         noun="array",
     )
     targets, first = open_npy(targets_path), 0
-    sources: list[Source] = []
+    sources: list[FileSource] = []
     for path in paths:
         source = _from_arrays(path, selection, {"probs": open_npy(path), "targets": targets}, first)
         sources.append(replace(source, targets_from=(targets_path, first)))
@@ -261,7 +263,7 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     return Opened(paths=paths, sources=sources, first=selection, notes=notes, omitted=[])
 
 
-def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
+def _source(path: str, kind: str, options: Options, engines: Engines) -> FileSource:
     """Open a file; where it has no columns with usual names, propose those that look right."""
     if kind == "npz":
         try:
@@ -289,7 +291,7 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> Source:
     return _from_table(table, selection)
 
 
-def _of_objects(error: Unnamed, table: Table, options: Options) -> Unnamed:
+def _of_objects(error: Unnamed, table: FileTable, options: Options) -> Unnamed:
     """Return the error with the options that name the keys of objects, and the column of the true class."""
     probs = f"{table.objects[0]}.*"
     try:
@@ -305,7 +307,7 @@ def _of_objects(error: Unnamed, table: Table, options: Options) -> Unnamed:
 
 def table_of(
     path: str, kind: str, where: str | None, engines: Engines | None = None, options: Options = _NO_OPTIONS
-) -> Table:
+) -> FileTable:
     """Open a file with columns; the engine reads it where the options name SQL, or columns within structs."""
     if kind in ("csv", "json"):
         text = CsvTable(path, where, engines) if kind == "csv" else JsonTable(path, where, engines)

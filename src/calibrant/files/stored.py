@@ -17,8 +17,8 @@ from typing import IO, Any, Final
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError
-from calibrant.files.columns import Selection
-from calibrant.files.engine import Engines, EngineTable, Table, batch_rows
+from calibrant.files.columns import ColumnSelection
+from calibrant.files.engine import Engines, EngineTable, FileTable, batch_rows
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import utf8_path
 from calibrant.files.sql import engine_path, identifier, literal, period, with_paths
@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"halffloat|float|double|u?int\d+|bool")
 _KEPT = 1 << 24  # bytes of a mapped copy that are held in memory
 
 
-class StoredTable(Table):
+class StoredTable(FileTable):
     """A file whose schema says what its columns hold."""
 
     failure: FileError | None = None  #: why the engine was not given all rows
@@ -90,7 +90,7 @@ class ParquetTable(StoredTable):
             read_dictionary=list(names),
         )
 
-    def batches(self, selection: Selection) -> Iterator[Any]:
+    def batches(self, selection: ColumnSelection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         used = selection.used
         words = {*selection.targets[:1], *selection.groups, *selection.clusters, *selection.keys}
@@ -193,7 +193,7 @@ class ArrowTable(StoredTable):
         ends = range(mapped.address, mapped.address + mapped.size)
         return any(buffer is not None and buffer.size and buffer.address not in ends for buffer in buffers)
 
-    def batches(self, selection: Selection) -> Iterator[Any]:
+    def batches(self, selection: ColumnSelection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         columns = selection.used
         rows, read = batch_rows(len(columns)), 0
@@ -233,7 +233,7 @@ class ArrowTable(StoredTable):
 
         def batches() -> Iterator[Any]:
             try:
-                for batch in self.batches(Selection(probs=columns)):
+                for batch in self.batches(ColumnSelection(probs=columns)):
                     yield batch.cast(schema)
             except FileError as error:
                 self.failure = error  # the engine turns it into one of its own
@@ -277,7 +277,7 @@ class FilteredTable(EngineTable):
                 kinds = connection.sql(f"SELECT (\n{period(column)}\n) FROM {self.relation()}").types
         return np.dtype(np.float32 if list(map(str, kinds)) == ["FLOAT"] else np.float64)
 
-    def learn(self, selection: Selection) -> bool:
+    def learn(self, selection: ColumnSelection) -> bool:
         """Note the columns that are used: the others of an Arrow file are not read."""
         paths = [name for name in selection.used if name in self._paths]
         mentioned = {*selection.used, *self.mentioned(*self.own_sql(selection), *paths)}

@@ -1,7 +1,7 @@
 """Which columns may be meant: looked for in the first rows, to word an error or a question.
 
 Nothing is read as what it looks like: the error proposes options, and the user types them or others. The names of
-columns and their first rows allow some readings, and each of them is a `Reading`. These exclude one:
+columns and their first rows allow some readings, and each of them is a `ColumnReading`. These exclude one:
 
 - a column whose name says that it is predicted, or whether a prediction was right, is not the outcome;
 - a column that is the predicted class of the scores in every row is not, if another one may be;
@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 
 from calibrant.errors import quoted
-from calibrant.files.columns import Options, Reading, Selection, Unnamed
+from calibrant.files.columns import ColumnReading, ColumnSelection, Options, Unnamed
 from calibrant.files.likely import (
     ROUNDING,
     Likely,
@@ -65,7 +65,7 @@ def proposed(error: Unnamed, likely: Likely, options: Options, noun: str = "colu
     return Unnamed(error.path, error.problem, remedy) if remedy else error
 
 
-def is_doubtful(selection: Selection, columns: Sequence[str], options: Options) -> bool:
+def is_doubtful(selection: ColumnSelection, columns: Sequence[str], options: Options) -> bool:
     """Whether the names alone allow another reading of columns that no option names."""
     target, single = selection.targets[0], len(selection.probs) == 1
     if options.models or len(selection.targets) > 1:
@@ -78,7 +78,7 @@ def is_doubtful(selection: Selection, columns: Sequence[str], options: Options) 
     return says_right(target) or says_label(target) or (single and any(map(says_predicted, others)))
 
 
-def ask(path: str, selection: Selection, likely: Likely, options: Options) -> None:
+def ask(path: str, selection: ColumnSelection, likely: Likely, options: Options) -> None:
     """Raise the question that a file needs though its columns have usual names, unless one reading is left."""
     target, score, one_event = selection.targets[0], selection.probs[0], len(selection.probs) == 1
     if options.percent:
@@ -86,14 +86,14 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
         likely = look({**likely.cells, **fractions})
     if one_event and says_predicted(score) and score in likely.outcomes and len(likely.words(score)) > 1:
         problem = f"{quoted(score)} has only two values, like a predicted label"
-        reading = Reading(("--score", score), f"if {quoted(score)} holds probabilities", always=True)
+        reading = ColumnReading(("--score", score), f"if {quoted(score)} holds probabilities", always=True)
         raise _asking(path, problem, "name the column of probabilities", [reading], selection.noun)
     if options.outcome is not None or options.target is not None:
         return
-    usual = Reading(("--outcome", target), f"if {quoted(target)} holds the true outcome")
+    usual = ColumnReading(("--outcome", target), f"if {quoted(target)} holds the true outcome")
     problem, remedy, readings = "", "choose the meaning of the columns", [usual]
     if not one_event or score in likely.rows:
-        usual = Reading(("--target", target), f"if {quoted(target)} holds the true class")
+        usual = ColumnReading(("--target", target), f"if {quoted(target)} holds the true class")
         problem, readings = _question_of_classes(likely, selection, options, usual)
     elif says_right(target):
         problem = (
@@ -107,8 +107,8 @@ def ask(path: str, selection: Selection, likely: Likely, options: Options) -> No
 
 
 def _question_of_score(
-    likely: Likely, selection: Selection, options: Options, usual: Reading
-) -> tuple[str, str, list[Reading]]:
+    likely: Likely, selection: ColumnSelection, options: Options, usual: ColumnReading
+) -> tuple[str, str, list[ColumnReading]]:
     """Return what may be wrong with the target of a score, the remedy, and the readings; the usual one if nothing."""
     target, score = selection.targets[0], selection.probs[0]
     truths = _truths(likely, options) if says_label(target) else [target]
@@ -125,15 +125,15 @@ def _question_of_score(
     )
 
 
-def _is_predicted_alone(likely: Likely, score: str, target: str, readings: Sequence[Reading]) -> bool:
+def _is_predicted_alone(likely: Likely, score: str, target: str, readings: Sequence[ColumnReading]) -> bool:
     """Whether the only truth that is left is named as a label, and may be the predicted label of the score."""
     only = len(readings) == 1 and readings[0].options[-2:] == ("--outcome", target)
     return only and says_label(target) and _may_be_of(likely, score, target)
 
 
 def _question_of_classes(
-    likely: Likely, selection: Selection, options: Options, usual: Reading
-) -> tuple[str, list[Reading]]:
+    likely: Likely, selection: ColumnSelection, options: Options, usual: ColumnReading
+) -> tuple[str, list[ColumnReading]]:
     """Return what may be wrong with the target of columns of classes, and the readings; the usual one if nothing."""
     target, asked = selection.targets[0], replace(options, probs=",".join(selection.probs))
     if says_right(target):
@@ -151,7 +151,7 @@ def best_pair(scores: Sequence[str], outcomes: Sequence[str], likely: Likely) ->
     return pairs[0] if len(pairs) == 1 else None
 
 
-def _asking(path: str, problem: str, remedy: str, readings: Sequence[Reading], noun: str) -> Unnamed:
+def _asking(path: str, problem: str, remedy: str, readings: Sequence[ColumnReading], noun: str) -> Unnamed:
     """Return an error that proposes the only reading, or lists several.
 
     Arrays have one option for the probabilities of events and classes, another for their truths, and no SQL.
@@ -170,7 +170,7 @@ def _asking(path: str, problem: str, remedy: str, readings: Sequence[Reading], n
     return Unnamed(path, problem, remedy, readings=tuple(readings))
 
 
-def _kinds_in_words(likely: Likely, readings: Sequence[Reading], options: Options) -> str:
+def _kinds_in_words(likely: Likely, readings: Sequence[ColumnReading], options: Options) -> str:
     """Return which columns may hold what."""
     values = dict(zip(readings[0].options[::2], readings[0].options[1::2], strict=True))
     truths = _truths(likely, options)
@@ -208,12 +208,12 @@ def _unmatched(likely: Likely, options: Options) -> str:
 # ---------------------------------------------------------------- readings
 
 
-def _readings(likely: Likely, options: Options) -> list[Reading]:
+def _readings(likely: Likely, options: Options) -> list[ColumnReading]:
     """Return the readings that names and values allow, each as the options that are not yet there."""
     truth = options.outcome or options.target
     stated = {("--score", options.score), ("--probs", options.probs), ("--outcome", truth), ("--target", truth)}
     stated |= {("--score", name) for name in options.models}
-    readings: dict[tuple[str, ...], Reading] = {}
+    readings: dict[tuple[str, ...], ColumnReading] = {}
     for reading in _all_readings(likely, options):
         pairs = zip(reading.options[::2], reading.options[1::2], strict=True)
         left = tuple(word for pair in pairs if pair not in stated for word in pair)
@@ -221,7 +221,7 @@ def _readings(likely: Likely, options: Options) -> list[Reading]:
     return [reading for left, reading in readings.items() if left]
 
 
-def _all_readings(likely: Likely, options: Options) -> list[Reading]:
+def _all_readings(likely: Likely, options: Options) -> list[ColumnReading]:
     truth = options.outcome or options.target
     truths = _truths(likely, options) if truth is None else [truth] * (truth in likely.cells)
     if options.score is not None:  # of an expression, the values are not known here
@@ -234,7 +234,7 @@ def _all_readings(likely: Likely, options: Options) -> list[Reading]:
     return labels or _of_free_columns(likely, truths, options)
 
 
-def _of_free_columns(likely: Likely, truths: Sequence[str], options: Options) -> list[Reading]:
+def _of_free_columns(likely: Likely, truths: Sequence[str], options: Options) -> list[ColumnReading]:
     """Return the readings of free columns: as classes, else as an event and its complement, else as scores."""
     free = [name for name in likely.scores if name not in _taken(options)]
     tables = [table for table in likely.tables if set(table) <= set(free)]
@@ -264,7 +264,7 @@ def _truths(likely: Likely, options: Options) -> list[str]:
     ]
 
 
-def _of_scores(likely: Likely, scores: Sequence[str], truths: Sequence[str], options: Options) -> list[Reading]:
+def _of_scores(likely: Likely, scores: Sequence[str], truths: Sequence[str], options: Options) -> list[ColumnReading]:
     """Return the readings of scores of one event, or of the label that was predicted."""
     predicted = [name for name in (*likely.labels, *likely.outcomes) if says_predicted(name)]
     if len(scores) == 1:
@@ -280,8 +280,8 @@ def _of_scores(likely: Likely, scores: Sequence[str], truths: Sequence[str], opt
 
 
 def _with_right(
-    likely: Likely, score: str, truths: Sequence[str], readings: list[Reading], taken: Collection[str | None]
-) -> list[Reading]:
+    likely: Likely, score: str, truths: Sequence[str], readings: list[ColumnReading], taken: Collection[str | None]
+) -> list[ColumnReading]:
     """Return the readings of a score, also next to columns with whether a prediction was correct."""
     right = [name for name in likely.outcomes if says_right(name) and name not in taken]
     of_right = [each for name in right for each in _of_right(likely, score, name)]
@@ -308,7 +308,9 @@ def _fitting(likely: Likely, scores: Sequence[str], truths: Sequence[str], predi
     ]
 
 
-def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], predicted: Sequence[str]) -> list[Reading]:
+def _of_pair(
+    likely: Likely, score: str, truth: str, truths: Sequence[str], predicted: Sequence[str]
+) -> list[ColumnReading]:
     """Return the readings of a score next to a true label: its probability, or that of the predicted label.
 
     Of columns that do not say that they are predicted, those named as labels may be, and where the truth does not say
@@ -316,7 +318,7 @@ def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], pred
     """
     named = _is_named_so(score, truth)
     case = f"if {quoted(score)} is the probability of {quoted(truth)}"
-    event = Reading(("--score", score, "--outcome", truth), case, is_named=named)
+    event = ColumnReading(("--score", score, "--outcome", truth), case, is_named=named)
     readings = [event] if truth in likely.outcomes or len(likely.words(truth)) <= 2 else []
     guesses, rivals = _predicted_labels(likely, score, truth, truths, predicted)
     for guess in guesses:
@@ -329,10 +331,10 @@ def _of_pair(likely: Likely, score: str, truth: str, truths: Sequence[str], pred
         doubt = "" if guess not in rivals or says_label(truth) else f" or {quoted(other)}"
         case = f"if {quoted(score)} is the probability of the predicted label {quoted(one)}{doubt}"
         right = f"{sql_name(one)} = {sql_name(other)}"
-        readings.append(Reading(("--score", score, "--outcome", right), case, is_named=named, sql=True))
+        readings.append(ColumnReading(("--score", score, "--outcome", right), case, is_named=named, sql=True))
         if not doubt and len(words) == len(guess_words) == 2 == len(words & guess_words):
             readings += [
-                Reading(options, f"{case}, as the probability of the event", is_named=named, sql=True)
+                ColumnReading(options, f"{case}, as the probability of the event", is_named=named, sql=True)
                 for options in _as_event(likely, score, other, one)
             ]
     return readings
@@ -374,9 +376,9 @@ def _equals(name: str, label: str) -> str:
     return {"1": f"{column} = 1", "true": column}.get(label, f"{column} = {literal(label)}")
 
 
-def _of_right(likely: Likely, score: str, right: str, *, percent: bool = False) -> list[Reading]:
+def _of_right(likely: Likely, score: str, right: str, *, percent: bool = False) -> list[ColumnReading]:
     """Return the readings of a score next to a column with whether a prediction was correct."""
-    answer = Reading(
+    answer = ColumnReading(
         ("--score", score, "--outcome", right), f"if {quoted(score)} is the probability that {quoted(right)} is true"
     )
     words = likely.words(right)
@@ -388,8 +390,8 @@ def _of_right(likely: Likely, score: str, right: str, *, percent: bool = False) 
     event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({_equals(right, yes)})")
     case = f"if {quoted(score)} is the probability of an event that was predicted at 0.5 or more"
     return [
-        Reading(event, case, sql=True),
-        Reading(
+        ColumnReading(event, case, sql=True),
+        ColumnReading(
             (*event, "--notion", "top-label"),
             f"{case}, to evaluate the larger of this probability and its complement",
             sql=True,
@@ -398,7 +400,7 @@ def _of_right(likely: Likely, score: str, right: str, *, percent: bool = False) 
     ]
 
 
-def _of_complements(likely: Likely, columns: Sequence[str], truths: Sequence[str]) -> list[Reading]:
+def _of_complements(likely: Likely, columns: Sequence[str], truths: Sequence[str]) -> list[ColumnReading]:
     """Return the readings of two columns that add up to 1, as the score of the event."""
     guesses = _guesses(likely, columns, truths)
     fitting = [name for name in truths if name not in guesses and len(likely.words(name)) == 2]
@@ -411,11 +413,11 @@ def _of_complements(likely: Likely, columns: Sequence[str], truths: Sequence[str
             labels = () if label in ("1", "true") else ("--labels", f"{other},{label}")
             named = any(_is_named_so(name, truth) for name in columns)
             case = f"if {quoted(label)} of {quoted(truth)} is the event"
-            readings.append(Reading(("--score", score, "--outcome", truth, *labels), case, is_named=named))
+            readings.append(ColumnReading(("--score", score, "--outcome", truth, *labels), case, is_named=named))
     return readings
 
 
-def _of_classes(likely: Likely, columns: Sequence[str], truths: Sequence[str], options: Options) -> list[Reading]:
+def _of_classes(likely: Likely, columns: Sequence[str], truths: Sequence[str], options: Options) -> list[ColumnReading]:
     """Return the readings of columns of classes, or of one column of lists."""
     guesses = _guesses(likely, columns, truths)
     fitting = [name for name in truths if name not in guesses]
@@ -424,7 +426,7 @@ def _of_classes(likely: Likely, columns: Sequence[str], truths: Sequence[str], o
     readings = []
     for truth in _best(fitting, columns, likely):
         words = likely.words(truth)
-        reading = Reading(
+        reading = ColumnReading(
             ("--probs", ",".join(columns), "--target", truth),
             f"if {quoted(truth)} holds the true class",
             is_named=_fits(likely, columns, truth),
@@ -445,7 +447,7 @@ def _of_classes(likely: Likely, columns: Sequence[str], truths: Sequence[str], o
     return readings
 
 
-def _multilabel(likely: Likely) -> list[Reading]:
+def _multilabel(likely: Likely) -> list[ColumnReading]:
     """Return the reading of several labels' scores, each with its outcome: ``prob_toxic`` and ``toxic``, and so on."""
     of_words: dict[str, list[tuple[str, str]]] = {}
     for score in likely.scores:
@@ -457,7 +459,7 @@ def _multilabel(likely: Likely) -> list[Reading]:
         return []
     scores, targets = zip(*pairs, strict=True)
     notion = () if scores in likely.tables and len(scores) > 2 else ("--notion", "multilabel")  # else one-hot
-    return [Reading(("--probs", ",".join(scores), "--target", ",".join(targets), *notion))]
+    return [ColumnReading(("--probs", ",".join(scores), "--target", ",".join(targets), *notion))]
 
 
 # ---------------------------------------------------------------- evidence

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from calibrant.errors import CalibrantError, FileError, quoted
-from calibrant.files.columns import Selection
+from calibrant.files.columns import ColumnSelection
 from calibrant.files.engine import Engines, EngineTable
 from calibrant.files.local import located, reading
 from calibrant.files.paths import LONGEST_LINE, LONGEST_OBJECT, bounded_lines, check_text, open_bytes, open_text
@@ -82,7 +82,7 @@ class CsvTable(EngineTable):
         texts = "".join(f", {identifier(n)} AS {identifier(_TEXT_OF + n)}" for n in self._as_text)
         return f"(SELECT * REPLACE ({casts}){texts} FROM {table})"
 
-    def learn(self, selection: Selection) -> bool:
+    def learn(self, selection: ColumnSelection) -> bool:
         """Type the columns of the condition by all their cells, and the targets by the first ones."""
         self._types, self.casts, self._as_text = {}, {}, []
         sql = self.own_sql(selection)
@@ -100,7 +100,7 @@ class CsvTable(EngineTable):
             self._cast_name(name, kinds[name], is_typed=is_truth or name in plain_numbers)
         return self._any
 
-    def _used_kinds(self, selection: Selection, sql: Collection[str]) -> dict[str, str]:
+    def _used_kinds(self, selection: ColumnSelection, sql: Collection[str]) -> dict[str, str]:
         """Return the kinds of the columns whose cells are not simply numbers."""
         asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
         asked = [name for name in asked if name in self.columns]
@@ -311,7 +311,7 @@ class JsonTable(EngineTable):
         """Return the SQL of a column that a condition compares with a text; the path '' is the whole value."""
         return f"({sql_name(column)}->>'')" if self._types.get(column) == "JSON" else super().spoken(column)
 
-    def learn(self, selection: Selection) -> bool:
+    def learn(self, selection: ColumnSelection) -> bool:
         """Cast what is not numbers already."""
         for name in self.used_numbers(selection):
             self._cast_numbers(name, self._types[name], is_percent=selection.percent and name in selection.probs)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError, FileFault, quoted
-from calibrant.files.columns import Cuts, Selection, listed
+from calibrant.files.columns import ColumnSelection, Cuts, listed
 from calibrant.inputs.groups import group_name
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table.cluster_labels import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
@@ -37,14 +37,14 @@ class BadTarget(FileError):
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class ValueWords:
     """Names or labels of rows: ``names[codes]``. A name may stand twice in ``names``."""
 
     names: NDArray[Any]
     codes: NDArray[np.integer[Any]]
 
     @classmethod
-    def of(cls, array: NDArray[Any]) -> Words:
+    def of(cls, array: NDArray[Any]) -> ValueWords:
         """Return the words of an array; bytes become text."""
         names, codes = np.unique(array, return_inverse=True)
         if array.dtype.kind in "US":  # a text takes the memory of its own length, not that of the longest
@@ -66,23 +66,23 @@ class Words:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def __getitem__(self, rows: slice) -> Words:
-        return Words(self.names, self.codes[rows])
+    def __getitem__(self, rows: slice) -> ValueWords:
+        return ValueWords(self.names, self.codes[rows])
 
     def array(self) -> NDArray[Any]:
         """Return the name of each row."""
         names: NDArray[Any] = self.names[self.codes]
         return names
 
-    def spelled(self, labels: tuple[str, ...] | None) -> Words:
+    def spelled(self, labels: tuple[str, ...] | None) -> ValueWords:
         """Return the words as strings, and ``1.0`` as ``1`` where a label is spelled so; without labels unchanged."""
         if labels is None:
             return self
-        return Words(np.array([_spell(name, labels) for name in self.names], dtype=object), self.codes)
+        return ValueWords(np.array([_spell(name, labels) for name in self.names], dtype=object), self.codes)
 
 
 #: The values of an argument, a row each.
-Column = NDArray[Any] | Words
+Column = NDArray[Any] | ValueWords
 #: Columns by argument.
 Piece = dict[str, Column]
 
@@ -96,12 +96,12 @@ def join(columns: list[Column]) -> Column:
     """Join columns of successive rows."""
     if len(columns) == 1:
         return columns[0]
-    words = [column for column in columns if isinstance(column, Words)]
+    words = [column for column in columns if isinstance(column, ValueWords)]
     if not words:
         return np.concatenate(columns)  # type: ignore[arg-type]  # all of them are arrays
     starts = np.cumsum([0, *(len(each.names) for each in words[:-1])])
     codes = [each.codes + start for each, start in zip(words, starts, strict=True)]
-    return Words(np.concatenate([each.names for each in words]), np.concatenate(codes))
+    return ValueWords(np.concatenate([each.names for each in words]), np.concatenate(codes))
 
 
 def join_into_array(columns: list[Column]) -> NDArray[Any]:
@@ -111,12 +111,12 @@ def join_into_array(columns: list[Column]) -> NDArray[Any]:
     columns.reverse()
     while columns:
         column = columns.pop()
-        joined[start : start + len(column)] = column.array() if isinstance(column, Words) else column
+        joined[start : start + len(column)] = column.array() if isinstance(column, ValueWords) else column
         start += len(column)
     return joined
 
 
-def group_numbers(words: Words, numbers: dict[str, int]) -> NDArray[np.int32]:
+def group_numbers(words: ValueWords, numbers: dict[str, int]) -> NDArray[np.int32]:
     """Return the number of each row's group; a new name, in the order in which they come, gets the next number.
 
     Names that are spelled alike have one number.
@@ -131,19 +131,19 @@ def combined(columns: Sequence[Column]) -> Column:
     return columns[0] if len(columns) == 1 else _crossed(map(_texts, columns), lambda one, more: one + SEPARATOR + more)
 
 
-def _crossed(columns: Iterable[tuple[list[Any], NDArray[np.intp]]], pair_name: Callable[[Any, Any], Any]) -> Words:
+def _crossed(columns: Iterable[tuple[list[Any], NDArray[np.intp]]], pair_name: Callable[[Any, Any], Any]) -> ValueWords:
     """Return the joined names of the pairs that occur in rows; a column has names, and the place of each row's name."""
     (names, codes), *others = columns
     for more, places in others:
         pairs, codes = np.unique(codes * len(more) + places, return_inverse=True)
         firsts, seconds = (side.tolist() for side in np.divmod(pairs, len(more)))
         names = [pair_name(names[a], more[b]) for a, b in zip(firsts, seconds, strict=True)]
-    return Words(np.array(names, object), codes)
+    return ValueWords(np.array(names, object), codes)
 
 
 def _texts(column: Column) -> tuple[list[str], NDArray[np.intp]]:
     """Return the distinct labels of rows as escaped text, and the place of each row's."""
-    if isinstance(column, Words):
+    if isinstance(column, ValueWords):
         texts, codes = column.names.tolist(), column.codes
     else:
         distinct, firsts, codes = np.unique(column, return_index=True, return_inverse=True)
@@ -153,21 +153,21 @@ def _texts(column: Column) -> tuple[list[str], NDArray[np.intp]]:
 
 def labels_of_column(column: Column) -> ClusterLabels:
     """Return the clusters of rows."""
-    if isinstance(column, Words):
+    if isinstance(column, ValueWords):
         return as_clusters(column.names, len(column.names)).take(column.codes)
     return as_clusters(column, len(column))
 
 
-def class_indices(labels: Words, names: Sequence[str]) -> NDArray[Any]:
+def class_indices(labels: ValueWords, names: Sequence[str]) -> NDArray[Any]:
     """Return the class of each label, or the labels where one is not among the names."""
     places = {name: place for place, name in enumerate(names)}
     classes: NDArray[Any] = np.array([places.get(name, -1) for name in labels.names.tolist()], np.int32)[labels.codes]
     return labels.array() if classes.min(initial=0) < 0 else classes
 
 
-def truth_values(targets: Column, selection: Selection) -> Column:
+def truth_values(targets: Column, selection: ColumnSelection) -> Column:
     """Return the texts ``true`` and ``false``, in any case, as truth values; other targets, and names, as they came."""
-    if not isinstance(targets, Words) or selection.labels:
+    if not isinstance(targets, ValueWords) or selection.labels:
         return targets
     texts = [str(name).strip().lower() for name in targets.names]
     names = {name.lower() for name in selection.class_names or ()}
@@ -241,7 +241,7 @@ class Percents:
         FileError
             For a value that is not a percentage, and for ``0.85`` in addition to ``85%``, which may be a fraction.
         """
-        if isinstance(values, Words):
+        if isinstance(values, ValueWords):
             texts = [str(name) for name in values.names]
             shares: NDArray[Any] = np.array([fraction(text) for text in texts], float)[values.codes]
             self._check_signs(texts, values.codes, start, width)
@@ -252,9 +252,9 @@ class Percents:
                 shares[~((values >= 0) & (values <= 100))] = math.nan
         bad = np.flatnonzero(np.isnan(shares))
         if len(bad):
-            cell = values.names[values.codes[bad[0]]] if isinstance(values, Words) else values.reshape(-1)[bad[0]]
-            text = str(cell) if isinstance(values, Words) else str(cell).removesuffix(".0")
-            got = shown(text) if isinstance(values, Words) else text
+            cell = values.names[values.codes[bad[0]]] if isinstance(values, ValueWords) else values.reshape(-1)[bad[0]]
+            text = str(cell) if isinstance(values, ValueWords) else str(cell).removesuffix(".0")
+            got = shown(text) if isinstance(values, ValueWords) else text
             problem = f"{self.place(start + int(bad[0]) // width)}: {got} is not a percentage from 0 to 100"
             problem = f"{problem}, such as 85 or '85%'"
             raise FileError(self.path, problem, self.remedy(text), fault=FileFault.VALUE, column=self.column)
@@ -323,7 +323,7 @@ class Values:
         self._waiting: list[NDArray[np.float64]] = []
         self.numbers = True
 
-    def add(self, words: Words) -> None:
+    def add(self, words: ValueWords) -> None:
         """Count rows, while all are numbers."""
         names = words.names
         if names.dtype.kind in "OUS":
@@ -374,19 +374,19 @@ class Values:
         )
 
 
-def cut(words: Words, cuts: Cuts | None) -> Words:
+def cut(words: ValueWords, cuts: Cuts | None) -> ValueWords:
     """Return the group of each row, without cuts its own name; a number that is missing stays missing."""
     if cuts is None:
         return words
     numbers = np.asarray(words.names if words.names.dtype.kind in "iuf" else words.names.astype(str), np.float64)
     places = np.minimum(np.searchsorted(cuts.uppers, numbers), len(cuts.uppers) - 1)
     names = np.array([*cuts.names, np.nan], object)
-    return Words(names, np.where(np.isnan(numbers), len(cuts.names), places)[words.codes])
+    return ValueWords(names, np.where(np.isnan(numbers), len(cuts.names), places)[words.codes])
 
 
-def joined(columns: Sequence[Column]) -> Words:
+def joined(columns: Sequence[Column]) -> ValueWords:
     """Return one name for each row of one or several columns."""
-    words = [column if isinstance(column, Words) else Words.of(column) for column in columns]
+    words = [column if isinstance(column, ValueWords) else ValueWords.of(column) for column in columns]
     quoted_names = ((list(map(_quoted, each.names)), each.codes.astype(np.intp)) for each in words)
     return words[0] if len(words) == 1 else _crossed(quoted_names, _join)
 

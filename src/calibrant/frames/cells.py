@@ -58,7 +58,7 @@ _FAMILIES: Final = {"standard": (4096, 300), "fine": (16384, 3600)}
 _DEGREE: Final = 11
 
 
-class Cells(NamedTuple):
+class FrameCells(NamedTuple):
     """The outcome of each key, whether its score is 0.5 or more, and its cell."""
 
     outcomes: NDArray[np.int64]
@@ -120,7 +120,7 @@ def key_of(
     return steps, nw.when(decided).then(cell_key).otherwise(score_key)
 
 
-def cells_of(keys: NDArray[np.float64], kind: grids.Grid | CoarseCells, *, single: bool) -> Cells:
+def cells_of(keys: NDArray[np.float64], kind: grids.Grid | CoarseCells, *, single: bool) -> FrameCells:
     """Return outcomes and cells of keys."""
     edges = grids.edges(kind) if isinstance(kind, str) else kind.edges
     last = len(edges)
@@ -136,7 +136,7 @@ def cells_of(keys: NDArray[np.float64], kind: grids.Grid | CoarseCells, *, singl
         cells[is_score] = grids.cell_of(scores, kind) if isinstance(kind, str) else kind.of_scores(scores)
     if isinstance(kind, CoarseCells):
         cells = np.minimum(cells, kind.n_cells - 1)  # p = 1 may share the last cell
-    return Cells(outcomes, upper, cells)
+    return FrameCells(outcomes, upper, cells)
 
 
 # ---------------------------------------------------------------- queries
@@ -344,7 +344,7 @@ def _add(part: SketchSums, config: SketchConfig, sums: Sums, columns: Columns) -
     event_sums = {name: values[of_event] for name, values in all_sums.items()}
     if not len(event_sums["n"]):
         return
-    event_cells = Cells(outcomes[of_event], upper[of_event], cells[of_event])
+    event_cells = FrameCells(outcomes[of_event], upper[of_event], cells[of_event])
 
     def total(name: str) -> float:
         return float(event_sums[name].sum())
@@ -397,7 +397,9 @@ def _add_cells(
     np.add.at(curves.rows, index, sums["n"][where])
 
 
-def _right(sums: Sums, event_cells: Cells, config: SketchConfig, columns: Columns, prefix: str, weight: str) -> float:
+def _right(
+    sums: Sums, event_cells: FrameCells, config: SketchConfig, columns: Columns, prefix: str, weight: str
+) -> float:
     """Return the weight of the right predictions, or with the prefix "squared_" their squared weight."""
     if "right" in sums:
         return float(sums[f"{prefix}right"].sum())
@@ -406,7 +408,7 @@ def _right(sums: Sums, event_cells: Cells, config: SketchConfig, columns: Column
     return float(sums[weight][event_cells.outcomes == event_cells.upper].sum())
 
 
-def _infinite(sums: Sums, event_cells: Cells, last: int) -> float:
+def _infinite(sums: Sums, event_cells: FrameCells, last: int) -> float:
     """Return the weight of the predictions with probability 0 for the observed outcome."""
     if "infinite" in sums:
         return float(sums["infinite"].sum())

@@ -53,9 +53,9 @@ def gather(frame: Frame, columns: Columns, config: SketchConfig) -> dict[Any, Cl
 def _in_blocks(frame: nw.DataFrame[Any], columns: Columns, config: SketchConfig) -> dict[Any, ClusterSums]:
     frame, columns, groups = _with_codes(frame, columns)
     hashed, columns, kind = with_hashes(frame, columns)
-    event = _Curve(columns, kind, EVENT_CELLS, len(groups))
+    event = _ClusterCurve(columns, kind, EVENT_CELLS, len(groups))
     n_classes = columns.n_classes if config.classwise else 0
-    classes = [_Curve(columns, kind, CLASS_CELLS, len(groups)) for _ in range(n_classes)]
+    classes = [_ClusterCurve(columns, kind, CLASS_CELLS, len(groups)) for _ in range(n_classes)]
     for part in cells.parts(hashed):
         event.add(rows.evaluate_scored(part, columns, config))
         for k, curve in enumerate(classes):
@@ -83,7 +83,7 @@ def _with_codes(frame: nw.DataFrame[Any], columns: Columns) -> tuple[nw.DataFram
     return frame, replace(columns, group=name), [values[place] for place in range(len(groups))]
 
 
-class _Curve:
+class _ClusterCurve:
     """The sums over buckets of one curve, by the number of the group.
 
     Rows are held until there is a block for each group: to add them up costs as much as the buckets have cells.

@@ -49,7 +49,7 @@ class CellTable(NamedTuple):
     parts: int
 
 
-class Cells(NamedTuple):
+class TensorCells(NamedTuple):
     """What evaluated scores add to the K cells of a grid; for (n, C) scores every shape begins with C.
 
     Attributes
@@ -80,7 +80,7 @@ def cell_table(edges: NDArray[np.floating[Any]], device: torch.device) -> CellTa
     return CellTable(columns[0], columns[1], columns[2], len(slots) - len(edges) + 1)
 
 
-def cells(scores: Tensor, outcomes: Tensor, evaluated: Tensor, table: CellTable) -> Cells:
+def cells(scores: Tensor, outcomes: Tensor, evaluated: Tensor, table: CellTable) -> TensorCells:
     """Return the sums of evaluated scores over the cells of a grid, without waiting for the device.
 
     Parameters
@@ -116,7 +116,7 @@ def cells(scores: Tensor, outcomes: Tensor, evaluated: Tensor, table: CellTable)
     counts, sums = (_joined(part, table.parts) for part in add(x, good, yes, slot, columns, table))
     if scores.ndim == 1:
         counts, sums = counts.squeeze(-3), sums.squeeze(-3)
-    return Cells(counts, sums, (rows & ~good).sum())
+    return TensorCells(counts, sums, (rows & ~good).sum())
 
 
 def _in_units(x: Tensor, good: Tensor, yes: Tensor, slot: Tensor, columns: int, table: CellTable) -> SlotSums:

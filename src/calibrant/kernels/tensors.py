@@ -72,7 +72,7 @@ class RowReading(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class TensorReading:
     """A batch after reading, on its device: scores of one event, or labels, as ``probs``; or rows of classes.
 
     ``targets`` and ``evaluated`` are (n,), for multilabel (n, C) as ``probs``, which is (n, 1) for one event.
@@ -152,7 +152,7 @@ def read(
     seen: Tensor,
     tolerance: float,
     checked: bool,
-) -> Reading:
+) -> TensorReading:
     """Read a batch: decide whether it holds logits, read its probabilities, count its faults.
 
     Parameters
@@ -203,7 +203,7 @@ def read(
         if logits is None:  # probabilities after logits
             faults[-1] = as_logits & decided & (rows.normalised == number) & (number > 0)
         counted = faults if checked else torch.zeros_like(faults)
-        return Reading(**common, rows=rows, log_p_target=rows.log_p_target, faults=counted)
+        return TensorReading(**common, rows=rows, log_p_target=rows.log_p_target, faults=counted)
     x = values if values.dtype == torch.float64 else values.float()
     x = torch.where(evaluated if layout == "multilabel" else evaluated[:, None], x, 0)
     within = x.clamp(0, 1)
@@ -222,7 +222,7 @@ def read(
         wrong = evaluated & ~((classes >= 0) & (classes < 2) & (classes == targets))
         none = faults[0]
         faults = torch.stack([infinite.any(1).sum(), outside.any(1).sum(), none, wrong.sum(), none])
-    return Reading(**common, probs=probs, log_p_target=logs, faults=faults)
+    return TensorReading(**common, probs=probs, log_p_target=logs, faults=faults)
 
 
 def read_blocks(
@@ -365,7 +365,7 @@ def _no_logits(x: Tensor) -> Tensor:
     return ~((x < torch.inf).all(1) & (x > -torch.inf).any(1))
 
 
-def event(reading: Reading, *, layout: str, notion: str, half: int = 1) -> tuple[Tensor, Tensor]:
+def event(reading: TensorReading, *, layout: str, notion: str, half: int = 1) -> tuple[Tensor, Tensor]:
     """Return scores and outcomes (0 or 1) of the evaluated event, (n,); for multilabel of all labels, (n, C)."""
     y, rows, probs = reading.targets, reading.rows, reading.probs
     if rows is not None:
@@ -378,7 +378,7 @@ def event(reading: Reading, *, layout: str, notion: str, half: int = 1) -> tuple
     return torch.maximum(scores, 1 - scores), (predicts == (y == 1)).long()
 
 
-def each_class(reading: Reading) -> tuple[Tensor, Tensor, Tensor]:
+def each_class(reading: TensorReading) -> tuple[Tensor, Tensor, Tensor]:
     """Return the scores, the outcomes and which are evaluated, for every class or label: (n, C) each."""
     y, evaluated = reading.targets, reading.evaluated
     if reading.probs is not None:
@@ -464,7 +464,7 @@ def score_sums(scores: Tensor, outcomes: Tensor, evaluated: Tensor) -> tuple[Ten
     return torch.where(evaluated, (p - y) ** 2, zeros), torch.where(evaluated, p_outcome.log(), zeros)
 
 
-def class_square_errors(reading: Reading) -> Tensor:
+def class_square_errors(reading: TensorReading) -> Tensor:
     """Return each row's sum over classes of squared errors, 0 if the row is not evaluated."""
     assert reading.rows is not None
     squares, p_target = (part.to(wide(part.device)) for part in (reading.rows.squares, reading.rows.p_target))

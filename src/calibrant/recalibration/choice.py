@@ -41,7 +41,7 @@ _TIE: Final = 1e-10  # nats: losses that differ by rounding
 Rows = TypeVar("Rows", bound=Dealt)
 
 
-class Asked(NamedTuple):
+class FitOptions(NamedTuple):
     """What was asked for.
 
     Attributes

@@ -16,7 +16,7 @@ from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import effective_rows, integer_weights
 from calibrant.kernels.blocks import in_order
 from calibrant.measures.listed import selected
-from calibrant.recalibration.choice import Asked, Procedure
+from calibrant.recalibration.choice import FitOptions, Procedure
 from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, not_below_floor
 from calibrant.recalibration.families import Family
 from calibrant.recalibration.maps import CalibrationMap
@@ -33,17 +33,17 @@ from calibrant.recalibration.softmax import (
     MOST_CLASSES,
     ROWS_OF_CLASS,
     VECTOR,
-    ClassRows,
     Floats,
     LogRows,
     Softmax,
+    SoftmaxRows,
     check_temperature,
     is_flat,
     log_softmax,
     prepared,
 )
 from calibrant.report import evaluated
-from calibrant.report.building import Settings, report_on
+from calibrant.report.building import ReportSettings, report_on
 from calibrant.report.evaluated import Evaluated
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
@@ -166,10 +166,10 @@ class ClassProcedure(Procedure[DealtRows]):
     share: float
     starts: dict[str, Softmax]
 
-    def source(self, rows: DealtRows) -> ClassRows:
-        return ClassRows(self.data.log, self.data.classes, rows.weights * self.share, self.prior_rows)
+    def source(self, rows: DealtRows) -> SoftmaxRows:
+        return SoftmaxRows(self.data.log, self.data.classes, rows.weights * self.share, self.prior_rows)
 
-    def fit(self, family: Family, source: ClassRows) -> Softmax:
+    def fit(self, family: Family, source: SoftmaxRows) -> Softmax:
         fitted: Softmax = family.fit(source._replace(start=self.starts.get(family.name)))
         return fitted
 
@@ -196,7 +196,7 @@ class ClassProcedure(Procedure[DealtRows]):
         return MeanGain.of(rows, gains, Moments(*moments))
 
 
-def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
+def of_classes(data: Evaluated, asked: FitOptions) -> Recalibration:
     """Return the recalibration of the probabilities of all classes."""
     predictions = cast("Predictions", data.predictions).on_host()
     data = replace(data, predictions=predictions)
@@ -244,7 +244,7 @@ def of_classes(data: Evaluated, asked: Asked) -> Recalibration:
         asked.resampling.level,
     )
     measures = [name for name in MEASURES if name != "classwise_ece" or data.class_rows is not None]
-    settings = Settings(n_bins=15, **selected(measures, None)._asdict(), resampling=asked.resampling)
+    settings = ReportSettings(n_bins=15, **selected(measures, None)._asdict(), resampling=asked.resampling)
     before = report_on(data, settings).report
     after = before
     if not remains:

@@ -13,15 +13,15 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.inputs.notions import Events
 from calibrant.measures.listed import selected
-from calibrant.recalibration.choice import Asked, Choice, Procedure
+from calibrant.recalibration.choice import Choice, FitOptions, Procedure
 from calibrant.recalibration.families import CANDIDATES, CLIPPED, CONSTANT, HISTOGRAM, IDENTITY, Family, Fit
 from calibrant.recalibration.maps import CalibrationMap, Fitted
 from calibrant.recalibration.pieces import CLIP, UNCHANGED, Pieces, probabilities
 from calibrant.recalibration.proof import Gain, MeanGain, Moments, few_errors, gain_of
 from calibrant.recalibration.result import MapCurve, Recalibration, with_evidence
-from calibrant.recalibration.rows import EventRows, Rows
+from calibrant.recalibration.rows import FitRows, ScoredRows
 from calibrant.report import evaluated
-from calibrant.report.building import Settings, report_on
+from calibrant.report.building import ReportSettings, report_on
 from calibrant.report.evaluated import Evaluated
 from calibrant.report.evaluation import with_groups
 from calibrant.report.report import Report
@@ -70,13 +70,13 @@ class EventProcedure(Procedure[Parts]):
     smallest: float
     largest: float
 
-    def source(self, rows: Parts) -> Rows:
+    def source(self, rows: Parts) -> FitRows:
         negatives, positives = rows.masses.sum(axis=1) * (self.rows / self.weight)
         held = negatives + positives > 0
         counts = (negatives + positives)[held]
-        return Rows(self.log_odds[held], counts, positives[held], self.prior_rows, self.smallest, self.largest)
+        return FitRows(self.log_odds[held], counts, positives[held], self.prior_rows, self.smallest, self.largest)
 
-    def fit(self, family: Family, source: Rows) -> Fit:
+    def fit(self, family: Family, source: FitRows) -> Fit:
         fit: Fit = family.fit(source)
         return fit
 
@@ -129,7 +129,7 @@ def brier_losses(log_odds: Float64s) -> Float64s:
     return np.stack([probabilities(log_odds) ** 2, probabilities(-log_odds) ** 2])
 
 
-def of_event(data: Evaluated, asked: Asked) -> Recalibration:
+def of_event(data: Evaluated, asked: FitOptions) -> Recalibration:
     """Return the recalibration of one evaluated event.
 
     Raises
@@ -138,7 +138,7 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
         For few rows of an outcome, and if no map rises: "auto" leaves out those that do not.
     """
     (table,) = data.tables
-    rows = EventRows.of(data)
+    rows = ScoredRows.of(data)
     design = rows.design
     rarer = rarer_rows(rows.fine)
     if rarer < LEAST_ROWS:
@@ -180,7 +180,7 @@ def of_event(data: Evaluated, asked: Asked) -> Recalibration:
         score,
         resampling.level,
     )
-    settings = Settings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=resampling)
+    settings = ReportSettings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=resampling)
     before = report_on(_alone(data), settings).report
     after, distinct, known = before, None, dict[str, Estimate]()
     if not remains:
@@ -232,7 +232,7 @@ def _falling(before: Report) -> str:
     ).replace("%", " %")
 
 
-def _fitted(procedure: EventProcedure, choice: Choice, rows: Rows) -> Fit:
+def _fitted(procedure: EventProcedure, choice: Choice, rows: FitRows) -> Fit:
     """Return the map that is fitted to all rows.
 
     Raises
@@ -252,14 +252,14 @@ def _mapped(data: Evaluated, fit: Fit) -> Evaluated:
     """Return the same rows with mapped scores."""
     if fit.kind == "identity":
         return _alone(data)
-    rows = EventRows.of(data)
+    rows = ScoredRows.of(data)
     parts = Parts.of(rows.design)
     log_odds = np.broadcast_to(fit.pieces.of_logits(rows.log_odds), parts.masses.shape[1:])
     return _recalibrated(data, parts, log_odds)
 
 
 def by_group(
-    mapped: Callable[[Evaluated], Evaluated], data: Evaluated, asked: Asked, settings: Settings
+    mapped: Callable[[Evaluated], Evaluated], data: Evaluated, asked: FitOptions, settings: ReportSettings
 ) -> Report | None:
     """Return the report on the rows with mapped scores, with its groups; None without groups."""
     if not asked.groups:
@@ -300,7 +300,7 @@ def _recalibrated(data: Evaluated, folds: Parts, log_odds: Float64s) -> Evaluate
     return replace(_alone(clustered), choices=data.choices, counted=None, flag=data.flag)
 
 
-def certified_loss(rows: EventRows, folds: Parts, maps: Mapping[int, Fit], score: str) -> float:
+def certified_loss(rows: ScoredRows, folds: Parts, maps: Mapping[int, Fit], score: str) -> float:
     """Return how far the mean loss by increasing maps may be from that of the single scores in the cells.
 
     In a cell (low, high] the losses of a row without and with the event are between those of both ends. It is 0 if each
@@ -319,7 +319,7 @@ def certified_loss(rows: EventRows, folds: Parts, maps: Mapping[int, Fit], score
 
 
 def _auroc(
-    data: Evaluated, rows: EventRows, fit: Fit, before: Report, settings: Settings
+    data: Evaluated, rows: ScoredRows, fit: Fit, before: Report, settings: ReportSettings
 ) -> tuple[tuple[int, int], Estimate]:
     """Return how many different scores the rows have before and after an increasing map, and the AUROC after it.
 

@@ -19,7 +19,7 @@ from calibrant.errors import InputError
 from calibrant.kernels.blocks import in_order
 from calibrant.measures.isotonic.isotonic import isotonic_fit
 from calibrant.recalibration.pieces import Pieces, probabilities
-from calibrant.recalibration.rows import Rows
+from calibrant.recalibration.rows import FitRows
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
@@ -89,7 +89,7 @@ class Family:
     label : str
         What a report calls it.
     fit : callable
-        From `Rows` to a `Fit`; for classes from `ClassRows` to a `Softmax`.
+        From `FitRows` to a `Fit`; for classes from `ClassRows` to a `Softmax`.
     aliases : tuple of str
         Other names for the same.
     nearly_unchanged : bool
@@ -106,46 +106,46 @@ class Family:
     keeps_order: bool = True
 
 
-def _identity(rows: Rows) -> Fit:
+def _identity(rows: FitRows) -> Fit:
     del rows
     return Fit("identity", {})
 
 
-def _clipped(rows: Rows) -> Fit:
+def _clipped(rows: FitRows) -> Fit:
     return _line(rows, 0.0, 1.0)
 
 
-def _fit(kind: str, rows: Rows, **parameters: Any) -> Fit:
+def _fit(kind: str, rows: FitRows, **parameters: Any) -> Fit:
     return Fit(kind, {**parameters, "smallest": rows.smallest, "largest": rows.largest})
 
 
-def _line(rows: Rows, intercept: float, slope: float) -> Fit:
+def _line(rows: FitRows, intercept: float, slope: float) -> Fit:
     return _fit("line", rows, intercept=intercept, slope=slope)
 
 
-def _cox(rows: Rows) -> Fit:
+def _cox(rows: FitRows) -> Fit:
     return _line(rows, *_logistic(rows.with_prior, [rows.moved], start=(0.0, 1.0)))
 
 
-def _shift(rows: Rows) -> Fit:
+def _shift(rows: FitRows) -> Fit:
     below = np.cumsum(rows.counts - rows.positives)[-1]
     start = -float(rows.moved[np.searchsorted(np.cumsum(rows.counts), below)])  # half the events of that score
     (intercept,) = _logistic(rows.with_prior, [], start=(start,), offset=rows.moved)
     return _line(rows, intercept, 1.0)
 
 
-def _temperature(rows: Rows) -> Fit:
+def _temperature(rows: FitRows) -> Fit:
     (slope,) = _logistic(rows.with_prior, [rows.moved], start=(1.0,), constant=False)
     return _line(rows, 0.0, slope)
 
 
-def _beta(rows: Rows) -> Fit:
+def _beta(rows: FitRows) -> Fit:
     columns = [-np.logaddexp(0, -rows.moved), np.logaddexp(0, rows.moved)]
     constant, positive, negative = _logistic(rows.with_prior, columns, start=(0.0, 1.0, 1.0))
     return _fit("beta", rows, constant=constant, positive=positive, negative=negative)
 
 
-def _isotonic(rows: Rows) -> Fit:
+def _isotonic(rows: FitRows) -> Fit:
     """Return lines in log-odds between the blocks of the isotonic fit, each pulled towards the Cox line.
 
     A block of N_j rows, K_j of them with the event, whose rows the Cox map gives the mean Q_j, has the value
@@ -185,7 +185,7 @@ def _too_steep(one: Sequence[float], other: Sequence[float]) -> bool:
     return not 0 < y_other - y <= _STEEPEST * (x_other - x)
 
 
-def _histogram(rows: Rows) -> Fit:
+def _histogram(rows: FitRows) -> Fit:
     """Return the rate of each of 15 bins with equally many rows; ties are not divided."""
     cumulated = np.cumsum(rows.counts)
     ends = np.searchsorted(cumulated, cumulated[-1] * np.arange(1, _BINS) / _BINS, side="left") + 1
@@ -199,7 +199,7 @@ def _histogram(rows: Rows) -> Fit:
     return _fit("bins", rows, edges=edges.tolist(), rates=rates.tolist())
 
 
-def _constant(rows: Rows) -> Fit:
+def _constant(rows: FitRows) -> Fit:
     """Return the rate of all rows, and of half a row with and half a row without the event."""
     rate = (float(rows.positives.sum()) + 0.5) / (float(rows.counts.sum()) + 1)
     return _fit("bins", rows, edges=[], rates=[rate])
@@ -291,7 +291,7 @@ class _Logistic(NamedTuple):
 
 
 def _logistic(
-    rows: Rows,
+    rows: FitRows,
     columns: Sequence[Float64s],
     *,
     start: tuple[float, ...],

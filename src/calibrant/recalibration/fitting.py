@@ -10,7 +10,7 @@ from calibrant.errors import InputError, nearest
 from calibrant.inputs.groups import has_order
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
-from calibrant.recalibration.choice import Asked
+from calibrant.recalibration.choice import FitOptions
 from calibrant.recalibration.classes import of_classes
 from calibrant.recalibration.events import of_event
 from calibrant.recalibration.families import FAMILIES, PRIOR_ROWS, TEMPERATURE, Family, names_of
@@ -173,7 +173,7 @@ def recalibrate(
         weights_are=weights_are,
         classwise=None if notion is None else False,
     )
-    asked = Asked(method, None, prior_rows, resampling, data_of_groups, ordered=has_order(groups))
+    asked = FitOptions(method, None, prior_rows, resampling, data_of_groups, ordered=has_order(groups))
     of_all = notion is None and data.notion == "top-label"
     if of_all and data.choices.data != "sketch":
         return of_classes(data, asked._replace(family=_family(method, CLASS_FAMILIES)))

@@ -7,7 +7,7 @@ from functools import reduce
 from operator import add
 
 from calibrant.errors import InputError
-from calibrant.recalibration.choice import Asked
+from calibrant.recalibration.choice import FitOptions
 from calibrant.recalibration.events import fitted_to, of_event
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.result import LabelRecalibrations, Recalibration
@@ -20,7 +20,7 @@ from calibrant.table.cluster_sums import ClusterSums
 _UNCHANGED = {"kind": "identity", "parameters": {}}
 
 
-def of_labels(data: Evaluated, asked: Asked) -> LabelRecalibrations:
+def of_labels(data: Evaluated, asked: FitOptions) -> LabelRecalibrations:
     """Return the recalibration of each label, and the map of all of them.
 
     A label that no map can be fitted to, such as one with few rows, keeps its scores and is named.

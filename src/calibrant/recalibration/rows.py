@@ -35,7 +35,7 @@ _BEYOND: Final = 10_000  # more than the cells of the grid
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Memo):
+class FitRows(Memo):
     """What a map is fitted to.
 
     Attributes
@@ -69,7 +69,7 @@ class Rows(Memo):
         return np.clip(self.log_odds, *log_odds_of(np.array([self.smallest, self.largest])))
 
     @cached_property
-    def with_prior(self) -> Rows:
+    def with_prior(self) -> FitRows:
         """These rows and the prior rows."""
         if not self.prior_rows:
             return self
@@ -108,7 +108,7 @@ def _limit(log_odds: Float64s, rows: float, least: float) -> float:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EventRows:
+class ScoredRows:
     """The evaluated rows of one event.
 
     Attributes
@@ -129,7 +129,7 @@ class EventRows:
     log_odds: Float64s
     low: Float64s
     high: Float64s
-    exact: Rows
+    exact: FitRows
     distinct: ReliabilityTable
     merged: float
 
@@ -154,7 +154,7 @@ class EventRows:
         return f"{self.merged:,.6g} rows have scores within 1.5e-7 of 0 or 1, which share one cell at each end"
 
     @classmethod
-    def of(cls, data: Evaluated) -> EventRows:
+    def of(cls, data: Evaluated) -> ScoredRows:
         """Return the evaluated rows of one event."""
         (table,) = data.tables
         z, distinct = _distinct(data, table)
@@ -183,7 +183,7 @@ class EventRows:
             log_odds=middle,
             low=low,
             high=high,
-            exact=Rows(z, counts * share, positives * share, 0.0, *ends),
+            exact=FitRows(z, counts * share, positives * share, 0.0, *ends),
             distinct=distinct,
             merged=float(cells.counts[merged].sum()),
         )

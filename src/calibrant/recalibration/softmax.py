@@ -60,7 +60,7 @@ class Softmax:
     smallest: float
 
     @classmethod
-    def of_temperature(cls, slope: float, rows: ClassRows) -> Softmax:
+    def of_temperature(cls, slope: float, rows: SoftmaxRows) -> Softmax:
         """Return the map that multiplies all log-probabilities by a slope, the inverse temperature."""
         n_classes = rows.shape[1]
         return cls(np.full(n_classes, slope), np.zeros(n_classes), rows.rows.smallest)
@@ -199,7 +199,7 @@ def prepared(values: Floats, *, logits: bool) -> LogRows:
     return LogRows(logs, shifts, largest, means, math.exp(min(lowest)), any(zeros))
 
 
-class ClassRows(NamedTuple):
+class SoftmaxRows(NamedTuple):
     """What a map is fitted to, N rows.
 
     Attributes
@@ -252,23 +252,23 @@ def _blocks(
 # ---------------------------------------------------------------- the families
 
 
-def _identity(rows: ClassRows) -> Softmax:
+def _identity(rows: SoftmaxRows) -> Softmax:
     return replace(_clipped(rows), smallest=0.0)
 
 
-def _clipped(rows: ClassRows) -> Softmax:
+def _clipped(rows: SoftmaxRows) -> Softmax:
     return Softmax.of_temperature(1.0, rows)
 
 
-def _temperature(rows: ClassRows) -> Softmax:
+def _temperature(rows: SoftmaxRows) -> Softmax:
     return Softmax.of_temperature(_slope(rows), rows)
 
 
-def _vector(rows: ClassRows) -> Softmax:
+def _vector(rows: SoftmaxRows) -> Softmax:
     return _structured(rows, matrix=False)
 
 
-def _matrix(rows: ClassRows) -> Softmax:
+def _matrix(rows: SoftmaxRows) -> Softmax:
     return _structured(rows, matrix=True)
 
 
@@ -292,7 +292,7 @@ ROWS_OF_CLASS: Final = 25
 # ---------------------------------------------------------------- temperature
 
 
-def _slope(rows: ClassRows) -> float:
+def _slope(rows: SoftmaxRows) -> float:
     """Return the inverse temperature of the largest likelihood, from `_FLATTEST` to `_STEEPEST`.
 
     The derivative of the loss, g(b) = sum w (E z - z_y) with z = log p and the mean E by softmax(b z), increases in b.
@@ -310,19 +310,19 @@ def _slope(rows: ClassRows) -> float:
         start = float(rows.start.factors[0])
     elif len(own) >= 2 * _FIRST_ROWS:  # some rows are near enough for two steps with all
         some = np.arange(0, len(own), len(own) // _FIRST_ROWS)
-        few = ClassRows(rows.rows.take(some), rows.classes[some], rows.weights[some], rows.prior_rows)
+        few = SoftmaxRows(rows.rows.take(some), rows.classes[some], rows.weights[some], rows.prior_rows)
         start = _slope(few)
     return _newton(slopes, start)
 
 
-def _own(rows: ClassRows) -> Float64s:
+def _own(rows: SoftmaxRows) -> Float64s:
     """Return the log-probability of the class of each row."""
     log = rows.rows
     x = log.values[np.arange(len(rows.classes)), rows.classes]
     return np.maximum(x - log.shifts, log.floor).astype(np.float64)
 
 
-def _moments(rows: ClassRows, b: float) -> Float64s:
+def _moments(rows: SoftmaxRows, b: float) -> Float64s:
     """Return sum w E z and sum w Var z by the probabilities softmax(b z)."""
     log = rows.rows
     kernels = kernels_for("rows", log.values.size)
@@ -387,7 +387,7 @@ def _shares(z: Floats) -> Floats:
 # ---------------------------------------------------------------- vector and matrix
 
 
-def _structured(rows: ClassRows, *, matrix: bool) -> Softmax:
+def _structured(rows: SoftmaxRows, *, matrix: bool) -> Softmax:
     """Return the vector or matrix scaling of the least penalised cross-entropy, by a trust region."""
     from scipy.optimize import minimize
 
@@ -408,7 +408,7 @@ def _structured(rows: ClassRows, *, matrix: bool) -> Softmax:
 class _Penalised:
     """The penalised mean cross-entropy of parameters c and W, one after the other, with its derivatives."""
 
-    def __init__(self, rows: ClassRows, slope: float, matrix: bool) -> None:
+    def __init__(self, rows: SoftmaxRows, slope: float, matrix: bool) -> None:
         self.rows, self.slope, self.matrix = rows, slope, matrix
         self.n_classes, total = rows.shape[1], float(rows.weights.sum())
         self.prior, self.weights = rows.share, (1 + rows.share) * rows.weights / total

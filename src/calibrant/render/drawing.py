@@ -396,7 +396,7 @@ def tile(bins: ReliabilityDiagram) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Row:
+class ChartRow:
     """One row of a chart: a value, and its interval and floor (mean, upper) if it has them.
 
     ``marked`` rows are diamonds, in the colour of a warning unless they are ``good`` news.
@@ -436,7 +436,9 @@ def fit_pair(first: str, second: str) -> str:
     return minus.join(map(fit, (first, second), limits))
 
 
-def chart(rows: Sequence[Row], *, signed: bool = False, origin: float = 0.0, ratio: bool = False) -> dict[str, Any]:
+def chart(
+    rows: Sequence[ChartRow], *, signed: bool = False, origin: float = 0.0, ratio: bool = False
+) -> dict[str, Any]:
     """Return a picture with a row for each estimate: a dot, its interval as a line, its floor as a box from 0.
 
     The line down the chart is at ``origin``. The axis of a ratio is logarithmic if all values are above 0.

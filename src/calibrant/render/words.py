@@ -231,7 +231,7 @@ def evaluated_event(
     return f"event: {event}; to evaluate class {short((class_names or ['0', '1'])[1])}, pass its column alone"
 
 
-class Terms(NamedTuple):
+class DifferenceTerms(NamedTuple):
     """What the two sides of a difference are called, its directions, and both outcomes."""
 
     predicted: str
@@ -242,7 +242,7 @@ class Terms(NamedTuple):
     outcomes: tuple[str, str]
 
 
-_CONFIDENCE: Final = Terms(
+_CONFIDENCE: Final = DifferenceTerms(
     "mean confidence",
     "accuracy",
     "over-confident",
@@ -250,7 +250,7 @@ _CONFIDENCE: Final = Terms(
     "over- or under-confidence",
     ("correct prediction", "incorrect prediction"),
 )
-_EVENT: Final = Terms(
+_EVENT: Final = DifferenceTerms(
     "mean predicted probability",
     "observed frequency",
     "overestimates the event",
@@ -260,12 +260,12 @@ _EVENT: Final = Terms(
 )
 
 
-def terms_of(notion: str) -> Terms:
+def terms_of(notion: str) -> DifferenceTerms:
     """Return the terms of a notion."""
     return _CONFIDENCE if notion == "top-label" else _EVENT
 
 
-def impossible_kinds(events: float, non_events: float, terms: Terms) -> str:
+def impossible_kinds(events: float, non_events: float, terms: DifferenceTerms) -> str:
     """Return the outcomes that scores of 0 and 1 exclude, in words."""
     counts = zip((events, non_events), terms.outcomes, ("0", "1"), strict=True)
     return " and ".join(

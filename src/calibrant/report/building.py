@@ -45,7 +45,7 @@ from calibrant.statistics.resampling import Resampling
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Settings:
+class ReportSettings:
     """The settings of a report.
 
     Attributes
@@ -107,7 +107,7 @@ class Reported(NamedTuple):
     tested: GroupTest | None
 
 
-def report_on(data: Evaluated, settings: Settings) -> Reported:
+def report_on(data: Evaluated, settings: ReportSettings) -> Reported:
     """Return the report, and the estimates that decide."""
     with of_input(data.numbers):
         return (_class_report if data.notion in PER_CLASS else _event_report)(data, settings)
@@ -116,7 +116,7 @@ def report_on(data: Evaluated, settings: Settings) -> Reported:
 # ---------------------------------------------------------------- one evaluated event
 
 
-def _event_report(data: Evaluated, settings: Settings) -> Reported:
+def _event_report(data: Evaluated, settings: ReportSettings) -> Reported:
     """Return the report on one evaluated event."""
     event, resampling = _event(data, settings), settings.resampling
     if resampling is None:
@@ -145,7 +145,7 @@ def _event_report(data: Evaluated, settings: Settings) -> Reported:
     return _report(data, settings, estimates, evidence, tested, shown)
 
 
-def _event(data: Evaluated, settings: Settings) -> Event:
+def _event(data: Evaluated, settings: ReportSettings) -> Event:
     """Return the evaluated event, with its classes if they are evaluated too."""
     (table,) = data.tables
     no_classes, clusters = _why_no_classes(data, settings.classwise), None
@@ -175,7 +175,7 @@ def _why_no_classes(data: Evaluated, classwise: bool | None) -> str:
 
 
 def _event_estimates(
-    data: Evaluated, settings: Settings, event: Event, inference: Inference | None
+    data: Evaluated, settings: ReportSettings, event: Event, inference: Inference | None
 ) -> dict[Measure, Estimate]:
     """Return the estimates of the measures of one event, with what else their details say."""
     provenance, estimates = dict(event.table.provenance), {}
@@ -190,7 +190,7 @@ def _event_estimates(
 
 
 def _inferred(
-    evidence: Evidence, settings: Settings, inference: Inference, tested: GroupTest, mean_gap: float
+    evidence: Evidence, settings: ReportSettings, inference: Inference, tested: GroupTest, mean_gap: float
 ) -> Evidence:
     """Return the evidence with what is inferred from the event."""
     event, sample = inference.event, inference.event.design.sample
@@ -229,7 +229,7 @@ def _flag(*warnings: str) -> dict[str, str]:
 # ---------------------------------------------------------------- every class alone
 
 
-def _class_report(data: Evaluated, settings: Settings) -> Reported:
+def _class_report(data: Evaluated, settings: ReportSettings) -> Reported:
     """Return the report on every class alone: each measure combined over classes."""
     resampling = settings.resampling
     if data.one_cluster and resampling is None:
@@ -278,7 +278,7 @@ def _class_report(data: Evaluated, settings: Settings) -> Reported:
 
 
 def _whole_predictions(
-    data: Evaluated, settings: Settings, events: Sequence[Event | None], classes: Classes | None
+    data: Evaluated, settings: ReportSettings, events: Sequence[Event | None], classes: Classes | None
 ) -> Event:
     """Return the event of measures of whole predictions.
 
@@ -292,7 +292,7 @@ def _whole_predictions(
 
 
 def _class_estimates(
-    data: Evaluated, settings: Settings, whole: Event, over: Callable[..., Estimate]
+    data: Evaluated, settings: ReportSettings, whole: Event, over: Callable[..., Estimate]
 ) -> dict[Measure, Estimate]:
     """Return the estimates of the measures over classes, with what else their details say."""
     resampling, clusters = settings.resampling, whole.clusters
@@ -326,7 +326,7 @@ class _Shown(NamedTuple):
     panels: Mapping[str, Panel] | None = None
 
 
-def _decision(settings: Settings, bounds: Estimate, rarer: float) -> Decision | None:
+def _decision(settings: ReportSettings, bounds: Estimate, rarer: float) -> Decision | None:
     """Return the decision about the tolerance, from an estimate with one-sided bounds."""
     if settings.tolerance is None or settings.resampling is None:
         return None
@@ -336,7 +336,7 @@ def _decision(settings: Settings, bounds: Estimate, rarer: float) -> Decision | 
 
 def _report(
     data: Evaluated,
-    settings: Settings,
+    settings: ReportSettings,
     estimates: Mapping[Measure, Estimate],
     evidence: Evidence,
     tested: GroupTest | None,

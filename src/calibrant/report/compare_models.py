@@ -197,7 +197,7 @@ def compare(
     honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by 0.0101 (95 % CI
     0.0077 to 0.0125).
     """
-    settings = Settings.of(n_bins, level, tolerance, measures, sort_by)
+    settings = ComparisonSettings.of(n_bins, level, tolerance, measures, sort_by)
     if paired not in (None, True, False):
         raise InputError("paired", "True, False or None", repr(paired), "leave paired out if it is not known")
     named, outcomes = _models(probs_a, probs_b, targets, names)
@@ -234,7 +234,7 @@ def _compare_rows(
     others: Mapping[str, Any],
     clusters: Any,
     groups: Any,
-    settings: Settings,
+    settings: ComparisonSettings,
 ) -> Comparison:
     """Compare models on the same rows; ``named`` also has whether their numbers are logits, and their targets."""
     models: list[Read] = []
@@ -274,7 +274,7 @@ def _compare_sketches(
     named: Sequence[_Named],
     others: Mapping[str, Any],
     notion: Notion | None,
-    settings: Settings,
+    settings: ComparisonSettings,
     *,
     paired: bool | None,
     weights_are: WeightsAre | None,
@@ -323,7 +323,7 @@ def _check_sketches(
 
 
 def _by_sketches(
-    sketches: Mapping[str, CalibrationSketch], settings: Settings, *, paired: bool | None, flag: str = ""
+    sketches: Mapping[str, CalibrationSketch], settings: ComparisonSettings, *, paired: bool | None, flag: str = ""
 ) -> Comparison:
     """Compare models by their sketches, which are of one make."""
     models: list[Summed] = []
@@ -435,7 +435,7 @@ def _with(measures: Sequence[Measure], *further: Measure) -> tuple[Measure, ...]
     return tuple(dict.fromkeys((*measures, *further)))
 
 
-class Settings(NamedTuple):
+class ComparisonSettings(NamedTuple):
     """What is asked of a comparison."""
 
     n_bins: int
@@ -446,7 +446,7 @@ class Settings(NamedTuple):
     own_outcomes: bool = False
 
     @classmethod
-    def of(cls, n_bins: int, level: float, tolerance: float | None, measures: Any, sort_by: Any) -> Settings:
+    def of(cls, n_bins: int, level: float, tolerance: float | None, measures: Any, sort_by: Any) -> ComparisonSettings:
         """Return the checked settings."""
         check_bins(n_bins)
         check_level(level)
@@ -455,7 +455,7 @@ class Settings(NamedTuple):
         decisive = sorting_measure(sort_by, compared)
         return cls(n_bins, float(level), tolerance, _with(compared, decisive), decisive)
 
-    def for_answers(self) -> Settings:
+    def for_answers(self) -> ComparisonSettings:
         """Return the settings for models with outcomes of their own, which are compared by two measures more."""
         return self._replace(measures=_with(self.measures, AUROC, MEAN_GAP), own_outcomes=True)
 
@@ -536,7 +536,7 @@ class Read(NamedTuple):
             self.name, self.events, self.weighting, self.means, self.scores, n_bins, self._classes, own=self.own
         )
 
-    def in_clusters(self, labels: ClusterLabels, settings: Settings) -> Summed:
+    def in_clusters(self, labels: ClusterLabels, settings: ComparisonSettings) -> Summed:
         """Return the model with sums over buckets of clusters."""
         events = self.events
         buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights, row_scores=self.scores)
@@ -545,7 +545,9 @@ class Read(NamedTuple):
         return summed(self.name, table, self.means, settings, buckets, answers, self.weighting.deciding_rows)
 
 
-def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Settings, flag: str = "") -> Comparison:
+def by_rows(
+    models: Sequence[Read], labels: ClusterLabels | None, settings: ComparisonSettings, flag: str = ""
+) -> Comparison:
     """Compare models on the same rows; ``labels`` are the clusters of all rows.
 
     The rows are put into an order that their content decides, so that every sum has the same bits in any order.
@@ -570,7 +572,7 @@ def by_rows(models: Sequence[Read], labels: ClusterLabels | None, settings: Sett
 
 
 def _by_independent_rows(
-    models: Sequence[Read], settings: Settings, facts: Mapping[str, Any], flag: str, *, lone: bool
+    models: Sequence[Read], settings: ComparisonSettings, facts: Mapping[str, Any], flag: str, *, lone: bool
 ) -> Comparison:
     """Compare models on the same independent rows; ``lone`` says that clusters of one row each were given."""
     suffix, n = LONE if lone else "", models[0].n
@@ -634,7 +636,7 @@ def summed(
     name: str,
     table: ReliabilityTable,
     means: PredictionMeans,
-    settings: Settings,
+    settings: ComparisonSettings,
     buckets: BucketSums | None,
     answers: Answers | None = None,
     deciding: float = math.inf,
@@ -655,7 +657,12 @@ def summed(
 
 
 def by_sums(
-    models: Sequence[Summed], settings: Settings, facts: Mapping[str, Any], *, paired: bool | None, flag: str = ""
+    models: Sequence[Summed],
+    settings: ComparisonSettings,
+    facts: Mapping[str, Any],
+    *,
+    paired: bool | None,
+    flag: str = "",
 ) -> Comparison:
     """Compare models by their sums; ``paired`` ones by sums over buckets of the same clusters.
 
@@ -698,7 +705,11 @@ def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]
 
 
 def _pair(
-    pair: ModelPair[ComparedModel], settings: Settings, flag: str, bounds: Mapping[str, float], suffix: str = ""
+    pair: ModelPair[ComparedModel],
+    settings: ComparisonSettings,
+    flag: str,
+    bounds: Mapping[str, float],
+    suffix: str = "",
 ) -> Pair:
     """Return the differences of two models, their ends in the range of differences; the suffix ends each method.
 
@@ -724,7 +735,7 @@ def _pair(
 def _summed_pair(
     first: Summed,
     second: Summed,
-    settings: Settings,
+    settings: ComparisonSettings,
     flag: str,
     paired: bool | None,
     known: Mapping[str, ClusterModel],
@@ -737,7 +748,7 @@ def _summed_pair(
     return _pair(together, settings, flag, {name: bound + second.bounds[name] for name, bound in first.bounds.items()})
 
 
-def _decision(pair: ModelPair[ComparedModel], settings: Settings) -> Decision | None:
+def _decision(pair: ModelPair[ComparedModel], settings: ComparisonSettings) -> Decision | None:
     """Return the decision about the tolerance, from the difference of the l1 errors at a level."""
     if settings.tolerance is None:
         return None
@@ -746,7 +757,7 @@ def _decision(pair: ModelPair[ComparedModel], settings: Settings) -> Decision | 
 
 
 def _compared(
-    models: Sequence[ModelT], settings: Settings, compute: Callable[[ModelT, ModelT], Pair], **designs: bool
+    models: Sequence[ModelT], settings: ComparisonSettings, compute: Callable[[ModelT, ModelT], Pair], **designs: bool
 ) -> dict[str, Any]:
     """Return the pairs of models, of many only those with the first or the best one, and the leaderboard."""
     measure = settings.sort_by

@@ -392,7 +392,7 @@ def _chart(key: str, comparison: Comparison) -> list[Figure]:
         ]
         label = description.label if alone else drawing.fit_pair(pair.first, pair.second)
         good = part.value < 0 if description.better == "higher" else part.value > 0
-        rows.append(drawing.Row(label, part.value, ends, None, beyond, "; ".join(filter(None, words)), good))
+        rows.append(drawing.ChartRow(label, part.value, ends, None, beyond, "; ".join(filter(None, words)), good))
     if not rows:
         return []
     label = "" if alone else description.label

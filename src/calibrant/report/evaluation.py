@@ -21,7 +21,7 @@ from calibrant.measures.binned.ece import ECE
 from calibrant.measures.listed import BY_NAME, of_profile, selected
 from calibrant.measures.measure import Measure
 from calibrant.report import evaluated
-from calibrant.report.building import Settings, report_on
+from calibrant.report.building import ReportSettings, report_on
 from calibrant.report.evaluated import Evaluated
 from calibrant.report.report import GroupReport, Report
 from calibrant.results import BANDS, Bands, Estimate
@@ -174,7 +174,7 @@ def evaluate(
     binned.check_bins(n_bins)
     check_choice("bands", bands, BANDS)
     check_tolerance(tolerance, tolerance_of)
-    settings = Settings(
+    settings = ReportSettings(
         n_bins=n_bins,
         **selected(measures, profile)._asdict(),
         resampling=None if level is None else Resampling.of(level, n_resamples, rng, bands=bands),
@@ -206,7 +206,7 @@ def evaluate(
 
 
 def with_groups(
-    report: Report, data: Evaluated, data_of_groups: Mapping[str, Evaluated], settings: Settings, *, ordered: bool
+    report: Report, data: Evaluated, data_of_groups: Mapping[str, Evaluated], settings: ReportSettings, *, ordered: bool
 ) -> Report:
     """Return a report with those on groups: in the order of the groups, or those with the most evidence first."""
     tested = _tested(data_of_groups, settings)
@@ -224,7 +224,7 @@ def with_groups(
 # ---------------------------------------------------------------- groups
 
 
-def _tested(groups: Mapping[str, Evaluated], settings: Settings) -> tuple[GroupReport, ...]:
+def _tested(groups: Mapping[str, Evaluated], settings: ReportSettings) -> tuple[GroupReport, ...]:
     """Return the reports on groups, with the tests that say which stand out."""
     lone = {name for name, data in groups.items() if data.one_cluster}
     settings = replace(settings, of_group=True)
@@ -271,7 +271,7 @@ def _apart(data: Evaluated, groups: Mapping[str, Evaluated]) -> bool:
     return len(counts) == len(groups) and rows == whole.rows.sum() and sum(counts) == whole.n_clusters
 
 
-def _forests(groups: Mapping[str, Evaluated], settings: Settings, *, apart: bool) -> dict[str, Forest]:
+def _forests(groups: Mapping[str, Evaluated], settings: ReportSettings, *, apart: bool) -> dict[str, Forest]:
     """Return the measures of the profile that are shown for every group, without simulated data sets.
 
     ``apart`` tells whether groups are independent, so that they can be pooled.
@@ -365,5 +365,5 @@ def _has_links(ends: Sequence[float], link: Link) -> bool:
     return all(has_link(end, link) for end in ends) and ends[1] < ends[2]
 
 
-def _whole(data: Evaluated, settings: Settings) -> Report:
+def _whole(data: Evaluated, settings: ReportSettings) -> Report:
     return report_on(data, settings).report

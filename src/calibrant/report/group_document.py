@@ -145,7 +145,7 @@ def _groups_table(report: Report, *, full: bool) -> Table:
     return Table("groups", columns, "Groups", marked=marked)
 
 
-def _row(group: GroupReport, level: float | None) -> drawing.Row:
+def _row(group: GroupReport, level: float | None) -> drawing.ChartRow:
     """Return the row of a group in the chart."""
     p_value = chance_text(group.adjusted_p_value)
     notes = [f"p adjusted {p_value}" if p_value else "", group.flag]
@@ -276,7 +276,7 @@ def _forest(name: str, forest: Forest, order: Sequence[int], level: float | None
     return [Heading(title, slug, level=3), Figure("rows", chart, title, caption), table]
 
 
-def _forest_rows(forest: Forest, order: Sequence[int], label: str, level: float | None) -> list[drawing.Row]:
+def _forest_rows(forest: Forest, order: Sequence[int], label: str, level: float | None) -> list[drawing.ChartRow]:
     """Return the rows of a chart: of the groups with a value, of the pooled value, and of the prediction interval."""
     rows = []
     for i in order:
@@ -287,16 +287,16 @@ def _forest_rows(forest: Forest, order: Sequence[int], label: str, level: float 
         text = f"{forest.groups[i]}: {label} {number(value)}"
         if level is not None and ends is not None:
             text += f"; {percent(level)} CI {ends_text(*ends)}"
-        rows.append(drawing.Row(forest.groups[i], value, ends, None, False, text))
+        rows.append(drawing.ChartRow(forest.groups[i], value, ends, None, False, text))
     if math.isnan(forest.pooled):
         return rows
     share, ends = percent(level or 0), (forest.pooled_low, forest.pooled_high)
     text = f"pooled {label} {number(forest.pooled)}; {share} CI {ends_text(*ends)}"
-    rows.append(drawing.Row("pooled", forest.pooled, ends, None, True, text, True))
+    rows.append(drawing.ChartRow("pooled", forest.pooled, ends, None, True, text, True))
     if not math.isnan(forest.prediction_low):
         ends = (forest.prediction_low, forest.prediction_high)
         text = f"{share} prediction interval for another group {ends_text(*ends)}"
-        rows.append(drawing.Row("prediction", forest.pooled, ends, None, False, text))
+        rows.append(drawing.ChartRow("prediction", forest.pooled, ends, None, False, text))
     return rows
 
 

@@ -158,7 +158,9 @@ def noise_figure(report: Report, shown: Mapping[str, Estimate]) -> list[Figure]:
     return [Figure("rows", drawing.chart(rows), "Calibration errors and their noise floors", name="noise", keys=keys)]
 
 
-def estimate_row(label: str, part: Estimate, level: float | None, notes: Iterable[str], *, marked: bool) -> drawing.Row:
+def estimate_row(
+    label: str, part: Estimate, level: float | None, notes: Iterable[str], *, marked: bool
+) -> drawing.ChartRow:
     """Return the row of a chart of an estimate with its interval and its noise floor, and all of it in words."""
     texts = [f"{label}: {number(part.value)}"]
     if level is not None and has_interval(part):
@@ -166,7 +168,7 @@ def estimate_row(label: str, part: Estimate, level: float | None, notes: Iterabl
     if level is not None and part.floor is not None:
         upper = f"{percent(level)} below {number(part.floor.upper)}"
         texts.append(f"calibrated: mean {number(part.floor.mean)}, {upper}")
-    return drawing.Row(
+    return drawing.ChartRow(
         label,
         0.0 if math.isnan(part.value) else part.value,
         (part.low, part.high) if has_interval(part) else None,

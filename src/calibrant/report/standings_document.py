@@ -240,7 +240,7 @@ def _picture(comparison: Comparison) -> list[Block]:
             "no other model is shown to be better" if each.among_best else "worse than the best",
         ]
         text = "; ".join(filter(None, words))
-        rows.append(drawing.Row(each.name, part.value, interval, None, not each.among_best, text))
+        rows.append(drawing.ChartRow(each.name, part.value, interval, None, not each.among_best, text))
     if not rows:
         return []
     least = min(row.interval[0] if row.interval else row.value for row in rows)

@@ -29,7 +29,7 @@ OF_ARRAYS: Final = (
 )
 
 
-class Rows(NamedTuple):
+class EstimatorRows(NamedTuple):
     """The input of calibrant: the probability of one label with targets 0 and 1, or a column for each class."""
 
     probs: Any
@@ -63,7 +63,7 @@ def probabilities_of(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[Any]
     return classes, probs
 
 
-def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) -> Rows:
+def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) -> EstimatorRows:
     """Compute a classifier's probabilities, and match labels to its classes."""
     classes, probs = probabilities_of(estimator, X)
     remedy = (
@@ -73,7 +73,7 @@ def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) ->
     return _rows(probs, probs, places, classes, pos_label=pos_label, notion=notion)
 
 
-def of_arrays(y_true: Any, y_prob: Any, class_names: Any, pos_label: Any, notion: Any) -> Rows:
+def of_arrays(y_true: Any, y_prob: Any, class_names: Any, pos_label: Any, notion: Any) -> EstimatorRows:
     """Match labels to the columns of ``y_prob``."""
     probs = as_array("probs", y_prob)
     if probs.ndim not in (1, 2) or probs.size == 0:
@@ -136,7 +136,7 @@ def _rows(
     *,
     pos_label: Any,
     notion: Any,
-) -> Rows:
+) -> EstimatorRows:
     """Return the evaluated column, or all columns; ``places`` are the labels as indices of classes."""
     width, labels = probs.shape[1] if probs.ndim == 2 else 1, classes.tolist()
     names = tuple(map(str, labels))
@@ -148,14 +148,14 @@ def _rows(
             got = f"pos_label={pos_label!r} with notion={notion!r}"
             raise InputError("notion", "'positive' for one class", got, "leave pos_label or notion out")
         pair = (names[1 - k], names[k]) if len(labels) == 2 else None
-        return Rows(_column(probs, original, k), (places == k).astype(np.int64), notion, labels[k], pair)
+        return EstimatorRows(_column(probs, original, k), (places == k).astype(np.int64), notion, labels[k], pair)
     if width == 1:
         remedy = "pass pos_label, the label that y_prob gives the probability of"
         raise InputError("pos_label", f"one of {_words(classes)}", "None", remedy)
     if notion == "positive":
         remedy = "pass pos_label, the class to evaluate against the rest"
         raise InputError("notion", f"'top-label' or 'classwise' for {len(labels)} classes", "'positive'", remedy)
-    return Rows(original, places, notion, None, names)
+    return EstimatorRows(original, places, notion, None, names)
 
 
 def _column(probs: NDArray[Any], original: Any, k: int) -> Any:

@@ -19,7 +19,7 @@ from calibrant.results import ReliabilityDiagram
 from calibrant.sklearn.arguments import (
     OF_ARRAYS,
     OF_ESTIMATOR,
-    Rows,
+    EstimatorRows,
     check_arguments,
     of_arrays,
     of_estimator,
@@ -286,7 +286,7 @@ class ReliabilityDisplay:
 
 
 def _evaluated(
-    rows: Rows, weights: Any, strategy: Strategy, settings: dict[str, Any]
+    rows: EstimatorRows, weights: Any, strategy: Strategy, settings: dict[str, Any]
 ) -> tuple[Report, ReliabilityDiagram | None]:
     """Return the report, and the bins of equal frequency if they are asked for."""
     shared = {"notion": rows.notion, "weights": weights}

@@ -17,7 +17,7 @@ from calibrant.inputs.arrays import as_array, as_numbers, is_bfloat16, widened
 from calibrant.inputs.notions import explain
 from calibrant.inputs.predictions import as_predictions, rounding, sum_tolerance
 from calibrant.recalibration import CalibrationMap, Recalibration, recalibrate
-from calibrant.sklearn.arguments import OF_ESTIMATOR, Rows, of_arrays
+from calibrant.sklearn.arguments import OF_ESTIMATOR, EstimatorRows, of_arrays
 from calibrant.sklearn.wrapped import WrappedClassifier
 from calibrant.statistics.resampling import Rng
 
@@ -377,7 +377,7 @@ class RecalibratedClassifier(WrappedClassifier):
 # ---------------------------------------------------------------- what both share
 
 
-def _recalibration(rows: Rows, options: Mapping[str, Any], weights: Any, clusters: Any) -> Recalibration:
+def _recalibration(rows: EstimatorRows, options: Mapping[str, Any], weights: Any, clusters: Any) -> Recalibration:
     """Return the map of these rows."""
     fix = recalibrate(
         rows.probs,

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from calibrant.errors import InputError
 from calibrant.inputs.arrays import as_numbers, as_values
 from calibrant.runtime.arrays import Float64s
-from calibrant.sklearn.arguments import Rows, of_arrays, of_estimator
+from calibrant.sklearn.arguments import EstimatorRows, of_arrays, of_estimator
 from calibrant.table.cluster_labels import as_clusters
 
 
@@ -92,7 +92,9 @@ class WrappedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
             warnings.warn(message, UserWarning, stacklevel=3)
         return dict(fit_params)
 
-    def _rows(self, X: Any, labels: NDArray[Any], clusters: Any, params: dict[str, Any] | None, notion: Any) -> Rows:
+    def _rows(
+        self, X: Any, labels: NDArray[Any], clusters: Any, params: dict[str, Any] | None, notion: Any
+    ) -> EstimatorRows:
         """Return predictions by the fitted estimator, or out of fold: by clones that were trained without the row.
 
         Whole clusters are dealt into folds if they are given.

@@ -20,7 +20,7 @@ from calibrant.thresholds.rules import START, first_rows, least_rows
 _ROUNDED: Final = 1e-12  # of a weight
 
 
-class Asked(NamedTuple):
+class ThresholdOptions(NamedTuple):
     """What was asked for."""
 
     method: Method
@@ -118,7 +118,7 @@ def _at_least(name: str, bound: object, seen: float, example: str) -> float:
     return float(bound)
 
 
-def check_rows(ranked: Ranked, asked: Asked, max_risk: float, name: str) -> None:
+def check_rows(ranked: Ranked, asked: ThresholdOptions, max_risk: float, name: str) -> None:
     """Reject rows from which no threshold can be certified; ``name`` is the argument of the risk.
 
     Raises
@@ -138,7 +138,7 @@ def check_rows(ranked: Ranked, asked: Asked, max_risk: float, name: str) -> None
         raise InputError(name, expected, f"{int(rows):,}", remedy)
 
 
-def _check_method(ranked: Ranked, asked: Asked) -> None:
+def _check_method(ranked: Ranked, asked: ThresholdOptions) -> None:
     if asked.method != "betting" or ranked.bettors is not None:
         return
     if ranked.cells:
@@ -163,7 +163,7 @@ def _check_outcomes(ranked: Ranked) -> None:
         raise InputError("targets", "true outcomes", got, remedy)
 
 
-def rows_of_first(asked: Asked, max_risk: float, alpha: float) -> int:
+def rows_of_first(asked: ThresholdOptions, max_risk: float, alpha: float) -> int:
     """Return the rows that are needed for a first test."""
     if asked.method == "fixed-sequence":
         return least_rows(max_risk, alpha, wrong=START)

@@ -25,12 +25,20 @@ from calibrant.statistics.intervals import NORMAL, Variance, clopper_pearson
 from calibrant.statistics.resampling import alpha_of
 from calibrant.table import ReliabilityTable
 from calibrant.thresholds.areas import areas, curve_of
-from calibrant.thresholds.asked import Asked, as_confidence, as_costs, as_risk, bound_of, check_rows, rows_of_first
+from calibrant.thresholds.asked import (
+    ThresholdOptions,
+    as_confidence,
+    as_costs,
+    as_risk,
+    bound_of,
+    check_rows,
+    rows_of_first,
+)
 from calibrant.thresholds.betting import RATIO as BETTING_RATIO
 from calibrant.thresholds.betting import betting, enough, fresh_clusters, risk_bound
 from calibrant.thresholds.cautions import cautions
 from calibrant.thresholds.planning import audit_rows, fresh_rows, planned_rows, upper_errors
-from calibrant.thresholds.ranked import Judged, Ranked, Sample
+from calibrant.thresholds.ranked import Judged, Ranked, RankedSample
 from calibrant.thresholds.result import Costs, Method, Share, Threshold, TwoSidedThreshold
 from calibrant.thresholds.rules import RATIO, closed, cuts_of, first_rows, fixed_sequence
 
@@ -169,7 +177,7 @@ def certify_threshold(
         if groups is not None:
             raise InputError("per_class", "False with groups", "True", "pass only one of the two")
         _, data_of_groups = _judged(probs, targets, groups=_predicted(judged), **given)
-    asked = _asked(judged, method, largest_cluster, max_weight, weights, Asked("closed", confidence, costs))
+    asked = _asked(judged, method, largest_cluster, max_weight, weights, ThresholdOptions("closed", confidence, costs))
     asked = asked._replace(counts=weights_are == "frequency")
     ranked = judged.ranked(rows=asked.rows)
     check_rows(ranked, asked, max_risk, "max_risk")
@@ -258,7 +266,7 @@ def certify_two_sided(
         got = "a sketch of predicted classes" if judged.more is None or judged.more.predictions is None else "classes"
         remedy = "pass one column, such as probs[:, 1] (--score); for predicted classes, use certify_threshold"
         raise InputError("probs", "the probability of one event for decisions of two sides", got, remedy)
-    each = Asked("closed", 1 - alpha_of(confidence) / 2, costs, counts=weights_are == "frequency")
+    each = ThresholdOptions("closed", 1 - alpha_of(confidence) / 2, costs, counts=weights_are == "frequency")
     asked = _asked(judged, method, largest_cluster, max_weight, weights, each)
     ranked = {"yes": judged.ranked(rows=asked.rows), "no": judged.ranked(downward=True, rows=asked.rows)}
     places = {}
@@ -294,8 +302,13 @@ def _weights_are(weights: Any, weights_are: WeightsAre | None, max_weight: objec
 
 
 def _asked(
-    judged: Judged, method: Method | None, largest_cluster: object, max_weight: object, weights: Any, asked: Asked
-) -> Asked:
+    judged: Judged,
+    method: Method | None,
+    largest_cluster: object,
+    max_weight: object,
+    weights: Any,
+    asked: ThresholdOptions,
+) -> ThresholdOptions:
     """Return what is asked with the method and its bound."""
     bounds = {"largest_cluster": largest_cluster, "max_weight": max_weight}
     declared = [name for name, value in bounds.items() if value is not None]
@@ -328,7 +341,7 @@ def _predicted(judged: Judged) -> NDArray[Any]:
 # ---------------------------------------------------------------- thresholds
 
 
-def _certified(ranked: Ranked, asked: Asked, max_risk: float, alpha: float) -> NDArray[np.intp]:
+def _certified(ranked: Ranked, asked: ThresholdOptions, max_risk: float, alpha: float) -> NDArray[np.intp]:
     """Return the certified places, from the top down."""
     if asked.method == "fixed-sequence":
         return np.arange(*fixed_sequence(ranked.sample(max_risk), max_risk, alpha))
@@ -338,7 +351,7 @@ def _certified(ranked: Ranked, asked: Asked, max_risk: float, alpha: float) -> N
         return cuts[betting(ranked.bettors, cuts, max_risk, alpha, asked.bound.largest)]
     rows, wrong = ranked.sample(max_risk)
     cuts = cuts_of(rows, first)
-    return cuts[: closed(Sample(rows[cuts], wrong[cuts]), max_risk, alpha)]
+    return cuts[: closed(RankedSample(rows[cuts], wrong[cuts]), max_risk, alpha)]
 
 
 def _apart(yes: NDArray[np.intp], no: NDArray[np.intp], n_places: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -354,7 +367,7 @@ def _apart(yes: NDArray[np.intp], no: NDArray[np.intp], n_places: int) -> tuple[
 
 
 def _threshold(
-    judged: Judged, ranked: Ranked, places: NDArray[np.intp], asked: Asked, max_risk: float, reason: str = ""
+    judged: Judged, ranked: Ranked, places: NDArray[np.intp], asked: ThresholdOptions, max_risk: float, reason: str = ""
 ) -> Threshold:
     """Return the threshold at the last of the certified places, and what it does to the rows."""
     alpha = alpha_of(asked.confidence)
@@ -449,7 +462,9 @@ def _coverage(ranked: Ranked, place: int, alpha: float) -> tuple[float, float, f
     return share, float(low), float(high)
 
 
-def _plan(ranked: Ranked, sample: Sample, place: int | None, asked: Asked, max_risk: float) -> dict[str, Any]:
+def _plan(
+    ranked: Ranked, sample: RankedSample, place: int | None, asked: ThresholdOptions, max_risk: float
+) -> dict[str, Any]:
     """Return the rows that would certify a threshold, or a lower one, with its coverage and its observed risk.
 
     The cut is the last one whose error rate is below the bound with 90 % probability, or without a threshold that which
@@ -457,7 +472,7 @@ def _plan(ranked: Ranked, sample: Sample, place: int | None, asked: Asked, max_r
     """
     alpha = alpha_of(asked.confidence)
     cuts = cuts_of(sample.rows, _FEWEST if place is None else first_rows(max_risk, alpha))
-    at = Sample(sample.rows[cuts], sample.wrong[cuts])
+    at = RankedSample(sample.rows[cuts], sample.wrong[cuts])
     coverages = ranked.upto.rows[cuts] / ranked.total
     rates = upper_errors(at.wrong, _SURELY) / at.rows
     least = 0.0 if place is None else float(ranked.upto.rows[place]) / ranked.total + _MORE
@@ -492,7 +507,7 @@ def _curves(ranked: Ranked, found: Threshold, n: int) -> tuple[RiskCoverageCurve
 
 
 def _jointly(
-    groups: Mapping[str, Judged], asked: Asked, max_risk: float
+    groups: Mapping[str, Judged], asked: ThresholdOptions, max_risk: float
 ) -> tuple[dict[str, Threshold], dict[str, Judged]]:
     """Return the thresholds of groups, with one promise for all of them together.
 
@@ -519,7 +534,7 @@ def _jointly(
     return found, dict(groups)
 
 
-def _too_few(ranked: Ranked, asked: Asked, max_risk: float, alpha: float) -> str:
+def _too_few(ranked: Ranked, asked: ThresholdOptions, max_risk: float, alpha: float) -> str:
     """Return why a group cannot be tested, or nothing."""
     needed = rows_of_first(asked, max_risk, alpha)
     rows = float(ranked.independent[-1])
@@ -547,7 +562,7 @@ def _share(judged: Judged, found: Threshold) -> Share:
 # ---------------------------------------------------------------- costs
 
 
-def _one_sided_costs(ranked: Ranked, place: int | None, asked: Asked) -> Costs:
+def _one_sided_costs(ranked: Ranked, place: int | None, asked: ThresholdOptions) -> Costs:
     acted = np.arange(len(ranked)) <= (-1 if place is None else place)
     error, referral = asked.costs or (0.0, 0.0)
     right, wrong = np.where(acted, 0.0, referral), np.where(acted, error, referral)
@@ -555,7 +570,9 @@ def _one_sided_costs(ranked: Ranked, place: int | None, asked: Asked) -> Costs:
     return _costs_of(ranked, right, wrong, asked, asked.confidence, all_automatic)
 
 
-def _two_sided_costs(ranked: Ranked, found: Mapping[str, Threshold], asked: Asked, confidence: float) -> Costs:
+def _two_sided_costs(
+    ranked: Ranked, found: Mapping[str, Threshold], asked: ThresholdOptions, confidence: float
+) -> Costs:
     """Return the costs of both decisions; ranked are the rows from the top down."""
     error, referral = asked.costs or (0.0, 0.0)
     yes, no = (found[side].accepts(ranked.scores) for side in ("yes", "no"))
@@ -566,7 +583,7 @@ def _two_sided_costs(ranked: Ranked, found: Mapping[str, Threshold], asked: Aske
 
 
 def _costs_of(
-    ranked: Ranked, right: Float64s, wrong: Float64s, asked: Asked, confidence: float, all_automatic: float
+    ranked: Ranked, right: Float64s, wrong: Float64s, asked: ThresholdOptions, confidence: float, all_automatic: float
 ) -> Costs:
     error, referral = asked.costs or (0.0, 0.0)
     mean, variance = ranked.mean(right, wrong)

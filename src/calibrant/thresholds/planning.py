@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.e_processes import ERROR_TILTS, error_growth
 from calibrant.statistics.resampling import Stream, generator
-from calibrant.thresholds.ranked import Sample
+from calibrant.thresholds.ranked import RankedSample
 from calibrant.thresholds.rules import START, accepted, first_rows, least_rows, probability
 
 #: The probability with which the planned rows suffice.
@@ -75,7 +75,9 @@ def upper_errors(wrong: Any, quantile: float) -> Float64s:
     return np.asarray(gammaincinv(np.asarray(wrong) + _PRIOR, quantile))
 
 
-def fresh_rows(sample: Sample, place: int, max_risk: float, alpha: float, *, sequence: bool = False) -> int | None:
+def fresh_rows(
+    sample: RankedSample, place: int, max_risk: float, alpha: float, *, sequence: bool = False
+) -> int | None:
     """Return the rows down to a place with which new rows certify it with 80 % probability; None for too many.
 
     The rows and errors down to cuts, (K,), tell where errors are. Between two cuts, the mean number of errors is drawn

@@ -32,7 +32,7 @@ from calibrant.table import grid as grids
 from calibrant.table.cluster_sums import BucketSums
 
 
-class Sample(NamedTuple):
+class RankedSample(NamedTuple):
     """Independent rows down to each place, (K,): how many, and how many are wrong. Neither need be whole."""
 
     rows: Float64s
@@ -181,7 +181,7 @@ class Ranked:
         wrong = positives if self.downward else weights - positives
         return replace(self, parts=ClusterParts.of(held, last[cells], weights, wrong, whole=False))
 
-    def sample(self, risk: float | Float64s) -> Sample:
+    def sample(self, risk: float | Float64s) -> RankedSample:
         """Return independent rows that tell as much about the risk as the rows down to each place.
 
         Rows in clusters are divided by the design effect of sum (wrong - risk), at least 1:
@@ -190,7 +190,7 @@ class Ranked:
         """
         weights, wrong = self.upto
         if self.parts is None and self.squares is None:
-            return Sample(weights, wrong)
+            return RankedSample(weights, wrong)
         of_right, of_wrong = self._squares()
         effects = np.ones(len(self))
         if self.parts is not None:
@@ -239,9 +239,9 @@ class Ranked:
         return mean, variance._replace(value=variance.value / total**2)
 
     @cached_property
-    def upto(self) -> Sample:
+    def upto(self) -> RankedSample:
         """The weight of the rows down to each place, and of those that are wrong."""
-        return Sample(np.cumsum(self.weights), np.cumsum(self.wrong))
+        return RankedSample(np.cumsum(self.weights), np.cumsum(self.wrong))
 
     def _squares(self) -> tuple[Float64s, Float64s]:
         """Return the sums of squared weights of right and of wrong rows down to each place."""
@@ -269,11 +269,11 @@ class Ranked:
         before = np.maximum(after - (ends[after] > every), 0)
         return np.maximum(effects[ends[after]], effects[ends[before]])
 
-    def _reduced(self, weights: Float64s, wrong: Float64s, effects: Float64s) -> Sample:
+    def _reduced(self, weights: Float64s, wrong: Float64s, effects: Float64s) -> RankedSample:
         """Return the sample with fewer rows; rows never decrease from the top down."""
         rows = effective_n(weights, np.sum(self._squares(), axis=0)) / effects
         rows = np.minimum.accumulate(rows[::-1])[::-1]
-        return Sample(rows, np.clip(wrong / weights, 0.0, 1.0) * rows)
+        return RankedSample(rows, np.clip(wrong / weights, 0.0, 1.0) * rows)
 
 
 class Judged(NamedTuple):

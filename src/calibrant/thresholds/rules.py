@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.runtime.arrays import Float64s
-from calibrant.thresholds.ranked import Sample
+from calibrant.thresholds.ranked import RankedSample
 
 #: The first cut has so many rows that no error has this share of alpha as its probability.
 _FIRST: Final = 0.1
@@ -75,7 +75,7 @@ def cuts_of(rows: Float64s, first: float, ratio: float = RATIO) -> NDArray[np.in
     return np.array(cuts, np.intp)
 
 
-def closed(sample: Sample, max_risk: float, alpha: float) -> int:
+def closed(sample: RankedSample, max_risk: float, alpha: float) -> int:
     """Return the cuts of closed testing with look-ahead.
 
     With p_k the p-value of cut k, cut m is accepted if p_m <= a_m, or if min over k >= m of p_k <= c_m. With the
@@ -177,7 +177,7 @@ def _leading(held: NDArray[np.bool_]) -> int:
     return len(held) if held.all() else int(np.argmin(held))
 
 
-def fixed_sequence(sample: Sample, max_risk: float, alpha: float, start: int = START) -> tuple[int, int]:
+def fixed_sequence(sample: RankedSample, max_risk: float, alpha: float, start: int = START) -> tuple[int, int]:
     """Return the first place and one behind the last place that a fixed sequence of tests certifies.
 
     Every place is tested at alpha, from the first with so many rows that ``start`` errors would do, until one fails.

@@ -20,7 +20,7 @@ from calibrant.inputs.notions import Reading as HostReading
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import event_row_scores
 from calibrant.kernels import dispatch, tensor_cells, tensors
-from calibrant.kernels.tensors import Reading
+from calibrant.kernels.tensors import TensorReading
 from calibrant.measures.arguments import read_histograms
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Closed
@@ -235,7 +235,7 @@ def _slots_on(dtype: torch.dtype, device: torch.device) -> tensor_cells.CellTabl
     return tensor_cells.cell_table(grids.edges(GRID).astype(precision), device)
 
 
-def of_device(reading: Reading, layout: Layout, notion: Notion, kept: Kept) -> Increments:
+def of_device(reading: TensorReading, layout: Layout, notion: Notion, kept: Kept) -> Increments:
     """Return what a batch adds to the states, computed on its device without waiting for it."""
     if kept.scores is not None:
         return _scores_of_device(reading, layout, notion, kept)
@@ -267,7 +267,7 @@ def of_device(reading: Reading, layout: Layout, notion: Notion, kept: Kept) -> I
     return increments
 
 
-def _totals_of_device(reading: Reading, layout: Layout) -> Increments:
+def _totals_of_device(reading: TensorReading, layout: Layout) -> Increments:
     squares, logs = _score_terms(reading, layout)
     of_squares = _summed(squares**2, -(logs**2), reading.evaluated)
     right = tensors.event(reading, layout=layout, notion="top-label")[1]
@@ -279,7 +279,7 @@ def _totals_of_device(reading: Reading, layout: Layout) -> Increments:
     }
 
 
-def _scores_of_device(reading: Reading, layout: Layout, notion: Notion, kept: Kept) -> Increments:
+def _scores_of_device(reading: TensorReading, layout: Layout, notion: Notion, kept: Kept) -> Increments:
     if kept.scores == "whole":
         squares, logs = _score_terms(reading, layout)
     else:
@@ -294,7 +294,7 @@ def _scores_of_device(reading: Reading, layout: Layout, notion: Notion, kept: Ke
     return {**sums, SCORES: rows.to(torch.float64 if reading.double else torch.float32)}
 
 
-def _score_terms(reading: Reading, layout: Layout) -> tuple[Tensor, Tensor]:
+def _score_terms(reading: TensorReading, layout: Layout) -> tuple[Tensor, Tensor]:
     """Return each row's Brier score and the log probability of its target; 0 for rows that are left out."""
     if layout == "multiclass":
         squares = tensors.class_square_errors(reading)
@@ -332,7 +332,7 @@ class ReadingOptions(NamedTuple):
     checked: bool
 
 
-def read_device(preds: Tensor, target: Tensor, read_as: ReadingOptions, layout: Layout) -> Reading:
+def read_device(preds: Tensor, target: Tensor, read_as: ReadingOptions, layout: Layout) -> TensorReading:
     """Read a batch on a device by operations of torch, for `of_device`."""
     options: dict[str, Any] = {
         "ignore_index": read_as.ignore_index,

@@ -19,7 +19,7 @@ from calibrant.kernels.tensors import WIDTH
 from calibrant.measures.arguments import ClassHistograms
 from calibrant.measures.means.means import ONLY_RIGHT, BaseRates, PredictionMeans
 from calibrant.plot import diagrams
-from calibrant.report.building import Settings, report_on
+from calibrant.report.building import ReportSettings, report_on
 from calibrant.report.evaluated import Evaluated
 from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
@@ -146,7 +146,7 @@ class CalibrationReport(TableMetric):
             n_classes=n_classes,
             histograms=None if histograms is None else ClassHistograms(sums=histograms, totals=int(self.total)),
         )
-        return _Sealed(report_on(evaluated, Settings(n_bins=self.num_bins, resampling=self.resampling)).report)
+        return _Sealed(report_on(evaluated, ReportSettings(n_bins=self.num_bins, resampling=self.resampling)).report)
 
     def _base_rates(
         self, notion: Notion, table: ReliabilityTable, histograms: NDArray[np.float64] | None

@@ -77,22 +77,22 @@ class _RiskCoverage(TableMetric):
         if not len(table):
             self.error_bound = math.nan
             return self._scalar(math.nan)
-        value, cells = self._of(_Curve.of(table)), GridCells.of(table)
+        value, cells = self._of(_RiskCurve.of(table)), GridCells.of(table)
         self.error_bound = 0.0 if cells is None else self._bound(value, cells)
         return self._scalar(value)
 
     def _bound(self, value: float, cells: GridCells) -> float:
         """Return the largest distance between the value and that of the rows; NaN if only one of them is defined."""
-        limits = [self._of(curve) for curve in _Curve.extremes(cells)]
+        limits = [self._of(curve) for curve in _RiskCurve.extremes(cells)]
         if math.isnan(value) and all(map(math.isnan, limits)):
             return 0.0
         return float(np.max(np.abs(np.array(limits) - value))) + cells.rounding  # NaN if a limit is
 
     @abstractmethod
-    def _of(self, curve: _Curve) -> float:
+    def _of(self, curve: _RiskCurve) -> float:
         """Return the metric's value for a curve."""
 
-    def _curve(self) -> _Curve:
+    def _curve(self) -> _RiskCurve:
         """Return the curve of all batches so far, on all ranks as in `compute`."""
         alone = not self._is_synced
         with self.sync_context(
@@ -100,7 +100,7 @@ class _RiskCoverage(TableMetric):
         ):
             self._check_make()
             self._raise_faults()
-            return _Curve.of(self._tables()[0])
+            return _RiskCurve.of(self._tables()[0])
 
 
 class AURC(_RiskCoverage):
@@ -181,7 +181,7 @@ class AURC(_RiskCoverage):
     _label = "AURC"
     _ylabel = "Risk - Error Rate (%)"
 
-    def _of(self, curve: _Curve) -> float:
+    def _of(self, curve: _RiskCurve) -> float:
         return curve.area
 
     def partial_compute(self) -> Tensor:
@@ -253,7 +253,7 @@ class AURC(_RiskCoverage):
         axes.legend(loc="upper right")
         return None if ax is not None else axes.figure, axes
 
-    def _heights(self, curve: _Curve, ranks: Float64s) -> Float64s:
+    def _heights(self, curve: _RiskCurve, ranks: Float64s) -> Float64s:
         """Return the values of the drawn curve."""
         return curve.risks(ranks)
 
@@ -291,10 +291,10 @@ class AUGRC(AURC):
     _label = "AUGRC"
     _ylabel = "Generalized Risk (%)"
 
-    def _of(self, curve: _Curve) -> float:
+    def _of(self, curve: _RiskCurve) -> float:
         return curve.generalized_area
 
-    def _heights(self, curve: _Curve, ranks: Float64s) -> Float64s:
+    def _heights(self, curve: _RiskCurve, ranks: Float64s) -> Float64s:
         return curve.risks(ranks) * ranks / curve.n
 
 
@@ -344,7 +344,7 @@ class CovAtxRisk(_RiskCoverage):
         super().__init__(**kwargs)
         self.risk_threshold = risk_threshold
 
-    def _of(self, curve: _Curve) -> float:
+    def _of(self, curve: _RiskCurve) -> float:
         return curve.coverage_at(self.risk_threshold)
 
 
@@ -410,7 +410,7 @@ class RiskAtxCov(_RiskCoverage):
         super().__init__(**kwargs)
         self.cov_threshold = cov_threshold
 
-    def _of(self, curve: _Curve) -> float:
+    def _of(self, curve: _RiskCurve) -> float:
         return curve.risk_at(self.cov_threshold)
 
 
@@ -445,7 +445,7 @@ def _check_threshold(name: str, value: object) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Curve:
+class _RiskCurve:
     """The risk-coverage curve of ties in decreasing order of confidence.
 
     Attributes
@@ -460,12 +460,12 @@ class _Curve:
     errors: Float64s
 
     @classmethod
-    def of(cls, table: ReliabilityTable) -> _Curve:
+    def of(cls, table: ReliabilityTable) -> _RiskCurve:
         """Return the curve of a table whose scores are confidences and whose outcomes are correct predictions."""
         return cls._of_ties(table.counts[::-1], (table.counts - table.positives)[::-1])
 
     @classmethod
-    def extremes(cls, cells: GridCells) -> tuple[_Curve, _Curve]:
+    def extremes(cls, cells: GridCells) -> tuple[_RiskCurve, _RiskCurve]:
         """Return the curves with all errors first, and with all errors last, within each cell of several confidences.
 
         The curve of the rows is between these two curves at every coverage.
@@ -480,12 +480,12 @@ class _Curve:
         return first, last
 
     @classmethod
-    def _of_parts(cls, sizes: Float64s, errors: Float64s) -> _Curve:
+    def _of_parts(cls, sizes: Float64s, errors: Float64s) -> _RiskCurve:
         kept = sizes > 0
         return cls._of_ties(sizes[kept], errors[kept])
 
     @classmethod
-    def _of_ties(cls, sizes: Any, errors: Any) -> _Curve:
+    def _of_ties(cls, sizes: Any, errors: Any) -> _RiskCurve:
         ends, sums = (np.concatenate([[0.0], np.cumsum(x, dtype=np.float64)]) for x in (sizes, errors))
         return cls(ends, sums)
 
