@@ -15,10 +15,8 @@ from calibrant.render import drawing
 from calibrant.render.blocks import (
     Block,
     Column,
-    Details,
     Document,
     Figure,
-    Figures,
     Heading,
     Method,
     Notes,
@@ -26,7 +24,7 @@ from calibrant.render.blocks import (
     Source,
     Table,
 )
-from calibrant.render.reliability import bins_table, diagram_figure
+from calibrant.render.reliability import side_by_side
 from calibrant.render.words import (
     chance,
     chance_text,
@@ -271,20 +269,16 @@ def _remarks(fix: Recalibration) -> list[Notes]:
 
 def _before_and_after(reports: Mapping[str, Report], level: float, numbers: Sequence[Block]) -> list[Block]:
     """Return the section with the diagrams of reports by their names, the numbers, and the bins."""
-    rare = all(is_rare(_diagram(report)) for report in reports.values())  # one scale for all
-    figures: list[Figure] = []
-    tables: list[Block] = []
-    for name, report in reports.items():
-        bins = _diagram(report)
-        figures.append(diagram_figure(bins, report.notion, level, label=name, rare=rare))
-        tables += [Sentence(name), bins_table(bins, level, f"bins-{name}", name)]
+    diagrams = {name: _diagram(report) for name, report in reports.items()}
+    notion = next(iter(reports.values())).notion
+    rare = all(map(is_rare, diagrams.values()))  # one scale for all
+    figures, tables = side_by_side(diagrams, notion, level, files=[f"bins-{name}" for name in diagrams], rare=rare)
     caption = (
         f"Each point shows the predicted and the observed frequency of a bin, with its {percent(level)} CI. Grey: "
         "consistency band; a diamond lies outside it. The bars are the rows of each bin, with the event (up) and "
         "without it (down)."
     )
-    details = Details("The bins of the diagrams as tables", tables, long=True)
-    return [Heading("Before and after"), Figures(figures), Notes([caption]), *numbers, details]
+    return [Heading("Before and after"), figures, Notes([caption]), *numbers, tables]
 
 
 def _scores_map(fix: Recalibration) -> list[Block]:

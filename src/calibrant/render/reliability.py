@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 
 import numpy as np
 
 from calibrant.render import drawing
-from calibrant.render.blocks import Column, Figure, Table
+from calibrant.render.blocks import Column, Details, Figure, Figures, Sentence, Table
 from calibrant.render.words import (
     amount,
     counted_in,
@@ -36,6 +36,28 @@ def diagram_figure(
     chart = drawing.diagram(bins, curves or {}, notion, level, histogram=histogram, rare=rare)
     title = f"{label}. {chart['alt']}" if label else chart["alt"]
     return Figure("diagram", chart, title, label=label)
+
+
+def side_by_side(
+    diagrams: Mapping[str, ReliabilityDiagram],
+    notion: str,
+    level: float,
+    *,
+    files: Sequence[str],
+    histogram: bool = True,
+    rare: bool | None = None,
+) -> tuple[Figures, Details]:
+    """Return the pictures of diagrams by their names, and their bins as folded tables, each with its file."""
+    figures = [
+        diagram_figure(bins, notion, level, label=name, histogram=histogram, rare=rare)
+        for name, bins in diagrams.items()
+    ]
+    tables = [
+        block
+        for (name, bins), file in zip(diagrams.items(), files, strict=True)
+        for block in (Sentence(name), bins_table(bins, level, file, name))
+    ]
+    return Figures(figures), Details("The bins of the diagrams as tables", tables, long=True)
 
 
 def bins_table(bins: ReliabilityDiagram, level: float | None, name: str, title: str = "") -> Table:

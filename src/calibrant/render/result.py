@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +15,11 @@ NO_SOURCE: Final = Source()
 
 
 class Shown:
-    """A result that is read as a document."""
+    """A result that is read as a document. It is no ABC, so that results keep the class of their type."""
 
+    @abstractmethod
     def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:
         """Return the document; ``full`` for a page, ``complete`` with every measure of a profile."""
-        raise NotImplementedError
 
     def verdict(self) -> list[str]:
         """Return what was found as sentences."""

@@ -24,7 +24,7 @@ from calibrant.render.blocks import (
     Table,
     Tone,
 )
-from calibrant.render.reliability import bins_table, diagram_figure
+from calibrant.render.reliability import side_by_side
 from calibrant.render.words import (
     GROUPS_WHOLE,
     GROUPS_WORST,
@@ -288,23 +288,19 @@ def _models(comparison: Comparison) -> list[Block]:
     """Return the diagrams of the models on one scale, and the measures of all."""
     level = comparison.level
     rare = all(map(is_rare, comparison.diagrams.values()))
-    drawn = [each.name for each in comparison.leaderboard[:_DRAWN]]
-    figures: list[Figure] = []
-    bins: list[Block] = []
-    for i, (name, diagram) in enumerate(comparison.diagrams.items(), 1):
-        if name in drawn:
-            figures.append(diagram_figure(diagram, comparison.notion, level, label=name, histogram=False, rare=rare))
-            bins += [Sentence(name), bins_table(diagram, level, f"reliability-diagram-{i}", name)]
+    best = [each.name for each in comparison.leaderboard[:_DRAWN]]
+    drawn = {name: diagram for name, diagram in comparison.diagrams.items() if name in best}
+    files = [f"reliability-diagram-{i}" for i, name in enumerate(comparison.diagrams, 1) if name in best]
+    figures, tables = side_by_side(drawn, comparison.notion, level, files=files, histogram=False, rare=rare)
     caption = (
         "Each point shows the predicted and the observed frequency of a bin, with its "
         f"{percent(level)} CI. Grey: consistency band; a diamond lies outside it."
     )
-    if left := len(comparison.names) - len(figures):
+    if left := len(comparison.names) - len(drawn):
         caption += f" The diagrams of the {left} other models are left out."
     if rare:
         caption += " The axes show log-odds, because the predicted probabilities are small."
-    details = Details("The bins of the diagrams as tables", bins, long=True)
-    return [Heading("Models"), Figures(figures), Notes([caption]), _models_table(comparison), details]
+    return [Heading("Models"), figures, Notes([caption]), _models_table(comparison), tables]
 
 
 def _models_table(comparison: Comparison) -> Table:
