@@ -306,6 +306,32 @@ def test_torn_cache_files(tmp_path):
     assert {path: size for path, size in mended.items() if size > 1000}.keys() == whole.keys()
 
 
+FORK_DURING_AN_IMPORT = """
+import os, signal, sys, threading, time, warnings
+import calibrant, calibrant.kernels.loading
+
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+
+calibrant.__path__.append({folder!r})
+thread = threading.Thread(target=__import__, args=("calibrant.slow",))
+thread.start()
+while "calibrant.slow" not in sys.modules:
+    time.sleep(0.01)
+child = os.fork()
+if child == 0:
+    signal.alarm(20)  # a child that waits for a lock of no thread is ended by this signal
+    import calibrant.slow
+    os._exit(0 if calibrant.slow.WHOLE else 1)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_during_an_import_of_another_thread(tmp_path):
+    tmp_path.joinpath("slow.py").write_text("import time; time.sleep(1); WHOLE = True")
+    assert answer(start(FORK_DURING_AN_IMPORT.format(folder=str(tmp_path)))) == "0\n"
+
+
 FORK_DURING_A_FIRST_CALL = """
 import os, signal, sys, threading, time, warnings
 import numpy as np
@@ -416,7 +442,6 @@ def test_a_fork_while_other_threads_update_a_sketch_has_whole_sums():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_waits_for_an_update_that_is_under_way(monkeypatch):
     """The thread that adds signals when it holds the lock, and adds a little later."""
     held, adds = threading.Event(), SketchSums.add

@@ -1,15 +1,15 @@
 """Import and compile the kernels under one lock, which a fork waits for.
 
 A fork copies the locks that other threads hold, and nobody releases the copies: a child would wait for ever in an
-import that another thread of its parent had begun. So a fork waits until no other thread imports or compiles kernels,
-and itself imports what later calls need.
+import that another thread of its parent had begun. So a fork waits until no other thread compiles kernels, or imports
+a module of this package or of those that it needs.
 """
 
 from __future__ import annotations
 
+import importlib
 import logging  # noqa: F401 - its hook, see below
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from threading import RLock
+from threading import RLock, get_ident
 from types import ModuleType
 from typing import Final
 
@@ -33,8 +33,8 @@ VERSIONS: Final = {
     "tables": ("reference_tables", "host_tables"),
 }
 
-#: What estimators import when they are called, after the kernels.
-_LATER: Final = ("scipy.special",)
+#: The packages whose imports a fork waits for: this one, and those that it imports when they are needed.
+_AWAITED: Final = ("calibrant", "narwhals", "numpy", "scipy")
 
 _readable: dict[str, ModuleType] = {}
 _compiled: dict[str, ModuleType] = {}
@@ -109,15 +109,21 @@ def numba_is_there() -> bool:
     return False
 
 
+def _others_import() -> set[str]:
+    """Return the modules of `_AWAITED` that another thread is importing, by the locks of importlib."""
+    locks = getattr(importlib._bootstrap, "_module_locks", {})  # it has no public name
+    held = [lock for lock in [reference() for reference in list(locks.values())] if lock is not None and lock.count]
+    return {lock.name for lock in held if lock.owner != get_ident() and lock.name.partition(".")[0] in _AWAITED}
+
+
 def _before_fork() -> None:
     LOADING.acquire()
-    for name in [
-        name
-        for name in (*_LATER, "scipy.optimize", "narwhals")
-        if name in sys.modules or (_compiled and name in _LATER)
-    ]:
-        with suppress(Exception):  # another thread, and every child, meets the same error
-            import_module(name)  # waits for the thread that imports it
+    awaited: set[str] = set()
+    while names := _others_import() - awaited:
+        for name in names:
+            with suppress(Exception):  # the other thread, and every child, meets the same error
+                import_module(name)  # waits for that thread
+        awaited |= names
 
 
 # Hooks run backwards. A thread that holds LOADING may ask for the lock of logging, so ours must run before its hook.
