@@ -47,7 +47,7 @@ atexit.register(gc.unfreeze)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of each test marked `covering`, mark as slow what the quick tests do not need; before pytest deselects."""
+    """Of each product of parameters, mark as slow what the quick tests do not need; before pytest deselects."""
     mark_uncovered(items)
 
 
