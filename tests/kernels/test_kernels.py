@@ -605,19 +605,6 @@ def test_residual_moments_equals_its_reference(dtype, n_cells):
     np.testing.assert_allclose(fast, slow, rtol=0, atol=len(scores) * n_cells * 2.0**-52)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 2, 5000])
-def test_cosine_sums_equals_its_reference(dtype, n):
-    rng = np.random.default_rng(8)
-    scores = np.concatenate([rng.random(20), [0.0, 1.0, 0.5]]).astype(dtype)
-    residuals = rng.normal(size=len(scores))
-    fast, slow = np.zeros(n), np.zeros(n)
-    host_tables.cosine_sums(scores, residuals, fast)
-    reference_tables.cosine_sums(scores, residuals, slow)
-    # Each turn of the angle errs by some 2^-52, and so does the angle pi k p itself, k times as large.
-    np.testing.assert_allclose(fast, slow, rtol=0, atol=4 * n * 2.0**-52 * np.abs(residuals).sum())
-
-
 # ---------------------------------------------------------------- edges, in exact arithmetic
 
 

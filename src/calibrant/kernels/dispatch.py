@@ -261,13 +261,6 @@ def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float
     return _added(kernel, scores, bounds, [(n_cells, N_MOMENTS)], columns=(residuals,))[0]
 
 
-def cosine_sums(scores: Floats, residuals: Float64s, n: int) -> Float64s:
-    """Run `reference_tables.cosine_sums`; return the first n coefficients."""
-    coefficients = np.zeros(n)
-    kernels_for("tables", len(scores)).cosine_sums(scores, residuals, coefficients)
-    return coefficients
-
-
 def number_rows(words: NDArray[np.unsignedinteger[Any]], most: int) -> tuple[Int64s, Int64s]:
     """Run `reference_tables.number_rows`; return the number of each row and the first row of each number."""
     numbers = np.empty(len(words), np.int64)

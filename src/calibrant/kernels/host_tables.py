@@ -339,18 +339,6 @@ def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
             moments[i, power] += sums[LINE * i + power]
 
 
-@kernel(reference_tables.cosine_sums)
-def cosine_sums(scores: Any, residuals: Any, coefficients: Any) -> Any:
-    """See `reference_tables.cosine_sums`. Each row is rotated by its own angle k times; the error is about k 1e-16."""
-    for i in range(scores.shape[0]):
-        angle = np.pi * np.float64(scores[i])
-        c, s = np.cos(angle), np.sin(angle)
-        x, y = residuals[i], 0.0
-        for k in range(coefficients.shape[0]):
-            coefficients[k] += x
-            x, y = x * c - y * s, x * s + y * c
-
-
 # ---------------------------------------------------------------- clusters
 
 

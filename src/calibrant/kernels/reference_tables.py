@@ -19,7 +19,6 @@ N_MOMENTS: Final = 6
 
 _ROUNDS: Final = 64  # of pooling all violators at once: some ten do for data, and no data take long
 _WIDE: Final = 2048  # cells of a row from where SciPy fits faster, in spite of its import
-_COSINES: Final = 1 << 16  # computed together
 
 
 def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s, uppers: Floats, sums: Float64s) -> None:
@@ -279,21 +278,6 @@ def residual_moments(scores: Floats, residuals: Float64s, moments: Float64s) -> 
     for power in range(N_MOMENTS):
         moments[:, power] += np.bincount(cells, terms, n_cells)
         terms = terms * offsets
-
-
-def cosine_sums(scores: Floats, residuals: Float64s, coefficients: Float64s) -> None:
-    """Add sum_i r_i cos(pi k p_i) to ``coefficients[k]``: the real parts of r z^k, z = exp(i pi p)."""
-    n_terms, unit = len(coefficients), np.exp(1j * np.pi * scores.astype(np.float64))
-    step = max(1, _COSINES // n_terms)
-    for first in range(0, len(scores), step):
-        z = unit[first : first + step]
-        powers = np.empty((n_terms, len(z)), dtype=np.complex128)
-        powers[0], filled = residuals[first : first + step], 1
-        while filled < n_terms:  # twice as many each time, so that rounding grows with the logarithm of k
-            more = min(filled, n_terms - filled)
-            np.multiply(powers[:more], z, out=powers[filled : filled + more])
-            filled, z = filled + more, z * z
-        coefficients += powers.real.sum(axis=1)
 
 
 # ---------------------------------------------------------------- clusters

@@ -42,6 +42,7 @@ _CELLS_PER_SD = 6.25  # cells in one s: (0.08)^6 / sqrt(720) = 9.8e-9
 _REACH = 7.0  # the kernel is cut after so many standard deviations, the series after this value of pi k s
 _TOLERANCE = 2e-8  # |S(s) - s| at which the search stops
 _DIRECT = 300_000  # up to so many rows times terms, cosine sums run row by row
+_COSINES = 1 << 16  # computed together
 _LEAST_TERMS = 64  # computed together: the search asks for more and more terms, and 64 cost little more than 32
 _FEW = 16  # or up to this many rows, for any number of terms
 _RESOLUTIONS = (1 << 12, 1 << 14, 1 << 17, 1 << 20)  # numbers of cells
@@ -174,7 +175,7 @@ class _Smoother:
         if len(self.scores) * n_terms <= _DIRECT or len(self.scores) <= _FEW:
             if n_terms > len(self.spectra.get(0, ())):
                 terms = max(n_terms, _LEAST_TERMS)
-                self.spectra[0] = dispatch.cosine_sums(self.scores, self.residuals, terms) / self.total
+                self.spectra[0] = _cosine_sums(self.scores, self.residuals, terms) / self.total
             return self.spectra[0][:n_terms]
         n_cells = next(n for n in _RESOLUTIONS if n * s >= _CELLS_PER_SD)
         if n_cells not in self.spectra:
@@ -230,6 +231,22 @@ class _Smoother:
             if high > low:
                 total += _stretch_integral(middles[stretch], moments[:, stretch], s, low, high)
         return total
+
+
+def _cosine_sums(scores: NDArray[np.floating[Any]], residuals: Float64s, n: int) -> Float64s:
+    """Return sum_i r_i cos(pi k p_i) for k < n: the real parts of r z^k, z = exp(i pi p)."""
+    sums, unit = np.zeros(n), np.exp(1j * np.pi * scores.astype(np.float64))
+    step = max(1, _COSINES // n)
+    for first in range(0, len(scores), step):
+        z = unit[first : first + step]
+        powers = np.empty((n, len(z)), dtype=np.complex128)
+        powers[0], filled = residuals[first : first + step], 1
+        while filled < n:  # twice as many each time, so that rounding grows with the logarithm of k
+            more = min(filled, n - filled)
+            np.multiply(powers[:more], z, out=powers[filled : filled + more])
+            filled, z = filled + more, z * z
+        sums += powers.real.sum(axis=1)
+    return sums
 
 
 def _stretch_integral(middles: Float64s, moments: Float64s, s: float, low: float, high: float) -> float:
