@@ -592,6 +592,13 @@ def test_columns_in_another_order_have_no_temperature() -> None:
         fix_of(p, p.argmin(axis=1), method="temperature")
 
 
+def test_auto_says_that_columns_seem_to_be_in_another_order() -> None:
+    p, y = drawn(300, 3)
+    caution = "Caution: classes are not more frequent where their probabilities are higher"
+    assert caution in " ".join(str(fix_of(p, p.argmin(axis=1))).split())
+    assert caution not in " ".join(str(fix_of(p, y)).split())
+
+
 def test_rows_that_are_all_right_need_prior_rows() -> None:
     p, _ = drawn(300, 3)
     with pytest.raises(InputError, match="rows that are all right, without prior rows"):

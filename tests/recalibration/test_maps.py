@@ -264,6 +264,35 @@ def test_logits_are_fitted_as_logits(scale: float, shift: float, n: int, kind: t
     assert fix.after["auroc"].value == pytest.approx(roc_auc_score(y, back), abs=1e-7)
 
 
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("given", ["float32", "float64", "float32, two classes", "probabilities"])
+def test_losses_of_far_logits_are_those_of_the_logits(given: str, clustered: bool) -> None:
+    """A probability of single precision is 1 from 17 on, and the cells of clusters end near 9."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(0, 16, 3_000).clip(-25, 25).astype(np.float32).astype(float)
+    y = (rng.random(3_000) < expit(z / 8)).astype(int)
+    how: dict[str, Any] = {"logits": given != "probabilities"}
+    if given == "float32, two classes":
+        how["notion"] = "top-label"
+        passed = np.stack([0 * z, z], axis=1).astype(np.float32), y
+        z, y = np.abs(z), (y == (z >= 0)).astype(int)
+    else:
+        passed = expit(z) if given == "probabilities" else z.astype(given), y
+    clusters = np.arange(3_000) // 3 if clustered else None
+    fix = calibrant.recalibrate(*passed, method="temperature", n_resamples=0, clusters=clusters, **how)
+
+    def loss(slope: float) -> float:
+        return float(np.mean(np.logaddexp(0, slope * np.where(y == 1, -z, z))))
+
+    before, after = loss(1), loss(fix.map.parameters["slope"])
+    assert fix.before["nll"].value == pytest.approx(before, rel=1e-4)
+    assert fix.after["nll"].value == pytest.approx(after, abs=0.03 if clustered else 0.002)
+    assert fix.gain.low < before - after < fix.gain.high
+    assert fix.after["auroc"].value == pytest.approx(roc_auc_score(y, z), abs=1e-6)
+    assert "infinite" not in str(fix)
+    assert ("share one cell at each end" in fix.flag) == clustered
+
+
 def test_the_auroc_after_is_that_of_the_mapped_scores() -> None:
     """Logits above 37 have the probability 1, so that a map tells more scores apart than the report before."""
     rng = np.random.default_rng(0)

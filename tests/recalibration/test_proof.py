@@ -511,7 +511,7 @@ def test_scores_that_remain_gain_nothing() -> None:
 def test_the_loss_of_cells_is_within_its_certified_error(map_: Fit, kind: str) -> None:
     p, y = sample(6_000, 4)
     losses = {"log": log_losses, "brier": brier_losses}[kind]
-    of_rows = float(np.mean(losses(map_.pieces.log_odds(p))[y, np.arange(len(p))]))
+    of_rows = float(np.mean(losses(map_.pieces.log_odds(p)[np.newaxis])[y, np.arange(len(p))]))
     sketch = calibrant.CalibrationSketch()
     sketch.update(p, y)
     for data, _ in (
@@ -522,7 +522,7 @@ def test_the_loss_of_cells_is_within_its_certified_error(map_: Fit, kind: str) -
         rows = ScoredRows.of(data)
         parts = Parts.of(rows.design)
         bound = certified_loss(rows, parts, dict.fromkeys(parts.folds.tolist(), map_), kind)
-        of_cells = parts.mean(losses(map_.pieces.of_logits(rows.log_odds))[:, np.newaxis])
+        of_cells = parts.mean(losses(map_.pieces.of_logits(rows.of_outcomes))[:, np.newaxis])
         assert 0 < abs(of_cells - of_rows) <= bound < 0.02
     few = ScoredRows.of(of_arguments(p[:900], y[:900])[0])
     assert certified_loss(few, Parts.of(few.design), {0: map_}, kind) == 0

@@ -56,6 +56,10 @@ MEASURES: Final = ("nll", "brier", "accuracy", "ece", "classwise_ece", "smece", 
 
 Result = TypeVar("Result")
 
+_FLAT: Final = (
+    "classes are not more frequent where their probabilities are higher (slope 0 of temperature scaling); check that "
+    "the columns are in the order of the classes"
+)
 _SMALLEST: Final = (1e-10, CLIP)  # limits of small probabilities
 _KEYED: Final = 8  # columns that decide the order of rows
 _GOLDEN: Final = 0.6180339887498949  # its multiples are far from fractions, so that keys differ
@@ -220,7 +224,8 @@ def of_classes(data: Evaluated, asked: FitOptions) -> Recalibration:
     classes = procedure.data
     for family in procedure.candidates:
         procedure.starts[family.name] = procedure.fit(family, procedure.source(rows))
-    if asked.family is None and is_flat(procedure.starts[CLASS_TEMPERATURE.name]):
+    flat = asked.family is None and is_flat(procedure.starts[CLASS_TEMPERATURE.name])
+    if flat:
         procedure = replace(procedure, candidates=[each for each in candidates if each is not CLASS_TEMPERATURE])
     choice = procedure.choose(rows)
     fitted = procedure.starts[choice.family.name]
@@ -275,7 +280,7 @@ def of_classes(data: Evaluated, asked: FitOptions) -> Recalibration:
             after=after,
             by_group=by_group(partial(_mapped, fitted=fitted), data, asked, settings),
             expected_errors=expected,
-            flag="; ".join(filter(None, (few, few_errors(expected)))),
+            flag="; ".join(filter(None, (few, few_errors(expected), _FLAT if flat else ""))),
         )
     )
 

@@ -62,10 +62,12 @@ _BANDS: Final = 1000  # the first of their random numbers
 class EventProcedure(Procedure[Parts]):
     """The procedure for the log-odds (K,) of cells, whose rows have this ``weight`` in all.
 
-    Scores of all maps are moved into [smallest, largest], so that rows out of fold have the range of the others.
+    Losses are those of ``of_outcomes``, (1, K) or (2, K): the log-odds of rows without and with the event. Scores of
+    all maps are moved into [smallest, largest], so that rows out of fold have the range of the others.
     """
 
     log_odds: Float64s
+    of_outcomes: Float64s
     weight: float
     smallest: float
     largest: float
@@ -81,7 +83,7 @@ class EventProcedure(Procedure[Parts]):
         return fit
 
     def losses(self, rows: Parts, maps: Mapping[int, Fit]) -> Float64s:
-        return log_losses(self.mapped(rows, maps))
+        return log_losses(self.mapped(rows, maps, self.of_outcomes))
 
     def mean_gain(
         self, rows: Parts, gains: Float64s, before: Mapping[int, Fit], after: Mapping[int, Fit], score: str = "log"
@@ -89,17 +91,17 @@ class EventProcedure(Procedure[Parts]):
         del before, after, score  # the gains at a score say it all
         return MeanGain.of(rows, gains, Moments.of_event(probabilities(self.log_odds), gains))
 
-    def mapped(self, folds: Parts, maps: Mapping[int, Fit]) -> Float64s:
-        """Return the log-odds (F, K) that each part has by the map of its fold."""
-        log_odds = np.empty(folds.masses.shape[1:])
+    def mapped(self, folds: Parts, maps: Mapping[int, Fit], log_odds: Float64s) -> Float64s:
+        """Return the log-odds (1 or 2, F, K) that those of either outcome have in each part, by the map of its fold."""
+        mapped = np.empty((len(log_odds), *folds.masses.shape[1:]))
         for fold, fit in maps.items():
-            log_odds[folds.folds == fold] = fit.pieces.of_logits(self.log_odds)
-        return log_odds
+            mapped[:, folds.folds == fold] = fit.pieces.of_logits(log_odds)[:, np.newaxis]
+        return mapped
 
     def gains(self, log_odds: Float64s, score: str, start: Pieces) -> Float64s:
-        """Return the loss by a first map less that of mapped scores (..., K), without and with the event."""
+        """Return the loss by a first map less that of mapped scores (1 or 2, F, K), without and with the event."""
         losses = brier_losses if score == "brier" else log_losses
-        before = losses(start.of_logits(self.log_odds)).reshape(2, *[1] * (log_odds.ndim - 1), -1)
+        before = losses(start.of_logits(self.of_outcomes))[:, np.newaxis]
         with np.errstate(invalid="ignore"):
             return np.asarray(before - losses(log_odds))
 
@@ -120,13 +122,13 @@ class EventProcedure(Procedure[Parts]):
 
 
 def log_losses(log_odds: Float64s) -> Float64s:
-    """Return the log loss without and with the event, (2, ...)."""
-    return np.stack([np.logaddexp(0, log_odds), np.logaddexp(0, -log_odds)])
+    """Return the log loss without and with the event, (2, ...), from the log-odds of either outcome or of both."""
+    return np.stack([np.logaddexp(0, log_odds[0]), np.logaddexp(0, -log_odds[-1])])
 
 
 def brier_losses(log_odds: Float64s) -> Float64s:
-    """Return the Brier score without and with the event, (2, ...)."""
-    return np.stack([probabilities(log_odds) ** 2, probabilities(-log_odds) ** 2])
+    """Return the Brier score without and with the event, (2, ...), from the log-odds of either outcome or of both."""
+    return np.stack([probabilities(log_odds[0]) ** 2, probabilities(-log_odds[-1]) ** 2])
 
 
 def of_event(data: Evaluated, asked: FitOptions) -> Recalibration:
@@ -145,7 +147,7 @@ def of_event(data: Evaluated, asked: FitOptions) -> Recalibration:
         expected = f"at least {LEAST_ROWS} rows of either outcome"
         raise InputError("targets", expected, f"{rarer:g} of the less frequent one", "pass more rows")
     parts = Parts.of(design)
-    certain = rows.impossible or not math.isfinite(parts.mean(log_losses(rows.log_odds)[:, np.newaxis]))
+    certain = rows.impossible or not math.isfinite(parts.mean(log_losses(rows.of_outcomes)[:, np.newaxis]))
     family, resampling = asked.family, asked.resampling
     of_errors = rows.fine.counts * np.minimum(rows.fine.scores, 1 - rows.fine.scores)
     expected_errors = float(np.sum(of_errors)) * rows.fine.effective_n / rows.fine.total
@@ -155,6 +157,7 @@ def of_event(data: Evaluated, asked: FitOptions) -> Recalibration:
         rows=rows.fine.effective_n,
         seed=resampling.seed,
         log_odds=rows.log_odds,
+        of_outcomes=rows.of_outcomes,
         weight=parts.total,
         smallest=rows.exact.smallest,
         largest=rows.exact.largest,
@@ -168,11 +171,11 @@ def of_event(data: Evaluated, asked: FitOptions) -> Recalibration:
     # No change gains nothing, whatever the choice without a fold would be.
     remains = choice.family is IDENTITY
     folds, maps = (parts, dict.fromkeys(parts.folds.tolist(), fit)) if remains else procedure.evaluated(parts)
-    out_of_fold = procedure.mapped(folds, maps)
+    out_of_fold = procedure.mapped(folds, maps, rows.of_outcomes)
     score, start = "brier", UNCHANGED
     if math.isfinite(folds.mean(log_losses(out_of_fold))) and not (certain and choice.family.nearly_unchanged):
         score, start = "log", procedure.unchanged(parts, certain=certain)
-    inside = procedure.gains(fit.pieces.of_logits(rows.log_odds), score, start)[:, np.newaxis]
+    inside = procedure.gains(fit.pieces.of_logits(rows.of_outcomes)[:, np.newaxis], score, start)
     outside = procedure.gains(out_of_fold, score, start)
     gain = gain_of(
         procedure.mean_gain(folds, outside, {}, maps),
@@ -181,12 +184,13 @@ def of_event(data: Evaluated, asked: FitOptions) -> Recalibration:
         resampling.level,
     )
     settings = ReportSettings(n_bins=15, **selected(list(MEASURES), None)._asdict(), resampling=resampling)
-    before = report_on(_alone(data), settings).report
+    before = report_on(_alone(data, rows), settings).report
     after, distinct, known = before, None, dict[str, Estimate]()
     if not remains:
-        after = report_on(_recalibrated(data, folds, out_of_fold), settings).report
+        scored = _recalibrated(data, folds, procedure.mapped(folds, maps, rows.log_odds[np.newaxis])[0])
+        after = report_on(scored, settings).report
         bound = math.nan if choice.family is HISTOGRAM else certified_loss(rows, folds, maps, score)
-        clipped = None if start.unchanged else parts.mean(log_losses(start.of_logits(rows.log_odds))[:, np.newaxis])
+        clipped = None if start.unchanged else parts.mean(log_losses(start.of_logits(rows.of_outcomes))[:, np.newaxis])
         if choice.family is CONSTANT:  # rates of folds would have an order
             settings_of_order = replace(settings, **selected(list(OF_ORDER), None)._asdict())
             known = dict(report_on(_mapped(data, fit), settings_of_order).report.estimates)
@@ -250,9 +254,9 @@ def _fitted(procedure: EventProcedure, choice: Choice, rows: FitRows) -> Fit:
 
 def _mapped(data: Evaluated, fit: Fit) -> Evaluated:
     """Return the same rows with mapped scores."""
-    if fit.kind == "identity":
-        return _alone(data)
     rows = ScoredRows.of(data)
+    if fit.kind == "identity":
+        return _alone(data, rows)
     parts = Parts.of(rows.design)
     log_odds = np.broadcast_to(fit.pieces.of_logits(rows.log_odds), parts.masses.shape[1:])
     return _recalibrated(data, parts, log_odds)
@@ -269,9 +273,12 @@ def by_group(
     return with_groups(report_on(whole, settings).report, whole, groups, settings, ordered=asked.ordered)
 
 
-def _alone(data: Evaluated) -> Evaluated:
-    """Return the evaluated event alone, so that its losses are those of the event."""
+def _alone(data: Evaluated, rows: ScoredRows | None = None) -> Evaluated:
+    """Return the evaluated event alone, so that its losses are those of the event: of logits, if ``rows`` have them."""
     table = evaluated.of_table(data.tables[0], data.notion)
+    if rows is not None and rows.distinct is not data.tables[0] and data.tables[0].grid is None:
+        nll, variance = rows.log_loss
+        table = replace(table, means=replace(table.means, nll=nll, nll_variance=variance))
     return replace(table, clusters=data.clusters, flag=data.flag, counted=data.counted, choices=data.choices)
 
 
@@ -311,7 +318,7 @@ def certified_loss(rows: ScoredRows, folds: Parts, maps: Mapping[int, Fit], scor
     losses = brier_losses if score == "brier" else log_losses
     total = 0.0
     for place, fold in enumerate(folds.folds.tolist()):
-        of_low, of_high = (losses(maps[fold].pieces.of_logits(end[several])) for end in (low, high))
+        of_low, of_high = (losses(maps[fold].pieces.of_logits(end[several])[np.newaxis]) for end in (low, high))
         masses = folds.masses[:, place, several]
         held = masses > 0
         total += float(masses[held] @ np.abs(of_high - of_low)[held])
@@ -323,20 +330,28 @@ def _auroc(
 ) -> tuple[tuple[int, int], Estimate]:
     """Return how many different scores the rows have before and after an increasing map, and the AUROC after it.
 
-    It is that before if as many remain, because their order does.
+    It is that before if as many remain, because their order does. Its value is that of the rows, in clusters too.
     """
     z = rows.exact.log_odds
     mapped = fit.pieces.of_logits(z)
     numbers = min(len(data.tables[0]), len(z)), len(np.unique(probabilities(mapped)))
     if numbers[0] == numbers[1] or data.tables[0].grid is not None:
         return numbers, before["auroc"]
-    design: Independent | Clustered = Independent(Cells(rows.distinct))
-    log_odds = mapped
-    if data.clusters is not None:
-        design, log_odds = rows.design, fit.pieces.of_logits(rows.log_odds)
+    alone = _auroc_of(data, Independent(Cells(rows.distinct)), mapped, settings)
+    if data.clusters is None:
+        return numbers, alone
+    found = _auroc_of(data, rows.design, fit.pieces.of_logits(rows.log_odds), settings)
+    found = _moved(found, alone.value - found.value)
+    return numbers, replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
+
+
+def _auroc_of(
+    data: Evaluated, design: Independent | Clustered, log_odds: Float64s, settings: ReportSettings
+) -> Estimate:
+    """Return the AUROC of rows with these mapped log-odds, (K,)."""
     parts = Parts.of(design)
     found = _recalibrated(data, parts, np.broadcast_to(log_odds, parts.masses.shape[1:]))
-    return numbers, report_on(found, settings).report["auroc"]
+    return report_on(found, settings).report["auroc"]
 
 
 def _as_after(

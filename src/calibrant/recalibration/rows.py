@@ -7,6 +7,7 @@ one for all above the last, so that its scores are moved up to these edges.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final, Self, cast
 
@@ -27,6 +28,8 @@ from calibrant.table import CellSums, ReliabilityTable
 from calibrant.table import grid as grids
 
 _TAIL: Final = float(log_odds_of(np.array([1 - CLIP]))[0])  # log-odds beyond which the grid has one cell
+_WIDE: Final = 1.0  # log-odds between the ends of a cell whose scores differ by much
+_FAR: Final = 4.0  # the same for cells that are named
 _CELLS_OF_TAIL: Final = 512  # for each factor e of the log-odds
 _OF_LOGITS: Final = 1e-12  # difference of logits that are one number, relative to the largest
 _ROUNDING: Final = 1e-9  # relative difference of small scores that are one score
@@ -117,26 +120,48 @@ class ScoredRows:
         How the rows vary, with the cells that are dealt into folds, (K,).
     log_odds, low, high : (K,)
         The log-odds of each cell, and the least and the largest ones that it can hold.
+    of_outcomes : (1, K) or (2, K)
+        The log-odds of each cell, or those of its rows without and with the event if they differ by much: of logits,
+        and beyond the grid. There the loss of an outcome is nearly a line in the log-odds.
     exact : Rows
         The distinct rows, as many as they are worth. Their range is that of every map.
     distinct : ReliabilityTable
         The same rows as they were counted.
-    merged : float
-        The rows with different scores that the cells of a sketch, or of clusters, do not tell apart near 0 and 1.
+    merged, near : float
+        The rows with different scores that the cells of a sketch, or of clusters, do not tell apart near 0 and 1, and
+        how near.
     """
 
     design: Independent | Clustered
     log_odds: Float64s
     low: Float64s
     high: Float64s
+    of_outcomes: Float64s
     exact: FitRows
     distinct: ReliabilityTable
     merged: float
+    near: float
 
     @property
     def fine(self) -> Cells:
         """The cells before clusters pooled them."""
         return self.design.fine
+
+    @property
+    def log_loss(self) -> tuple[float, float]:
+        """The mean log loss of the unchanged scores, and the variance of that of a row, by the log-odds.
+
+        The probability of a logit may be rounded to 1: in single precision from 17 on.
+        """
+        z, table = self.exact.log_odds, self.distinct
+        losses = np.stack([np.logaddexp(0, z), np.logaddexp(0, -z)])
+        masses = np.stack([table.counts - table.positives, table.positives]).astype(np.float64)
+        squares = masses if table.whole else np.asarray(table.own_weights)
+        held = masses > 0
+        mean = float(np.sum(masses[held] * losses[held])) / float(masses.sum())
+        if not math.isfinite(mean):
+            return mean, 0.0
+        return mean, float(np.sum(squares[held] * (losses[held] - mean) ** 2)) / float(squares[held].sum())
 
     @property
     def impossible(self) -> bool:
@@ -151,7 +176,8 @@ class ScoredRows:
         """What is said of rows that are merged; nothing if there are none."""
         if not self.merged:
             return ""
-        return f"{self.merged:,.6g} rows have scores within 1.5e-7 of 0 or 1, which share one cell at each end"
+        near = f"{self.near:.1e}".replace("e-0", "e-")
+        return f"{self.merged:,.6g} rows have scores within {near} of 0 or 1, which share one cell at each end"
 
     @classmethod
     def of(cls, data: Evaluated) -> ScoredRows:
@@ -168,24 +194,32 @@ class ScoredRows:
             cells = Cells.from_table(table) if on_grid else Cells(_pooled(distinct, _first_of_cells(z, logits=logits)))
             design = Independent(cells)
         cells = design.cells
+        ends = limits(z, cells.effective_n, CLIP if on_grid else 0.0)
         if on_grid:
             low, high = map(log_odds_of, _ends(cells))
             middle = log_odds_of(cells.scores)
+            of_outcomes = middle[np.newaxis]
         else:
             # Both are in the order of the scores, so that the first row of a cell has the same rows before it.
             first = np.searchsorted(np.cumsum(counts) - counts / 2, np.cumsum(cells.counts) - cells.counts)
-            middle, low, high = _middles(z, counts, cells, first, logits=logits)
+            low, high = z[first], z[np.append(first[1:], len(z)) - 1]
+            moved = np.clip(z, *log_odds_of(np.array(ends)))
+            middle, wide = _middles(moved, counts, cells, first, (low, high), logits=logits)
+            of_outcomes = _of_outcomes(moved, counts, positives, first, middle, wide)
         share = cells.effective_n / cells.total
-        ends = limits(z, cells.effective_n, CLIP if on_grid else 0.0)
-        merged = (np.abs(middle) >= _TAIL) & (low < high) & (on_grid or data.clusters is not None)
+        merged = (low < high) & (on_grid or data.clusters is not None)
+        merged &= (np.abs(middle) >= _TAIL) | _differ(low, high, _FAR)
+        nearest = np.where(middle < 0, high, -low)[merged]
         return cls(
             design=design,
             log_odds=middle,
             low=low,
             high=high,
+            of_outcomes=of_outcomes,
             exact=FitRows(z, counts * share, positives * share, 0.0, *ends),
             distinct=distinct,
             merged=float(cells.counts[merged].sum()),
+            near=float(probabilities(nearest).max(initial=0.0)),
         )
 
 
@@ -294,19 +328,48 @@ def _pooled(table: ReliabilityTable, first: NDArray[np.intp]) -> ReliabilityTabl
     return ReliabilityTable(scores, counts, positives, table.n, square_weights=squares)
 
 
-def _middles(
-    log_odds: Float64s, counts: Float64s, cells: Cells, first: NDArray[np.intp], *, logits: bool
-) -> tuple[Float64s, ...]:
-    """Return the log-odds of each cell, those of its mean score, or of logits and beyond the grid their mean.
+def _differ(low: Float64s, high: Float64s, by: float) -> NDArray[np.bool_]:
+    """Return in which cells the ends differ by more."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(high - low > by)
 
-    The ends of the cells follow.
+
+def _middles(
+    log_odds: Float64s,
+    counts: Float64s,
+    cells: Cells,
+    first: NDArray[np.intp],
+    ends: tuple[Float64s, Float64s],
+    *,
+    logits: bool,
+) -> tuple[Float64s, NDArray[np.bool_]]:
+    """Return the log-odds of each cell, those of its mean score, or of logits and of different scores their mean.
+
+    ``ends`` are the least and the largest log-odds of each cell. The cells with a mean of several follow.
     """
-    low, high = log_odds[first], log_odds[np.append(first[1:], len(log_odds)) - 1]
+    low, high = ends
     middle = log_odds_of(cells.scores)
     means = np.add.reduceat(log_odds * counts, first) / np.add.reduceat(counts, first)
     means = np.where(low == high, low, means)
-    tail = (low == high) | ((logits | (np.abs(middle) >= _TAIL)) & np.isfinite(means))
-    return np.where(tail, means, middle), low, high
+    tail = (low == high) | ((logits | (np.abs(middle) >= _TAIL) | _differ(low, high, _WIDE)) & np.isfinite(means))
+    return np.where(tail, means, middle), tail & (low < high)
+
+
+def _of_outcomes(
+    log_odds: Float64s,
+    counts: Float64s,
+    positives: Float64s,
+    first: NDArray[np.intp],
+    middle: Float64s,
+    wide: NDArray[np.bool_],
+) -> Float64s:
+    """Return the mean log-odds of either outcome in ``wide`` cells, (2, K); (1, K) if none is."""
+    if not wide.any():
+        return middle[np.newaxis]
+    masses = np.stack([counts - positives, positives])
+    sums = np.add.reduceat(masses * np.where(np.isfinite(log_odds), log_odds, 0.0), first, axis=1)
+    held = np.add.reduceat(masses, first, axis=1)
+    return np.divide(sums, held, out=np.tile(middle, (2, 1)), where=wide & (held > 0))
 
 
 def _ends(cells: Cells) -> tuple[Float64s, Float64s]:
