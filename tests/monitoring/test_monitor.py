@@ -806,7 +806,7 @@ def _with(content: dict[str, Any], place: tuple[Any, ...], value: object) -> dic
     return changed
 
 
-@pytest.mark.parametrize("value", [-1e308, 1e308, -1e30, 1e30, -1.5, 2**70])
+@pytest.mark.parametrize("value", [-1e308, 1e308, -1e30, 1e30, -1.5, 1e-308, 0.5, 1.0, 2**70])
 def test_every_number_of_a_forged_state_is_in_its_range(value: float) -> None:
     """A state whose checksum is right is refused, or gives finite numbers without a warning."""
     threshold = {"value": 0.8, "side": "yes", "max_risk": 0.2, "notion": "positive"}

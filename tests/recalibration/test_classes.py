@@ -360,6 +360,12 @@ def test_more_than_10_000_classes_are_mapped(method: str, tmp_path: Path) -> Non
     np.testing.assert_array_equal(again(z, logits=True), fix.map(z, logits=True))
 
 
+def test_a_matrix_that_no_file_holds_is_refused_before_it_is_fitted() -> None:
+    z = np.zeros((20, 262_144), np.float32)
+    with pytest.raises(InputError, match=r"method: expected up to 1,500 classes for matrix scaling, got 262,144"):
+        fix_of(z, np.arange(20), method="matrix", logits=True)
+
+
 def test_a_written_map_can_be_read() -> None:
     """Matrix scaling of 480 classes has 5.7 MB."""
     n_classes = 480

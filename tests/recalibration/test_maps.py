@@ -554,7 +554,15 @@ def test_names_that_sql_reads_otherwise_are_quoted(name: str) -> None:
 
 def test_a_changed_or_cut_map_is_refused(tmp_path: Path) -> None:
     text = fitted("isotonic").to_json()
-    for other in (text.replace('"n": 2000', '"n": 2001'), text[:-40], "{}", "[1]", "not JSON", '{"schema": NaN}'):
+    for other in (
+        text.replace('"n": 2000', '"n": 2001'),
+        text[:-40],
+        "{}",
+        "[1]",
+        "not JSON",
+        '{"schema": NaN}',
+        "\ud800",
+    ):
         with pytest.raises(InputError, match=r"^text: expected"):
             CalibrationMap.from_json(other)
     (tmp_path / "m.json").write_text(text[:-40])

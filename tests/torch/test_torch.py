@@ -1002,6 +1002,7 @@ UNSTORED = {
     ),
     "nested": (lambda x: torch.nested.nested_tensor(list(x)), "a nested tensor; pass the rows as one tensor"),
     "jagged": (lambda x: torch.nested.nested_tensor(list(x), layout=torch.jagged), "a nested tensor"),
+    "masked": (lambda x: torch.masked.masked_tensor(x, x > 0.5), "a masked tensor; leave the masked rows out"),
     "8 bits": (lambda x: x.to(torch.float8_e4m3fn), r"dtype float8_e4m3fn; convert it with .float\(\)"),
 }
 

@@ -114,8 +114,9 @@ def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions)
 
 def _threshold(path: str) -> dict[str, Any]:
     remedy = "name the JSON that calibrant threshold --json wrote"
+    content = read_bytes(path, remedy)
     try:
-        found = parsed(read_bytes(path, remedy))
+        found = parsed(content)
     except ValueError as error:
         raise FileError(path, f"is not the JSON of a threshold ({str(error)[:100]})", remedy) from None
     if not isinstance(found, dict):

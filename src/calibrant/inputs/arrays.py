@@ -134,6 +134,8 @@ def check_stored(argument: str, tensor: Any) -> None:
         got, remedy = "a nested tensor", "pass the rows as one tensor"
     elif str(tensor.layout) != "torch.strided":
         got, remedy = f"a sparse tensor (layout {tensor.layout})", "convert it with .to_dense()"
+    elif type(tensor).__module__.startswith("torch.masked"):
+        got, remedy = "a masked tensor", "leave the masked rows out, and pass .get_data() of the others"
     elif tensor.is_quantized:
         got, remedy = f"a quantised tensor ({name_of_type(tensor)})", "convert it with .dequantize()"
     elif tensor.element_size() < 2 and tensor.is_floating_point():

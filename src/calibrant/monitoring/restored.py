@@ -113,6 +113,7 @@ def _slice(part: Mapping[str, Any], before: float, unit: float, number: int) -> 
     impossible = _impossible(part["impossible"], n)
     label, digest = part["label"], part["digest"]
     _require(type(label) is str and type(digest) is str and len(digest) in (0, 16))
+    _require(abs(numbers["skewness"]) <= _ROUNDED * numbers["information"])
     found = Slice(label=label, digest=digest, n=n, growth=growth, bounds=bounds, impossible=impossible, **numbers)
     found.__dict__["packed"] = part["growth"]  # as it was read
     return found
@@ -128,8 +129,10 @@ def _wealth(part: Mapping[str, Any], slices: Sequence[Slice], n: float, unit: fl
     most = _LOST * _most(n, unit, len(slices))
     _require(bool((logs <= most).all() and ((logs >= -most) | np.isneginf(logs)).all()))
     wealth = Wealth(logs, _number(part["units"], 0.0, most))
-    if slices:  # nobody wins against the mean that is seen
+    if slices:  # a bet that could lose more than everything was lost, and nobody wins against the mean that is seen
         gap = sum(each.gap for each in slices) / n
+        held = np.isfinite(logs)
+        _require(bool((np.abs(BETS[held]) * n < _ROUNDED * wealth.units).all()))
         _require(wealth.units > 0 and wealth.log_e(gap, n, slices[0].information) <= _ROUNDED - 1)
     return wealth
 

@@ -64,6 +64,7 @@ _SMALLEST: Final = (1e-10, CLIP)  # limits of small probabilities
 _KEYED: Final = 8  # columns that decide the order of rows
 _GOLDEN: Final = 0.6180339887498949  # its multiples are far from fractions, so that keys differ
 _ENTRIES: Final = 1 << 20  # of a block of rows
+_MOST_OF_MATRIX: Final = 1_500  # classes; the JSON of larger matrices has more than 64 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +205,9 @@ def of_classes(data: Evaluated, asked: FitOptions) -> Recalibration:
     """Return the recalibration of the probabilities of all classes."""
     predictions = cast("Predictions", data.predictions).on_host()
     data = replace(data, predictions=predictions)
+    if asked.family is MATRIX and predictions.n_classes > _MOST_OF_MATRIX:
+        expected, got = f"up to {_MOST_OF_MATRIX:,} classes for matrix scaling", f"{predictions.n_classes:,}"
+        raise InputError("method", expected, got, "use vector scaling, which has one factor for each class")
     rows, classes = _rows_of(predictions, None if data.alone else data.labels)
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total

@@ -117,7 +117,8 @@ def recalibrate(
     calibrant.errors.InputError
         As `calibrant.evaluate`; for fewer than 5 rows of either outcome, or outside the most frequent class; for scores
         that do not rise with the outcomes, so that the slope is 0; for outcomes that a threshold separates, with
-        ``prior_rows=0``; for a method of classes with one event, a table or a sketch, and the other way round.
+        ``prior_rows=0``; for ``matrix`` with more than 1,500 classes; for a method of
+        classes with one event, a table or a sketch, and the other way round.
 
     Notes
     -----

@@ -435,7 +435,7 @@ class CalibrationMap:
 
 
 def _check_size(argument: str, text: str | bytes, remedy: str) -> None:
-    size = len(text.encode()) if isinstance(text, str) else len(text)
+    size = len(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else len(text)
     if size > MOST_BYTES:
         raise InputError(argument, f"at most {MOST_BYTES:,} bytes", f"{size:,}", remedy)
 
