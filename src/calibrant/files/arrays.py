@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, FileFault, quoted
-from calibrant.files.columns import ColumnSelection, Options, select
+from calibrant.files.columns import ColumnSelection, Options
 from calibrant.files.engine import FileTable
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import kind_of
+from calibrant.files.roles import find
 from calibrant.files.sql import literal, where_option
 from calibrant.files.values import (
     PERCENT_REMEDY,
@@ -557,7 +558,8 @@ def open_npy(path: str) -> StoredArray:
 def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], ColumnSelection]:
     """Look at the arrays of an archive that are asked for, by their names; nothing but their heads is read yet."""
     with reading(path):
-        selection = select(path, array_names(path), options, noun="array")
+        columns = array_names(path)
+        selection = find(path, columns, options, lambda rows: first_rows(path, rows, columns), noun="array")
         for argument, names in selection.names().items():
             if len(names) > 1 and argument not in ("clusters", "groups", "keys"):
                 raise FileError(path, f"{argument} must be one array, got {', '.join(names)}", "name one array")
