@@ -20,9 +20,10 @@ from tests.reading_of import read_predictions
 pytest.importorskip("duckdb", reason="the report extra is not installed")
 from calibrant.cli import main
 from calibrant.errors import FileError
+from calibrant.files.class_names import event_of, order_of
 from calibrant.files.columns import Unnamed
-from calibrant.files.likely import event_of, order_of, says_label, says_predicted, says_right, says_true
 from calibrant.files.predictions import Agreement
+from calibrant.files.roles import role_of
 
 CASES = Path(__file__).parents[2] / ".." / "shared" / "cases"
 cases = pytest.mark.skipif(not CASES.is_dir(), reason="the folder of cases is not here")
@@ -44,28 +45,27 @@ def written(path: Path, **columns: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("says", "names"),
+    ("role", "names"),
     [
         (
-            says_predicted,
+            "predicted",
             "y_pred ypred yhat y_hat .pred_class predict prediction pred_label PredictedLabel|Scored Labels|"
             "Prediction (churn)|prediction(label) predicted_label argmax forecast guess",
         ),
-        (says_right, "correct is_correct is_right was_right accurate acc exact_match pred_correct answer_right"),
-        (says_true, "y y_true ytrue true_label trueLabel ActualClass obs observed ground_truth gt gold target outcome"),
-        (says_label, "label Labels class category"),
+        ("right", "correct is_correct is_right was_right accurate acc exact_match pred_correct answer_right gpt_acc"),
+        ("wrong", "incorrect is_wrong misclassified"),
+        ("true", "y y_true ytrue true_label trueLabel ActualClass obs observed ground_truth gt gold target outcome"),
+        ("label", "label Labels class category"),
     ],
 )
-def test_what_a_name_says_it_says_alone(says, names):
+def test_a_name_says_one_role(role, names):
     for name in re.split(r"[| ](?![LC(])", names):
-        assert [each.__name__ for each in (says_predicted, says_right, says_true, says_label) if each(name)] == [
-            says.__name__
-        ], name
+        assert role_of(name) == role, name
 
 
 def test_names_that_hold_such_words_in_others_say_nothing():
     for name in ("predator", "corrected_age", "trueness", "copyright", "match_id", "hit", "classy", "risk", "died"):
-        assert not any(says(name) for says in (says_predicted, says_right, says_true, says_label)), name
+        assert role_of(name) == "", name
 
 
 # ---------------------------------------------------------------- the order of classes
@@ -136,6 +136,8 @@ def test_classes_of_the_same_initial_are_told_apart_by_more_letters(pattern):
         (("1", "2"), "p", None),
         (("0", "255"), "p", "255"),
         (("-1", "1"), "p", "1"),
+        (("L", "W"), "p", "W"),
+        (("incorrect", "correct"), "p", "correct"),
         (("a", "b", "c"), "p_x", None),
     ],
 )

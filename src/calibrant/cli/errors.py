@@ -17,10 +17,11 @@ from calibrant.cli.usage import command_line
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, meant, quoted
 from calibrant.errors.faults import MAY_BE_LOGITS, Fault, Mistake, NameFacts
 from calibrant.errors.wording import Terms, reword
+from calibrant.files.class_names import EVENTS, event_of, order_of
 from calibrant.files.columns import Unnamed
-from calibrant.files.hints import likely_outcome, likely_prediction, likely_score, unusable_values, values_of
-from calibrant.files.likely import event_of, order_of
+from calibrant.files.hints import candidates_in, unusable_values, values_of
 from calibrant.files.paths import expand
+from calibrant.files.roles import best_pair, predicted_beside
 from calibrant.files.sql import sql_name, where_option
 from calibrant.files.values import BadTarget, shown
 
@@ -228,10 +229,11 @@ def _for_scores(predictions: FileRows, ctx: click.Context, options: CommandOptio
         return None
     if not np.array_equal(scores, np.floor(scores)) or np.isin(scores, (0, 1)).mean() >= _FEW:
         return None
-    score = likely_score(path, predictions.columns["targets"][0])
-    if score is None or score in predictions.columns["probs"]:
+    seen = candidates_in(path)
+    pair = best_pair(seen, seen.scores, [predictions.columns["targets"][0]])
+    if pair is None or pair[0] in predictions.columns["probs"]:
         return None
-    return f"name the column that holds the probabilities, such as: {command_line(ctx, ('--score', score))}"
+    return f"name the column that holds the probabilities, such as: {command_line(ctx, ('--score', pair[0]))}"
 
 
 def _for_models(predictions: FileRows, options: CommandOptions) -> str:
@@ -342,14 +344,6 @@ def _distinct(targets: np.ndarray[Any, Any]) -> list[str]:
 
 # ---------------------------------------------------------------- a column of outcomes that holds something else
 
-#: Two words for an outcome, the event second.
-_PAIRS: Final = re.findall(
-    r"(\S+)/(\S+)",
-    """
-    no/yes n/y false/true f/t 0/1 loss/win lost/won lose/win l/w negative/positive neg/pos fail/pass failed/passed
-    failure/success incorrect/correct wrong/right absent/present miss/hit
-    """,
-)
 #: Words for rows whose outcome is not known.
 _UNKNOWN: Final = re.findall(
     r"\w+",
@@ -411,11 +405,12 @@ def _for_outcomes(
 ) -> str:
     """Return what to type where the column of outcomes holds something else than 0 and 1."""
     choice = _proposal(held, options)
-    outcome = likely_outcome(paths[0], score) if choice is None else None
-    if outcome is not None and outcome != column:
-        return f"name the column that holds 0 and 1, such as: {_replaced(ctx, ('--outcome', outcome), options)}"
     if choice is None:
-        predicted = likely_prediction(paths[0], column)
+        seen = candidates_in(paths[0])
+        pair = best_pair(seen, [score], seen.outcomes)
+        if pair is not None and pair[1] != column:
+            return f"name the column that holds 0 and 1, such as: {_replaced(ctx, ('--outcome', pair[1]), options)}"
+        predicted = predicted_beside(seen, column)
         if predicted is not None:
             words = f"if {shown(predicted)} is the predicted label, and the event is a correct prediction"
             choice = words, ("--outcome", f"{sql_name(predicted)} = {held.spoken}")
@@ -453,7 +448,7 @@ def _proposal(held: Held, options: CommandOptions) -> tuple[str, tuple[str, ...]
 
 def _pair_among(words: Sequence[str]) -> tuple[str, ...] | None:
     """Return the two words for an outcome that a column holds, the event second; of two labels these."""
-    pair = next((pair for pair in _PAIRS if set(words) >= set(pair)), None)
+    pair = next((pair for pair in EVENTS if set(words) >= set(pair)), None)
     if pair is None and len(words) == 2 and all(float(word).is_integer() for word in words if _is_number(word)):
         return tuple(sorted(words, key=lambda word: (float(word), "") if _is_number(word) else (math.inf, word)))
     return pair
@@ -463,7 +458,7 @@ def _event_among(words: Sequence[str]) -> str | None:
     """Return the word for the event among several outcomes; 1 among numbers from -1 to 1."""
     if "1" in words and all(_is_number(word) and -1 <= float(word) <= 1 for word in words):
         return "1"
-    pairs = (pair for pair in _PAIRS if set(words) >= set(pair) or (len(pair[1]) > 1 and pair[1] in words))
+    pairs = (pair for pair in EVENTS if set(words) >= set(pair) or (len(pair[1]) > 1 and pair[1] in words))
     return next((event for _, event in pairs), None)
 
 

@@ -16,10 +16,11 @@ from calibrant.errors import FileError
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.columns import Options
 from calibrant.files.logs import is_log, models_of
-from calibrant.files.matching import by_model, check_models, matched, model_names, says_right
+from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand
 from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, FileSketches
 from calibrant.files.reading import read_models, read_predictions
+from calibrant.files.roles import role_of
 from calibrant.files.sketches import is_sketch_file, read_sketches
 from calibrant.inputs import notions
 from calibrant.inputs.predictions import as_predictions, check_logits
@@ -226,7 +227,7 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
         if of_one_file and paired is None and options.clusters:
             paired = True  # the clusters of one file are the same for all models
         if of_one_file and options.own_outcomes is None:
-            own = says_right(predictions.sources["targets"])
+            own = role_of(predictions.sources["targets"]) == "right"
         comparison = compare_models(predictions.sketches, paired=paired, own_outcomes=own, **how)
         if options.by and not of_one_file and not comparison.groups:
             problem = f"has no group in common with {', '.join(predictions.paths[1:])}"

@@ -19,15 +19,14 @@ from calibrant.cli.options import CommandOptions
 from calibrant.errors import CalibrantError, FileError, InputError, MissingDependencyError, is_missing, quoted
 from calibrant.errors.faults import Fault, LabelFacts, MissingFacts, Mistake
 from calibrant.files import FileSketch
-from calibrant.files.columns import ColumnSelection, Cuts, Unnamed, select
-from calibrant.files.likely import look
+from calibrant.files.columns import ColumnSelection, Cuts
 from calibrant.files.local import first_line, located
 from calibrant.files.logs import is_log
 from calibrant.files.paths import check_bytes, expand, is_utf8, kind_of
+from calibrant.files.roles import find
 from calibrant.files.sketches import MOST_CURVES
 from calibrant.files.sources import table_of
 from calibrant.files.sql import QUOTED, period
-from calibrant.files.suggestions import ask, is_doubtful, proposed
 from calibrant.files.text import separator
 from calibrant.files.values import BETWEEN, MOST_VALUES, PARTS, check_per_cents
 from calibrant.runtime.process import sweep, undone
@@ -278,16 +277,11 @@ def _read(session: Any, paths: list[str], kind: str, title: str) -> Any:
 def _select(frame: Any, title: str, options: CommandOptions) -> ColumnSelection:
     """Return the columns to read."""
 
-    def first_cells() -> dict[str, list[Any]]:
-        rows = frame.limit(_HEAD).collect()
+    def first_cells(n: int) -> dict[str, list[Any]]:
+        rows = frame.limit(min(n, _HEAD)).collect()
         return {name: [row[place] for row in rows] for place, name in enumerate(frame.columns)}
 
-    try:
-        selection = select(title, frame.columns, options)
-    except Unnamed as error:
-        raise proposed(error, look(first_cells()), options) from None
-    if is_doubtful(selection, frame.columns, options):
-        ask(title, selection, look(first_cells()), options)
+    selection = find(title, frame.columns, options, first_cells)
     if selection.logits:
         problem = "holds logits, which --engine spark does not support"
         raise FileError(title, problem, "write probabilities, or leave --engine spark out")

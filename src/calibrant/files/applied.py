@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, nearest, quoted
 from calibrant.errors.wording import number
-from calibrant.files.columns import PROBS_NAMES, ColumnSelection, Options, class_columns, listed
+from calibrant.files.columns import ColumnSelection, NamedColumns, Options, in_words, listed
 from calibrant.files.engine import SETTINGS, Engines, EngineTable, FileTable, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
 from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path
+from calibrant.files.roles import USUAL, select_probs
 from calibrant.files.sources import table_of
 from calibrant.files.sql import identifier, literal, number_of
 from calibrant.results.writing import replacing
@@ -93,7 +94,7 @@ def apply_to_file(
     table = table_of(path, kind, None, Engines([path]), Options(score=score or "", probs=probs))
     columns, names = [_score_of(table, score)] if classes is None else [], [name]
     if classes is not None:
-        columns = class_columns(table.path, table.columns, classes.probs, classes.number, classes.names)
+        columns = _columns_of(table, classes)
         names = [f"{name}_{each}" for each in classes.names or range(classes.number)]
     kind = ENDINGS[os.path.splitext(output)[1].lower()]
     _check_names(table, names, kind)
@@ -152,7 +153,7 @@ def _schema(schema: Any, header: Sequence[str]) -> Any:
 def _score_of(table: FileTable, score: str | None) -> str:
     """Return the column of the scores."""
     if score is None:
-        found = [name for name in PROBS_NAMES if name in table.columns]
+        found = [name for name in USUAL["probs"].names if name in table.columns]
         if not found:
             problem = f"has no column with the usual name of a score; the columns are {listed(table.columns)}"
             raise FileError(table.path, problem, "name it with --score", fault=FileFault.NO_SUCH_COLUMN)
@@ -161,6 +162,22 @@ def _score_of(table: FileTable, score: str | None) -> str:
         problem = f"has no column {quoted(score)}"
         raise FileError(table.path, problem, nearest(score, table.columns), fault=FileFault.NO_SUCH_COLUMN)
     return score
+
+
+def _columns_of(table: FileTable, classes: ClassColumns) -> list[str]:
+    """Return the columns of the probabilities of classes, in their order."""
+    named = NamedColumns(table.path, table.columns, "column")
+    found, suffixes = select_probs(named, Options(probs=classes.probs), set())
+    words, names = in_words(found, "column"), classes.names
+    if len(found) != classes.number:
+        problem = f"has {words}, but the map has {classes.number} classes"
+        raise FileError(table.path, problem, "name the columns with --probs")
+    if names is None or suffixes is None or list(suffixes) == list(names):
+        return list(found)
+    if set(suffixes) != set(names):
+        problem = f"has {words} for the classes {listed(suffixes)}, but the map has {listed(names)}"
+        raise FileError(table.path, problem, "pass probabilities of the same classes")
+    return [found[suffixes.index(name)] for name in names]
 
 
 def _batches(table: FileTable, columns: Sequence[str], *, comma: bool) -> Iterator[tuple[Any, list[Any]]]:

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from calibrant.errors import FileError, quoted
 from calibrant.files.arrays import array_names, rows_of
-from calibrant.files.columns import ColumnSelection, Options, are_logits, select
+from calibrant.files.columns import ColumnSelection, Options, are_logits
 from calibrant.files.engine import Engines, FileTable
-from calibrant.files.likely import Likely, look, look_at, number_in, says_predicted
 from calibrant.files.paths import kind_of
+from calibrant.files.roles import Candidates, first_look, select
 from calibrant.files.sources import table_of
 from calibrant.files.sql import literal, sql_name
-from calibrant.files.suggestions import best_pair
-from calibrant.files.values import fraction, is_missing, is_signed, shown
+from calibrant.files.values import fraction, is_missing, is_signed, number_in, shown
 from calibrant.kernels.blocks import ROUNDING
 from calibrant.runtime.dataclass import dataclass
 
@@ -321,39 +320,10 @@ def _unit_in_last_place(dtype: np.dtype[Any]) -> float:
     return float(np.finfo(kind).eps)
 
 
-# ---------------------------------------------------------------- columns that may be meant
-
-
-def likely_outcome(path: str, score: str) -> str | None:
-    """Return the column of a table that says most likely what came of a score, for the words of an error."""
-    likely = _look_at_file(path)
-    pair = best_pair([score], likely.outcomes, likely)
-    return pair and pair[1]
-
-
-def likely_score(path: str, outcome: str) -> str | None:
-    """Return the column of a table that holds most likely the probability of an outcome, for the words of an error."""
-    likely = _look_at_file(path)
-    pair = best_pair(likely.scores, [outcome], likely)
-    return pair and pair[0]
-
-
-def likely_prediction(path: str, truth: str) -> str | None:
-    """Return the column that holds most likely the predicted labels next to the true ones, for the words of an error.
-
-    Its name says so, and its labels recur in the true ones.
-    """
-    likely = _look_at_file(path)
-    true = set(likely.words(truth)) if truth in likely.cells else set()
-    for name in filter(says_predicted, likely.cells):
-        labels = likely.words(name)
-        if name != truth and labels and 2 * len(true.intersection(labels)) > len(labels):
-            return name
-    return None
-
-
-def _look_at_file(path: str) -> Likely:
+def candidates_in(path: str) -> Candidates:
+    """Return the columns of a table by what they look like; none of a file that cannot be read."""
     try:
-        return look_at(table_of(path, kind_of(path), None))
+        table = table_of(path, kind_of(path), None)
     except FileError:
-        return look({})
+        return Candidates({})
+    return first_look(table.columns, table.head)

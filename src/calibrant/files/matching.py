@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from calibrant.errors import FileError, quoted
 from calibrant.files.paths import ending_of
 from calibrant.files.predictions import FileModels, FilePredictions
+from calibrant.files.roles import role_of
 from calibrant.inputs.groups import group_name
 from calibrant.table.cluster_labels import SEPARATOR
 
@@ -28,9 +29,6 @@ MOST_MODELS: Final = 200
 _FEW: Final = 3  # models whose columns are listed one by one
 _LARGEST_INTEGER: Final = 2**53  # floats hold all integers up to this one
 _DOUBTFUL: Final = 0.05  # of the rows: outcomes that differ in fewer may be mistakes
-
-#: Columns of outcomes that say whether the answer of a model is right.
-_RIGHT: Final = re.compile(r"(.*[_ .-])?(is[_ .-])?(correct|right|matched|exact_match|acc)(ness)?", re.IGNORECASE)
 
 #: What must be alike for all models, and what a row's is called.
 _ALIKE: Final = {"targets": "outcome", "weights": "weight", "groups": "group", "clusters": "cluster"}
@@ -57,11 +55,6 @@ def model_names(models: Sequence[str]) -> list[str]:
 
 def _without_ending(name: str) -> str:
     return name[: len(name) - len(ending_of(name))]
-
-
-def says_right(column: str) -> bool:
-    """Whether the name of a column of outcomes says that they are whether a model's answer is right."""
-    return _RIGHT.fullmatch(column) is not None
 
 
 def check_models(path: str, column: str, number: int) -> None:
@@ -162,7 +155,7 @@ def matched(
 def _check_doubtful(first: _Placed, differing: int, rows: int) -> None:
     """Ask whose outcomes they are, where they differ in few rows and the name of their column does not say it."""
     column = first.read.column_name("targets")
-    if 0 < differing < _DOUBTFUL * rows and not says_right(column):
+    if 0 < differing < _DOUBTFUL * rows and role_of(column) != "right":
         problem = f"column {quoted(column)} differs between the models in {differing:,} of {rows:,} rows"
         remedy = "pass --own-outcomes if each model has its own outcomes, or --same-outcomes to find the rows"
         raise FileError(first.read.paths[0], problem, remedy)

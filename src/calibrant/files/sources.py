@@ -20,16 +20,15 @@ from calibrant.files.arrays import (
     open_npz,
     table_pieces,
 )
-from calibrant.files.columns import ColumnSelection, Options, Unnamed, check_same, select
+from calibrant.files.columns import ColumnSelection, Options, Unnamed, check_same
 from calibrant.files.engine import Engines, FileTable
-from calibrant.files.likely import FEW, ROWS, cluster_hint, look, look_at, parts_of_ids
 from calibrant.files.local import are_fractions, convert, located
 from calibrant.files.log_rows import dotted, first_object
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of
 from calibrant.files.predictions import Omitted
+from calibrant.files.roles import ROWS, cluster_hint, find, first_look, parts_of_ids, select
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
-from calibrant.files.suggestions import ask, is_doubtful, proposed
 from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.files.values import Piece
 from calibrant.runtime.dataclass import dataclass
@@ -266,43 +265,38 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
 def _source(path: str, kind: str, options: Options, engines: Engines) -> FileSource:
     """Open a file; where it has no columns with usual names, propose those that look right."""
     if kind == "npz":
-        try:
-            stored, selection = open_npz(path, options)
-        except Unnamed as error:
-            raise proposed(error, look(first_rows(path, ROWS, array_names(path))), options, "array") from None
-        if is_doubtful(selection, names := array_names(path), options):
-            ask(path, selection, look(first_rows(path, FEW, names)), options)
+        stored, selection = open_npz(path, options)
         return _from_arrays(path, selection, stored)
     table = table_of(path, kind, options.where, engines, options)
     objects = table.objects
     if options.probs in objects:
         options = replace(options, probs=f"{options.probs}.*")
     options = replace(options, models=tuple(f"{name}.*" if name in objects else name for name in options.models))
+    names_probs = options.score is not None or options.probs is not None or bool(options.models)
+    if objects and not names_probs:
+        _check_objects(table, options)
+    return _from_table(table, find(table.path, table.columns, options, table.head))
+
+
+def _check_objects(table: FileTable, options: Options) -> None:
+    """Reject a file without another column for the scores: name the keys of its objects, and the true class."""
     try:
         selection = select(table.path, table.columns, options)
+        if selection.probs != table.objects[:1]:
+            return
+        problem = f"column {quoted(table.objects[0])} contains objects"
     except Unnamed as error:
-        if objects and options.score is None and options.probs is None and not options.models:
-            raise _of_objects(error, table, options) from None
-        raise proposed(error, look_at(table), options) from None
-    if objects and selection.probs[:1] == objects[:1] and len(selection.probs) == 1:  # by its usual name
-        raise _of_objects(Unnamed(path, f"column {quoted(objects[0])} contains objects", ""), table, options)
-    if is_doubtful(selection, table.columns, options):
-        ask(path, selection, look_at(table, FEW), options)
-    return _from_table(table, selection)
-
-
-def _of_objects(error: Unnamed, table: FileTable, options: Options) -> Unnamed:
-    """Return the error with the options that name the keys of objects, and the column of the true class."""
+        problem = error.problem
     probs = f"{table.objects[0]}.*"
     try:
         select(table.path, table.columns, replace(options, probs=probs))
         target: tuple[str, ...] = ()
     except Unnamed:
-        likely = look_at(table)
-        truth = [name for name in (*likely.labels, *likely.outcomes) if not name.startswith(table.objects)][:1]
+        seen = first_look(table.columns, table.head)
+        truth = [name for name in (*seen.classes, *seen.outcomes) if not name.startswith(table.objects)][:1]
         target = ("--target", *truth) if truth else ()
     remedy = f"the keys of {table.objects[0]} are the classes; name the keys, such as"
-    return Unnamed(error.path, error.problem, remedy, ("--probs", probs, *target))
+    raise Unnamed(table.path, problem, remedy, ("--probs", probs, *target))
 
 
 def table_of(

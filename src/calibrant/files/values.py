@@ -201,6 +201,24 @@ def is_missing(text: str) -> bool:
     return text.strip().lower() in _MISSING
 
 
+def is_missing_cell(cell: Any) -> bool:
+    """Whether a cell holds no value: null, NaN, or a text that stands for it."""
+    if isinstance(cell, str):
+        return is_missing(cell)
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def number_in(cell: Any) -> float:
+    """Return the number of a cell, of a truth value 0 or 1; NaN where it has none."""
+    word = cell.strip().lower() if isinstance(cell, str) else ""
+    if word in ("true", "false"):
+        return float(word == "true")
+    try:
+        return math.nan if "_" in word else float(cell)
+    except (TypeError, ValueError):
+        return math.nan
+
+
 # ---------------------------------------------------------------- per cents
 
 
