@@ -20,10 +20,9 @@ from calibrant.recalibration.pieces import CLIP, UNCHANGED, Pieces, probabilitie
 from calibrant.recalibration.proof import Gain, MeanGain, Moments, few_errors, gain_of
 from calibrant.recalibration.result import MapCurve, Recalibration, with_evidence
 from calibrant.recalibration.rows import FitRows, ScoredRows
-from calibrant.report import evaluated
-from calibrant.report.building import ReportSettings, report_on
-from calibrant.report.evaluated import Evaluated
-from calibrant.report.evaluation import with_groups
+from calibrant.report import evaluated_data
+from calibrant.report.evaluated_data import EvaluatedData
+from calibrant.report.evaluation import ReportSettings, report_on, report_with_groups
 from calibrant.report.report import Report
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
@@ -129,7 +128,7 @@ def brier_losses(log_odds: Float64s) -> Float64s:
     return np.stack([probabilities(log_odds) ** 2, probabilities(-log_odds) ** 2])
 
 
-def of_event(data: Evaluated, asked: FitOptions) -> Recalibration:
+def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     """Return the recalibration of one evaluated event.
 
     Raises
@@ -213,7 +212,7 @@ def of_event(data: Evaluated, asked: FitOptions) -> Recalibration:
             expected_errors=expected_errors,
             flag="; ".join(filter(None, cautions)),
             distinct_scores=distinct,
-            by_group=by_group(partial(_mapped, fit=fit), data, asked, settings),
+            by_group=by_group(partial(_mapped, fit=fit), data, settings),
             shrinkage=choice.shrinkage,
             curve_maker=partial(_curve, procedure, choice, parts, fit, table, resampling.level),
         )
@@ -248,7 +247,7 @@ def _fitted(procedure: EventProcedure, choice: Choice, rows: FitRows) -> Fit:
     return fit.shrunk(choice.shrinkage)
 
 
-def _mapped(data: Evaluated, fit: Fit) -> Evaluated:
+def _mapped(data: EvaluatedData, fit: Fit) -> EvaluatedData:
     """Return the same rows with mapped scores."""
     if fit.kind == "identity":
         return _alone(data)
@@ -259,23 +258,22 @@ def _mapped(data: Evaluated, fit: Fit) -> Evaluated:
 
 
 def by_group(
-    mapped: Callable[[Evaluated], Evaluated], data: Evaluated, asked: FitOptions, settings: ReportSettings
+    mapped: Callable[[EvaluatedData], EvaluatedData], data: EvaluatedData, settings: ReportSettings
 ) -> Report | None:
     """Return the report on the rows with mapped scores, with its groups; None without groups."""
-    if not asked.groups:
+    if not data.groups:
         return None
-    groups = {name: mapped(group) for name, group in asked.groups.items()}
-    whole = mapped(data)
-    return with_groups(report_on(whole, settings).report, whole, groups, settings, ordered=asked.ordered)
+    groups = {name: mapped(group) for name, group in data.groups.items()}
+    return report_with_groups(replace(mapped(data), groups=groups, ordered=data.ordered), settings)
 
 
-def _alone(data: Evaluated) -> Evaluated:
+def _alone(data: EvaluatedData) -> EvaluatedData:
     """Return the evaluated event alone, so that its losses are those of the event."""
-    table = evaluated.of_table(data.tables[0], data.notion)
+    table = evaluated_data.of_table(data.tables[0], data.notion)
     return replace(table, clusters=data.clusters, flag=data.flag, counted=data.counted, choices=data.choices)
 
 
-def _recalibrated(data: Evaluated, folds: Parts, log_odds: Float64s) -> Evaluated:
+def _recalibrated(data: EvaluatedData, folds: Parts, log_odds: Float64s) -> EvaluatedData:
     """Return the recalibrated rows of all folds."""
     scores = np.broadcast_to(probabilities(log_odds), folds.masses.shape)
     outcomes = np.broadcast_to(np.array([0, 1], np.uint8)[:, np.newaxis, np.newaxis], folds.masses.shape)
@@ -293,9 +291,9 @@ def _recalibrated(data: Evaluated, folds: Parts, log_odds: Float64s) -> Evaluate
             table = replace(table, square_weights=squares)
         elif data.tables[0].counts.dtype.kind == "i":
             table = replace(table, counts=table.counts.astype(np.int64), positives=table.positives.astype(np.int64))
-        return replace(evaluated.of_table(replace(table, n=n), data.notion), choices=data.choices)
+        return replace(evaluated_data.of_table(replace(table, n=n), data.notion), choices=data.choices)
     buckets = np.broadcast_to(np.arange(len(folds.sizes))[:, np.newaxis], folds.masses.shape)[held]
-    clustered, _ = evaluated.of_arguments(scores[held], outcomes[held], weights=masses, clusters=buckets)
+    clustered = evaluated_data.of_arguments(scores[held], outcomes[held], weights=masses, clusters=buckets)
     clustered = replace(clustered, tables=[replace(clustered.tables[0], n=n)])
     return replace(_alone(clustered), choices=data.choices, counted=None, flag=data.flag)
 
@@ -319,7 +317,7 @@ def certified_loss(rows: ScoredRows, folds: Parts, maps: Mapping[int, Fit], scor
 
 
 def _auroc(
-    data: Evaluated, rows: ScoredRows, fit: Fit, before: Report, settings: ReportSettings
+    data: EvaluatedData, rows: ScoredRows, fit: Fit, before: Report, settings: ReportSettings
 ) -> tuple[tuple[int, int], Estimate]:
     """Return how many different scores the rows have before and after an increasing map, and the AUROC after it.
 

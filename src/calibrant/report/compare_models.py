@@ -35,8 +35,8 @@ from calibrant.measures.listed import compared_by
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Difference, Measure, descriptions_of
 from calibrant.measures.ranking.auroc import AUROC
-from calibrant.report import evaluated
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
+from calibrant.report.evaluated_data import cluster_labels, counted_flag
 from calibrant.report.leaderboard import DEFAULT, best_first, leaderboard, sorting_measure
 from calibrant.results import Decision, ReliabilityDiagram, TestResult
 from calibrant.runtime.progress import counted
@@ -252,9 +252,8 @@ def _compare_rows(
         shapes.append((predictions.n,) if predictions.layout == "binary" else (predictions.n, predictions.n_classes))
         _check_columns(named, shapes)
         _check_evaluated(models, argument)
-    labels = evaluated.cluster_labels(clusters, models[0].predictions)
-    first = models[0].predictions
-    flags = evaluated.single_image(clusters, first), evaluated.counted_flag(first, others["weights_are"])
+    labels, warning = cluster_labels(clusters, models[0].predictions)
+    flags = warning, counted_flag(models[0].predictions, others["weights_are"])
     comparison = by_rows(models, labels, settings, "; ".join(filter(None, flags)))
     if groups is None:
         return comparison
@@ -286,7 +285,7 @@ def _compare_sketches(
     compare_sketches = partial(_by_sketches, settings=settings, paired=paired)
     flag = ""
     for sketch in sketches.values():
-        flag = flag or evaluated.counted_flag(sketch, weights_are)
+        flag = flag or counted_flag(sketch, weights_are)
     comparison = compare_sketches(sketches, flag=flag)
     common = [name for name in first.groups if all(name in sketch.groups for sketch in sketches.values())]
     if not common:
