@@ -23,7 +23,7 @@ from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.rows import FitRows, ScoredRows
 from calibrant.recalibration.softmax import CLASS_TEMPERATURE
 from calibrant.render.blocks import tables_of
-from calibrant.report.evaluated import of_arguments
+from calibrant.report.evaluated_data import of_arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Independent
 from calibrant.statistics.folds import FOLDS, Parts, deal_buckets
@@ -514,7 +514,7 @@ def test_the_loss_of_cells_is_within_its_certified_error(map_: Fit, kind: str) -
     of_rows = float(np.mean(losses(map_.pieces.log_odds(p)[np.newaxis])[y, np.arange(len(p))]))
     sketch = calibrant.CalibrationSketch()
     sketch.update(p, y)
-    for data, _ in (
+    for data in (
         of_arguments(sketch, None),
         of_arguments(p, y),
         of_arguments(p, y, clusters=np.arange(6_000) // 20),
@@ -524,7 +524,7 @@ def test_the_loss_of_cells_is_within_its_certified_error(map_: Fit, kind: str) -
         bound = certified_loss(rows, parts, dict.fromkeys(parts.folds.tolist(), map_), kind)
         of_cells = parts.mean(losses(map_.pieces.of_logits(rows.of_outcomes))[:, np.newaxis])
         assert 0 < abs(of_cells - of_rows) <= bound < 0.02
-    few = ScoredRows.of(of_arguments(p[:900], y[:900])[0])
+    few = ScoredRows.of(of_arguments(p[:900], y[:900]))
     assert certified_loss(few, Parts.of(few.design), {0: map_}, kind) == 0
 
 

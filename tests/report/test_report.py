@@ -17,7 +17,7 @@ import calibrant
 from calibrant.errors import InputError, MissingDependencyError
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import STANDARD
-from calibrant.report import evaluated
+from calibrant.report import evaluated_data
 from calibrant.table.cluster_labels import as_clusters
 
 
@@ -510,10 +510,10 @@ def test_predictions_and_clusters_remain_in_the_order_of_the_caller(grouped: boo
     probs, targets, weights = rng.dirichlet([1, 1, 1], 60), rng.integers(-1, 3, 60), rng.integers(1, 4, 60)
     labels, groups = rng.integers(0, 20, 60), np.where(np.arange(60) < 25, "a", "b")
     options = {"weights": weights, "ignore_index": -1, "clusters": labels}
-    data, parts = evaluated.of_arguments(probs, targets, groups=groups if grouped else None, **options)
+    data = evaluated_data.of_arguments(probs, targets, groups=groups if grouped else None, **options)
     rows = np.full(60, True)
     if grouped:
-        data, rows = parts["a"], groups == "a"
+        data, rows = data.groups["a"], groups == "a"
     assert data.predictions.labels.tolist() == targets[rows].tolist()
     assert data.predictions.weights.tolist() == np.where(targets >= 0, weights, 0)[rows].tolist()
     np.testing.assert_array_equal(data.labels.hashes, as_clusters(labels, 60)[rows].hashes)

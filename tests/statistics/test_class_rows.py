@@ -13,7 +13,7 @@ import calibrant
 from calibrant.inputs.predictions import as_predictions
 from calibrant.kernels import host, reference
 from calibrant.measures.binned.binned import largest_members, uniform_edges
-from calibrant.report import evaluated
+from calibrant.report import evaluated_data
 from calibrant.statistics.class_rows import ClassRows
 
 
@@ -234,7 +234,7 @@ def test_many_classes_are_judged_on_request(monkeypatch: pytest.MonkeyPatch) -> 
     assert report.classwise is None
     assert report["ece"].value == pytest.approx(0.25 - 1e-6)  # ties: class 0 is predicted
     assert "more than 10,000 classes are evaluated only on request" in report["classwise_ece"].details["reason"]
-    monkeypatch.setattr(evaluated, "MOST_CLASSES", 2)
+    monkeypatch.setattr(evaluated_data, "MOST_CLASSES", 2)
     rows = np.random.default_rng(0).dirichlet(np.ones(3), 50)
     assert calibrant.evaluate(rows, np.arange(50) % 3).classwise is None
     assert calibrant.evaluate(rows, np.arange(50) % 3, classwise=True).classwise is not None

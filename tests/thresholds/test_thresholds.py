@@ -215,7 +215,7 @@ def naive_sample(p: Any, y: Any, clusters: Any, value: float, max_risk: float) -
 
 def test_rows_in_clusters_are_divided_by_their_design_effect() -> None:
     p, y, clusters = in_clusters(60, 8, 0.1, 0.6, 0)
-    data, _ = calibrant.report.evaluated.of_arguments(p, y, clusters=clusters)
+    data = calibrant.report.evaluated_data.of_arguments(p, y, clusters=clusters)
     ranked = Judged.of(data).ranked()
     rows, wrong = ranked.sample(0.2)
     effective = [naive_sample(p, y, clusters, value, 0.2) for value in ranked.thresholds]

@@ -254,7 +254,7 @@ def _of_rows(predictions: FileRows, options: CommandOptions) -> dict[str, Any]:
 
 def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Report:
     """Return the report on the predictions."""
-    from calibrant.report.evaluated import UNIT_LOGITS
+    from calibrant.report.evaluated_data import UNIT_LOGITS
     from calibrant.report.evaluation import evaluate as evaluate_predictions
 
     # The choices of an evaluation log are not classes: the second choice of one question is not that of another.

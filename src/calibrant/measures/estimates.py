@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Final
+from dataclasses import field, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inputs.weights import effective_n, rate_rows
-from calibrant.measures.arguments import table_histograms
+from calibrant.measures.arguments import ClassHistograms, table_histograms
 from calibrant.measures.binned import binned
-from calibrant.measures.binned.binned import absolute_error
+from calibrant.measures.binned.binned import Binning, absolute_error
 from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.binned.intervals import absolute_interval, absolute_law, rate_intervals
 from calibrant.measures.binned.sums import BinMoments, BinSums, RowBins, Uncorrelated
@@ -72,92 +72,132 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
     return inference.finish(measure, inferred)
 
 
-def over_classes(
-    measure: Measure,
-    events: Sequence[Event | None],
-    n: int,
-    effective_n: float,
-    resampling: Resampling | None,
-    *,
-    dependent: bool,
-    rows: ClassRows | ClusterSums | None = None,
-) -> Estimate:
-    """Return the estimate of a measure combined over classes.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassEvents:
+    """Every class as an event of its own: measures are combined over them.
 
-    Parameters
+    Attributes
     ----------
-    events
-        Each class as an event; None for a class without rows.
-    n, effective_n
+    tables : sequence of ReliabilityTable
+        The table of each class; without a row for a class that is not evaluated.
+    n_bins : int
+        The number of bins of the binned measures.
+    n, effective_n : float
         The evaluated rows, and their effective sample size.
-    dependent
+    dependent : bool
         Whether the labels of a row may depend on one another in any way, as in multilabel predictions. Otherwise a row
         has one class, which excludes the others.
-    rows
+    rows : ClassRows or ClusterSums or None
         The rows of exclusive classes, if they are at hand; or their sums over buckets of clusters.
+    logits : bool
+        Whether the scores were computed from logits.
     """
-    rule = measure.over_classes
-    if isinstance(rule, Unavailable):
-        return Estimate(math.nan, method=f"not available: {rule.reason}", n=n, details={"reason": rule.reason})
-    values = np.array([math.nan if event is None else event.value(measure) for event in events])
-    value, details = binned.combine(values, rule.norm), {"per_class": values.tolist()}
-    plain = Estimate(value, n=n, details=details, error_bound=_class_bound(measure, events, rule))
-    if math.isnan(value):
-        reasons = [measure.details(event).get("reason") for event in events if event is not None]
-        reason = next((reason for reason in reasons if reason), "no class has a value")
-        return replace(plain, method=f"not available: {reason}", details={**details, "reason": reason})
-    if rule.binning is None:
-        return replace(plain, method=NO_MEAN)
-    if resampling is None:
-        return replace(plain, method=NOT_ASKED)
-    if isinstance(rows, ClusterSums) and rule.binning != "uniform":
-        return replace(plain, method=NO_BUCKETS)
-    bins = class_bins(events, rule, effective_n, dependent=dependent, rows=rows)
-    law = bins.law(value, resampling)
-    low, high, method = bins.interval(value, resampling, rejected=law.p_value <= resampling.tail)
-    tables = [event.table for event in events if event is not None]
-    if all(map(is_uniform, tables)):  # the mean of the l1 errors moves by the rate at most
-        clusters = np.count_nonzero(rows.event.rows) if isinstance(rows, ClusterSums) else effective_n
-        share = unseen_share(float(clusters), resampling.level)
-        low, high, method = min(low, value - share), max(high, value + share), f"{method}; {UNSEEN}"
-    ends, impossible = measure.in_range(value, low, high), impossible_of(events)
-    return _with_law(plain, ends, resampling.level, law, method, impossible)
 
+    tables: Sequence[ReliabilityTable]
+    n_bins: int
+    n: int
+    effective_n: float
+    dependent: bool
+    rows: ClassRows | ClusterSums | None = None
+    logits: bool = False
+    _bins: dict[Binning, ClassBins] = field(default_factory=dict, init=False, repr=False)
 
-def impossible_of(events: Sequence[Event | None]) -> ImpossibleOutcomes | None:
-    """Return the outcomes of classes that their scores exclude; None without any."""
-    held = [event for event in events if event is not None]
-    return of_classes((event.table for event in held), logits=any(event.logits for event in held))
+    @cached_property
+    def events(self) -> list[Event | None]:
+        """Each class as an event; None for a class without rows."""
+        return [
+            Event(table=table, n_bins=self.n_bins, logits=self.logits) if len(table) else None for table in self.tables
+        ]
 
+    @cached_property
+    def held(self) -> list[Event]:
+        """The classes with rows."""
+        return [event for event in self.events if event is not None]
 
-def class_bins(
-    events: Sequence[Event | None],
-    rule: OverClasses,
-    effective_n: float,
-    *,
-    dependent: bool,
-    rows: ClassRows | ClusterSums | None = None,
-) -> ClassBins:
-    """Return the bins of every class, for the interval of the mean of the classes' errors.
+    @cached_property
+    def impossible(self) -> ImpossibleOutcomes | None:
+        """The outcomes of classes that their scores exclude; None without any."""
+        return of_classes((event.table for event in self.held), logits=self.logits)
 
-    The rows tell how much sums over bins of equal width vary; those of equal frequency differ from class to class.
-    """
-    tables = [EMPTY if event is None else event.table for event in events]
-    n_bins = next(event.n_bins for event in events if event is not None)
-    histograms = table_histograms(tables, n_bins, binning=rule.binning or "uniform")
-    dependence = float(len(events)) if dependent else DEPENDENCE
-    fields: dict[str, Any] = {"histograms": histograms.sums, "squares": histograms.squares, "effective_n": effective_n}
-    if isinstance(rows, ClusterSums):
-        return ClusterClassBins(**fields, buckets=rows.classes)
-    return ClassBins(**fields, dependence=dependence, rows=rows if rule.binning == "uniform" else None)
+    @cached_property
+    def histograms(self) -> ClassHistograms:
+        """The equal-width bins of every class."""
+        return table_histograms(self.tables, self.n_bins)
 
+    @property
+    def outcome_rate(self) -> float:
+        """The share of outcomes 1 of all classes together."""
+        return float(self.histograms.sums[2].sum() / np.sum(self.histograms.totals))
 
-def flagged(estimate: Estimate, details: dict[str, Any]) -> Estimate:
-    """Return the estimate with these details added."""
-    return replace(estimate, details={**estimate.details, **details}) if details else estimate
+    def bins(self, binning: Binning) -> ClassBins:
+        """Return the bins of every class, for the interval of the mean of the classes' errors.
 
+        The rows tell how much sums over bins of equal width vary; those of equal frequency differ from class to class.
+        """
+        if binning in self._bins:
+            return self._bins[binning]
+        uniform = binning == "uniform"
+        histograms = self.histograms if uniform else table_histograms(self.tables, self.n_bins, binning=binning)
+        bins = ClassBins(
+            histograms=histograms.sums,
+            squares=histograms.squares,
+            effective_n=self.effective_n,
+            dependence=float(len(self.tables)) if self.dependent else DEPENDENCE,
+            rows=self.rows if uniform and isinstance(self.rows, ClassRows) else None,
+        )
+        if isinstance(self.rows, ClusterSums):
+            bins = ClusterClassBins(**vars(bins), buckets=self.rows.classes)
+        return self._bins.setdefault(binning, bins)
 
-EMPTY: Final = ReliabilityTable(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+    def estimate(self, measure: Measure, resampling: Resampling | None) -> Estimate:
+        """Return the estimate of a measure combined over classes."""
+        rule = measure.over_classes
+        if isinstance(rule, Unavailable):
+            details = {"reason": rule.reason}
+            return Estimate(math.nan, method=f"not available: {rule.reason}", n=self.n, details=details)
+        values = np.array([math.nan if event is None else event.value(measure) for event in self.events])
+        value, details = binned.combine(values, rule.norm), {"per_class": values.tolist()}
+        plain = Estimate(value, n=self.n, details=details, error_bound=self._bound(measure, rule))
+        if math.isnan(value):
+            reasons = [measure.details(event).get("reason") for event in self.held]
+            reason = next((reason for reason in reasons if reason), "no class has a value")
+            return replace(plain, method=f"not available: {reason}", details={**details, "reason": reason})
+        if rule.binning is None:
+            return replace(plain, method=NO_MEAN)
+        if resampling is None:
+            return replace(plain, method=NOT_ASKED)
+        if isinstance(self.rows, ClusterSums) and rule.binning != "uniform":
+            return replace(plain, method=NO_BUCKETS)
+        bins = self.bins(rule.binning)
+        law = bins.law(value, resampling)
+        low, high, method = bins.interval(value, resampling, rejected=law.p_value <= resampling.tail)
+        if all(is_uniform(event.table) for event in self.held):  # the mean of the l1 errors moves by the rate at most
+            rows, units = self.rows, self.effective_n
+            if isinstance(rows, ClusterSums):
+                units = float(np.count_nonzero(rows.event.rows))
+            share = unseen_share(units, resampling.level)
+            low, high, method = min(low, value - share), max(high, value + share), f"{method}; {UNSEEN}"
+        ends = measure.in_range(value, low, high)
+        return _with_law(plain, ends, resampling.level, law, method, self.impossible)
+
+    def tested(self, ece: Estimate, resampling: Resampling) -> GroupTest:
+        """Return the test by the mean of the classes' errors, and a way to a finer p-value."""
+        bins = self.bins("uniform")
+
+        def redrawn(n_resamples: int) -> float:
+            return bins.law(ece.value, replace(resampling, n_resamples=n_resamples)).p_value
+
+        variance = float(bins.moments.null_variances.sum())
+        test = refuted(of_estimate(ece), self.impossible)
+        return GroupTest(test=test, variance=variance, redrawn=redrawn, exact=lambda: math.nan)
+
+    def _bound(self, measure: Measure, rule: OverClasses) -> float:
+        """Return the certified error: by the triangle inequality, the same norm of the classes' bounds."""
+        bounds = np.array([event.bound(measure) for event in self.held])
+        if np.isnan(bounds).any():
+            return math.nan
+        with_value = ~np.isnan([event.value(measure) for event in self.held])
+        return binned.combine(bounds[with_value], rule.norm) if with_value.any() else 0.0
 
 
 def _with_law(
@@ -183,16 +223,6 @@ def _with_law(
         p_value = impossible.p_value
     method = f"{method}; floor: {law.source}"
     return replace(inferred, floor=law.floor, p_value=p_value, method=method, details=details)
-
-
-def _class_bound(measure: Measure, events: Sequence[Event | None], rule: OverClasses) -> float:
-    """Return the certified error over classes: by the triangle inequality, the same norm of the classes' bounds."""
-    held = [event for event in events if event is not None and not math.isnan(event.value(measure))]
-    bounds = np.array([event.bound(measure) for event in held])
-    everywhere = [0.0 if event is None else event.bound(measure) for event in events]
-    if np.isnan(everywhere).any():
-        return math.nan
-    return binned.combine(bounds, rule.norm) if len(bounds) else 0.0
 
 
 #: The dependence of exclusive classes where nothing tells how classes depend on each other.
@@ -283,18 +313,6 @@ class ClassBins:
         drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CLASSES, block, cells=size)))
         widened = drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean())
         return _drawn_law(widened, value, resampling, closed_form)
-
-    def tested(
-        self, estimate: Estimate, resampling: Resampling, impossible: ImpossibleOutcomes | None = None
-    ) -> GroupTest:
-        """Return the test by the mean of the classes' errors, and a way to a finer p-value."""
-        variance = float(self.moments.null_variances.sum())
-
-        def redrawn(n_resamples: int) -> float:
-            return self.law(estimate.value, replace(resampling, n_resamples=n_resamples)).p_value
-
-        test = refuted(of_estimate(estimate), impossible)
-        return GroupTest(test=test, variance=variance, redrawn=redrawn, exact=lambda: math.nan)
 
     @cached_property
     def moments(self) -> BinMoments:

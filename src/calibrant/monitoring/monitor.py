@@ -34,8 +34,8 @@ from calibrant.monitoring.promise import Promise
 from calibrant.monitoring.slices import SUMS, Drift, Group, Impossible, Slice, drift_of
 from calibrant.render.blocks import Document, Source
 from calibrant.render.result import NO_SOURCE, Shown
-from calibrant.report import evaluated
-from calibrant.report.evaluated import Evaluated
+from calibrant.report import evaluated_data
+from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
@@ -213,8 +213,8 @@ class Monitor(Shown):
         if name in self.labels:
             remedy = "give late rows a label of their own, such as " + repr(f"{name}, late")
             raise InputError("label", "a label that was not used", repr(name), remedy)
-        data, data_of_groups = evaluated.of_arguments(probs, **how)
-        self._check(data, data_of_groups)
+        data = evaluated_data.of_arguments(probs, **how)
+        self._check(data)
         unit = self._unit(data, probs, how["weights"])
         table = data.tables[0]
         on_grid = table if table.grid is not None else table.on_grid("standard")
@@ -226,7 +226,7 @@ class Monitor(Shown):
         frame = Frame.of(rows[held], np.clip(scores[held] / rows[held], 0.0, 1.0))
         grown, wealth = self._slice(name, data, frame, unit)
         promises = [promise.updated(table, unit) for promise in self._promises]
-        found = self._grown_groups(data_of_groups, frame, unit)
+        found = self._grown_groups(data.groups, frame, unit)
         block = window.Block.of(len(self._slices), on_grid)
         # From here on nothing can fail.
         self._settings = (data.notion, data.n_classes)
@@ -245,7 +245,7 @@ class Monitor(Shown):
             number += 1
         return str(number)
 
-    def _check_promises(self, data: Evaluated) -> None:
+    def _check_promises(self, data: EvaluatedData) -> None:
         for promise in self._promises:
             of, own = _event(promise.notion, promise.n_classes), _event(data.notion, data.n_classes)
             if promise.notion is not None and of != own:
@@ -256,7 +256,7 @@ class Monitor(Shown):
             remedy = "watch the threshold with a monitor of its own, of one row for each cluster"
             raise InputError("clusters", expected, "clusters", remedy)
 
-    def _check(self, data: Evaluated, groups: Mapping[str, Evaluated]) -> None:
+    def _check(self, data: EvaluatedData) -> None:
         self._check_promises(data)
         if data.notion in PER_CLASS:
             remedy = "watch the predicted class, or one class or label with a monitor of its own"
@@ -271,13 +271,13 @@ class Monitor(Shown):
             remedy = "pass weights_are='frequency' (--weights-are frequency) if they count equal rows, else 'sampling'"
             raise InputError("weights", "weights of a known kind", "large whole numbers that differ", remedy)
         if self._groups is not None:
-            unknown = [name for name in groups if name not in self._groups]
+            unknown = [name for name in data.groups if name not in self._groups]
             if unknown:
                 known = ", ".join(self._groups) or "no groups"
                 remedy = "begin a new monitor, and declare all groups with groups= (--groups)"
                 raise InputError("groups", f"the declared groups ({known})", repr(unknown[0]), remedy)
 
-    def _unit(self, data: Evaluated, probs: Any, weights: Any) -> float:
+    def _unit(self, data: EvaluatedData, probs: Any, weights: Any) -> float:
         """Return the bound on the weight of a row, in the unit of the table; 1 if a unit of weight is a row.
 
         Raises
@@ -305,7 +305,7 @@ class Monitor(Shown):
             raise InputError("weights", expected, wording.number(most), remedy)
         return self.max_weight * table.total / total
 
-    def _slice(self, label: str, data: Evaluated, frame: Frame, unit: float) -> tuple[Slice, Wealth]:
+    def _slice(self, label: str, data: EvaluatedData, frame: Frame, unit: float) -> tuple[Slice, Wealth]:
         """Return the sums of one slice, and the wealth after it."""
         cells = Cells.from_table(data.tables[0])
         slopes, gaps = frame.spread * frame.slopes(cells.scores), cells.gap_sums
@@ -335,7 +335,7 @@ class Monitor(Shown):
         n, gap, predicted = (sum(getattr(each, name) for each in slices) for name in ("n", "gap", "predicted"))
         return replace(grown, bounds=wealth.bounds(n, gap, predicted, slices[0].information, self.alpha)), wealth
 
-    def _impossible(self, data: Evaluated) -> Impossible:
+    def _impossible(self, data: EvaluatedData) -> Impossible:
         """Return the outcomes that a score of 0 or 1 excludes; none with a tolerance around the scores.
 
         A score of 1 that was computed from a logit is rounded, so that it excludes nothing.
@@ -346,14 +346,14 @@ class Monitor(Shown):
         events, non_events = table.positives[table.scores == 0], (table.counts - table.positives)[table.scores == 1]
         return Impossible(float(events.sum()), 0.0 if rounded else float(non_events.sum()))
 
-    def _growth(self, data: Evaluated, clusters: Clusters | None, frame: Frame, unit: float) -> Float64s:
+    def _growth(self, data: EvaluatedData, clusters: Clusters | None, frame: Frame, unit: float) -> Float64s:
         if clusters is not None:
             return growth_of_clusters(clusters, frame, self._tolerance)
         if data.clusters is not None:
             return growth_of_buckets(data.clusters.event, frame, self._tolerance)
         return growth_of_cells(Cells.from_table(data.tables[0]), frame, self._tolerance, unit)
 
-    def _grown_groups(self, data: Mapping[str, Evaluated], frame: Frame, unit: float) -> dict[str, Group]:
+    def _grown_groups(self, data: Mapping[str, EvaluatedData], frame: Frame, unit: float) -> dict[str, Group]:
         """Return the groups with one more slice; a group without rows stays as it is."""
         groups = _empty_groups(data) if self._groups is None else dict(self._groups)
         for name, one in data.items():
@@ -698,7 +698,7 @@ def _number(name: str, value: object, low: float, high: float, example: str) -> 
     raise InputError(name, f"a number above {low:g} and up to {high:g}", repr(value), f"pass {example}")
 
 
-def _clustered(data: Evaluated) -> Clusters | None:
+def _clustered(data: EvaluatedData) -> Clusters | None:
     """Return the rows of predictions in clusters; None for independent rows, and for sums over clusters."""
     if data.clusters is None or data.predictions is None or data.labels is None:
         return None

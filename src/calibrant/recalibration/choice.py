@@ -16,14 +16,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from calibrant.recalibration.families import Family
 from calibrant.recalibration.proof import MeanGain
-from calibrant.report.evaluated import Evaluated
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.folds import Dealt
@@ -52,16 +50,12 @@ class FitOptions(NamedTuple):
         The prior rows of each fit.
     resampling
         The level, and the seed.
-    groups, ordered
-        What is evaluated of each group, and whether the groups have an order of their own.
     """
 
     method: str
     family: Family | None
     prior_rows: float
     resampling: Resampling
-    groups: Mapping[str, Evaluated] = MappingProxyType({})
-    ordered: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

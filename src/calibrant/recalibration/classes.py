@@ -42,9 +42,9 @@ from calibrant.recalibration.softmax import (
     log_softmax,
     prepared,
 )
-from calibrant.report import evaluated
-from calibrant.report.building import ReportSettings, report_on
-from calibrant.report.evaluated import Evaluated
+from calibrant.report import evaluated_data
+from calibrant.report.evaluated_data import EvaluatedData
+from calibrant.report.evaluation import ReportSettings, report_on
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import MINORITY
@@ -201,7 +201,7 @@ class ClassProcedure(Procedure[DealtRows]):
         return MeanGain.of(rows, gains, Moments(*moments))
 
 
-def of_classes(data: Evaluated, asked: FitOptions) -> Recalibration:
+def of_classes(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     """Return the recalibration of the probabilities of all classes."""
     predictions = cast("Predictions", data.predictions).on_host()
     data = replace(data, predictions=predictions)
@@ -282,7 +282,7 @@ def of_classes(data: Evaluated, asked: FitOptions) -> Recalibration:
             gain=gain,
             before=before,
             after=after,
-            by_group=by_group(partial(_mapped, fitted=fitted), data, asked, settings),
+            by_group=by_group(partial(_mapped, fitted=fitted), data, settings),
             expected_errors=expected,
             flag="; ".join(filter(None, (few, few_errors(expected), _FLAT if flat else ""))),
         )
@@ -294,7 +294,7 @@ def _candidates(rows: float, n_classes: int, *, certain: bool) -> tuple[Family, 
     _, *others = CLASS_CANDIDATES
     if n_classes > MOST_CLASSES or rows < ROWS_OF_CLASS * n_classes:
         others.remove(MATRIX)
-    if n_classes > evaluated.MOST_CLASSES:  # two parameters for each class, and rarely a row for each
+    if n_classes > evaluated_data.MOST_CLASSES:  # two parameters for each class, and rarely a row for each
         others.remove(VECTOR)
     return (CLASS_CLIPPED if certain else CLASS_IDENTITY, *others)
 
@@ -392,7 +392,7 @@ def _new(values: Floats, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return new
 
 
-def _mapped(data: Evaluated, fitted: Softmax) -> Evaluated:
+def _mapped(data: EvaluatedData, fitted: Softmax) -> EvaluatedData:
     """Return the same rows with mapped probabilities."""
     predictions = cast("Predictions", data.predictions)
     rows = predictions.take(np.flatnonzero(predictions.evaluated))
@@ -400,7 +400,7 @@ def _mapped(data: Evaluated, fitted: Softmax) -> Evaluated:
     log = prepared(values, logits=predictions.logits)._replace(smallest=fitted.smallest)
     probs = LabelledRows(values, predictions.logits, log, rows.targets).mapped(fitted)
     labels = None if data.labels is None or data.alone else data.labels.take(np.flatnonzero(predictions.evaluated))
-    found, _ = evaluated.of_arguments(
+    found = evaluated_data.of_arguments(
         probs,
         rows.targets,
         notion="top-label",
@@ -412,13 +412,15 @@ def _mapped(data: Evaluated, fitted: Softmax) -> Evaluated:
     return replace(found, choices=data.choices, counted=None, flag=data.flag)
 
 
-def _recalibrated(data: Evaluated, classes: LabelledRows, folds: DealtRows, maps: Mapping[int, Softmax]) -> Evaluated:
+def _recalibrated(
+    data: EvaluatedData, classes: LabelledRows, folds: DealtRows, maps: Mapping[int, Softmax]
+) -> EvaluatedData:
     """Return the recalibrated rows of all folds."""
     parts = [np.flatnonzero(masses) for masses in folds.masses]
     probs = [classes.mapped(maps[fold], held) for fold, held in zip(folds.folds.tolist(), parts, strict=True)]
     places = np.concatenate(parts)
     masses = np.concatenate([weights[held] for weights, held in zip(folds.masses, parts, strict=True)])
-    found, _ = evaluated.of_arguments(
+    found = evaluated_data.of_arguments(
         np.concatenate(probs),
         classes.classes[places],
         notion="top-label",

@@ -20,10 +20,9 @@ from calibrant.recalibration.pieces import CLIP, UNCHANGED, Pieces, probabilitie
 from calibrant.recalibration.proof import Gain, MeanGain, Moments, few_errors, gain_of
 from calibrant.recalibration.result import MapCurve, Recalibration, with_evidence
 from calibrant.recalibration.rows import FitRows, ScoredRows
-from calibrant.report import evaluated
-from calibrant.report.building import ReportSettings, report_on
-from calibrant.report.evaluated import Evaluated
-from calibrant.report.evaluation import with_groups
+from calibrant.report import evaluated_data
+from calibrant.report.evaluated_data import EvaluatedData
+from calibrant.report.evaluation import ReportSettings, report_on, report_with_groups
 from calibrant.report.report import Report
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
@@ -131,7 +130,7 @@ def brier_losses(log_odds: Float64s) -> Float64s:
     return np.stack([probabilities(log_odds[0]) ** 2, probabilities(-log_odds[-1]) ** 2])
 
 
-def of_event(data: Evaluated, asked: FitOptions) -> Recalibration:
+def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     """Return the recalibration of one evaluated event.
 
     Raises
@@ -217,7 +216,7 @@ def of_event(data: Evaluated, asked: FitOptions) -> Recalibration:
             expected_errors=expected_errors,
             flag="; ".join(filter(None, cautions)),
             distinct_scores=distinct,
-            by_group=by_group(partial(_mapped, fit=fit), data, asked, settings),
+            by_group=by_group(partial(_mapped, fit=fit), data, settings),
             shrinkage=choice.shrinkage,
             curve_maker=partial(_curve, procedure, choice, parts, fit, table, resampling.level),
         )
@@ -252,7 +251,7 @@ def _fitted(procedure: EventProcedure, choice: Choice, rows: FitRows) -> Fit:
     return fit.shrunk(choice.shrinkage)
 
 
-def _mapped(data: Evaluated, fit: Fit) -> Evaluated:
+def _mapped(data: EvaluatedData, fit: Fit) -> EvaluatedData:
     """Return the same rows with mapped scores."""
     rows = ScoredRows.of(data)
     if fit.kind == "identity":
@@ -263,26 +262,25 @@ def _mapped(data: Evaluated, fit: Fit) -> Evaluated:
 
 
 def by_group(
-    mapped: Callable[[Evaluated], Evaluated], data: Evaluated, asked: FitOptions, settings: ReportSettings
+    mapped: Callable[[EvaluatedData], EvaluatedData], data: EvaluatedData, settings: ReportSettings
 ) -> Report | None:
     """Return the report on the rows with mapped scores, with its groups; None without groups."""
-    if not asked.groups:
+    if not data.groups:
         return None
-    groups = {name: mapped(group) for name, group in asked.groups.items()}
-    whole = mapped(data)
-    return with_groups(report_on(whole, settings).report, whole, groups, settings, ordered=asked.ordered)
+    groups = {name: mapped(group) for name, group in data.groups.items()}
+    return report_with_groups(replace(mapped(data), groups=groups, ordered=data.ordered), settings)
 
 
-def _alone(data: Evaluated, rows: ScoredRows | None = None) -> Evaluated:
+def _alone(data: EvaluatedData, rows: ScoredRows | None = None) -> EvaluatedData:
     """Return the evaluated event alone, so that its losses are those of the event: of logits, if ``rows`` have them."""
-    table = evaluated.of_table(data.tables[0], data.notion)
+    table = evaluated_data.of_table(data.tables[0], data.notion)
     if rows is not None and rows.distinct is not data.tables[0] and data.tables[0].grid is None:
         nll, variance = rows.log_loss
         table = replace(table, means=replace(table.means, nll=nll, nll_variance=variance))
     return replace(table, clusters=data.clusters, flag=data.flag, counted=data.counted, choices=data.choices)
 
 
-def _recalibrated(data: Evaluated, folds: Parts, log_odds: Float64s) -> Evaluated:
+def _recalibrated(data: EvaluatedData, folds: Parts, log_odds: Float64s) -> EvaluatedData:
     """Return the recalibrated rows of all folds."""
     scores = np.broadcast_to(probabilities(log_odds), folds.masses.shape)
     outcomes = np.broadcast_to(np.array([0, 1], np.uint8)[:, np.newaxis, np.newaxis], folds.masses.shape)
@@ -300,9 +298,9 @@ def _recalibrated(data: Evaluated, folds: Parts, log_odds: Float64s) -> Evaluate
             table = replace(table, square_weights=squares)
         elif data.tables[0].counts.dtype.kind == "i":
             table = replace(table, counts=table.counts.astype(np.int64), positives=table.positives.astype(np.int64))
-        return replace(evaluated.of_table(replace(table, n=n), data.notion), choices=data.choices)
+        return replace(evaluated_data.of_table(replace(table, n=n), data.notion), choices=data.choices)
     buckets = np.broadcast_to(np.arange(len(folds.sizes))[:, np.newaxis], folds.masses.shape)[held]
-    clustered, _ = evaluated.of_arguments(scores[held], outcomes[held], weights=masses, clusters=buckets)
+    clustered = evaluated_data.of_arguments(scores[held], outcomes[held], weights=masses, clusters=buckets)
     clustered = replace(clustered, tables=[replace(clustered.tables[0], n=n)])
     return replace(_alone(clustered), choices=data.choices, counted=None, flag=data.flag)
 
@@ -326,7 +324,7 @@ def certified_loss(rows: ScoredRows, folds: Parts, maps: Mapping[int, Fit], scor
 
 
 def _auroc(
-    data: Evaluated, rows: ScoredRows, fit: Fit, before: Report, settings: ReportSettings
+    data: EvaluatedData, rows: ScoredRows, fit: Fit, before: Report, settings: ReportSettings
 ) -> tuple[tuple[int, int], Estimate]:
     """Return how many different scores the rows have before and after an increasing map, and the AUROC after it.
 
@@ -346,7 +344,7 @@ def _auroc(
 
 
 def _auroc_of(
-    data: Evaluated, design: Independent | Clustered, log_odds: Float64s, settings: ReportSettings
+    data: EvaluatedData, design: Independent | Clustered, log_odds: Float64s, settings: ReportSettings
 ) -> Estimate:
     """Return the AUROC of rows with these mapped log-odds, (K,)."""
     parts = Parts.of(design)

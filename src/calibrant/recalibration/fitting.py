@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from calibrant.errors import InputError, nearest
-from calibrant.inputs.groups import has_order
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
 from calibrant.recalibration.choice import FitOptions
@@ -17,7 +16,7 @@ from calibrant.recalibration.families import FAMILIES, PRIOR_ROWS, TEMPERATURE, 
 from calibrant.recalibration.labels import of_labels
 from calibrant.recalibration.result import LabelRecalibrations, Recalibration
 from calibrant.recalibration.softmax import CLASS_FAMILIES
-from calibrant.report import evaluated
+from calibrant.report import evaluated_data
 from calibrant.statistics.resampling import Resampling, Rng
 
 
@@ -161,7 +160,7 @@ def recalibrate(
     if not isinstance(prior_rows, (int, float)) or isinstance(prior_rows, bool) or not 0 <= prior_rows < math.inf:
         raise InputError("prior_rows", "a number from 0", repr(prior_rows), "leave it out: 20 suits any data")
     resampling = Resampling.of(level, n_resamples, rng)
-    data, data_of_groups = evaluated.of_arguments(
+    data = evaluated_data.of_arguments(
         probs,
         targets,
         notion=notion,
@@ -174,7 +173,7 @@ def recalibrate(
         weights_are=weights_are,
         classwise=None if notion is None else False,
     )
-    asked = FitOptions(method, None, prior_rows, resampling, data_of_groups, ordered=has_order(groups))
+    asked = FitOptions(method, None, prior_rows, resampling)
     of_all = notion is None and data.notion == "top-label"
     if of_all and data.choices.data != "sketch":
         return of_classes(data, asked._replace(family=_family(method, CLASS_FAMILIES)))
@@ -182,7 +181,7 @@ def recalibrate(
         remedy = "leave notion out to map all classes together, or pass one class at a time"
         raise InputError("notion", "'positive', 'top-label' or 'multilabel'", repr(data.notion), remedy)
     if data.notion == "multilabel":
-        if data_of_groups:
+        if data.groups:
             raise InputError("groups", "no groups of several labels", "groups", "pass one label at a time")
         return of_labels(data, asked._replace(family=_family(method, FAMILIES)))
     families = tuple(family for family in FAMILIES if family is not TEMPERATURE) if of_all else FAMILIES

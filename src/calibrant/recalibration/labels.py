@@ -11,8 +11,8 @@ from calibrant.recalibration.choice import FitOptions
 from calibrant.recalibration.events import fitted_to, of_event
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.result import LabelRecalibrations, Recalibration
-from calibrant.report import evaluated
-from calibrant.report.evaluated import Evaluated
+from calibrant.report import evaluated_data
+from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.statistics.groups import holm
 from calibrant.statistics.resampling import alpha_of
 from calibrant.table.cluster_sums import ClusterSums
@@ -20,7 +20,7 @@ from calibrant.table.cluster_sums import ClusterSums
 _UNCHANGED = {"kind": "identity", "parameters": {}}
 
 
-def of_labels(data: Evaluated, asked: FitOptions) -> LabelRecalibrations:
+def of_labels(data: EvaluatedData, asked: FitOptions) -> LabelRecalibrations:
     """Return the recalibration of each label, and the map of all of them.
 
     A label that no map can be fitted to, such as one with few rows, keeps its scores and is named.
@@ -30,7 +30,7 @@ def of_labels(data: Evaluated, asked: FitOptions) -> LabelRecalibrations:
     refused: dict[str, InputError] = {}
     for k, (name, table) in enumerate(zip(names, data.tables, strict=True)):
         sums = None if data.clusters is None else ClusterSums(data.clusters.classes[k])
-        one = replace(evaluated.of_table(table, "positive"), clusters=sums, flag=data.flag, choices=data.choices)
+        one = replace(evaluated_data.of_table(table, "positive"), clusters=sums, flag=data.flag, choices=data.choices)
         if data.predictions is not None:
             one = replace(one, predictions=data.predictions.label(k))
         try:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
 from calibrant.recalibration.pieces import CLIP, HIGHEST, LEAST, log_odds_of, probabilities
-from calibrant.report.evaluated import Evaluated
+from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
@@ -180,7 +180,7 @@ class ScoredRows:
         return f"{self.merged:,.6g} rows have scores within {near} of 0 or 1, which share one cell at each end"
 
     @classmethod
-    def of(cls, data: Evaluated) -> ScoredRows:
+    def of(cls, data: EvaluatedData) -> ScoredRows:
         """Return the evaluated rows of one event."""
         (table,) = data.tables
         z, distinct = _distinct(data, table)
@@ -223,7 +223,7 @@ class ScoredRows:
         )
 
 
-def _distinct(data: Evaluated, table: ReliabilityTable) -> tuple[Float64s, ReliabilityTable]:
+def _distinct(data: EvaluatedData, table: ReliabilityTable) -> tuple[Float64s, ReliabilityTable]:
     """Return the distinct log-odds of the rows, and a table with their scores in the same order."""
     read = None if data.predictions is None else _logits(data.predictions, data.notion)
     if read is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +35,12 @@ from calibrant.measures.listed import compared_by
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Difference, Measure, descriptions_of
 from calibrant.measures.ranking.auroc import AUROC
-from calibrant.report import evaluated
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
+from calibrant.report.evaluated_data import cluster_labels, counted_flag
 from calibrant.report.leaderboard import DEFAULT, best_first, leaderboard, sorting_measure
-from calibrant.results import Decision, ReliabilityDiagram, TestResult
+from calibrant.results import ReliabilityDiagram
+from calibrant.runtime.cached import cached_property
+from calibrant.runtime.dataclass import dataclass
 from calibrant.runtime.progress import counted
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.statistics.cells import Cells
@@ -59,9 +61,6 @@ _ANSWERS: Final = "pass targets for all models, or a pair of each model: compare
 
 #: With more models only the pairs with the first or with the best one are compared.
 MOST_PAIRED: Final = 20
-
-ModelT = TypeVar("ModelT", bound=ComparedModel)
-
 
 def compare(
     probs_a: Any,
@@ -210,7 +209,8 @@ def compare(
         check_weights_are(weights_are, given=True)
         paired = None if paired is None else bool(paired)
         settings = settings.for_answers() if own_outcomes else settings
-        return _compare_sketches(named, others | rest, notion, settings, paired=paired, weights_are=weights_are)
+        data = _read_sketches(named, others | rest, notion, settings, paired=paired, weights_are=weights_are)
+        return _with_groups(data, settings)
     if paired is not None:
         remedy = "leave paired out, because predictions are compared row by row"
         expected = "no value for predictions (True needs sketches with clusters, and False needs sketches)"
@@ -226,24 +226,35 @@ def compare(
     targets_of = own or [outcomes] * len(named)
     each = [(*model, *more) for model, *more in zip(named, declared, targets_of, strict=True)]
     others |= {"notion": notion, "weights_are": weights_are}
-    return _compare_rows(each, others, clusters, groups, settings)
+    return _with_groups(_read_rows(each, others, clusters, groups, settings), settings)
 
 
-def _compare_rows(
+def _with_groups(data: ComparedData, settings: ComparisonSettings) -> Comparison:
+    """Return the comparison of all rows, and those in groups that all models have."""
+    comparison = _comparison(data, settings)
+    if not data.groups:
+        return comparison
+    return replace(comparison, groups=_of_groups(data, settings), lone_groups=data.lone_groups)
+
+
+# ---------------------------------------------------------------- the models
+
+
+def _read_rows(
     named: Sequence[tuple[str, str, Any, Any, Any]],
     others: Mapping[str, Any],
     clusters: Any,
     groups: Any,
     settings: ComparisonSettings,
-) -> Comparison:
-    """Compare models on the same rows; ``named`` also has whether their numbers are logits, and their targets."""
-    models: list[Read] = []
+) -> ComparedData:
+    """Read models on the same rows; ``named`` also has whether their numbers are logits, and their targets."""
+    models: list[ModelRows] = []
     shapes: list[tuple[int, ...]] = []
     own = settings.own_outcomes
     for name, argument, probs, is_logits, targets in named:
         try:
             predictions = as_predictions(probs, targets, logits=is_logits, **others)
-            models.append(Read.of(name, predictions, resolve(predictions, others["notion"]), own=own))
+            models.append(ModelRows.of(name, predictions, resolve(predictions, others["notion"]), own=own))
         except InputError as error:
             if error.argument == "targets" and not own:  # which may be those of the other model
                 _check_columns(named, [_shape(each) for _, _, each, *_ in named])
@@ -252,25 +263,48 @@ def _compare_rows(
         shapes.append((predictions.n,) if predictions.layout == "binary" else (predictions.n, predictions.n_classes))
         _check_columns(named, shapes)
         _check_evaluated(models, argument)
-    labels = evaluated.cluster_labels(clusters, models[0].predictions)
     first = models[0].predictions
-    flags = evaluated.single_image(clusters, first), evaluated.counted_flag(first, others["weights_are"])
-    comparison = by_rows(models, labels, settings, "; ".join(filter(None, flags)))
-    if groups is None:
-        return comparison
+    labels, warning = cluster_labels(clusters, first)
+    flag = "; ".join(filter(None, (warning, counted_flag(first, others["weights_are"]))))
 
-    def of_rows(places: NDArray[np.intp]) -> Comparison:
-        labels_of_rows = None if labels is None else labels.take(places)
-        return by_rows([model.take(places) for model in models], labels_of_rows, settings)
+    def of_group(places: NDArray[np.intp]) -> ComparedData:
+        of_places = None if labels is None else labels.take(places)
+        return _of_rows([model.take(places) for model in models], of_places, settings)
 
-    parts = as_groups(groups, models[0].predictions)
+    parts = [] if groups is None else as_groups(groups, first)
     return replace(
-        comparison,
-        groups=of_groups({name: partial(of_rows, places) for name, places in parts}, ordered=has_order(groups)),
+        _of_rows(models, labels, settings),
+        flag=flag,
+        groups={name: partial(of_group, places) for name, places in parts},
+        ordered=has_order(groups),
     )
 
 
-def _compare_sketches(
+def _of_rows(models: Sequence[ModelRows], labels: ClusterLabels | None, settings: ComparisonSettings) -> ComparedData:
+    """Return models on the same rows; ``labels`` are the clusters of all rows.
+
+    The rows are put into an order that their content decides, so that every sum has the same bits in any order.
+    """
+    first = models[0]
+    labels = None if labels is None else labels.take(np.flatnonzero(first.predictions.evaluated))
+    alone = labels is not None and labels.alone(first.events.weights)
+    columns = [column for model in models for column in model.columns()]
+    order = content_order(columns if labels is None or alone else [*columns, labels.hashes])
+    models, compared = [model.ordered(order) for model in models], list[ComparedModel]()
+    if labels is None or alone:
+        compared += [model.in_rows(settings.n_bins) for model in models]
+    else:
+        compared += [model.in_clusters(labels.take(order), settings.n_bins) for model in models]
+    return ComparedData(
+        models=compared,
+        notion=first.notion,
+        n_classes=first.classes or None,
+        paired=True,
+        alone=alone,
+    )
+
+
+def _read_sketches(
     named: Sequence[_Named],
     others: Mapping[str, Any],
     notion: Notion | None,
@@ -278,29 +312,8 @@ def _compare_sketches(
     *,
     paired: bool | None,
     weights_are: WeightsAre | None,
-) -> Comparison:
-    """Compare models by their sketches."""
-    (_, _, first), *_ = named
-    _check_sketches(named, others, notion, paired=paired)
-    sketches = {name: sketch for name, _, sketch in named}
-    compare_sketches = partial(_by_sketches, settings=settings, paired=paired)
-    flag = ""
-    for sketch in sketches.values():
-        flag = flag or evaluated.counted_flag(sketch, weights_are)
-    comparison = compare_sketches(sketches, flag=flag)
-    common = [name for name in first.groups if all(name in sketch.groups for sketch in sketches.values())]
-    if not common:
-        return comparison
-    parts = {name: {model: sketch.groups[name] for model, sketch in sketches.items()} for name in common}
-    groups = of_groups({name: partial(compare_sketches, part) for name, part in parts.items()})
-    others_of = {name for sketch in sketches.values() for name in sketch.groups if name not in parts}
-    return replace(comparison, groups=groups, lone_groups=tuple(sorted(others_of)))
-
-
-def _check_sketches(
-    named: Sequence[_Named], others: Mapping[str, Any], notion: Notion | None, *, paired: bool | None
-) -> None:
-    """Reject models that are not all sketches of one make, of one evaluated event."""
+) -> ComparedData:
+    """Read models from their sketches, which are of one make and of one evaluated event."""
     (_, _, first), *_ = named
     for _, argument, sketch in named:
         if not isinstance(sketch, CalibrationSketch):
@@ -320,27 +333,38 @@ def _check_sketches(
         if paired and sketch.buckets is None:
             remedy = "make the sketches with clusters=, or leave paired out"
             raise InputError(argument, "a sketch of rows in clusters, with paired=True", "one without clusters", remedy)
+    sketches: dict[str, CalibrationSketch] = {name: sketch for name, _, sketch in named}
+    flags = (counted_flag(sketch, weights_are) for sketch in sketches.values())
+
+    def of_sketches(parts: Mapping[str, CalibrationSketch]) -> ComparedData:
+        return ComparedData(
+            models=[_of_sketch(name, sketch, settings) for name, sketch in parts.items()],
+            notion=first.notion,
+            n_classes=first.n_classes,
+            paired=paired,
+        )
+
+    common = [name for name in first.groups if all(name in sketch.groups for sketch in sketches.values())]
+    parts = {name: {model: sketch.groups[name] for model, sketch in sketches.items()} for name in common}
+    others_of = {name for sketch in sketches.values() for name in sketch.groups if name not in parts}
+    return replace(
+        of_sketches(sketches),
+        flag=next(filter(None, flags), ""),
+        groups={name: partial(of_sketches, part) for name, part in parts.items()},
+        lone_groups=tuple(sorted(others_of)),
+    )
 
 
-def _by_sketches(
-    sketches: Mapping[str, CalibrationSketch], settings: ComparisonSettings, *, paired: bool | None, flag: str = ""
-) -> Comparison:
-    """Compare models by their sketches, which are of one make."""
-    models: list[Summed] = []
-    for name, sketch in sketches.items():
-        data = sketch.in_units()
-        means, buckets = PredictionMeans.of_sketch(data), data.buckets
-        if settings.own_outcomes and data.layout == "binary":
-            table = data.table
-            masses = np.array([float((table.counts - table.positives).sum()), float(table.positives.sum())])
-            means = means.of_answers(masses, table.own_weights.sum(axis=1))
-            buckets = None if buckets is None else buckets.of_answers()
-        models.append(summed(name, data.table, means, settings, buckets, deciding=data.totals.deciding_rows))
-    first = next(iter(sketches.values()))
-    facts: dict[str, Any] = {"n": min(model.means.n for model in models), "notion": first.notion}
-    facts["n_classes"] = first.n_classes
-    facts["own_outcomes"] = settings.own_outcomes
-    return by_sums(models, settings, facts, paired=paired, flag=flag)
+def _of_sketch(name: str, sketch: CalibrationSketch, settings: ComparisonSettings) -> Summed:
+    """Return a model known by its sketch."""
+    data = sketch.in_units()
+    means, buckets = PredictionMeans.of_sketch(data), data.buckets
+    if settings.own_outcomes and data.layout == "binary":
+        table = data.table
+        masses = np.array([float((table.counts - table.positives).sum()), float(table.positives.sum())])
+        means = means.of_answers(masses, table.own_weights.sum(axis=1))
+        buckets = None if buckets is None else buckets.of_answers()
+    return summed(name, data.table, means, buckets, settings.n_bins, deciding=data.totals.deciding_rows)
 
 
 # ---------------------------------------------------------------- the arguments
@@ -382,7 +406,7 @@ def _own_outcomes(named: Sequence[_Named]) -> tuple[list[_Named], list[Any]]:
     return models, targets
 
 
-def _check_evaluated(models: Sequence[Read], argument: str) -> None:
+def _check_evaluated(models: Sequence[ModelRows], argument: str) -> None:
     """Raise for models with targets of their own that are not known for the same rows."""
     first, last = (model.predictions.evaluated for model in (models[0], models[-1]))
     if first is not last and not np.array_equal(first, last):
@@ -466,13 +490,12 @@ class ComparisonSettings(NamedTuple):
         return {measure: each for measure, each in comparisons.items() if isinstance(each, Difference)}
 
 
-class Read(NamedTuple):
+class ModelRows(NamedTuple):
     """What is read of one model: its evaluated events, the scores of these rows, and their means."""
 
     name: str
     predictions: Predictions
     notion: Notion
-    n: int
     events: Events
     scores: RowScores
     weighting: Weighting
@@ -480,7 +503,7 @@ class Read(NamedTuple):
     own: bool = False
 
     @classmethod
-    def of(cls, name: str, predictions: Predictions, notion: Notion, *, own: bool = False) -> Read:
+    def of(cls, name: str, predictions: Predictions, notion: Notion, *, own: bool = False) -> ModelRows:
         """Read the predictions of a model; ``own`` says that outcomes are whether its answers are right."""
         events = read(predictions, notion, scoring=False).events
         scores = scores_of_rows(predictions)
@@ -491,7 +514,7 @@ class Read(NamedTuple):
     @classmethod
     def _of_rows(
         cls, name: str, predictions: Predictions, notion: Notion, events: Events, scores: RowScores, *, own: bool
-    ) -> Read:
+    ) -> ModelRows:
         n = len(events.scores)
         weighting = Weighting.of(events.weights, n)
         plain = ScoreMeans.of_rows(scores, weighting.mass)
@@ -506,261 +529,121 @@ class Read(NamedTuple):
             means = means.of_answers(
                 *(np.bincount(scores[2], each, 2).astype(np.float64) for each in (weighting.mass, weighting.squares))
             )
-        return cls(name, predictions, notion, n, events, scores, weighting, means, own)
+        return cls(name, predictions, notion, events, scores, weighting, means, own)
 
     def columns(self) -> list[NDArray[Any]]:
         """Return the numbers of each row that enter sums, for `content_order`."""
         events = self.events
         return [events.scores, events.outcomes, *self.scores[:2], *([] if events.weights is None else [events.weights])]
 
-    def ordered(self, order: NDArray[np.intp]) -> Read:
+    def ordered(self, order: NDArray[np.intp]) -> ModelRows:
         """Return the same with the rows in another order."""
         scores, outcomes, weights = self.events.scores, self.events.outcomes, self.events.weights
         events = Events(scores[order], outcomes[order], None if weights is None else weights[order])
         brier, nll, right = self.scores
         of_rows = brier[order], nll[order], right[order]
-        return Read._of_rows(self.name, self.predictions, self.notion, events, of_rows, own=self.own)
+        return ModelRows._of_rows(self.name, self.predictions, self.notion, events, of_rows, own=self.own)
 
-    def take(self, places: NDArray[np.intp]) -> Read:
+    def take(self, places: NDArray[np.intp]) -> ModelRows:
         """Return what is read of some of the rows."""
-        return Read.of(self.name, self.predictions.take(places), self.notion, own=self.own)
+        return ModelRows.of(self.name, self.predictions.take(places), self.notion, own=self.own)
 
     @property
-    def _classes(self) -> int:
+    def classes(self) -> int:
         """The number of classes; 0 for one event."""
         return 0 if self.predictions.layout == "binary" else self.predictions.n_classes
 
     def in_rows(self, n_bins: int) -> Model:
         """Return the model with its rows."""
         return Model.of(
-            self.name, self.events, self.weighting, self.means, self.scores, n_bins, self._classes, own=self.own
+            self.name, self.events, self.weighting, self.means, self.scores, n_bins, self.classes, own=self.own
         )
 
-    def in_clusters(self, labels: ClusterLabels, settings: ComparisonSettings) -> Summed:
+    def in_clusters(self, labels: ClusterLabels, n_bins: int) -> Summed:
         """Return the model with sums over buckets of clusters."""
         events = self.events
         buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights, row_scores=self.scores)
         table = ReliabilityTable.pool(events)
-        answers = Answers(self.scores[2], self.weighting, events, self._classes, self.own)
-        return summed(self.name, table, self.means, settings, buckets, answers, self.weighting.deciding_rows)
-
-
-def by_rows(
-    models: Sequence[Read], labels: ClusterLabels | None, settings: ComparisonSettings, flag: str = ""
-) -> Comparison:
-    """Compare models on the same rows; ``labels`` are the clusters of all rows.
-
-    The rows are put into an order that their content decides, so that every sum has the same bits in any order.
-    """
-    first = models[0]
-    labels = None if labels is None else labels.take(np.flatnonzero(first.predictions.evaluated))
-    lone = labels is not None and labels.alone(first.events.weights)
-    columns = [column for model in models for column in model.columns()]
-    order = content_order(columns if labels is None or lone else [*columns, labels.hashes])
-    labels = None if labels is None else labels.take(order)
-    models = [model.ordered(order) for model in models]
-    facts: dict[str, Any] = {
-        "n": first.n,
-        "notion": first.notion,
-        "n_classes": None if first.predictions.layout == "binary" else first.predictions.n_classes,
-        "own_outcomes": settings.own_outcomes,
-    }
-    if labels is not None and not lone:
-        sums = [model.in_clusters(labels, settings) for model in models]
-        return by_sums(sums, settings, facts, paired=True, flag=flag)
-    return _by_independent_rows(models, settings, facts, flag, lone=lone)
-
-
-def _by_independent_rows(
-    models: Sequence[Read], settings: ComparisonSettings, facts: Mapping[str, Any], flag: str, *, lone: bool
-) -> Comparison:
-    """Compare models on the same independent rows; ``lone`` says that clusters of one row each were given."""
-    suffix, n = LONE if lone else "", models[0].n
-    rows = [model.in_rows(settings.n_bins) for model in models]
-    tests = {model.name: model.event.of(closed_form_test) for model in rows}
-    return Comparison(
-        **facts,
-        names=tuple(model.name for model in rows),
-        n_bins=settings.n_bins,
-        level=settings.level,
-        descriptions=descriptions_of(settings.measures),
-        models={
-            model.name: {measure.name: each.value(model) for measure, each in settings.differences.items()}
-            for model in rows
-        },
-        tests=tests,
-        **_compared(rows, settings, lambda a, b: _pair(RowPair(a, b), settings, flag, {}, suffix)),
-        diagrams={
-            model.name: bin_diagram(
-                settings.n_bins, model.bins.moments, settings.level, integer_weights=model.weighting.integer_weights
-            )
-            for model in rows
-        },
-        clusters={"clusters": n, "largest_cluster": 1 / n} if lone else None,
-    )
-
-
-def of_groups(
-    comparisons: Mapping[str, Callable[[], Comparison]], *, ordered: bool = False
-) -> tuple[GroupComparison, ...]:
-    """Return the comparison of each group, its p-values adjusted for the number of groups and pairs (Holm)."""
-    compared = {name: compute() for name, compute in counted("comparing groups", list(comparisons.items()))}
-    raw = {
-        (name, place): float(pair.raw_p_value)
-        for name, comparison in compared.items()
-        for place, pair in enumerate(comparison.pairs)
-        if comparison.n >= LEAST_GROUP and not math.isnan(pair.raw_p_value)
-    }
-    adjusted = dict(zip(raw, holm(list(raw.values())), strict=True))
-    groups = tuple(
-        GroupComparison(
-            name=name,
-            comparison=comparison,
-            adjusted_p_values=tuple(adjusted.get((name, place), math.nan) for place in range(len(comparison.pairs))),
-            flag=f"fewer than {LEAST_GROUP} rows, too few for a test" if comparison.n < LEAST_GROUP else "",
-        )
-        for name, comparison in compared.items()
-    )
-    return (
-        groups
-        if ordered
-        else in_order(groups, lambda group: (min(map(_last, group.adjusted_p_values)), -group.comparison.n))
-    )
-
-
-def _last(p_value: float) -> float:
-    return 2.0 if math.isnan(p_value) else p_value
+        answers = Answers(self.scores[2], self.weighting, events, self.classes, self.own)
+        return summed(self.name, table, self.means, buckets, n_bins, answers, self.weighting.deciding_rows)
 
 
 def summed(
     name: str,
     table: ReliabilityTable,
     means: PredictionMeans,
-    settings: ComparisonSettings,
     buckets: BucketSums | None,
+    n_bins: int,
     answers: Answers | None = None,
     deciding: float = math.inf,
 ) -> Summed:
     """Return a model known by its sums; by those over buckets of clusters if there are any."""
     clusters = None if buckets is None else Clustered.of(Cells.from_table(table), buckets)
-    event = Event(table=table, n_bins=settings.n_bins, means=means, clusters=clusters)
-    known: dict[str, Any] = {
-        "name": name,
-        "event": event,
-        "values": {measure.name: event.value(measure) for measure in settings.measures},
-        "bounds": {measure.name: event.bound(measure) for measure in settings.measures},
-        "deciding": deciding,
-    }
+    event = Event(table=table, n_bins=n_bins, means=means, clusters=clusters)
     if clusters is None:
-        return Summed(**known, design=event.design)
-    return ClusterSummed(**known, design=clusters, answers=answers)
+        return Summed(name=name, event=event, design=event.design, deciding=deciding)
+    return ClusterSummed(name=name, event=event, design=clusters, deciding=deciding, answers=answers)
 
 
-def by_sums(
-    models: Sequence[Summed],
-    settings: ComparisonSettings,
-    facts: Mapping[str, Any],
-    *,
-    paired: bool | None,
-    flag: str = "",
-) -> Comparison:
-    """Compare models by their sums; ``paired`` ones by sums over buckets of the same clusters.
+# ---------------------------------------------------------------- the comparison
 
-    With ``paired`` False their rows are independent; with None it is unknown what they have in common.
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComparedData:
+    """The models that are compared, as tables over the same design.
+
+    Attributes
+    ----------
+    models : sequence of ComparedModel
+        The models: all of independent rows, all of rows in clusters, or all known by sums.
+    notion : str
+        The evaluated event.
+    n_classes : int or None
+        The number of classes; None for one event.
+    paired : bool or None
+        Whether the models have the same rows, or rows of the same clusters. If it is False their rows are independent,
+        if it is None it is unknown what they have in common.
+    alone : bool
+        Whether clusters were given, of one row each.
+    flag : str
+        A warning about the rows; empty without one.
+    groups : mapping
+        What returns the models in each group, by its name.
+    ordered : bool
+        Whether the groups have an order of their own.
+    lone_groups : tuple of str
+        The groups of sketches that not all of them have.
     """
-    alone = {model.name: _alone(model, settings.level) for model in models}
-    known = with_shared_buckets(models) if paired else {}
+
+    models: Sequence[ComparedModel]
+    notion: Notion
+    n_classes: int | None
+    paired: bool | None
+    alone: bool = False
+    flag: str = ""
+    groups: Mapping[str, Callable[[], ComparedData]] = field(default_factory=dict)
+    ordered: bool = False
+    lone_groups: tuple[str, ...] = ()
+
+    @cached_property
+    def in_buckets(self) -> Mapping[str, ClusterModel]:
+        """The models with their common buckets, if all have rows of the same clusters."""
+        return with_shared_buckets(self.models) if self.paired else {}
+
+    def pair(self, first: ComparedModel, second: ComparedModel) -> ModelPair[ComparedModel]:
+        """Return two of the models, which know how their differences vary."""
+        if isinstance(first, Model) and isinstance(second, Model):
+            return RowPair(first, second)
+        if self.paired and isinstance(first, ClusterSummed) and isinstance(second, ClusterSummed):
+            return pair_of(first, second, self.in_buckets)
+        one, other = (model for model in (first, second) if isinstance(model, Summed))
+        return SummedPair(one, other, {"rows": [one.means.n, other.means.n]}, independent=self.paired is False)
+
+
+def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
+    """Return the comparison of all rows: the pairs of models, of many only those with the first or the best one."""
+    models, measure, level = data.models, settings.sort_by, settings.level
     fewest = min(models, key=lambda model: model.means.n)
-    return Comparison(
-        **facts,
-        names=tuple(model.name for model in models),
-        n_bins=settings.n_bins,
-        level=settings.level,
-        descriptions=descriptions_of(settings.measures),
-        models={model.name: model.values for model in models},
-        tests={name: test for name, (test, _) in alone.items()},
-        **_compared(
-            models,
-            settings,
-            lambda a, b: _summed_pair(a, b, settings, flag, paired, known),
-            together=bool(paired),
-            independent=paired is False,
-        ),
-        diagrams={name: diagram for name, (_, diagram) in alone.items()},
-        paired=bool(paired),
-        independent=paired is False,
-        clusters=dict(fewest.design.sample.facts) or None,
-    )
-
-
-def _alone(model: Summed, level: float) -> tuple[TestResult, ReliabilityDiagram]:
-    """Return the test of a model's own calibration, in closed form, and its diagram."""
-    event = model.event
-    if isinstance(model, ClusterSummed):
-        diagram = Inference(event=event, resampling=Resampling.of(level, 0, 0)).diagram()
-    else:
-        moments = event.of(uniform_sums).moments
-        diagram = bin_diagram(event.n_bins, moments, level, integer_weights=event.table.whole)
-    return event.of(closed_form_test), diagram
-
-
-def _pair(
-    pair: ModelPair[ComparedModel],
-    settings: ComparisonSettings,
-    flag: str,
-    bounds: Mapping[str, float],
-    suffix: str = "",
-) -> Pair:
-    """Return the differences of two models, their ends in the range of differences; the suffix ends each method.
-
-    ``bounds`` are the certified errors that are not 0.
-    """
-    first, second, level = pair.first, pair.second, settings.level
-    warnings = "; ".join(filter(None, (flag, pair.flag)))
-    details = {**pair.facts, **({"flag": warnings} if warnings else {})}
-    estimates = {}
-    for measure, difference in settings.differences.items():
-        one = measure.difference_in_range(difference.estimate(pair, level), first.means.layout)
-        estimates[measure.name] = replace(
-            one,
-            level=math.nan if math.isnan(one.low) else level,
-            n=pair.n,
-            method=one.method + suffix,
-            details={**one.details, **details},
-            error_bound=bounds.get(measure.name, 0.0),
-        )
-    return Pair(first.name, second.name, estimates, _decision(pair, settings))
-
-
-def _summed_pair(
-    first: Summed,
-    second: Summed,
-    settings: ComparisonSettings,
-    flag: str,
-    paired: bool | None,
-    known: Mapping[str, ClusterModel],
-) -> Pair:
-    """Return the differences of two models known by their sums."""
-    rows = {"rows": [first.means.n, second.means.n]}
-    together: ModelPair[ComparedModel] = SummedPair(first, second, rows, independent=paired is False)
-    if paired and isinstance(first, ClusterSummed) and isinstance(second, ClusterSummed):
-        together = pair_of(first, second, known)
-    return _pair(together, settings, flag, {name: bound + second.bounds[name] for name, bound in first.bounds.items()})
-
-
-def _decision(pair: ModelPair[ComparedModel], settings: ComparisonSettings) -> Decision | None:
-    """Return the decision about the tolerance, from the difference of the l1 errors at a level."""
-    if settings.tolerance is None:
-        return None
-    bounds = replace(absolute_difference(pair, one_sided(settings.level)), n=pair.n)
-    return decide_difference(settings.tolerance, ECE.difference_in_range(bounds, "binary"), settings.level)
-
-
-def _compared(
-    models: Sequence[ModelT], settings: ComparisonSettings, compute: Callable[[ModelT, ModelT], Pair], **designs: bool
-) -> dict[str, Any]:
-    """Return the pairs of models, of many only those with the first or the best one, and the leaderboard."""
-    measure = settings.sort_by
     places = list(itertools.combinations(range(len(models)), 2))
     if len(models) > MOST_PAIRED:
         kept = {0, best_first(models, measure)[0]}
@@ -770,18 +653,79 @@ def _compared(
             raise InputError(
                 "sort_by", expected, f"{measure.name!r}, and {len(models)} models", "rank the models by brier"
             )
-    pairs = [compute(models[i], models[j]) for i, j in places]
+    pairs = [_differences(data, models[i], models[j], settings) for i, j in places]
     spread = None
     if measure is settings.measures[0]:
         errors, details = np.zeros((len(models), len(models))), [pair[measure.name].details for pair in pairs]
         for (i, j), each in zip(places, details, strict=True):
             errors[i, j] = errors[j, i] = each["standard_error"]
         spread = Spread(errors, df=min(each.get("degrees_of_freedom", math.inf) for each in details))
-    standings = leaderboard(models, measure, settings.measures, settings.level, spread=spread, **designs)
-    return {"pairs": _pairs(pairs), "leaderboard": standings, "sorted_by": measure.name}
+    independent = data.paired is False
+    n, clusters = fewest.means.n, dict(fewest.event.design.sample.facts) or None
+    return Comparison(
+        names=tuple(model.name for model in models),
+        n=n,
+        notion=data.notion,
+        n_classes=data.n_classes,
+        n_bins=settings.n_bins,
+        level=level,
+        descriptions=descriptions_of(settings.measures),
+        models={
+            model.name: {each.name: how.value(model) for each, how in settings.differences.items()} for model in models
+        },
+        tests={model.name: model.event.of(closed_form_test) for model in models},
+        pairs=_adjusted(pairs),
+        diagrams={model.name: _diagram(model, level) for model in models},
+        paired=bool(data.paired),
+        independent=independent,
+        clusters={"clusters": n, "largest_cluster": 1 / n} if data.alone else clusters,
+        leaderboard=leaderboard(
+            models,
+            measure,
+            settings.measures,
+            level,
+            together=bool(data.paired),
+            independent=independent,
+            spread=spread,
+        ),
+        sorted_by=measure.name,
+        own_outcomes=settings.own_outcomes,
+    )
 
 
-def _pairs(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+def _diagram(model: ComparedModel, level: float) -> ReliabilityDiagram:
+    """Return the reliability diagram of a model, with intervals and the band of calibration in closed form."""
+    event = model.event
+    if event.clusters is not None:
+        return Inference(event=event, resampling=Resampling.of(level, 0, 0)).diagram()
+    moments = model.bins.moments if isinstance(model, Model) else event.of(uniform_sums).moments
+    return bin_diagram(event.n_bins, moments, level, integer_weights=event.table.whole)
+
+
+def _differences(data: ComparedData, one: ComparedModel, other: ComparedModel, settings: ComparisonSettings) -> Pair:
+    """Return the differences of two models, their ends in the range of differences."""
+    pair, level = data.pair(one, other), settings.level
+    warnings = "; ".join(filter(None, (data.flag, pair.flag)))
+    details = {**pair.facts, **({"flag": warnings} if warnings else {})}
+    estimates = {}
+    for measure, difference in settings.differences.items():
+        found = measure.difference_in_range(difference.estimate(pair, level), one.means.layout)
+        estimates[measure.name] = replace(
+            found,
+            level=math.nan if math.isnan(found.low) else level,
+            n=pair.n,
+            method=found.method + LONE if data.alone else found.method,
+            details={**found.details, **details},
+            error_bound=one.event.bound(measure) + other.event.bound(measure),
+        )
+    decision = None
+    if settings.tolerance is not None:
+        bounds = replace(absolute_difference(pair, one_sided(level)), n=pair.n)
+        decision = decide_difference(settings.tolerance, ECE.difference_in_range(bounds, "binary"), level)
+    return Pair(one.name, other.name, estimates, decision)
+
+
+def _adjusted(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     """Return the pairs, their p-values adjusted for their number."""
     if len(pairs) == 1:
         return tuple(pairs)
@@ -793,3 +737,31 @@ def _pairs(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
         estimates = {**pair.estimates, "debiased_square": replace(square, p_value=p, details=details)}
         adjusted.append(replace(pair, estimates=estimates))
     return tuple(adjusted)
+
+
+def _of_groups(data: ComparedData, settings: ComparisonSettings) -> tuple[GroupComparison, ...]:
+    """Return the comparison of each group, its p-values adjusted for the number of groups and pairs (Holm)."""
+    groups = counted("comparing groups", list(data.groups.items()))
+    compared = {name: _comparison(models_of_group(), settings) for name, models_of_group in groups}
+    raw = {
+        (name, place): float(pair.raw_p_value)
+        for name, comparison in compared.items()
+        for place, pair in enumerate(comparison.pairs)
+        if comparison.n >= LEAST_GROUP and not math.isnan(pair.raw_p_value)
+    }
+    adjusted = dict(zip(raw, holm(list(raw.values())), strict=True))
+    found = tuple(
+        GroupComparison(
+            name=name,
+            comparison=comparison,
+            adjusted_p_values=tuple(adjusted.get((name, place), math.nan) for place in range(len(comparison.pairs))),
+            flag=f"fewer than {LEAST_GROUP} rows, too few for a test" if comparison.n < LEAST_GROUP else "",
+        )
+        for name, comparison in compared.items()
+    )
+    return found if data.ordered else in_order(found, _evidence)
+
+
+def _evidence(group: GroupComparison) -> tuple[float, int]:
+    """Return what groups are sorted by: the smallest p-value first, and none last."""
+    return min(2.0 if math.isnan(p) else p for p in group.adjusted_p_values), -group.comparison.n

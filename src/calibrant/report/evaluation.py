@@ -1,36 +1,67 @@
-"""`evaluate`: from predictions, a table or sketches to a report."""
+"""`evaluate`: a report from predictions, a table or sketches, on one event or on every class, with its groups."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inference.decision import check_tolerance
-from calibrant.inputs.groups import has_order, in_order
-from calibrant.inputs.notions import PER_CLASS
+from calibrant.inference.decision import check_tolerance, decide, one_sided
+from calibrant.inference.findings import DECIDING, Evidence
+from calibrant.inference.multicalibration import Sums, multicalibration_of_sums
+from calibrant.inputs.groups import in_order
+from calibrant.inputs.notions import PER_CLASS, impossible_classes
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
+from calibrant.kernels.loading import of_input
+from calibrant.measures.arguments import ClassHistograms
 from calibrant.measures.binned import binned
+from calibrant.measures.binned.classwise import worst_class
+from calibrant.measures.binned.clustered import uniform_sums
+from calibrant.measures.binned.diagram import diagram_of
 from calibrant.measures.binned.ece import ECE
+from calibrant.measures.context import Inference
+from calibrant.measures.decisions.decision_curve import decision_curve_of, murphy_curve_of
+from calibrant.measures.estimates import (
+    ClassBins,
+    ClassEvents,
+    ClusterClassBins,
+    estimate,
+    inferred,
+    inferred_by_cluster,
+)
+from calibrant.measures.event import Classes, Event
+from calibrant.measures.gap import MEAN_GAP, is_balanced
+from calibrant.measures.line.cox import line_of
+from calibrant.measures.line.line import falls, without_ends
 from calibrant.measures.listed import BY_NAME, of_profile, selected
-from calibrant.measures.measure import Measure
-from calibrant.report import evaluated
-from calibrant.report.building import ReportSettings, report_on
-from calibrant.report.evaluated import Evaluated
+from calibrant.measures.means.means import gap_variance
+from calibrant.measures.measure import Measure, descriptions_of
+from calibrant.measures.profiles import STANDARD, Profile
+from calibrant.measures.ranking.auroc import roc_curve
+from calibrant.report.evaluated_data import MOST_CLASSES, EvaluatedData, are_evaluated, of_arguments
 from calibrant.report.report import GroupReport, Report
-from calibrant.results import BANDS, Bands, Estimate
-from calibrant.results.values import Forest
+from calibrant.results import BANDS, Bands, CalibrationCurve, Estimate
+from calibrant.results.values import Forest, Panel
 from calibrant.runtime.cached import Late, LazyMapping
+from calibrant.runtime.dataclass import dataclass
 from calibrant.runtime.progress import counted
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import MINORITY, Clustered, rare, rarer_rows
-from calibrant.statistics.groups import LEAST_GROUP, ONE_CLUSTER, SMALL_GROUP, GroupRows, heterogeneity, holm
+from calibrant.statistics.design import LONE, MINORITY, UNKNOWN, Clustered, Sample, details_of, rare, rarer_rows
+from calibrant.statistics.groups import (
+    LEAST_GROUP,
+    ONE_CLUSTER,
+    SMALL_GROUP,
+    GroupRows,
+    GroupTest,
+    heterogeneity,
+    holm,
+)
 from calibrant.statistics.intervals import Link, has_link
 from calibrant.statistics.random_effects import random_effects
 from calibrant.statistics.resampling import Resampling, Rng, alpha_of
@@ -182,7 +213,7 @@ def evaluate(
         tolerance=tolerance,
         tolerance_of=BY_NAME[tolerance_of],
     )
-    data, data_of_groups = evaluated.of_arguments(
+    data = of_arguments(
         probs,
         targets,
         notion=notion,
@@ -196,35 +227,354 @@ def evaluate(
         n_bins=n_bins,
         classwise=classwise,
     )
-    evaluated.check_bands(bands, level, data)
+    if bands != "pointwise":
+        _check_bands(bands, level, data)
     if tolerance is not None and data.notion in PER_CLASS and tolerance_of != ECE.name:
         raise InputError("tolerance_of", "'ece' if every class is evaluated", repr(tolerance_of), "leave it out")
-    report = report_on(data, settings).report
-    if not data_of_groups:
-        return report
-    return with_groups(report, data, data_of_groups, settings, ordered=has_order(groups))
+    return report_with_groups(data, settings)
 
 
-def with_groups(
-    report: Report, data: Evaluated, data_of_groups: Mapping[str, Evaluated], settings: ReportSettings, *, ordered: bool
-) -> Report:
-    """Return a report with those on groups: in the order of the groups, or those with the most evidence first."""
-    tested = _tested(data_of_groups, settings)
-    in_turn = tested if ordered else in_order(tested, lambda group: group.evidence)
-    in_order_of_groups = {group.name: data_of_groups[group.name] for group in in_turn}
-    forests = LazyMapping(partial(_forests, in_order_of_groups, settings, apart=_apart(data, data_of_groups)))
-    return replace(
-        report,
-        groups=in_turn,
-        forests=forests if settings.profile.by_group else {},
-        multicalibration=evaluated.multicalibration(data, data_of_groups, settings.resampling),
+def _check_bands(bands: Bands, level: float | None, data: EvaluatedData) -> None:
+    """Reject simultaneous bands of data that have none."""
+    if level is None:
+        raise InputError("bands", "'pointwise' without intervals (level=None)", repr(bands), "pass level=0.95")
+    remedy = "leave bands out; pointwise bands are the default"
+    if data.notion in PER_CLASS:
+        raise InputError(
+            "bands", "'pointwise' if every class is evaluated", repr(bands), "evaluate one class at a time"
+        )
+    if data.clusters is not None:
+        expected = "'pointwise' for rows in clusters: the simultaneous band needs independent rows"
+        raise InputError("bands", expected, repr(bands), remedy)
+    if not data.tables[0].whole:
+        expected = "'pointwise' for weights that are not whole numbers: the simultaneous band counts rows"
+        raise InputError("bands", expected, repr(bands), remedy)
+
+
+# ---------------------------------------------------------------- a report
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReportSettings:
+    """The settings of a report.
+
+    Attributes
+    ----------
+    n_bins : int
+        The number of bins of the binned measures.
+    measures : tuple of Measure
+        The measures shown.
+    profile : Profile
+        What the report shows in addition to its measures.
+    listed : bool
+        Whether the measures are a list instead of the profile's.
+    resampling : Resampling or None
+        The level and the simulated data sets; None for values alone.
+    classwise : bool or None
+        Whether every class is evaluated in addition to the top label; None for up to `evaluated_data.MOST_CLASSES`.
+    tolerance : float or None
+        The largest error that is tolerated, for a decision; None for none.
+    tolerance_of : Measure
+        The error that the tolerance is about.
+    of_group : bool
+        Whether the report is one of many, about a group.
+    tests_alone : bool
+        Whether only what tells groups apart is computed: the ECE, the mean difference, the test, the diagram.
+    """
+
+    n_bins: int
+    measures: tuple[Measure, ...] = field(default_factory=partial(of_profile, STANDARD))
+    profile: Profile = STANDARD
+    listed: bool = False
+    resampling: Resampling | None = None
+    classwise: bool | None = True
+    tolerance: float | None = None
+    tolerance_of: Measure = ECE
+    of_group: bool = False
+    tests_alone: bool = False
+
+    @property
+    def computed(self) -> list[Measure]:
+        """The measures shown, those that findings are made from, and that of a tolerance."""
+        if self.tests_alone:
+            return [ECE, MEAN_GAP]
+        others = (*DECIDING, *(() if self.tolerance is None else (self.tolerance_of,)))
+        return list(dict.fromkeys((*self.measures, *others)))
+
+
+class Reported(NamedTuple):
+    """A report, the estimates that its findings are made from, whichever measures it shows, and its test."""
+
+    report: Report
+    deciding: Mapping[str, Estimate]
+    tested: GroupTest | None
+
+
+def report_on(data: EvaluatedData, settings: ReportSettings) -> Reported:
+    """Return the report on all rows of the data, without groups."""
+    with of_input(data.numbers):
+        events = _events(data, settings)
+        estimates = _estimates(data, settings.computed, events)
+        evidence, tested = _evidence(data, settings, events, estimates)
+        whole, inference, resampling = events.whole, events.inference, settings.resampling
+        panels: Mapping[str, Panel] = {}
+        curves: Mapping[str, CalibrationCurve] = {}
+        if events.classes is None and not settings.tests_alone:
+            panels = LazyMapping(partial(_panels, whole, settings.profile, evidence.level))
+            if inference is not None and not settings.of_group:
+                curves = inference.curves(settings.profile.curves)
+            elif inference is not None:  # many groups keep the data alone, and draw again when curves are looked at
+                curves = LazyMapping(lambda: report_on(data, replace(settings, of_group=False)).report.curves)
+        report = Report(
+            estimates={measure.name: estimates[measure] for measure in settings.measures if measure in estimates},
+            descriptions=descriptions_of(settings.measures),
+            profile=settings.profile.name,
+            listed=settings.listed,
+            findings=() if settings.tests_alone else evidence.findings(),
+            test=evidence.test,
+            decision=evidence.decision,
+            clusters=_cluster_facts(data, evidence),
+            notion=data.notion,
+            n=evidence.n,
+            n_classes=data.n_classes,
+            n_bins=settings.n_bins,
+            outcome_rate=evidence.outcome_rate,
+            diagram=evidence.diagram,
+            class_names=data.names,
+            level=evidence.level,
+            n_resamples=0 if resampling is None else resampling.n_resamples,
+            bands="pointwise" if resampling is None else resampling.bands,
+            choices=data.choices if resampling is None else replace(data.choices, seed=resampling.number),
+            classwise=None if whole.classes is None else whole.classes.errors,
+            curves=curves,
+            panels=panels,
+        )
+        return Reported(report, evidence.estimates, tested)
+
+
+class ReportedEvents(NamedTuple):
+    """The events of a report: one event, or every class alone.
+
+    Attributes
+    ----------
+    whole : Event
+        The evaluated event with the means over predictions. If every class is evaluated alone, measures of predictions
+        use the means, so that any table can stand in for theirs.
+    classes : ClassEvents or None
+        Every class alone, over which other measures are combined; None for one event.
+    inference : Inference or None
+        What is inferred from ``whole``; None without intervals.
+    """
+
+    whole: Event
+    classes: ClassEvents | None
+    inference: Inference | None
+
+    @property
+    def sample(self) -> Sample:
+        """What the results say about the rows behind them."""
+        told = self.inference is not None and (self.classes is None or self.whole.clusters is not None)
+        return self.whole.design.sample if told else UNKNOWN
+
+    def estimate(self, measure: Measure, inference: Inference | None) -> Estimate:
+        """Return the estimate of a measure, of the one event or combined over classes."""
+        if self.classes is None or measure.judges == "predictions":
+            return estimate(measure, self.whole, inference)
+        of_class = ECE if measure.judges == "classes" else measure
+        combined = self.classes.estimate(of_class, None if inference is None else inference.resampling)
+        if measure.judges == "classes" and self.whole.classes is not None:
+            combined = replace(combined, details=worst_class(self.whole.classes))
+        return replace(combined, method=f"{combined.method}{self.sample.suffix}")
+
+
+def _events(data: EvaluatedData, settings: ReportSettings) -> ReportedEvents:
+    """Return the events of a report."""
+    resampling, one_event = settings.resampling, data.notion not in PER_CLASS
+    logits, classes, histograms = bool(data.choices.logits), None, data.histograms
+    if not one_event:
+        classes = ClassEvents(
+            tables=data.tables,
+            n_bins=settings.n_bins,
+            n=data.means.n,
+            effective_n=data.means.effective_n,
+            dependent=data.notion == "multilabel",
+            rows=data.clusters or data.class_rows,
+            logits=logits,
+        )
+        histograms = classes.histograms
+    table = data.tables[0]
+    if not one_event:
+        table = data.event or next(table for table in data.tables if len(table))
+    clusters, no_classes = None, _why_no_classes(data, settings.classwise)
+    if data.clusters is not None and (resampling is not None or (one_event and not data.one_cluster)):
+        clusters = Clustered.of(Cells.from_table(table), data.clusters.event)
+    whole = Event(
+        table=table,
+        n_bins=settings.n_bins,
+        means=data.means,
+        classes=None if settings.tests_alone and one_event else _classes(data, histograms, resampling),
+        no_classes=no_classes,
+        asked_classes=0 if no_classes else data.n_classes or 0,
+        clusters=clusters,
+        logits=logits,
     )
+    if resampling is None:
+        return ReportedEvents(whole, classes, None)
+    measures, curves = tuple(settings.computed) if one_event else (), not settings.tests_alone
+    inference = Inference(event=whole, resampling=resampling, measures=measures, with_curves=curves)
+    return ReportedEvents(whole, classes, inference)
+
+
+def _why_no_classes(data: EvaluatedData, classwise: bool | None) -> str:
+    """Return why classes are not evaluated; empty if they are, or if only a sketch lacks them."""
+    if data.n_classes is None:
+        return "only one event is evaluated, not classes"
+    if classwise is False:
+        return "classes were not requested (classwise=False)"
+    if data.choices.data == "sketch" or are_evaluated(classwise, data.n_classes):
+        return ""
+    return f"more than {MOST_CLASSES:,} classes are evaluated only on request (classwise=True, --classwise)"
+
+
+def _classes(data: EvaluatedData, histograms: ClassHistograms | None, resampling: Resampling | None) -> Classes | None:
+    """Return the error and the test of each class, from the bins of all, if classes are evaluated."""
+    if histograms is None:
+        return None
+    bins = ClassBins(
+        histograms=histograms.sums,
+        squares=histograms.squares,
+        effective_n=data.means.effective_n,
+        rows=data.class_rows,
+    )
+    # Which classes have an outcome that their scores exclude: the log loss is infinite, or a score of 1 is wrong.
+    refuted = np.zeros(data.n_classes or 0, np.bool_)
+    tables = data.tables if data.notion in PER_CLASS else data.class_tables
+    if not data.choices.logits and len(tables):
+        refuted = np.array([table.impossible > 0 for table in tables])
+    seen = data.means.infinite or (data.event is not None and data.event.impossible)
+    if not data.choices.logits and not len(tables) and data.predictions is not None and seen:
+        refuted = impossible_classes(data.predictions)
+    errors = histograms.errors("l1")
+    if data.clusters is None:
+        errors = inferred(errors, histograms.squares, resampling, refuted)
+    else:
+        buckets = data.clusters.classes
+        bins = ClusterClassBins(**vars(bins), buckets=buckets)
+        errors = inferred_by_cluster(errors, data.class_tables, buckets, resampling)
+    impossible = bool(refuted.any())
+    return Classes(errors=errors, bins=bins, names=data.names, bound=data.class_bound, impossible=impossible)
+
+
+def _estimates(data: EvaluatedData, measures: Sequence[Measure], events: ReportedEvents) -> dict[Measure, Estimate]:
+    """Return the estimates of measures, with what else their details and methods say."""
+    inference, sample, details = events.inference, events.sample, dict[str, Any](data.tables[0].provenance)
+    if inference is not None:
+        details |= {} if events.classes is None else sample.facts
+        flag = "; ".join(filter(None, (data.flag, sample.flag)))
+        details |= {"flag": flag} if flag else {}
+    estimates = {}
+    for measure in measures:
+        plain = events.estimate(measure, inference)
+        caution = measure.caution(events.whole) if inference is not None and events.classes is None else {}
+        noted = {**plain.details, **caution, **details}
+        method = plain.method + LONE if inference is not None and data.alone else plain.method
+        estimates[measure] = replace(plain, method=method, details=noted)
+    return estimates
+
+
+def _evidence(
+    data: EvaluatedData, settings: ReportSettings, events: ReportedEvents, estimates: Mapping[Measure, Estimate]
+) -> tuple[Evidence, GroupTest | None]:
+    """Return what findings are made from, and the test of calibration, if there are intervals."""
+    whole, classes, inference = events
+    evidence = Evidence(
+        estimates={measure.name: estimates[measure] for measure in DECIDING if measure in estimates},
+        notion=data.notion,
+        n=data.means.n if classes else whole.table.n,
+        outcome_rate=classes.outcome_rate if classes else whole.outcome_rate,
+        counted=data.counted,
+        diagram=None if classes else whole.of(diagram_of),
+    )
+    if inference is None:
+        return evidence, None
+    tested = classes.tested(estimates[ECE], inference.resampling) if classes else inference.tested()
+    decision, sample = None, events.sample
+    if settings.tolerance is not None:
+        bounds = events.estimate(settings.tolerance_of, inference.at(one_sided(inference.level)))
+        name = settings.tolerance_of.name
+        decision = decide(name, settings.tolerance, bounds, inference.level, rarer=sample.rarer)
+    impossible = classes.impossible if classes else whole.impossible
+    evidence = replace(evidence, level=inference.level, test=tested.test, impossible=impossible, decision=decision)
+    if classes:
+        return evidence, tested
+    gap = estimates[MEAN_GAP].value
+    evidence = replace(
+        evidence,
+        diagram=inference.diagram(),
+        balanced=is_balanced(whole.design, gap),
+        gap_p_value=gap_variance(whole.design).p_value(gap),
+        rarer=sample.rarer,
+        unit=sample.unit,
+    )
+    if settings.tests_alone:
+        return evidence, tested
+    line = inference.of(line_of)
+    ends = without_ends(whole.design.fine, line, inference.level)
+    return replace(evidence, line=line, falls=falls(whole.of(uniform_sums)), ends=ends), tested
+
+
+def _cluster_facts(data: EvaluatedData, evidence: Evidence) -> dict[str, Any] | None:
+    """Return the number of clusters, the share of the largest, and the effective rows of the mean difference."""
+    if data.alone:
+        return {"clusters": evidence.n, "largest_cluster": 1 / evidence.n, "effective_rows": evidence.n}
+    if data.clusters is None:
+        return None
+    details = evidence.estimates[MEAN_GAP.name].details
+    return {**details_of(data.clusters.event), "effective_rows": details.get("effective_rows")}
+
+
+_MAKERS: Final[Mapping[str, Callable[[Event, float | None], Panel | None]]] = {
+    "decision_curve": decision_curve_of,
+    "murphy_curve": lambda event, _: murphy_curve_of(event),
+    "roc_curve": lambda event, _: roc_curve(event.table),
+}
+
+
+def _panels(event: Event, profile: Profile, level: float | None) -> dict[str, Panel]:
+    """Return the further curves of a profile, without those that the data do not have; ``level`` is of intervals."""
+    made = {name: _MAKERS[name](event, level) for name in profile.panels}
+    return {name: panel for name, panel in made.items() if panel is not None}
 
 
 # ---------------------------------------------------------------- groups
 
 
-def _tested(groups: Mapping[str, Evaluated], settings: ReportSettings) -> tuple[GroupReport, ...]:
+def _event_sums(data: EvaluatedData) -> Sums:
+    return data.tables[0], None if data.clusters is None else data.clusters.event
+
+
+def report_with_groups(data: EvaluatedData, settings: ReportSettings) -> Report:
+    """Return the report with those on groups: in the order of the groups, or those with the most evidence first."""
+    report = report_on(data, settings).report
+    if not data.groups:
+        return report
+    tested = _tested(data.groups, settings)
+    in_turn = tested if data.ordered else in_order(tested, lambda group: group.evidence)
+    in_order_of_groups = {group.name: data.groups[group.name] for group in in_turn}
+    forests = LazyMapping(partial(_forests, in_order_of_groups, settings, apart=_apart(data)))
+    multicalibration = None
+    if settings.resampling is not None and data.notion not in PER_CLASS:
+        sums = {name: _event_sums(group) for name, group in data.groups.items()}
+        multicalibration = multicalibration_of_sums(_event_sums(data), sums, settings.resampling)
+    return replace(
+        report,
+        groups=in_turn,
+        forests=forests if settings.profile.by_group else {},
+        multicalibration=multicalibration,
+    )
+
+
+def _tested(groups: Mapping[str, EvaluatedData], settings: ReportSettings) -> tuple[GroupReport, ...]:
     """Return the reports on groups, with the tests that say which stand out."""
     lone = {name for name, data in groups.items() if data.one_cluster}
     settings = replace(settings, of_group=True)
@@ -260,18 +610,18 @@ def _tested(groups: Mapping[str, Evaluated], settings: ReportSettings) -> tuple[
     )
 
 
-def _apart(data: Evaluated, groups: Mapping[str, Evaluated]) -> bool:
+def _apart(data: EvaluatedData) -> bool:
     """Return whether groups are independent: no cluster can have rows in several of them."""
     if data.clusters is None:
         return True
-    sums = [part.clusters.event for part in groups.values() if part.clusters is not None]
+    sums = [part.clusters.event for part in data.groups.values() if part.clusters is not None]
     counts = [own.n_clusters for own in sums if own.n_clusters is not None]
     whole = data.clusters.event
     rows = sum(float(own.rows.sum()) for own in sums)
-    return len(counts) == len(groups) and rows == whole.rows.sum() and sum(counts) == whole.n_clusters
+    return len(counts) == len(data.groups) and rows == whole.rows.sum() and sum(counts) == whole.n_clusters
 
 
-def _forests(groups: Mapping[str, Evaluated], settings: ReportSettings, *, apart: bool) -> dict[str, Forest]:
+def _forests(groups: Mapping[str, EvaluatedData], settings: ReportSettings, *, apart: bool) -> dict[str, Forest]:
     """Return the measures of the profile that are shown for every group, without simulated data sets.
 
     ``apart`` tells whether groups are independent, so that they can be pooled.
@@ -295,7 +645,7 @@ def _forests(groups: Mapping[str, Evaluated], settings: ReportSettings, *, apart
     }
 
 
-def _comparable(groups: Mapping[str, Evaluated]) -> tuple[dict[str, GroupRows], dict[str, str]]:
+def _comparable(groups: Mapping[str, EvaluatedData]) -> tuple[dict[str, GroupRows], dict[str, str]]:
     """Return the rows of the groups with enough outcomes of either kind, and why the others are not compared."""
     cells = {name: Cells.from_table(data.tables[0]) for name, data in groups.items()}
     few = {name: _FEW_OUTCOMES for name, cells_of_group in cells.items() if rare(rarer_rows(cells_of_group))}
@@ -365,5 +715,5 @@ def _has_links(ends: Sequence[float], link: Link) -> bool:
     return all(has_link(end, link) for end in ends) and ends[1] < ends[2]
 
 
-def _whole(data: Evaluated, settings: ReportSettings) -> Report:
+def _whole(data: EvaluatedData, settings: ReportSettings) -> Report:
     return report_on(data, settings).report

@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.arrays import as_array, as_numbers
-from calibrant.report import evaluated
+from calibrant.report import evaluated_data
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve
 from calibrant.runtime.arrays import Float64s
@@ -154,10 +154,10 @@ def _ranked(scores: Any, correct: Any, weights: Any, clusters: Any) -> tuple[Ran
         values, ranks = np.unique(numbers, return_inverse=True)
         scores = ranks / max(len(values) - 1, 1)
     if isinstance(scores, ReliabilityTable):
-        judged = Judged(*evaluated.check_table(scores, None))
+        judged = Judged(*evaluated_data.check_table(scores, None))
         return judged.ranked(), judged.table.n
     try:
-        data, _ = evaluated.of_arguments(scores, correct, notion=None, weights=weights, clusters=clusters)
+        data = evaluated_data.of_arguments(scores, correct, notion=None, weights=weights, clusters=clusters)
     except InputError as error:
         raise error.renamed({"probs": "scores", "targets": "correct"}) from None
     judged = Judged.of(data)

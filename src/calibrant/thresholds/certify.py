@@ -17,7 +17,8 @@ from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.inputs.weights import WeightsAre
 from calibrant.render.words import percent
-from calibrant.report import evaluated
+from calibrant.report import evaluated_data
+from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve
 from calibrant.runtime.arrays import Float64s
@@ -285,15 +286,15 @@ def certify_two_sided(
 # ---------------------------------------------------------------- arguments
 
 
-def _judged(probs: Any, targets: Any, **how: Any) -> tuple[Judged, Mapping[str, evaluated.Evaluated]]:
+def _judged(probs: Any, targets: Any, **how: Any) -> tuple[Judged, Mapping[str, EvaluatedData]]:
     """Return the evaluated event, and what is evaluated of groups."""
     if isinstance(probs, ReliabilityTable) and targets is None and all(not value for value in how.values()):
-        return Judged(*evaluated.check_table(probs, None)), {}
-    data, groups = evaluated.of_arguments(probs, targets, **how)
+        return Judged(*evaluated_data.check_table(probs, None)), {}
+    data = evaluated_data.of_arguments(probs, targets, **how)
     if data.notion in PER_CLASS:
         remedy = "leave notion out for the predicted class, or pass the probability of one class or label"
         raise InputError("notion", "'positive' or 'top-label'", repr(data.notion), remedy)
-    return Judged.of(data), groups
+    return Judged.of(data), data.groups
 
 
 def _weights_are(weights: Any, weights_are: WeightsAre | None, max_weight: object) -> WeightsAre | None:

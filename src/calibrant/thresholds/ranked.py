@@ -19,7 +19,7 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import Events, read
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import effective_n
-from calibrant.report.evaluated import Evaluated
+from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
@@ -281,10 +281,10 @@ class Judged(NamedTuple):
 
     table: ReliabilityTable
     notion: Notion
-    more: Evaluated | None = None
+    more: EvaluatedData | None = None
 
     @classmethod
-    def of(cls, data: Evaluated) -> Judged:
+    def of(cls, data: EvaluatedData) -> Judged:
         """Return the evaluated event of rows or of a sketch."""
         return cls(data.tables[0], data.notion, data)
 

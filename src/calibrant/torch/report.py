@@ -19,8 +19,8 @@ from calibrant.kernels.tensors import WIDTH
 from calibrant.measures.arguments import ClassHistograms
 from calibrant.measures.means.means import ONLY_RIGHT, BaseRates, PredictionMeans
 from calibrant.plot import diagrams
-from calibrant.report.building import ReportSettings, report_on
-from calibrant.report.evaluated import Evaluated
+from calibrant.report.evaluated_data import EvaluatedData
+from calibrant.report.evaluation import ReportSettings, report_on
 from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
 from calibrant.statistics.resampling import Resampling, Rng
@@ -139,14 +139,14 @@ class CalibrationReport(TableMetric):
             scores = tensors.joined(self._class_sums("class_scores", width)).numpy()
             histograms = np.stack([counts, scores, positives]).astype(np.float64)
         table, notion = self._tables()[0], self._notion_of(layout)
-        evaluated = Evaluated(
+        data = EvaluatedData(
             notion=notion,
             means=replace(self._means(layout), **self._base_rates(notion, table, histograms)),
             tables=[table],
             n_classes=n_classes,
             histograms=None if histograms is None else ClassHistograms(sums=histograms, totals=int(self.total)),
         )
-        return _Sealed(report_on(evaluated, ReportSettings(n_bins=self.num_bins, resampling=self.resampling)).report)
+        return _Sealed(report_on(data, ReportSettings(n_bins=self.num_bins, resampling=self.resampling)).report)
 
     def _base_rates(
         self, notion: Notion, table: ReliabilityTable, histograms: NDArray[np.float64] | None

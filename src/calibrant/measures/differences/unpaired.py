@@ -20,8 +20,10 @@ import numpy as np
 
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.clustered import ClusterBins, uniform_sums
+from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.intervals import SteadyGaps, absolute_interval, absolute_law, larger
-from calibrant.measures.differences.pair import Flips, Mean, ModelPair, loss_changes, with_unseen
+from calibrant.measures.binned.rmsce import DEBIASED_SQUARE
+from calibrant.measures.differences.pair import ComparedModel, Flips, Mean, ModelPair, loss_changes, with_unseen
 from calibrant.measures.differences.paired import Answers, ClusterModel, ClusterPair, paired_rows, variance
 from calibrant.measures.event import Computable, Event
 from calibrant.measures.means.means import PredictionMeans, accuracy_interval, heavy, score_influence
@@ -40,15 +42,12 @@ _SQUARES: Final = "independent rows, variances added"
 class Summed:
     """A model known by sums: the table of its evaluated event on a grid, and the means over its predictions.
 
-    ``values`` are the measures of the event by name, ``bounds`` their certified errors. The weights of ``deciding``
-    rows decide variances.
+    The weights of ``deciding`` rows decide variances.
     """
 
     name: str
     event: Event
     design: Independent | Clustered
-    values: Mapping[str, float]
-    bounds: Mapping[str, float]
     deciding: float = math.inf
 
     @property
@@ -64,12 +63,12 @@ class Summed:
     @property
     def square(self) -> float:
         """The unbiased estimate of the squared l2 error."""
-        return self.values["debiased_square"]
+        return self.event.value(DEBIASED_SQUARE)
 
     @property
     def absolute(self) -> float:
         """The l1 calibration error."""
-        return self.values["ece"]
+        return self.event.value(ECE)
 
     def square_variance(self) -> Variance:
         """Return the variance of the squared l2 error of independent rows, `larger`."""
@@ -209,7 +208,7 @@ def in_common_buckets(models: Sequence[ClusterSummed]) -> list[ClusterModel]:
     return [model.paired(each) for model, each in zip(models, rows, strict=True)]
 
 
-def with_shared_buckets(models: Sequence[Summed]) -> dict[str, ClusterModel]:
+def with_shared_buckets(models: Sequence[ComparedModel]) -> dict[str, ClusterModel]:
     """Return models by name with their buckets, if all have rows of the same clusters; else nothing."""
     clustered = [model for model in models if isinstance(model, ClusterSummed)]
     if len(clustered) < len(models) or len({_clusters_of(model.design.buckets) for model in clustered}) > 1:

@@ -11,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inference.multicalibration import MulticalibrationError, Sums, multicalibration_of_sums
 from calibrant.inputs.arrays import widened
-from calibrant.inputs.groups import as_groups
+from calibrant.inputs.groups import as_groups, has_order
 from calibrant.inputs.notions import (
     NOTIONS,
     PER_CLASS,
     Events,
     Reading,
     class_events,
-    impossible_classes,
     read,
     read_squared,
     resolve,
@@ -38,15 +36,12 @@ from calibrant.kernels.loading import of_input
 from calibrant.measures.arguments import ClassHistograms, table_histograms
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ece_bound
-from calibrant.measures.estimates import ClassBins, ClusterClassBins, inferred, inferred_by_cluster
-from calibrant.measures.event import Classes
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.means.means import BaseRates, PredictionMeans, counted_rows, heavy
-from calibrant.results import Bands, Choices
+from calibrant.results import Choices
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.statistics.class_rows import ClassRows
-from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.table.cluster_labels import ClusterLabels, mix64
 from calibrant.table.cluster_sums import BucketSums, ClusterSums, labels_of
@@ -57,11 +52,12 @@ MOST_CLASSES: Final = 10_000
 
 ONE_IMAGE: Final = "rows of one image are assumed to be independent, so intervals may be too short"
 UNIT_LOGITS: Final = "logits: expected logits of one event, got values that all lie in [0, 1]"
+_SORTED: Final = 1 << 18  # numbers of predictions that are put in an order of their content before they are summed
 _HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Evaluated:
+class EvaluatedData:
     """The data that a report is computed from.
 
     Attributes
@@ -103,6 +99,10 @@ class Evaluated:
         What was passed, for the paragraph of methods.
     numbers : int
         How many numbers were read, of predictions: they decide which kernels compute the rest.
+    groups : mapping
+        The data of each group by its name; empty without groups.
+    ordered : bool
+        Whether the groups have an order of their own.
     """
 
     notion: Notion
@@ -123,64 +123,13 @@ class Evaluated:
     counted: tuple[int, float] | None = None
     choices: Choices = field(default_factory=Choices)
     numbers: int = 0
+    groups: Mapping[str, EvaluatedData] = field(default_factory=dict)
+    ordered: bool = False
 
     @property
     def one_cluster(self) -> bool:
         """Whether all rows are of one cluster."""
         return self.clusters is not None and int(np.count_nonzero(self.clusters.event.rows)) < 2
-
-
-def cluster_labels(clusters: Any, predictions: Predictions) -> ClusterLabels | None:
-    """Return the cluster of each row: as given, or of predictions (N, C, ...) the first axis; None for none."""
-    n, each = predictions.n, predictions.rows.depth
-    if clusters is False or (clusters is None and (each == 1 or _one_image(predictions))):
-        return None
-    return labels_of(np.arange(n // each) if clusters is None else clusters, predictions)
-
-
-def _one_image(predictions: Predictions) -> bool:
-    each = predictions.rows.depth
-    return each > 1 and predictions.n == each
-
-
-def warn_of_logits(predictions: Predictions) -> None:
-    """Warn, at the line that called the function of the package, if logits of one event may be probabilities."""
-    rows = predictions.rows
-    if not predictions.logits or predictions.layout != "binary" or rows.n < SURE:
-        return
-    if in_unit_interval((widened(rows.values) if rows.bfloat16 else rows.values).reshape(-1)):
-        warnings.warn(f"{UNIT_LOGITS}; if they are probabilities, leave logits out", stacklevel=4)
-
-
-def flagged(ready: Ready, warning: str) -> Ready:
-    """Return the same with a warning about all rows, if there is one."""
-    data, groups = ready
-    return replace(data, flag="; ".join(filter(None, (data.flag, warning)))), groups
-
-
-def said(ready: Ready, weights_are: WeightsAre, *, sketch: bool) -> Ready:
-    """Return the same without doubts about its whole weights, because it was said what they are."""
-    data, groups = ready
-    if sketch:  # or a table
-        check_choice("weights_are", weights_are, WEIGHTS_ARE)
-        if weights_are == "sampling" and (data.counted is not None or data.choices.weights == "integer"):
-            expected = "'frequency' for sums of whole weights"
-            raise InputError(
-                "weights_are",
-                expected,
-                "'sampling'",
-                "make the sums with weights_are='sampling' (--weights-are sampling)",
-            )
-    return replace(data, counted=None), {name: replace(one, counted=None) for name, one in groups.items()}
-
-
-def single_image(clusters: Any, predictions: Predictions) -> str:
-    """Return a warning about predictions (1, C, ...), whose rows are evaluated as if they were independent."""
-    return ONE_IMAGE if clusters is None and _one_image(predictions) else ""
-
-
-#: What is evaluated of all rows, and of each group by its name.
-Ready = tuple[Evaluated, Mapping[str, Evaluated]]
 
 
 def of_arguments(
@@ -197,44 +146,81 @@ def of_arguments(
     weights_are: WeightsAre | None = None,
     n_bins: int = 15,
     classwise: bool | None = False,
-) -> Ready:
-    """Return what is evaluated of the arguments of `evaluate` and `recalibrate`, which call this."""
+) -> EvaluatedData:
+    """Return the data of the arguments of `evaluate`, `recalibrate` and others, which call this, with their groups."""
     others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
-    passed = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
-    found = ready(probs, passed, notion, n_bins, classwise=classwise)
-    if found is None:
+    if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
+        probs = CalibrationSketch.of_groups(probs)
+    if isinstance(probs, (ReliabilityTable, CalibrationSketch)):
+        passed = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
+        data = _of_sums(probs, passed, notion, n_bins, classwise=classwise)
+        if weights_are is not None:
+            _check_weights_are(weights_are, data)
+    else:
         if targets is None:
             remedy = "pass the labels; without labels, probs must be a ReliabilityTable or a CalibrationSketch"
             raise InputError("targets", "an array", "None", remedy)
         predictions = as_predictions(probs, targets, **others, logits=logits, notion=notion, weights_are=weights_are)
-        warn_of_logits(predictions)
-        labels, warning = cluster_labels(clusters, predictions), single_image(clusters, predictions)
+        if predictions.logits and predictions.layout == "binary" and predictions.n >= SURE:
+            rows = predictions.rows
+            if in_unit_interval((widened(rows.values) if rows.bfloat16 else rows.values).reshape(-1)):
+                # At the line that called the function of the package.
+                warnings.warn(f"{UNIT_LOGITS}; if they are probabilities, leave logits out", stacklevel=3)
+        labels, warning = cluster_labels(clusters, predictions)
         event = resolve(predictions, notion)
-        found = of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
-        found = flagged(found, warning)
-    return found if weights_are is None else said(found, weights_are, sketch=targets is None)
+        data = _of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
+        data = replace(data, flag="; ".join(filter(None, (data.flag, warning))))
+    if weights_are is None:
+        return data
+    return replace(data, counted=None, groups={name: replace(one, counted=None) for name, one in data.groups.items()})
 
 
-def ready(
-    probs: Any, others: Mapping[str, Any], notion: Notion | None, n_bins: int, *, classwise: bool | None
-) -> Ready | None:
-    """Return the data of a table, a sketch or sketches of groups; None for predictions."""
-    if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
-        probs = CalibrationSketch.of_groups(probs)
-    if not isinstance(probs, (ReliabilityTable, CalibrationSketch)):
-        return None
+def cluster_labels(clusters: Any, predictions: Predictions) -> tuple[ClusterLabels | None, str]:
+    """Return the cluster of each row, None for none, and a warning about rows of one image, taken as independent.
+
+    The clusters are as given, or of predictions (N, C, ...) the first axis.
+    """
+    n, each = predictions.n, predictions.rows.depth
+    if clusters is None and n == each > 1:
+        return None, ONE_IMAGE
+    if clusters is False or (clusters is None and each == 1):
+        return None, ""
+    return labels_of(np.arange(n // each) if clusters is None else clusters, predictions), ""
+
+
+# ---------------------------------------------------------------- tables and sketches
+
+
+def _of_sums(
+    sums: ReliabilityTable | CalibrationSketch,
+    others: Mapping[str, Any],
+    notion: Notion | None,
+    n_bins: int,
+    *,
+    classwise: bool | None,
+) -> EvaluatedData:
+    """Return the data of a table or a sketch; no ``others`` may be passed next to them."""
     for name, value in others.items():
         if value is not None:
-            expected = f"no other argument with a {type(probs).__name__}"
-            raise InputError(name, expected, "a value", f"leave it out: {_HOLDS[type(probs)]} holds all data")
-    if isinstance(probs, ReliabilityTable):
-        return of_table(probs, notion), {}
-    check_alone(probs, notion)
-    groups = {name: of_sketch(group, n_bins, classwise=classwise) for name, group in probs.groups.items()}
-    return of_sketch(probs, n_bins, classwise=classwise), groups
+            expected = f"no other argument with a {type(sums).__name__}"
+            raise InputError(name, expected, "a value", f"leave it out: {_HOLDS[type(sums)]} holds all data")
+    if isinstance(sums, ReliabilityTable):
+        return of_table(sums, notion)
+    check_alone(sums, notion)
+    groups = {name: _of_sketch(group, n_bins, classwise=classwise) for name, group in sums.groups.items()}
+    return replace(_of_sketch(sums, n_bins, classwise=classwise), groups=groups)
 
 
-def of_table(table: ReliabilityTable, notion: Notion | None) -> Evaluated:
+def _check_weights_are(weights_are: WeightsAre, data: EvaluatedData) -> None:
+    """Reject what is said of the weights behind a table or a sketch, if its sums are of others."""
+    check_choice("weights_are", weights_are, WEIGHTS_ARE)
+    if weights_are == "sampling" and (data.counted is not None or data.choices.weights == "integer"):
+        expected = "'frequency' for sums of whole weights"
+        remedy = "make the sums with weights_are='sampling' (--weights-are sampling)"
+        raise InputError("weights_are", expected, "'sampling'", remedy)
+
+
+def of_table(table: ReliabilityTable, notion: Notion | None) -> EvaluatedData:
     """Return what is evaluated of a table.
 
     Raises
@@ -245,7 +231,7 @@ def of_table(table: ReliabilityTable, notion: Notion | None) -> Evaluated:
     table, notion = check_table(table, notion)
     means = PredictionMeans.of_table(table, right=notion == "top-label")
     choices = Choices(data="table", weights=_weights_of(table))
-    return Evaluated(notion=notion, means=means, tables=[table], choices=choices)
+    return EvaluatedData(notion=notion, means=means, tables=[table], choices=choices)
 
 
 def check_table(table: ReliabilityTable, notion: Notion | None) -> tuple[ReliabilityTable, Notion]:
@@ -273,11 +259,11 @@ def _weights_of(table: ReliabilityTable) -> Literal["integer", "fractional"] | N
     return None if table.total == table.n else "integer"
 
 
-def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None) -> Evaluated:
+def _of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None) -> EvaluatedData:
     """Return what is evaluated of a sketch; with ``classwise`` also its classes, if it holds them."""
     sketch = sketch.in_units()
     means, notion = PredictionMeans.of_sketch(sketch), sketch.notion or "positive"
-    data = Evaluated(
+    data = EvaluatedData(
         notion=notion,
         means=means,
         tables=(),
@@ -299,7 +285,10 @@ def of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None)
     return replace(data, histograms=histograms, class_bound=float(np.mean(bounds)), class_tables=tables)
 
 
-def of_predictions(
+# ---------------------------------------------------------------- predictions
+
+
+def _of_predictions(
     predictions: Predictions,
     notion: Notion,
     groups: Any,
@@ -307,8 +296,8 @@ def of_predictions(
     n_bins: int,
     *,
     classwise: bool | None,
-) -> Ready:
-    """Return what is evaluated of predictions, and of each group of them.
+) -> EvaluatedData:
+    """Return the data of predictions, with those of each group.
 
     Sums are those of rows in the order of their content. The predictions and labels that the result holds remain in
     the caller's order.
@@ -317,22 +306,20 @@ def of_predictions(
     parts = [] if groups is None else as_groups(groups, predictions, complete=True)
     order = _by_content(predictions, notion)
 
-    def evaluated(places: NDArray[np.intp] | None) -> Evaluated:
-        given, of_given = predictions, labels
-        if places is not None:
-            given, of_given = predictions.take(places), None if labels is None else labels.take(places)
-        if order is None:
-            return _of_rows(given, notion, of_given, n_bins, classwise=classwise)
-        kept = order if places is None else order[np.isin(order, places)]
-        of_kept = None if labels is None else labels.take(kept)
-        data = _of_rows(predictions.take(kept), notion, of_kept, n_bins, classwise=classwise)
-        return replace(data, predictions=given, labels=of_given)
+    def of_rows(places: NDArray[np.intp] | None) -> tuple[Predictions, ClusterLabels | None]:
+        if places is None:
+            return predictions, labels
+        return predictions.take(places), None if labels is None else labels.take(places)
 
-    return evaluated(None), {name: evaluated(places) for name, places in parts}
+    def data_of(places: NDArray[np.intp] | None) -> EvaluatedData:
+        given = of_rows(places)
+        summed = given
+        if order is not None:
+            summed = of_rows(order if places is None else order[np.isin(order, places)])
+        data = _of_rows(*summed, notion, n_bins, classwise=classwise)
+        return replace(data, predictions=given[0], labels=given[1])
 
-
-#: Numbers of predictions that are put in an order of their content before they are summed.
-_SORTED: Final = 1 << 18
+    return replace(data_of(None), groups={name: data_of(places) for name, places in parts}, ordered=has_order(groups))
 
 
 def _by_content(predictions: Predictions, notion: Notion) -> NDArray[np.intp] | None:
@@ -370,8 +357,8 @@ def are_evaluated(classwise: bool | None, n_classes: int) -> bool:
 
 
 def _of_rows(
-    predictions: Predictions, notion: Notion, labels: ClusterLabels | None, n_bins: int, *, classwise: bool | None
-) -> Evaluated:
+    predictions: Predictions, labels: ClusterLabels | None, notion: Notion, n_bins: int, *, classwise: bool | None
+) -> EvaluatedData:
     """Return what is evaluated of rows, from one read of them."""
     layout, per_class = predictions.layout, notion in PER_CLASS
     every_class = layout == "multiclass" and are_evaluated(classwise, predictions.n_classes) and notion != "classwise"
@@ -390,8 +377,8 @@ def _of_rows(
     histograms = None
     if every_class:
         squares = None if squared is None else squared.histograms
-        histograms = ClassHistograms(sums=reading.histograms, totals=reading.total, squares=squares)
-    data = Evaluated(
+        histograms = ClassHistograms(sums=reading.histograms, totals=event.total, squares=squares)
+    data = EvaluatedData(
         notion=notion,
         means=PredictionMeans.of_scores(
             reading.means,
@@ -407,19 +394,12 @@ def _of_rows(
         names=predictions.class_names,
         histograms=histograms,
         class_rows=None if uppers is None else ClassRows(predictions, uppers),
-        predictions=predictions,
-        labels=labels,
-        flag=_few_decide(weights),
+        flag="" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4))),
         counted=_counted(n, weights),
         choices=_choices(predictions, n),
         numbers=numbers,
     )
     return data if labels is None else _in_clusters(data, predictions, reading, labels, several=several)
-
-
-def _few_decide(weights: NDArray[np.float64] | None) -> str:
-    """Return a warning where the weights of few rows decide, or nothing."""
-    return "" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4)))
 
 
 def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, NDArray[np.float64] | None]:
@@ -431,8 +411,8 @@ def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, 
 
 
 def _in_clusters(
-    data: Evaluated, predictions: Predictions, reading: Reading, labels: ClusterLabels, *, several: bool
-) -> Evaluated:
+    data: EvaluatedData, predictions: Predictions, reading: Reading, labels: ClusterLabels, *, several: bool
+) -> EvaluatedData:
     """Return the same with sums of the rows over clusters; ``several`` says that classes are evaluated."""
     _, weights = _independent_rows(predictions, reading)
     if labels.take(np.flatnonzero(predictions.evaluated)).alone(weights):
@@ -457,7 +437,7 @@ def _choices(predictions: Predictions, n: int) -> Choices:
     )
 
 
-def _by_cluster(data: Evaluated, layout: Layout | None) -> Evaluated:
+def _by_cluster(data: EvaluatedData, layout: Layout | None) -> EvaluatedData:
     """Return what is evaluated with the weight of each kind of outcome in each bucket, where it is known."""
     rates, clusters = data.means.base_rates, data.clusters
     if rates is None or clusters is None:
@@ -485,69 +465,6 @@ def _places(event: BucketSums, part: BucketSums) -> NDArray[np.intp] | None:
         return np.arange(event.n_buckets) if alike else None
     hashes = np.arange(event.n_buckets, dtype=np.uint64) if event.hashes is None else event.hashes
     return (hashes % np.uint64(number)).astype(np.intp)
-
-
-def classes_of(data: Evaluated, total: Any, resampling: Resampling | None) -> Classes | None:
-    """Return every class alone, if classes are evaluated."""
-    if data.histograms is None:
-        return None
-    histograms = replace(data.histograms, totals=total)
-    bins = ClassBins(
-        histograms=histograms.sums,
-        squares=histograms.squares,
-        effective_n=data.means.effective_n,
-        rows=data.class_rows,
-    )
-    # Which classes have an outcome that their scores exclude: the log loss is infinite, or a score of 1 is wrong.
-    refuted = np.zeros(data.n_classes or 0, np.bool_)
-    tables = data.tables if data.notion in PER_CLASS else data.class_tables
-    if not data.choices.logits and len(tables):
-        refuted = np.array([table.impossible > 0 for table in tables])
-    seen = data.means.infinite or (data.event is not None and data.event.impossible)
-    if not data.choices.logits and not len(tables) and data.predictions is not None and seen:
-        refuted = impossible_classes(data.predictions)
-    errors = histograms.errors("l1")
-    if data.clusters is None:
-        errors = inferred(errors, histograms.squares, resampling, refuted)
-    else:
-        buckets = data.clusters.classes
-        bins = ClusterClassBins(**vars(bins), buckets=buckets)
-        errors = inferred_by_cluster(errors, data.class_tables, buckets, resampling)
-    impossible = bool(refuted.any())
-    return Classes(errors=errors, bins=bins, names=data.names, bound=data.class_bound, impossible=impossible)
-
-
-def multicalibration(
-    data: Evaluated, groups: Mapping[str, Evaluated], resampling: Resampling | None
-) -> MulticalibrationError | None:
-    """Return the multicalibration error of groups; None without intervals, and if every class is evaluated alone."""
-    if resampling is None or data.notion in PER_CLASS or not groups:
-        return None
-    sums = {name: _sums(one) for name, one in groups.items()}
-    return multicalibration_of_sums(_sums(data), sums, resampling)
-
-
-def _sums(data: Evaluated) -> Sums:
-    return data.tables[0], None if data.clusters is None else data.clusters.event
-
-
-def check_bands(bands: Bands, level: float | None, data: Evaluated) -> None:
-    """Reject simultaneous bands of data that have none."""
-    if bands == "pointwise":
-        return
-    if level is None:
-        raise InputError("bands", "'pointwise' without intervals (level=None)", repr(bands), "pass level=0.95")
-    remedy = "leave bands out; pointwise bands are the default"
-    if data.notion in PER_CLASS:
-        raise InputError(
-            "bands", "'pointwise' if every class is evaluated", repr(bands), "evaluate one class at a time"
-        )
-    if data.clusters is not None:
-        expected = "'pointwise' for rows in clusters: the simultaneous band needs independent rows"
-        raise InputError("bands", expected, repr(bands), remedy)
-    if not data.tables[0].whole:
-        expected = "'pointwise' for weights that are not whole numbers: the simultaneous band counts rows"
-        raise InputError("bands", expected, repr(bands), remedy)
 
 
 def _counted(n: int, weights: NDArray[np.float64] | None) -> tuple[int, float] | None:
