@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import calibrant
 from calibrant.inputs.groups import are_times
-from calibrant.render import drawing
-from calibrant.render.blocks import Figure, Table
+from calibrant.render import drawing, svg
+from calibrant.render.blocks import Chart, Table
+from calibrant.render.figure import Figure
 from calibrant.report.group_document import group_blocks
 
 N = 3_000
@@ -29,9 +31,9 @@ def clinical(names: list[str], **options: object) -> calibrant.Report:
     )
 
 
-def figures(report: calibrant.Report) -> dict[str, Figure]:
+def figures(report: calibrant.Report) -> dict[str, Any]:
     """Return the charts of the groups by their titles."""
-    return {block.title: block for block in group_blocks(report, full=True) if isinstance(block, Figure)}
+    return {block.title: block for block in group_blocks(report, full=True) if isinstance(block, Figure | Chart)}
 
 
 def test_a_forest_has_the_pooled_value_and_a_prediction_interval() -> None:
@@ -94,9 +96,10 @@ def test_groups_of_time_are_a_line_in_order() -> None:
     months = [f"2025-{month:02d}" for month in range(1, 7)]
     report = clinical(months)
     picture = figures(report)["Difference over time"]
-    assert len(picture.chart["marks"]) == 6
-    assert [text for _, text in picture.chart["x"].ticks()][::4] == ["2025-01", "2025-06"]
-    assert picture.chart["marks"][0][2].startswith("2025-01: difference ")
+    (hits,) = svg.draw(picture).sets
+    assert len(hits.hits) == 6
+    assert [name.parts for name in picture.x.names.values()][::5] == [("2025-01",), ("2025-06",)]
+    assert hits.hits[0].text.startswith("2025-01: difference ")
     assert "Difference over time" not in figures(clinical(["a", "b", "c"]))
 
 

@@ -11,10 +11,10 @@ from calibrant.measures.listed import BY_NAME
 from calibrant.render import drawing
 from calibrant.render.blocks import (
     Block,
+    Chart,
     Column,
     Details,
     Document,
-    Figure,
     Figures,
     Heading,
     Method,
@@ -364,7 +364,7 @@ def _difference_columns(parts: Sequence[Estimate], level: float) -> list[Column]
     return [Column("difference", values, exact), Column(f"{percent(level)} CI", ends)]
 
 
-def _chart(key: str, comparison: Comparison) -> list[Figure]:
+def _chart(key: str, comparison: Comparison) -> list[Chart]:
     """Return the chart of one measure's differences, a row for each pair of models; none without any.
 
     The heading of the page names a single pair, so its row has the name of the measure.
@@ -392,7 +392,7 @@ def _chart(key: str, comparison: Comparison) -> list[Figure]:
     if not rows:
         return []
     label = "" if alone else description.label
-    return [Figure("rows", drawing.chart(rows, signed=True), description.label, label=label)]
+    return [Chart("rows", drawing.chart(rows, signed=True), description.label, label=label)]
 
 
 def _groups(comparison: Comparison, *, full: bool) -> list[Block]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 from calibrant.inputs.groups import are_times
 from calibrant.measures.listed import BY_NAME
 from calibrant.render import drawing
-from calibrant.render.blocks import Block, Column, Details, Figure, Heading, Notes, Sentence, Table, Tile, Tiles
+from calibrant.render.blocks import Block, Chart, Column, Details, Heading, Notes, Sentence, Table, Tile, Tiles
+from calibrant.render.figure import Axis, Band, Figure, Mark, Polyline, Rule
+from calibrant.render.line_figures import slices_axis, tips_along
 from calibrant.render.words import (
     COMPONENTS,
     GROUPS_WORST,
@@ -85,7 +87,7 @@ def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     shown = [groups[i] for i in order]
     chart = drawing.chart([_row(group, level) for group in shown])
     blocks.append(
-        Figure("rows", chart, "The ECE of each group and its noise floor", _caption(report, len(shown), len(rest)))
+        Chart("rows", chart, "The ECE of each group and its noise floor", _caption(report, len(shown), len(rest)))
     )
     table = _groups_table(report, full=True)
     blocks.append(table.of_rows(order) if rest else table)
@@ -168,26 +170,25 @@ def _timeline(report: Report) -> list[Figure]:
     known = [end for end in (*values, *lows, *highs, 0.0) if math.isfinite(end)]
     margin = 0.05 * (max(known) - min(known)) or 0.01
 
-    def described(i: int) -> str:
+    def tip(i: int) -> str:
         has_ends = level is not None and not math.isnan(lows[i])
         ends = f", {percent(level or 0)} CI {ends_text(lows[i], highs[i], signed)}" if has_ends else ""
         return f"{names[i]}: difference {signed(values[i])}{ends}"
 
-    chart = drawing.lines(
-        range(len(names)),
-        {"curve": values},
-        band=None if level is None else (lows, highs),
-        ends=((-0.5, len(names) - 0.5), (min(known) - margin, max(known) + margin)),
-        axes=("", "predicted - observed"),
-        described=described,
-        names=names,
-    )
-    title = "Difference over time"
+    places, title = range(1, len(names) + 1), "Difference over time"
+    marks: list[Mark] = [
+        Polyline(places, values, "curve"),
+        Rule("y", "zero", value=0.0),
+        tips_along(places, values, tip),
+    ]
+    if level is not None:
+        marks.append(Band(places, lows, highs, "sure"))
     caption = (
         "The line is the mean predicted probability minus the observed frequency of each period. The band is the CI. "
         "The ideal value is 0."
     )
-    return [Figure("lines", chart, title, caption, name="difference-over-time", label=title)]
+    y = Axis("Predicted - observed", min(known) - margin, max(known) + margin)
+    return [Figure(title, slices_axis(names), y, marks, caption=caption, name="difference-over-time", label=title)]
 
 
 # ---------------------------------------------------------------- the groups, in words
@@ -273,7 +274,7 @@ def _forest(name: str, forest: Forest, order: Sequence[int], level: float | None
         return [Heading(title, slug, level=3), table, Sentence(caption)]
     chart = drawing.chart(rows, origin=drawing.origin_of(name) or 0.0, ratio=measure.link == "log")
     caption += "" if level is None else f" Lines: {percent(level)} CI."
-    return [Heading(title, slug, level=3), Figure("rows", chart, title, caption), table]
+    return [Heading(title, slug, level=3), Chart("rows", chart, title, caption), table]
 
 
 def _forest_rows(forest: Forest, order: Sequence[int], label: str, level: float | None) -> list[drawing.ChartRow]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
 from calibrant.render import drawing
-from calibrant.render.blocks import Column, Figure, Table
+from calibrant.render.blocks import Chart, Column, Table
 from calibrant.render.words import (
     BINS,
     amount,
@@ -136,7 +136,7 @@ def floor_columns(parts: Sequence[Estimate], level: float) -> list[Column]:
     ]
 
 
-def noise_figure(report: Report, shown: Mapping[str, Estimate]) -> list[Figure]:
+def noise_figure(report: Report, shown: Mapping[str, Estimate]) -> list[Chart]:
     """Return the chart of the errors that share a scale, with their noise floors; none without intervals."""
     level, rows = report.level, []
     for key, part in shown.items():
@@ -155,7 +155,7 @@ def noise_figure(report: Report, shown: Mapping[str, Estimate]) -> list[Figure]:
         ("range", f"{percent(level)} CI"),
         ("noise", f"noise floor: mean (dotted) and {percent(level)} below, if calibrated"),
     ]
-    return [Figure("rows", drawing.chart(rows), "Calibration errors and their noise floors", name="noise", keys=keys)]
+    return [Chart("rows", drawing.chart(rows), "Calibration errors and their noise floors", name="noise", keys=keys)]
 
 
 def estimate_row(

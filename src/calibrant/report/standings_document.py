@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from calibrant.measures.gap import MEAN_CONFIDENCE
 from calibrant.render import drawing
-from calibrant.render.blocks import Bar, Block, Column, Figure, Heading, Notes, Table
+from calibrant.render.blocks import Bar, Block, Chart, Column, Heading, Notes, Table
 from calibrant.render.words import chance_text, distinct, named, percent, ranks_text, score_text, texts
 from calibrant.results import Estimate
 
@@ -247,4 +247,4 @@ def _picture(comparison: Comparison) -> list[Block]:
     caption = (
         f"Each model with its own {level} CI, the best first. A diamond marks a model that is worse than the best."
     )
-    return [Figure("rows", drawing.chart(rows, origin=least), "Leaderboard"), Notes([caption])]
+    return [Chart("rows", drawing.chart(rows, origin=least), "Leaderboard"), Notes([caption])]
