@@ -258,7 +258,7 @@ class _Pen(NamedTuple):
         texts = [_text(name, limit) for name in names.values()]
         ax.set_yticks(list(names), texts, fontsize="small" if len(names) > _MANY else None)
         ax.tick_params(axis="y", length=0)
-        ax.grid(visible=True, axis="x", color="0.9", linewidth=0.8)
+        ax.grid(visible=True, axis="x", color=canvas.FAINT, alpha=0.25, linewidth=0.8)
         if axis.scale == "log":
             ax.set_xticks(*zip(*axis.ticks(), strict=True))
             ax.minorticks_off()

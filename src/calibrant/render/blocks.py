@@ -227,7 +227,7 @@ class Chart(NamedTuple):
 
     Attributes
     ----------
-    kind : {"diagram", "rows"}
+    kind : {"diagram"}
         The kind of chart.
     chart : mapping
         What `drawing` returned.
@@ -246,7 +246,7 @@ class Chart(NamedTuple):
         How to read the picture, folded.
     """
 
-    kind: Literal["diagram", "rows"]
+    kind: Literal["diagram"]
     chart: Mapping[str, Any]
     title: str
     caption: str = ""
@@ -257,9 +257,10 @@ class Chart(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Several pictures side by side, of the same kind."""
+    """Several pictures side by side, of the same kind; ``one_legend`` says whether all have the same legend."""
 
     figures: Sequence[Figure | Chart]
+    one_legend: bool = False
 
 
 class Tile(NamedTuple):

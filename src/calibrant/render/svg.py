@@ -136,12 +136,12 @@ def draw_small(figure: Figure) -> Drawing:
     return Drawing(f"-6 -6 {_TILE + 12} {_TILE + 12}", [], shapes)
 
 
-def keys(figure: Figure) -> list[Key]:
-    """Return the legend: the marks with a word, each word once for a part."""
+def keys(figures: Sequence[Figure]) -> list[Key]:
+    """Return the legend of figures: the marks with a word, each word once for a part."""
     entries: dict[tuple[str, str], Key] = {}
-    for mark in figure.marks:
+    for mark in (mark for figure in figures for mark in figure.marks):
         if not isinstance(mark, Annotation | Tips) and mark.word:
-            entries.setdefault((mark.word, mark.name), Key(Shape(mark.look, _key(mark)), mark.word, mark.name))
+            entries.setdefault((mark.word, mark.name), Key(Shape(_class_of(mark), _key(mark)), mark.word, mark.name))
     return list(entries.values())
 
 
