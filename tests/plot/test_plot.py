@@ -821,9 +821,10 @@ def test_an_infinite_difference_is_said_in_a_word() -> None:
 
 
 def test_a_difference_without_an_interval_is_said_in_its_number() -> None:
-    from calibrant.plot.forest import _without_interval
+    from calibrant.render.row_figures import without_interval
+    from calibrant.results import Estimate
 
-    assert _without_interval(-0.25) == "-0.25, no interval"
+    assert without_interval(Estimate(-0.25)) == "-0.25, no interval"
 
 
 def test_differences_are_drawn_on_the_axes_given() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
 
 import calibrant
 from calibrant.inputs.groups import are_times
-from calibrant.render import drawing
-from calibrant.render.blocks import Figure, Table
+from calibrant.render import svg
+from calibrant.render.blocks import Table
+from calibrant.render.figure import Axis, Figure, Name
+from calibrant.render.row_figures import Row, rows_figure
 from calibrant.report.group_document import group_blocks
+from calibrant.results import Estimate
 
 N = 3_000
 SCORES = np.random.default_rng(1).beta(1, 3, N)
@@ -42,7 +46,7 @@ def test_a_forest_has_the_pooled_value_and_a_prediction_interval() -> None:
     assert forest.weights is not None
     assert forest.weights.sum() == pytest.approx(1)
     picture = figures(report)["O:E ratio by group"]
-    assert [row["name"] for row in picture.chart["rows"]] == [*forest.groups, "pooled", "prediction"]
+    assert [name.parts[0] for name in picture.y.names.values()] == [*forest.groups, "pooled", "prediction"]
     tables = {block.name: block for block in group_blocks(report, full=True) if isinstance(block, Table)}
     table = tables["oe-ratio-of-groups"]
     assert table.headings == ["group", "O:E ratio", "95 % CI", "weight"]
@@ -77,26 +81,30 @@ def test_clusters_in_several_groups_are_not_pooled(shared: bool) -> None:
 def test_without_intervals_nothing_is_pooled() -> None:
     report = clinical(["a", "b", "c"], level=None)
     assert math.isnan(report.forests["auroc"].pooled)
-    assert "pooled" not in [row["name"] for row in figures(report)["AUROC by group"].chart["rows"]]
+    assert "pooled" not in [name.parts[0] for name in figures(report)["AUROC by group"].y.names.values()]
 
 
 def test_ratios_have_a_logarithmic_axis() -> None:
-    axis = drawing.LogAxis(0.5, 2.0, 0.0, 100.0)
-    assert axis.at(1.0) == 50.0
-    assert axis.at(0.5) == 0.0
-    ticks = axis.ticks()
+    assert figures(clinical(["a", "b", "c"]))["O:E ratio by group"].x.scale == "log"
+    ticks = Axis("", 0.5, 2.0, "log").ticks()
     assert 3 <= len(ticks) <= 8
-    assert ticks[0] == (0.0, "0.5")
-    assert [text for _, text in drawing.LogAxis(0.93, 1.12, 0.0, 100.0).ticks()][:2] == ["0.93", "0.94"]
+    assert ticks[0] == (0.5, "0.5")
+    assert [text for _, text in Axis("", 0.93, 1.12, "log").ticks()][:2] == ["0.93", "0.94"]
+    rows = [Row(Name(("a",)), Estimate(value), "dot", "") for value in (0.5, 1.0, 2.0)]
+    figure = rows_figure("ratios", rows, {"dot": ""}, "", level=None, around=1.0, ratio=True)
+    (dots,) = (shape.path for shape in svg.draw(figure).shapes if shape.look == "dot")
+    places = [float(x) for x in re.findall(r"M([\d.]+) ", dots)]
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.11)
 
 
 def test_groups_of_time_are_a_line_in_order() -> None:
     months = [f"2025-{month:02d}" for month in range(1, 7)]
     report = clinical(months)
     picture = figures(report)["Difference over time"]
-    assert len(picture.chart["marks"]) == 6
-    assert [text for _, text in picture.chart["x"].ticks()][::4] == ["2025-01", "2025-06"]
-    assert picture.chart["marks"][0][2].startswith("2025-01: difference ")
+    (hits,) = svg.draw(picture).sets
+    assert len(hits.hits) == 6
+    assert [name.parts for name in picture.x.names.values()][::5] == [("2025-01",), ("2025-06",)]
+    assert hits.hits[0].text.startswith("2025-01: difference ")
     assert "Difference over time" not in figures(clinical(["a", "b", "c"]))
 
 

@@ -26,9 +26,10 @@ import calibrant
 from calibrant.cli import main
 from calibrant.errors import MissingDependencyError
 from calibrant.measures.listed import MEASURES
-from calibrant.render import drawing, words
+from calibrant.render import drawing, svg, words
 from calibrant.render import page as pages
 from calibrant.render.blocks import Column, Source, Table
+from calibrant.render.figure import Name, Points
 from calibrant.render.result import NO_SOURCE
 from calibrant.report import class_document
 from calibrant.report.measure_document import noise_figure, shown_estimates
@@ -332,14 +333,17 @@ def test_rows_of_the_chart_lie_beside_their_floors(report: calibrant.Report, pag
     assert f"calibrated: mean {ece.floor.mean:.4f}, 95 % below {ece.floor.upper:.4f}" in title
     names = ("ece", "ace", "classwise_ece", "smece", "rmsce", "mce", "ks")
     top = max(max(report[n].high, report[n].floor.upper) for n in names)  # type: ignore[union-attr]
-    widths = [float(own["width"]) for own in page.all("rect", of="noise") if own["height"] == "16"][: len(names)]
-    for name, width in zip(names, widths, strict=True):
-        assert width == pytest.approx(262 * report[name].floor.upper / (1.02 * top), abs=0.11)  # type: ignore[union-attr]
+    boxes = next(own["d"] for own in page.all("path", of="noise") if own["d"].count("Z") == len(names))
+    for name, (left, right) in zip(names, re.findall(r"M([\d.]+) [\d.]+H([\d.]+)V", boxes), strict=True):
+        floor = report[name].floor
+        assert floor is not None
+        for place, value in ((left, floor.mean), (right, floor.upper)):
+            assert float(place) == pytest.approx(166 + 262 * (0.04 + value / top) / 1.08, abs=0.051)
 
 
 def test_a_chart_has_room_for_every_label() -> None:
     for measure in MEASURES:
-        assert drawing.fit(measure.label, drawing.NAME_WIDTH) == measure.label
+        assert svg.fit(Name((measure.label,)), svg.NAME_WIDTH) == measure.label
 
 
 @pytest.mark.parametrize(
@@ -352,8 +356,9 @@ def test_a_chart_has_room_for_every_label() -> None:
     ],
 )
 def test_a_short_name_leaves_its_room_to_the_other_name_of_a_pair(first: str, second: str, label: str) -> None:
-    fitted = drawing.fit_pair(first, second)
-    assert fitted == drawing.fit(fitted, drawing.NAME_WIDTH) == label
+    fitted = svg.fit(Name((first, second)), svg.NAME_WIDTH)
+    assert fitted == svg.fit(Name((fitted,)), svg.NAME_WIDTH) == label
+    assert svg.fit(Name((first, second), after=f", {'p' * 20}"), svg.NAME_WIDTH) == label
 
 
 # ---------------------------------------------------------------- the histogram, and axes of rare events
@@ -788,7 +793,7 @@ def test_a_p_value_of_exactly_one_minus_the_level_is_beyond_noise() -> None:
     found = calibrant.evaluate(p, rng.random(300) < p, level=0.9, n_resamples=0)
     for value, beyond in ((0.1, True), (0.1001, False)):
         (figure,) = noise_figure(found, {"ece": replace(found["ece"], p_value=value)})
-        assert [row["marked"] for row in figure.chart["rows"]] == [beyond]
+        assert [mark.look for mark in figure.marks if isinstance(mark, Points)] == ["out" if beyond else "dot"]
 
 
 def test_without_intervals_no_picture_claims_a_test() -> None:

@@ -17,8 +17,9 @@ import calibrant
 from calibrant.monitoring import prometheus
 from calibrant.monitoring.history import History
 from calibrant.monitoring.monitor_document import bound_text, document_of, evidence_text
-from calibrant.render import drawing, markdown, page, terminal
-from calibrant.render.blocks import Document, Figure, Figures, Heading, Notes, Source, Table
+from calibrant.render import markdown, page, svg, terminal
+from calibrant.render.blocks import Document, Figures, Heading, Notes, Source, Table
+from calibrant.render.figure import Band, Figure, Mark, Name, Polyline, Rule, Tips
 from calibrant.render.terminal import GLYPHS, Style
 from tests.render.test_html import EVIL, Page, numbers, read
 from tests.render.test_markdown import PARSER, cells
@@ -97,6 +98,10 @@ def verdict(found: History) -> list[str]:
 
 def figures(found: History) -> list[Figure]:
     return [figure for block in document(found).blocks if isinstance(block, Figures) for figure in block.figures]
+
+
+def marks(figure: Figure, kind: type[Mark], look: str = "") -> list[Any]:
+    return [mark for mark in figure.marks if isinstance(mark, kind) and getattr(mark, "look", "") in ("", look)]
 
 
 def table(found: History, name: str) -> Table:
@@ -372,7 +377,7 @@ def test_evidence_of_the_groups_alone_describes_no_drift_of_all_rows() -> None:
     assert sentences[2] == "The evidence comes from the groups. All rows together would not raise an alarm."
     assert sentences[3].startswith("2 of 2 groups show evidence")
     assert len(sentences) == 4
-    assert [picture.chart["upright"] for picture in figures(found)] == [None, None]
+    assert not any(rule.axis == "x" for picture in figures(found) for rule in marks(picture, Rule, "zero"))
 
 
 def test_a_group_can_be_flagged_without_an_overall_alarm() -> None:
@@ -567,27 +572,34 @@ def test_the_files_of_a_page_hold_all_numbers_and_its_tables_the_last(name: str)
 
 def test_the_pictures_stand_where_the_numbers_say() -> None:
     found = history("down")
-    evidence, difference = (picture.chart for picture in figures(found))
-    x, y = evidence["x"], evidence["y"]
-    for i, (left, top, text) in enumerate(evidence["marks"]):
-        part = found.slices[i]
-        assert (left, top) == (x.at(i), y.at(part.log_evidence / math.log(10)))
-        assert text.startswith(f"{part.label}: E = ")
-    looks = dict(evidence["lines"])
-    assert looks["other"].startswith(f"M{x.at(0):g} {y.at(math.log10(20)):g}L")
-    assert evidence["upright"] == x.at(drift_of(found).first)
-    assert y.low < min(part.log_evidence for part in found.slices) / math.log(10)
-    for place, text in y.ticks():
-        power = {"0.1": -1, "1": 0, "10": 1, "100": 2, "1,000": 3}.get(text)
+    evidence, difference = figures(found)
+    n, values = len(found.slices), [part.log_evidence for part in found.slices]
+    (line,) = marks(evidence, Polyline, "curve")
+    assert (list(line.x), list(line.y)) == (list(range(1, n + 1)), values)
+    (tips,) = marks(evidence, Tips)
+    for place, value, text in zip(tips.x, tips.y, tips.texts, strict=True):
+        assert value == values[place - 1]
+        assert text.startswith(f"{found.slices[place - 1].label}: E = ")
+    (alarm,) = marks(evidence, Rule, "other")
+    assert alarm.value == pytest.approx(math.log(20))
+    assert [rule.value for rule in marks(evidence, Rule, "zero")] == [drift_of(found).first + 1]
+    assert evidence.y.low < min(values) < max(values) < evidence.y.high
+    for value, text in evidence.y.ticks():
+        power = {"0.1": -1, "1": 0, "10": 1, "100": 2, "1,000": 3, "10,000": 4}.get(text)
         if power is None:
             power = int(text.removeprefix("10").translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")))
-        assert place == y.at(power)
-    for i, (left, top, text) in enumerate(difference["marks"]):
-        part = found.slices[i]
-        assert (left, top) == (difference["x"].at(i), difference["y"].at(part.difference))
-        assert f"difference {part.difference:+.4f}, 500 rows; mean so far" in text
-    assert difference["band"]
-    assert difference["x"].ticks()[-1][1] == "2026-W16"
+        assert value == pytest.approx(power * math.log(10))
+    (line,), (tips,) = marks(difference, Polyline, "curve"), marks(difference, Tips)
+    assert list(line.y) == pytest.approx([part.difference for part in found.slices])
+    for place, text in zip(tips.x, tips.texts, strict=True):
+        assert f"difference {found.slices[place - 1].difference:+.4f}, 500 rows; mean so far" in text
+    assert marks(difference, Band, "sure")
+    assert ticks(difference)[-1].text == "2026-W16"
+
+
+def ticks(figure: Figure) -> list[svg.Text]:
+    """Return what stands below a picture."""
+    return [text for text in svg.draw(figure).texts if text.look == "tick" and text.anchor == "middle"]
 
 
 @pytest.mark.parametrize("slices", [2, 3, 8, 31, 61, 520])
@@ -595,27 +607,27 @@ def test_the_pictures_stand_where_the_numbers_say() -> None:
 def test_the_names_of_slices_do_not_touch(slices: int, label: str) -> None:
     found = long(slices, label)
     for picture in figures(found):
-        ticks = picture.chart["x"].ticks()
-        widths = [sum(map(drawing._width, text)) for _, text in ticks]
-        assert ticks[-1][1] == drawing.fit(found.slices[-1].label, 90)
-        for (left, right), (first, second) in zip(pairwise(place for place, _ in ticks), pairwise(widths), strict=True):
-            assert right - left > (first + second) / 2
-        assert ticks[-1][0] + widths[-1] / 2 <= drawing.WIDTH + 4
-        assert len(picture.chart["marks"]) <= 25
+        below = ticks(picture)
+        widths = [svg.width_of(tick.text) for tick in below]
+        assert below[-1].text == svg.fit(Name((found.slices[-1].label,)), svg.TICK_WIDTH)
+        for (left, right), (first, second) in zip(pairwise(below), pairwise(widths), strict=True):
+            assert right.x - left.x > (first + second) / 2
+        assert below[-1].x + widths[-1] / 2 <= svg.WIDTH + 4.1
+        assert len(svg.draw(picture).sets[0].hits) <= 25
 
 
 def test_of_many_slices_some_are_drawn_together() -> None:
     found = long()
     _, picture = figures(found)
     assert "of 9 slices at a time." in picture.caption
-    _, path = picture.chart["lines"][-1]
-    assert path.count("L") == math.ceil(520 / 9) - 1
+    (line,), (tips,) = marks(picture, Polyline, "curve"), marks(picture, Tips)
+    assert len(line.x) == math.ceil(520 / 9)
     block = found.slices[:9]
     first = np.average([part.difference for part in block], weights=[part.n for part in block])
-    left, top, text = picture.chart["marks"][0]
-    assert (left, top) == (picture.chart["x"].at(8), picture.chart["y"].at(first))
-    assert text.startswith(f"day 1 to day 9: difference {first:+.4f}, 4,500 rows; mean so far {first:+.4f}, 95 % CI ")
-    assert picture.chart["marks"][-1][2].startswith("day 514 to day 520: ")
+    assert (tips.x[0], tips.y[0]) == (9, pytest.approx(first))
+    start = f"day 1 to day 9: difference {first:+.4f}, 4,500 rows; mean so far {first:+.4f}, 95 % CI "
+    assert tips.texts[0].startswith(start)
+    assert tips.texts[-1].startswith("day 514 to day 520: ")
 
 
 def test_the_facts_of_a_page() -> None:

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
-from calibrant.render.blocks import Figure, Figures, Table
+from calibrant.render.blocks import Figures, Table
+from calibrant.render.figure import Figure, Points
 from calibrant.render.page import to_page
 from calibrant.render.terminal import Style, to_terminal
 from calibrant.report.comparison_document import deciding
@@ -92,28 +93,28 @@ def test_of_many_models_a_page_shows_the_pairs_with_the_best_and_the_diagrams_of
     assert len(page.files()["models.csv"]) == len(page.files()["leaderboard.csv"]) == 14
 
 
+def looks_of(found: calibrant.Comparison) -> set[str]:
+    """Return how the differences look on a page."""
+    (charts,) = (
+        block for block in found._document(full=True).blocks if isinstance(block, Figures) and block.one_legend
+    )
+    marks = [mark for figure in charts.figures for mark in figure.marks if isinstance(mark, Points)]
+    page = page_of(found)
+    assert all(page.all("path", of=mark.look) for mark in marks)
+    return {mark.look for mark in marks}
+
+
 def test_a_better_second_model_is_good_news_and_a_worse_one_is_not() -> None:
     for powers, warns in (((3.0, 2.0), False), ((2.0, 3.0), True), ((1.0, 1.01), False)):
         found = sharpened(*powers)
-        page = page_of(found)
-        assert ("bad" in page.all("h2", of="verdict")[0]["class"].split()) == warns
-        charts = next(
-            block
-            for block in found._document(full=True).blocks
-            if isinstance(block, Figures) and block.figures[0].kind == "rows"
-        )
-        marked = [row for figure in charts.figures for row in figure.chart["rows"] if row["marked"]]
-        assert {row["good"] for row in marked} == (set() if powers[1] == 1.01 else {not warns})
-        looks = [own["class"].split() for own in page.all("path", of="dot")][-len(marked) :]
-        assert all(("out" in look) == warns for look in looks)
+        assert ("bad" in page_of(found).all("h2", of="verdict")[0]["class"].split()) == warns
+        assert looks_of(found) - {"dot"} == (set() if powers[1] == 1.01 else {"out" if warns else "good"})
 
 
 def test_a_higher_accuracy_of_the_second_model_is_good_news() -> None:
     rng = np.random.default_rng(3)
     p = rng.random(1_000)
-    page = page_of(calibrant.compare({"turned": 1 - p, "straight": p}, rng.random(1_000) < p))
-    looks = [own["class"] for own in page.all("path", of="dot")][-5:]
-    assert looks == ["dot"] * 5
+    assert looks_of(calibrant.compare({"turned": 1 - p, "straight": p}, rng.random(1_000) < p)) == {"good"}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,10 @@ def test_a_model_without_a_tested_order_has_a_dash_in_the_leaderboard() -> None:
     assert board.columns[3].texts == ["–", "–"]
     assert board.columns[4].texts == ["", ""]
     assert not board.bars
-    assert not any(isinstance(block, Figure) and not block.chart["rows"] for block in found._document(full=True).blocks)
+    assert not any(
+        isinstance(block, Figure) and not any(isinstance(mark, Points) for mark in block.marks)
+        for block in found._document(full=True).blocks
+    )
 
 
 def test_the_command_writes_the_page(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from calibrant import ReliabilityTable
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import PROFILES
 from calibrant.measures.ranking.auroc import MOST_POINTS, roc_curve
-from calibrant.render.blocks import Figure, Table
+from calibrant.render import svg
+from calibrant.render.blocks import Table
+from calibrant.render.figure import Figure
 from calibrant.report.panel_document import panel_blocks
 
 FEW: Any = {"n_resamples": 50}
@@ -164,10 +166,11 @@ def test_the_table_behind_a_picture_has_every_number() -> None:
 def test_lines_stay_within_the_chart() -> None:
     report = calibrant.evaluate([0.01, 0.02, 0.9, 0.95] * 20, [0, 0, 1, 0] * 20, profile="clinical", **FEW)
     ((picture, _),) = pictures(report).values()
-    left, top, width, size = picture.chart["frame"]
-    for _, path in picture.chart["lines"]:
+    lines = [shape.path for shape in svg.draw(picture).shapes if shape.look in ("curve", "other")]
+    assert len(lines) == 2
+    for path in lines:
         points = [tuple(map(float, point.split())) for point in path[1:].split("L")]
-        assert all(left <= x <= left + width and top <= y <= top + size for x, y in points)
+        assert all(56 <= x <= 428 and 10 <= y <= 300 for x, y in points)
 
 
 def test_rows_in_clusters_have_a_decision_curve_with_intervals_by_cluster() -> None:
@@ -175,8 +178,7 @@ def test_rows_in_clusters_have_a_decision_curve_with_intervals_by_cluster() -> N
     curve = report.panels["decision_curve"]
     assert np.isfinite(curve.lows).any()
     assert curve.method.endswith("; by cluster")
-    chart = pictures(report)["Net benefit"][0].chart
-    assert chart["y"].high >= np.nanmax(curve.highs)
+    assert pictures(report)["Net benefit"][0].y.high >= np.nanmax(curve.highs)
     text = " ".join(str(report).split())
     assert "needs at least 30 treated rows of 10 clusters" in text
     assert "needs at least 30 treated rows." in " ".join(str(grouped()).split())

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
 from calibrant.monitoring.history import GroupSeen, History, PromiseSeen, SliceSeen
 from calibrant.monitoring.slices import Drift
-from calibrant.render import drawing
 from calibrant.render.blocks import (
     Block,
     Column,
     Document,
-    Figure,
     Figures,
     Heading,
     Method,
@@ -23,6 +21,8 @@ from calibrant.render.blocks import (
     Source,
     Table,
 )
+from calibrant.render.figure import Axis, Band, Figure, Mark, Polyline, Rule
+from calibrant.render.line_figures import evidence_figure, slices_axis, tips_along
 from calibrant.render.words import (
     amount,
     capital,
@@ -41,7 +41,6 @@ from calibrant.render.words import (
     terms_of,
     texts,
 )
-from calibrant.runtime.dataclass import dataclass
 
 #: What the numbers of a page are, in words.
 METHODS: Final = (
@@ -71,11 +70,6 @@ _MOST: Final = 300 * math.log(10)  # the largest logarithm of E that is written 
 _MANY: Final = 1e6  # from here on E is written as a power of ten
 _PLACES: Final = 9
 _POINTS: Final = 60  # of a line of differences; of more slices some are together
-_NAME_WIDTH: Final = 90.0  # units of a picture that a name takes at most
-_SPACE: Final = 10.0  # between two names
-_FRAME, _OUTSIDE = 372.0, 6.0  # the width of a chart's frame, and of what is right of it
-_PLAIN: Final = 3  # powers of ten that an axis writes out
-_SUPERSCRIPT: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def document_of(history: History, source: Source, *, full: bool) -> Document:
@@ -423,81 +417,24 @@ def _means(history: History) -> list[float]:
 # ---------------------------------------------------------------- pictures
 
 
-@dataclass(frozen=True)
-class _Powers(drawing.Axis):
-    """Decimal logarithms, with the powers of ten as texts."""
-
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return about six powers of ten at most, each with its coordinate and text."""
-        first, last = math.ceil(self.low), math.floor(self.high)
-        step = next(m * 10**k for k in range(9) for m in (1, 2, 5) if (last - first) / (m * 10**k) <= 6)
-        powers = [k for k in range(first, last + 1) if k % step == 0]
-        return [(self.at(k), _power(k)) for k in powers]
-
-
-@dataclass(frozen=True)
-class _Names(drawing.NamedAxis):
-    """Slices by their numbers from 0, with so many names as fit, counted from the last one."""
-
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return names at equal steps, each with its coordinate."""
-        names = [drawing.fit(name, _NAME_WIDTH) for name in self.names]
-        apart = (self.end - self.start) / (self.high - self.low)
-        step = math.ceil((max(map(_width, names)) + _SPACE) / apart)
-        return [(self.at(i), names[i]) for i in range(len(names) - 1, -1, -step)][::-1]
-
-
-def _width(name: str) -> float:
-    """Return the estimated width of a name that was cut to the largest width."""
-    return min(7.0 * len(name), _NAME_WIDTH) if name.isascii() else _NAME_WIDTH
-
-
-def _power(k: int) -> str:
-    return f"{10.0**k:,g}" if abs(k) <= _PLAIN else f"10{str(k).translate(_SUPERSCRIPT)}"
-
-
-def _chart(
-    history: History, values: Mapping[str, Sequence[float]], *, y: tuple[float, float], axis: str, **look: Any
-) -> dict[str, Any]:
-    """Return a chart of lines over the slices, with space for the name of the last one."""
-    names = tuple(part.label for part in history.slices)
-    last = len(names) - 1
-    share = max(_width(drawing.fit(names[-1], _NAME_WIDTH)) / 2 - _OUTSIDE, 6.0) / _FRAME
-    ends = (-0.02 * last, last + share / (1 - share) * 1.02 * last), y
-    drift = history.drift_of_rows
-    upright = None if drift is None else float(drift.first)
-    places = look.pop("places", range(len(names)))
-    chart = drawing.lines(places, values, ends=ends, axes=("", axis), upright=upright, **look)
-    return {**chart, "x": _Names(**vars(chart["x"]), names=names)}
-
-
 def _onset_in_words(history: History) -> str:
     return " The vertical line is the most likely start of the drift." * (history.drift_of_rows is not None)
 
 
 def _evidence_figure(history: History) -> Figure:
-    parts, bound = history.slices, bound_text(history.alpha)
-    powers, alarm = [part.log_evidence / math.log(10) for part in parts], -math.log10(history.alpha)
-    low, high = min(*powers, 0.0), max(*powers, alarm)
-    margin = 0.06 * (high - low)
-    chart = _chart(
-        history,
-        {"other": [alarm] * len(parts), "curve": powers},
-        y=(low - margin, high + margin),
-        axis="evidence E (logarithmic)",
-        described=lambda i: f"{short(parts[i].label)}: E = {evidence_text(parts[i].log_evidence, history.alpha)}",
-    )
+    parts, drift = history.slices, history.drift_of_rows
+    labels, log_evidence = [part.label for part in parts], [part.log_evidence for part in parts]
     excluded = " The line leaves out impossible outcomes." * bool(history.impossible)
+    bound = bound_text(history.alpha)
     line = f"The line is the evidence E after each slice. An alarm is raised from {bound} on.{excluded}"
-    return Figure(
-        "lines",
-        {**chart, "y": _Powers(**vars(chart["y"])), "zero": None},
-        "Evidence against calibration",
-        line + _onset_in_words(history),
-        name="evidence",
-        keys=[("curve", "evidence E"), ("other", f"alarm at {bound}")],
-        label="Evidence against calibration",
+    figure = evidence_figure(
+        labels,
+        log_evidence,
+        history.alpha,
+        onset=None if drift is None else drift.first,
+        tip=lambda i: f"{short(labels[i])}: E = {evidence_text(log_evidence[i], history.alpha)}",
     )
+    return figure._replace(caption=line + _onset_in_words(history), name="evidence", label=figure.title)
 
 
 def _difference_figure(history: History) -> Figure:
@@ -509,38 +446,34 @@ def _difference_figure(history: History) -> Figure:
     differences = [
         sum(part.n * part.difference for part in bundle) / n for bundle, n in zip(bundles, counts, strict=True)
     ]
-    places = [min((i + 1) * size, len(parts)) - 1 for i in range(len(bundles))]
-    every = _means(history)
-    means = [every[i] for i in places]
-    lows, highs = [parts[i].low for i in places], [parts[i].high for i in places]
+    places = [min((i + 1) * size, len(parts)) for i in range(len(bundles))]
+    every, lasts = _means(history), [bundle[-1] for bundle in bundles]
+    means, lows, highs = [every[i - 1] for i in places], [part.low for part in lasts], [part.high for part in lasts]
     # The band is wide at the first slices: the axis follows the rest of it.
     later = len(bundles) // 4
     low, high = min(*differences, *means, *lows[later:], 0.0), max(*differences, *means, *highs[later:], 0.0)
     margin = 0.05 * (high - low) or 0.01
 
-    def described(i: int) -> str:
-        first, last = short(bundles[i][0].label), short(bundles[i][-1].label)
+    def tip(i: int) -> str:
+        first, last = short(bundles[i][0].label), short(lasts[i].label)
         name = first if len(bundles[i]) == 1 else f"{first} to {last}"
         band = f"{signed(means[i])}, {level} CI {ends_text(lows[i], highs[i], signed)}"
         return f"{name}: difference {signed(differences[i])}, {_rows(counts[i])}; mean so far {band}"
 
-    of_each = "each slice" if size == 1 else f"{size} slices at a time"
-    return Figure(
-        "lines",
-        _chart(
-            history,
-            {"other": means, "curve": differences},
-            places=places,
-            y=(low - margin, high + margin),
-            axis="predicted - observed",
-            described=described,
-            band=(lows, highs),
-        ),
-        "Mean difference",
+    of_each, drift = "each slice" if size == 1 else f"{size} slices at a time", history.drift_of_rows
+    marks: list[Mark] = [
+        Polyline(places, differences, "curve", f"Difference of {of_each}"),
+        Polyline(places, means, "other", "Mean so far"),
+        Band(places, lows, highs, "sure"),
+        Rule("y", "zero", value=0.0),
+        tips_along(places, differences, tip),
+    ]
+    if drift is not None:
+        marks.append(Rule("x", "zero", value=drift.first + 1))
+    caption = (
         f"The line is the {terms.predicted} minus the {terms.observed} of {of_each}. The dashed line is the mean over "
         f"all slices so far, and the band is its {level} CI, valid at all slices together. The ideal value is 0."
-        f"{_onset_in_words(history)}",
-        name="difference",
-        keys=[("curve", f"difference of {of_each}"), ("other", "mean so far")],
-        label="Mean difference",
+        f"{_onset_in_words(history)}"
     )
+    x, y = slices_axis([part.label for part in parts]), Axis("Predicted - observed", low - margin, high + margin)
+    return Figure("Mean difference", x, y, marks, caption=caption, name="difference", label="Mean difference")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from calibrant.errors import InputError, check_choice
-from calibrant.plot import canvas, marks
+from calibrant.plot import artists, canvas, marks
 from calibrant.plot.canvas import PlottableReport
-from calibrant.render.words import percent, steps
+from calibrant.render.figure import Figure
+from calibrant.render.line_figures import (
+    decision_figure,
+    evidence_figure,
+    murphy_figure,
+    risk_coverage_figure,
+    roc_figure,
+)
+from calibrant.render.words import percent
 from calibrant.results import CalibrationCurve, CurveKind
 from calibrant.results.values import MurphyCurve, NetBenefit, RiskCoverageCurve, RocCurve
 
@@ -24,15 +29,7 @@ _KINDS: Final = ("isotonic", "smooth", "loess")
 _SIZE: Final = (5.6, 4.4)
 _SQUARE: Final = (4.8, 5.1)
 
-_ALL: Final = "calibrant-all"
-_BELOW: Final = 0.15  # how far the axes reach below 0, of their height above it
 _FEW: Final = 30  # curves with at most so many points have a marker at each
-
-_ALARM: Final = "calibrant-alarm"
-#: The largest logarithm of evidence that is drawn: the ticks of matplotlib reach three times as far.
-_MOST: Final = 90 * math.log(10)
-_NAMED: Final = 6  # slices with their names
-_NAME: Final = 12  # characters of a name
 
 
 def calibration_curve(
@@ -201,26 +198,7 @@ def decision_curve(
     array([0.4375, 0.    , 0.25  ])
     """
     canvas.check_type("result", result, NetBenefit, "a NetBenefit", "what calibrant.net_benefit returned")
-    drawn, options = np.isfinite(result.lows), canvas.line_options(line)
-    axes = canvas.axes_for(ax, _SIZE)
-    place, look = canvas.series_look(axes, color)
-    _draw(axes, result.thresholds, result.net_benefit, look, options, label=label or "Net benefit", place=place)
-    tops = [float(result.net_benefit.max()), float(result.treat_all.max()), 0.0]
-    if intervals and drawn.any():
-        word = canvas.named(f"{percent(result.level)} CI", label)
-        ends = (np.where(drawn, result.lows, np.nan), np.where(drawn, result.highs, np.nan))
-        axes.fill_between(result.thresholds, *ends, zorder=1.1, label=word, **canvas.shade(axes, look[0]))
-        tops.append(float(np.nanmax(result.highs)))
-    top, drawn_before = max(tops), any(other.get_gid() == _ALL for other in axes.lines)
-    if drawn_before:
-        top = max(top, axes.get_ylim()[1] / 1.05)
-    else:
-        axes.plot(result.thresholds, result.treat_all, label="Treat everyone", gid=_ALL, **canvas.REFERENCE)
-        axes.axhline(0, label="Treat nobody", **canvas.REFERENCE | {"linestyle": "-"})
-    top = top if top > 0 else 0.01
-    axes.set(xlim=(0, 1), ylim=(-_BELOW * top, 1.05 * top), xlabel="Threshold probability", ylabel="Net benefit")
-    _finish(axes, legend)
-    return axes
+    return _drawn(decision_figure(result, label=label, intervals=intervals), color, line, legend, ax)
 
 
 def murphy_curve(
@@ -264,15 +242,7 @@ def murphy_curve(
     'Elementary score (Brier score 0.2625)'
     """
     canvas.check_type("result", result, MurphyCurve, "a MurphyCurve", "what calibrant.murphy_curve returned")
-    options = canvas.line_options(line)
-    axes = canvas.axes_for(ax, _SIZE)
-    word = f"{label or 'Elementary score'} (Brier score {2 * result.area:.4f})"
-    place, look = canvas.series_look(axes, color)
-    _draw(axes, result.thresholds, result.scores, look, options, label=word, place=place)
-    top = max(1.05 * float(result.scores.max()), axes.get_ylim()[1] if place else -math.inf)
-    axes.set(xlim=(0, 1), ylim=(0, top or 0.01), xlabel="Threshold probability", ylabel="Mean elementary score")
-    _finish(axes, legend)
-    return axes
+    return _drawn(murphy_figure(result, label=label), color, line, legend, ax)
 
 
 def roc_curve(
@@ -320,16 +290,7 @@ def roc_curve(
     """
     source = "report.panels['roc_curve'] of evaluate(..., profile='forecast')"
     canvas.check_type("result", result, RocCurve, "a RocCurve", source)
-    options = canvas.line_options(line)
-    axes = canvas.axes_for(ax, _SQUARE)
-    place, look = canvas.series_look(axes, color)
-    _draw(axes, result.false_alarms, result.hits, look, options, label=label or "ROC curve", place=place)
-    if not place:
-        axes.plot([0, 1], [0, 1], label="No discrimination", **canvas.REFERENCE)
-    limits = (-canvas.MARGIN, 1 + canvas.MARGIN)
-    axes.set(xlim=limits, ylim=limits, xlabel="False positive rate", ylabel="True positive rate")
-    _finish(axes, legend)
-    return axes
+    return _drawn(roc_figure(result, label=label), color, line, legend, ax)
 
 
 def risk_coverage(
@@ -380,25 +341,8 @@ def risk_coverage(
     """
     source = "what calibrant.risk_coverage_curve returned"
     canvas.check_type("result", result, RiskCoverageCurve, "a RiskCoverageCurve", source)
-    options = canvas.line_options(line)
-    axes = canvas.axes_for(ax, _SIZE)
-    place, look = canvas.series_look(axes, color)
-    _draw(axes, result.coverages, result.risks, look, options, label=label or "Error rate", place=place)
-    # At small coverages the band reaches 1: the axes follow the rest of it.
-    tops = [float(result.risks.max()), float(result.highs[len(result.highs) // 4 :].max()), 2 * (max_risk or 0.0)]
-    if intervals:
-        word = canvas.named("CI", label)
-        axes.fill_between(
-            result.coverages, result.lows, result.highs, zorder=1.1, label=word, **canvas.shade(axes, look[0])
-        )
-    if max_risk is not None:
-        axes.axhline(max_risk, label=f"At most {percent(max_risk)}", **canvas.REFERENCE)
-    if coverage is not None:
-        axes.axvline(coverage, label="Certified threshold", **canvas.REFERENCE | {"linestyle": "-"})
-    top = max(1.05 * max(tops), axes.get_ylim()[1] if place else -math.inf)
-    axes.set(xlim=(0, 1), ylim=(0, min(top, 1.0)), xlabel="Coverage", ylabel="Error rate")
-    _finish(axes, legend)
-    return axes
+    figure = risk_coverage_figure(result, max_risk=max_risk, coverage=coverage, intervals=intervals, label=label)
+    return _drawn(figure, color, line, legend, ax)
 
 
 def evidence(
@@ -448,25 +392,9 @@ def evidence(
     >>> bool(ax.lines[0].get_ydata()[-1] > 20)
     True
     """
-    history, options = _history(result), canvas.line_options(line)
-    axes = canvas.axes_for(ax, _SIZE)
-    place, look = canvas.series_look(axes, color)
-    values = [math.exp(min(part["log_evidence"], _MOST)) for part in history["slices"]]
-    _draw(axes, np.arange(1, len(values) + 1), values, look, options, label=label or "Evidence", place=place)
-    alarm = 1 / history["alpha"]
-    if alarm not in [np.ravel(other.get_ydata())[0] for other in axes.lines if other.get_gid() == _ALARM]:
-        axes.axhline(alarm, label=f"Alarm at {alarm:,.4g}", gid=_ALARM, **canvas.REFERENCE)
-    ends = [*values, alarm, *(axes.get_ylim() if place else ())]
-    last = max(len(values), axes.get_xlim()[1] - 0.5 if place else 1)
-    axes.set(xlim=(0.5, last + 0.5), ylim=(min(ends) / 1.5, max(ends) * 1.5))
-    # The scale follows the limits, because matplotlib would scale the axes anew for very large values.
-    axes.set(yscale="log", xlabel="Slice", ylabel="Evidence against calibration")
-    if len(values) == last:  # the longest history names the slices
-        named = steps(len(values), _NAMED)
-        names = [canvas.literal(str(history["slices"][i]["label"]), _NAME) for i in named]
-        axes.set_xticks([i + 1 for i in named], labels=names)
-    _finish(axes, legend)
-    return axes
+    history = _history(result)
+    labels, log_evidence = ([part[key] for part in history["slices"]] for key in ("label", "log_evidence"))
+    return _drawn(evidence_figure(labels, log_evidence, history["alpha"], label=label), color, line, legend, ax)
 
 
 def _history(result: Any) -> Mapping[str, Any]:
@@ -478,6 +406,16 @@ def _history(result: Any) -> Mapping[str, Any]:
     return numbers
 
 
+def _drawn(figure: Figure, color: Any, line: Mapping[str, Any] | None, legend: bool, ax: Axes | None) -> Axes:
+    """Draw a figure as the next series on the axes."""
+    options = canvas.line_options(line)
+    axes = canvas.axes_for(ax, _SQUARE if figure.square else _SIZE)
+    artists.draw(axes, figure, artists.series_on(axes, color, options))
+    if legend:
+        canvas.legend_below(axes)
+    return axes
+
+
 def _draw(
     axes: Any, x: Any, y: Any, look: tuple[Any, str], options: Mapping[str, Any], *, label: str, place: int
 ) -> None:
@@ -485,9 +423,3 @@ def _draw(
     markers: dict[str, Any] = {"marker": look[1], "markersize": 4} if len(x) <= _FEW else {}
     shape = {"color": look[0], "linewidth": 1.6, "zorder": 2.4, **markers, **options}
     axes.plot(x, y, label=label, gid=f"{canvas.SERIES}-{place}", **shape)
-
-
-def _finish(axes: Any, legend: bool) -> None:
-    canvas.open_frame(axes)
-    if legend:
-        canvas.legend_below(axes)

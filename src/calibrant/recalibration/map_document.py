@@ -11,12 +11,10 @@ import numpy as np
 from calibrant.recalibration.families import FAMILIES
 from calibrant.recalibration.pieces import Pieces
 from calibrant.recalibration.softmax import CLASS_FAMILIES, Softmax
-from calibrant.render import drawing
 from calibrant.render.blocks import (
     Block,
     Column,
     Document,
-    Figure,
     Heading,
     Method,
     Notes,
@@ -24,6 +22,8 @@ from calibrant.render.blocks import (
     Source,
     Table,
 )
+from calibrant.render.figure import Axis, Band, Figure, Mark, Polyline, Rule
+from calibrant.render.line_figures import tips_along
 from calibrant.render.reliability import side_by_side
 from calibrant.render.words import (
     chance,
@@ -287,23 +287,22 @@ def _scores_map(fix: Recalibration) -> list[Block]:
     if curve is None:
         return []
     scores, mapped, lows, highs = (x.tolist() for x in (curve.scores, curve.mapped, curve.lows, curve.highs))
-    chart = drawing.lines(
-        scores,
-        {"curve": mapped},
-        ends=((0.0, 1.0), (0.0, 1.0)),
-        axes=("score", "recalibrated probability"),
-        described=lambda i: f"score {scores[i]:.3f} becomes {mapped[i]:.3f}",
-        band=(lows, highs),
-        diagonal=True,
-    )
+    marks: list[Mark] = [
+        Polyline(scores, mapped, "curve"),
+        Band(scores, lows, highs, "sure"),
+        Rule("both", "ideal"),
+        tips_along(scores, mapped, lambda i: f"score {scores[i]:.3f} becomes {mapped[i]:.3f}"),
+    ]
     caption = f"The dashed line leaves scores unchanged. The band is the pointwise {level} confidence band."
     columns = [
         Column.of("score", "score", scores, number),
         Column.of("recalibrated", "recalibrated", mapped, number),
         ends_column(f"{level} CI", {"low": lows, "high": highs}),
     ]
+    x, y = Axis("Score", 0.0, 1.0), Axis("Recalibrated probability", 0.0, 1.0)
+    figure = Figure(title, x, y, marks, square=True, caption=caption)
     table = Table("map", columns, title).of_rows(steps(len(scores), _LISTED))
-    return [Heading(title, "map"), Figure("lines", chart, title, caption), table]
+    return [Heading(title, "map"), figure, table]
 
 
 def _classes_map(fix: Recalibration) -> list[Block]:

@@ -13,6 +13,7 @@ from dataclasses import field, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
+from calibrant.render.figure import Figure
 from calibrant.runtime.dataclass import dataclass
 
 #: What a sentence means for its reader; without a tone it explains.
@@ -221,12 +222,12 @@ def _cell(value: Any) -> Any:
     return None if value is None or value != value else value
 
 
-class Figure(NamedTuple):
+class Chart(NamedTuple):
     """A picture: a chart of `drawing`, its title, what its marks mean, and a caption.
 
     Attributes
     ----------
-    kind : {"diagram", "rows", "lines"}
+    kind : {"diagram"}
         The kind of chart.
     chart : mapping
         What `drawing` returned.
@@ -245,7 +246,7 @@ class Figure(NamedTuple):
         How to read the picture, folded.
     """
 
-    kind: Literal["diagram", "rows", "lines"]
+    kind: Literal["diagram"]
     chart: Mapping[str, Any]
     title: str
     caption: str = ""
@@ -256,9 +257,10 @@ class Figure(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Several pictures side by side, of the same kind."""
+    """Several pictures side by side, of the same kind; ``one_legend`` says whether all have the same legend."""
 
-    figures: Sequence[Figure]
+    figures: Sequence[Figure | Chart]
+    one_legend: bool = False
 
 
 class Tile(NamedTuple):
@@ -306,7 +308,7 @@ class Details(NamedTuple):
     open: bool = False
 
 
-Block: TypeAlias = Sentence | Notes | Heading | Table | Figure | Figures | Tiles | Details
+Block: TypeAlias = Sentence | Notes | Heading | Table | Figure | Chart | Figures | Tiles | Details
 
 
 # ---------------------------------------------------------------- the document
@@ -333,7 +335,7 @@ class First(NamedTuple):
     """What stands beside the verdict on a page: key numbers, the diagram, and what to do next."""
 
     numbers: Sequence[KeyNumber]
-    diagram: Figure | None
+    diagram: Chart | None
     steps: Sequence[str]
 
 

@@ -6,13 +6,11 @@ The pictures are SVG, 440 units wide; y grows downwards. This module estimates n
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from calibrant.measures.listed import BY_NAME
 from calibrant.render.words import (
     amount,
     counted_in,
@@ -21,7 +19,6 @@ from calibrant.render.words import (
     rows_or_weight,
     score_writer,
     share_text,
-    shown,
     steps,
 )
 from calibrant.results import CalibrationCurve, ReliabilityDiagram
@@ -71,36 +68,6 @@ class Axis:
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         written = f"z.{places}f" if places < 5 else "z.3g"
         return [(self.at(k * step), f"{k * step:{written}}") for k in range(first, last + 1)]
-
-
-@dataclass(frozen=True)
-class NamedAxis(Axis):
-    """Whole numbers from 0, each with a name."""
-
-    names: tuple[str, ...]
-
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return at most five names, each with its coordinate."""
-        return [(self.at(i), fit(self.names[i], 90)) for i in steps(len(self.names), 5)]
-
-
-@dataclass(frozen=True)
-class LogAxis(Axis):
-    """Ratios by their logarithms."""
-
-    def at(self, value: float) -> float:
-        low, place, high = map(math.log, (self.low, value, self.high))
-        return round(self.start + (place - low) / (high - low) * (self.end - self.start), 1)
-
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return two to seven round ratios, each with its coordinate and text."""
-        inside: list[float] = []
-        for digits in ((10,), (10, 20, 50), (10, 15, 20, 30, 50, 70), range(10, 100)):
-            if len(inside) < 3:
-                ratios = [digit * 10.0**k for k in range(-7, 7) for digit in digits]
-                inside = [ratio for ratio in ratios if self.low <= ratio <= self.high]
-        inside = inside[:: max(len(inside) // 6, 1)]
-        return [(self.at(ratio), f"{ratio:.3g}") for ratio in inside]
 
 
 @dataclass(frozen=True)
@@ -390,156 +357,3 @@ def tile(bins: ReliabilityDiagram) -> dict[str, Any]:
             whiskers.append(f"M{x:.1f} {_TILE * (1 - high):.1f}v{_TILE * (high - low):.1f}")
     points = [(width, "".join(paths)) for width, paths in zip(_SIZES, paths_by_size, strict=True) if paths]
     return {"points": points, "whiskers": "".join(whiskers)}
-
-
-# ---------------------------------------------------------------- estimates with their floors
-
-
-@dataclass(frozen=True)
-class ChartRow:
-    """One row of a chart: a value, and its interval and floor (mean, upper) if it has them.
-
-    ``marked`` rows are diamonds, in the colour of a warning unless they are ``good`` news.
-    """
-
-    label: str
-    value: float
-    interval: tuple[float, float] | None
-    floor: tuple[float, float] | None
-    marked: bool
-    text: str
-    good: bool = False
-
-
-def fit(name: str, most: float) -> str:
-    """Return a name, cut to a width of ``most`` units, estimated from its letters."""
-    used = 0.0
-    text = shown(name, "?")
-    for i, c in enumerate(text):
-        used += _width(c)
-        if used > most:
-            return text[: max(i - 1, 1)] + "…"
-    return text
-
-
-def _width(c: str) -> float:
-    """Return the estimated width of a letter."""
-    return 12 if unicodedata.east_asian_width(c) in "WF" else 10.5 if c in "WM@mw—" else 8.5 if c.isupper() else 6.8
-
-
-def fit_pair(first: str, second: str) -> str:
-    """Return the label "first − second" of a chart's row. A short name leaves its width to the other one."""
-    minus = " − "
-    both = NAME_WIDTH - sum(map(_width, minus))
-    widths = [sum(map(_width, shown(name, "?"))) for name in (first, second)]
-    limits = [max(both / 2, both - width) for width in reversed(widths)]
-    return minus.join(map(fit, (first, second), limits))
-
-
-def chart(
-    rows: Sequence[ChartRow], *, signed: bool = False, origin: float = 0.0, ratio: bool = False
-) -> dict[str, Any]:
-    """Return a picture with a row for each estimate: a dot, its interval as a line, its floor as a box from 0.
-
-    The line down the chart is at ``origin``. The axis of a ratio is logarithmic if all values are above 0.
-    """
-    values = [row.value for row in rows]
-    values += [end for row in rows for pair in (row.interval, row.floor) if pair is not None for end in pair]
-    low, high = min(origin, *values), max(origin, *values)
-    if signed:
-        low, high = min(low, -high / 20), max(high, -low / 20)
-    x: Axis
-    if ratio and low > 0:
-        x = LogAxis(low / (high / low) ** 0.02, high * (high / low) ** 0.02 + 1e-9, _NAME_END + 8, _RIGHT)
-    else:
-        span = high - low if high - low > 1e-12 else 1.0
-        left, right = 0.02 * span * (low < origin), 0.02 * span * (high > origin or span == 1.0)
-        x = Axis(low - left, high + right, _NAME_END + 8, _RIGHT)
-    drawn = []
-    for i, row in enumerate(rows):
-        picture: dict[str, Any] = {
-            "y": _ROW * i + 18,
-            "name": fit(row.label, NAME_WIDTH),
-            "x": x.at(row.value),
-            "marked": row.marked,
-            "good": row.good,
-            "diamond": _diamond(x.at(row.value), _ROW * i + 18, 6),
-            "text": row.text,
-        }
-        if row.interval is not None:
-            picture |= {"low": x.at(row.interval[0]), "high": x.at(row.interval[1])}
-        if row.floor is not None:
-            picture |= {"mean": x.at(row.floor[0]), "upper": x.at(row.floor[1])}
-        drawn.append(picture)
-    return {
-        "x": x,
-        "zero": x.at(origin),
-        "name_end": _NAME_END,
-        "rows": drawn,
-        "bottom": _ROW * len(rows) + 6,
-        "height": _ROW * len(rows) + 30,
-    }
-
-
-def origin_of(name: str) -> float | None:
-    """Return where charts of a measure by group draw a line; None for none."""
-    return BY_NAME[name].origin if name in BY_NAME else None
-
-
-# ---------------------------------------------------------------- lines
-
-
-def lines(
-    places: Sequence[float],
-    values: Mapping[str, Sequence[float]],
-    *,
-    ends: tuple[tuple[float, float], tuple[float, float]],
-    axes: tuple[str, str],
-    described: Callable[[int], str],
-    band: tuple[Sequence[Any], Sequence[Any]] | None = None,
-    diagonal: bool = False,
-    upright: float | None = None,
-    names: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return a chart of lines over the same places, by their look; the last one is described point by point.
-
-    Lines are cut at the lower end of the axis. At ``upright`` there is a vertical line. Places with ``names`` are whole
-    numbers from 0.
-    """
-    left, right, top, bottom = _WIDE
-    x = NamedAxis(*ends[0], left, right, tuple(names)) if names else Axis(*ends[0], left, right)
-    y = Axis(*ends[1], bottom, top)
-    last = list(values.values())[-1]
-    marks = [(x.at(places[i]), y.at(last[i]), described(i)) for i in steps(len(places), _MARKS) if last[i] >= y.low]
-    around = ""
-    if band is not None:
-        held = [(places[i], low, high) for i, (low, high) in enumerate(zip(*band, strict=True)) if not math.isnan(low)]
-        clipped = [(x.at(p), y.at(max(low, y.low)), y.at(min(max(high, y.low), y.high))) for p, low, high in held]
-        around = area(*zip(*clipped, strict=True)) if len(held) > 1 else ""
-    return {
-        "x": x,
-        "y": y,
-        "axes": axes,
-        "frame": (left, top, right - left, bottom - top),
-        "height": bottom + 42,
-        "zero": y.at(0.0) if y.low < 0 else None,
-        "diagonal": diagonal,
-        "upright": None if upright is None else x.at(upright),
-        "band": around,
-        "lines": [(look, _path(places, line_values, x, y)) for look, line_values in values.items()],
-        "marks": marks,
-    }
-
-
-def _path(places: Sequence[float], values: Sequence[float], x: Axis, y: Axis) -> str:
-    """Return a line, up to where it leaves the chart at the bottom."""
-    points: list[tuple[float, float]] = []
-    for place, value, before in zip(places, values, [None, *values], strict=False):
-        if value < y.low:
-            if before is not None and before > y.low:
-                previous = places[len(points) - 1]
-                share = (before - y.low) / (before - value)
-                points.append((x.at(previous + share * (place - previous)), y.at(y.low)))
-            break
-        points.append((x.at(place), y.at(value)))
-    return line(points) if points else "M0 0"

@@ -14,11 +14,12 @@ from html import escape
 from typing import Any, Final, NamedTuple
 
 from calibrant.errors import MissingDependencyError, is_missing
+from calibrant.render import svg
 from calibrant.render.blocks import (
     Block,
+    Chart,
     Details,
     Document,
-    Figure,
     Heading,
     Notes,
     Table,
@@ -26,6 +27,7 @@ from calibrant.render.blocks import (
     sections,
     tables_of,
 )
+from calibrant.render.figure import Figure
 from calibrant.render.words import shown, version
 
 _FEW: Final = 12  # small diagrams in a notebook's cell
@@ -106,7 +108,7 @@ class _Section(NamedTuple):
 class _Pair(NamedTuple):
     """A picture with the tables beside it."""
 
-    figure: Figure
+    figure: Figure | Chart
     beside: Sequence[Block]
 
 
@@ -116,7 +118,7 @@ def _section(blocks: Sequence[Block]) -> _Section:
     for block in blocks[heading is not None :]:
         before = parts[-1] if parts else None
         is_table = isinstance(block, Table) or (isinstance(block, Details) and _is_rest(block))
-        if is_table and isinstance(before, Figure):
+        if is_table and isinstance(before, Figure | Chart):
             parts[-1] = _Pair(before, [block])
         elif is_table and isinstance(before, _Pair):
             parts[-1] = _Pair(before.figure, [*before.beside, block])
@@ -166,6 +168,7 @@ def _environment() -> Any:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: _clean(value) if type(value) is str else value,
     )
+    environment.filters |= {"drawn": svg.draw, "keys": svg.keys}
     environment.filters["flush"] = _flush
     environment.filters["kind"] = lambda block: type(block).__name__.lstrip("_").lower()
     return environment

@@ -8,7 +8,7 @@ from itertools import repeat
 import numpy as np
 
 from calibrant.render import drawing
-from calibrant.render.blocks import Column, Details, Figure, Figures, Sentence, Table
+from calibrant.render.blocks import Chart, Column, Details, Figures, Sentence, Table
 from calibrant.render.words import (
     amount,
     counted_in,
@@ -31,11 +31,11 @@ def diagram_figure(
     curves: Mapping[str, CalibrationCurve] | None = None,
     histogram: bool = True,
     rare: bool | None = None,
-) -> Figure:
+) -> Chart:
     """Return the picture of bins and curves; see `drawing.diagram`."""
     chart = drawing.diagram(bins, curves or {}, notion, level, histogram=histogram, rare=rare)
     title = f"{label}. {chart['alt']}" if label else chart["alt"]
-    return Figure("diagram", chart, title, label=label)
+    return Chart("diagram", chart, title, label=label)
 
 
 def side_by_side(

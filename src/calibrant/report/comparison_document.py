@@ -8,13 +8,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from calibrant.measures.listed import BY_NAME
-from calibrant.render import drawing
 from calibrant.render.blocks import (
     Block,
     Column,
     Details,
     Document,
-    Figure,
     Figures,
     Heading,
     Method,
@@ -24,7 +22,9 @@ from calibrant.render.blocks import (
     Table,
     Tone,
 )
+from calibrant.render.figure import Figure
 from calibrant.render.reliability import side_by_side
+from calibrant.render.row_figures import differences_figure
 from calibrant.render.words import (
     GROUPS_WHOLE,
     GROUPS_WORST,
@@ -63,7 +63,7 @@ _DIFFERENCES: Final = (
     "Each difference is the first model minus the second model. A difference below 0 means that the first model has "
     "less error (or, for accuracy, is correct less often). The p-value of the debiased squared calibration error "
     "decides. With several pairs, the p-value is adjusted. For the other measures, a diamond means that the CI of this "
-    "pair excludes 0. Diamonds are blue if the second model is better and orange if it is worse."
+    "pair excludes 0."
 )
 
 
@@ -275,7 +275,12 @@ def _page(comparison: Comparison) -> list[Block]:
     pairs = comparison.pairs
     heading = f"Differences: {pairs[0].first} − {pairs[0].second}" if len(pairs) == 1 else "Differences"
     charts = chain.from_iterable(_chart(key, comparison) for key in comparison.descriptions)
-    blocks += [Heading(heading), Notes([_DIFFERENCES]), Figures(list(charts)), Notes(_remarks(comparison))]
+    blocks += [
+        Heading(heading),
+        Notes([_DIFFERENCES]),
+        Figures(list(charts), one_legend=True),
+        Notes(_remarks(comparison)),
+    ]
     return [*blocks, _differences_table(comparison), *_groups(comparison, full=True)]
 
 
@@ -365,34 +370,31 @@ def _difference_columns(parts: Sequence[Estimate], level: float) -> list[Column]
 
 
 def _chart(key: str, comparison: Comparison) -> list[Figure]:
-    """Return the chart of one measure's differences, a row for each pair of models; none without any.
+    """Return the figure of one measure's differences, a row for each pair of models; none without any.
 
     The heading of the page names a single pair, so its row has the name of the measure.
     """
-    rows, alone = [], len(comparison.pairs) == 1
+    pairs = [comparison.pairs[place] for place in _shown_pairs(comparison)]
+    tips: list[str] = []
+    better: list[bool | None] = []
     description, level = comparison.descriptions[key], comparison.level
-    for place in _shown_pairs(comparison):
-        pair = comparison.pairs[place]
-        part = pair[key]
-        if not math.isfinite(part.value):
-            continue
-        ends = (part.low, part.high) if math.isfinite(part.low) else None
-        beyond = ends is not None and not ends[0] <= 0 <= ends[1]
-        if key == comparison.decides:
-            beyond = part.p_value <= alpha_of(level)
-        value, interval = _texts(part)
+    for pair in pairs:
+        value, interval = _texts(pair[key])
         words = [
             f"{pair.first} minus {pair.second}: {value}",
             f"{percent(level)} CI {interval}" if interval else "",
-            _remark(key, part, comparison),
+            _remark(key, pair[key], comparison),
         ]
-        label = description.label if alone else drawing.fit_pair(pair.first, pair.second)
-        good = part.value < 0 if description.better == "higher" else part.value > 0
-        rows.append(drawing.ChartRow(label, part.value, ends, None, beyond, "; ".join(filter(None, words)), good))
-    if not rows:
+        tips.append("; ".join(filter(None, words)))
+        clear = pair[key].low > 0 or pair[key].high < 0
+        if key == comparison.decides:
+            clear = pair[key].p_value <= alpha_of(level)
+        is_better = pair[key].value < 0 if description.better == "higher" else pair[key].value > 0
+        better.append(is_better if clear else None)
+    if not any(math.isfinite(pair[key].value) for pair in pairs):
         return []
-    label = "" if alone else description.label
-    return [Figure("rows", drawing.chart(rows, signed=True), description.label, label=label)]
+    figure = differences_figure(pairs, key, description, level, tips=tips, better=better)
+    return [figure if len(comparison.pairs) == 1 else figure._replace(label=description.label)]
 
 
 def _groups(comparison: Comparison, *, full: bool) -> list[Block]:

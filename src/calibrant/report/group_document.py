@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Final
 from calibrant.inputs.groups import are_times
 from calibrant.measures.listed import BY_NAME
 from calibrant.render import drawing
-from calibrant.render.blocks import Block, Column, Details, Figure, Heading, Notes, Sentence, Table, Tile, Tiles
+from calibrant.render.blocks import Block, Column, Details, Heading, Notes, Sentence, Table, Tile, Tiles
+from calibrant.render.figure import Axis, Band, Figure, Mark, Polyline, Rule
+from calibrant.render.line_figures import slices_axis, tips_along
+from calibrant.render.row_figures import estimates_in, groups_figure
 from calibrant.render.words import (
     COMPONENTS,
     GROUPS_WORST,
@@ -29,7 +32,7 @@ from calibrant.render.words import (
     signed,
     worst,
 )
-from calibrant.report.measure_document import estimate_row, floor_columns, interval_column
+from calibrant.report.measure_document import floor_columns, interval_column
 from calibrant.results import ReliabilityDiagram
 from calibrant.results.values import Forest
 
@@ -52,8 +55,8 @@ def group_blocks(report: Report, *, full: bool, heading: str = "Groups") -> list
     groups = report.groups
     order = worst([group.p_value for group in groups], [group.ece.value for group in groups])
     blocks = _page(report, order, heading) if full else _brief(report, order, heading)
-    for name, forest in report.forests.items():
-        blocks += _forest(name, forest, order, report.level, full=full)
+    for name in report.forests:
+        blocks += _forest(name, report, order, full=full)
     return blocks
 
 
@@ -83,10 +86,9 @@ def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     blocks += _multicalibration(report)
     blocks += _timeline(report)
     shown = [groups[i] for i in order]
-    chart = drawing.chart([_row(group, level) for group in shown])
-    blocks.append(
-        Figure("rows", chart, "The ECE of each group and its noise floor", _caption(report, len(shown), len(rest)))
-    )
+    title, eces = "The ECE of each group and its noise floor", [group.ece for group in shown]
+    figure = groups_figure(title, shown, eces, "ece", "ECE", level)
+    blocks.append(figure._replace(caption=_caption(report, len(shown), len(rest))))
     table = _groups_table(report, full=True)
     blocks.append(table.of_rows(order) if rest else table)
     if rest:
@@ -145,13 +147,6 @@ def _groups_table(report: Report, *, full: bool) -> Table:
     return Table("groups", columns, "Groups", marked=marked)
 
 
-def _row(group: GroupReport, level: float | None) -> drawing.ChartRow:
-    """Return the row of a group in the chart."""
-    p_value = chance_text(group.adjusted_p_value)
-    notes = [f"p adjusted {p_value}" if p_value else "", group.flag]
-    return estimate_row(group.name, group.ece, level, notes, marked=group.called_out)
-
-
 def _tile(group: GroupReport, bins: ReliabilityDiagram) -> Tile:
     found = f"; ◆{_HARD_SPACE}evidence of miscalibration" if group.called_out else ""
     text = f"ECE {group.ece.value:.4f}, {rows_text(group.n)}{found}"
@@ -168,26 +163,25 @@ def _timeline(report: Report) -> list[Figure]:
     known = [end for end in (*values, *lows, *highs, 0.0) if math.isfinite(end)]
     margin = 0.05 * (max(known) - min(known)) or 0.01
 
-    def described(i: int) -> str:
+    def tip(i: int) -> str:
         has_ends = level is not None and not math.isnan(lows[i])
         ends = f", {percent(level or 0)} CI {ends_text(lows[i], highs[i], signed)}" if has_ends else ""
         return f"{names[i]}: difference {signed(values[i])}{ends}"
 
-    chart = drawing.lines(
-        range(len(names)),
-        {"curve": values},
-        band=None if level is None else (lows, highs),
-        ends=((-0.5, len(names) - 0.5), (min(known) - margin, max(known) + margin)),
-        axes=("", "predicted - observed"),
-        described=described,
-        names=names,
-    )
-    title = "Difference over time"
+    places, title = range(1, len(names) + 1), "Difference over time"
+    marks: list[Mark] = [
+        Polyline(places, values, "curve"),
+        Rule("y", "zero", value=0.0),
+        tips_along(places, values, tip),
+    ]
+    if level is not None:
+        marks.append(Band(places, lows, highs, "sure"))
     caption = (
         "The line is the mean predicted probability minus the observed frequency of each period. The band is the CI. "
         "The ideal value is 0."
     )
-    return [Figure("lines", chart, title, caption, name="difference-over-time", label=title)]
+    y = Axis("Predicted - observed", min(known) - margin, max(known) + margin)
+    return [Figure(title, slices_axis(names), y, marks, caption=caption, name="difference-over-time", label=title)]
 
 
 # ---------------------------------------------------------------- the groups, in words
@@ -243,11 +237,11 @@ def _multicalibration(report: Report) -> list[Sentence]:
 # ---------------------------------------------------------------- measures by group
 
 
-def _forest(name: str, forest: Forest, order: Sequence[int], level: float | None, *, full: bool) -> list[Block]:
+def _forest(name: str, report: Report, order: Sequence[int], *, full: bool) -> list[Block]:
     """Return a section on one measure of every group; of many groups the worst."""
     measure, write, places = BY_NAME[name], "{:z.2f}".format, list(order)
-    label, rows = measure.label, _forest_rows(forest, order, measure.label, level)
-    if not rows:
+    label, level, forest = measure.label, report.level, report.forests[name]
+    if all(math.isnan(forest.values[i]) for i in order):
         return []
     values, ends = forest.values.tolist(), {"low": forest.lows.tolist(), "high": forest.highs.tolist()}
     texts = ["–" if math.isnan(value) else write(value) for value in values]
@@ -271,33 +265,10 @@ def _forest(name: str, forest: Forest, order: Sequence[int], level: float | None
     table, caption = Table(slug, columns, title).of_rows(places), heterogeneity(forest, level)
     if not full:
         return [Heading(title, slug, level=3), table, Sentence(caption)]
-    chart = drawing.chart(rows, origin=drawing.origin_of(name) or 0.0, ratio=measure.link == "log")
-    caption += "" if level is None else f" Lines: {percent(level)} CI."
-    return [Heading(title, slug, level=3), Figure("rows", chart, title, caption), table]
-
-
-def _forest_rows(forest: Forest, order: Sequence[int], label: str, level: float | None) -> list[drawing.ChartRow]:
-    """Return the rows of a chart: of the groups with a value, of the pooled value, and of the prediction interval."""
-    rows = []
-    for i in order:
-        value, low, high = forest.values[i].item(), forest.lows[i].item(), forest.highs[i].item()
-        if math.isnan(value):
-            continue
-        ends = None if math.isnan(low) else (low, high)
-        text = f"{forest.groups[i]}: {label} {number(value)}"
-        if level is not None and ends is not None:
-            text += f"; {percent(level)} CI {ends_text(*ends)}"
-        rows.append(drawing.ChartRow(forest.groups[i], value, ends, None, False, text))
-    if math.isnan(forest.pooled):
-        return rows
-    share, ends = percent(level or 0), (forest.pooled_low, forest.pooled_high)
-    text = f"pooled {label} {number(forest.pooled)}; {share} CI {ends_text(*ends)}"
-    rows.append(drawing.ChartRow("pooled", forest.pooled, ends, None, True, text, True))
-    if not math.isnan(forest.prediction_low):
-        ends = (forest.prediction_low, forest.prediction_high)
-        text = f"{share} prediction interval for another group {ends_text(*ends)}"
-        rows.append(drawing.ChartRow("prediction", forest.pooled, ends, None, False, text))
-    return rows
+    shown, estimates = [report.groups[i] for i in order], estimates_in(forest, level)
+    parts = [estimates[group.name] for group in shown]
+    figure = groups_figure(title, shown, parts, name, label, level, forest=forest, pooled=True)
+    return [Heading(title, slug, level=3), figure._replace(caption=caption), table]
 
 
 def heterogeneity(forest: Forest, level: float | None) -> str:

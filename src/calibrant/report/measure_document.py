@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
-from calibrant.render import drawing
-from calibrant.render.blocks import Column, Figure, Table
+from calibrant.render.blocks import Column, Table
+from calibrant.render.figure import Figure, Look, Name
+from calibrant.render.row_figures import Row, rows_figure, tip_of
 from calibrant.render.words import (
     BINS,
     amount,
@@ -18,7 +19,6 @@ from calibrant.render.words import (
     counted_in,
     counted_in_classes,
     ends_column,
-    ends_text,
     gathered,
     number,
     number_text,
@@ -146,36 +146,13 @@ def noise_figure(report: Report, shown: Mapping[str, Estimate]) -> list[Figure]:
         tested = not math.isnan(part.p_value)
         beyond = tested and level is not None and part.p_value <= alpha_of(level)
         note = f"p {chance_text(part.p_value, report.n_resamples)}" if tested else ""
-        rows.append(estimate_row(description.label, part, level, [note], marked=beyond))
+        tip = tip_of(description.label, part, level, [note])
+        rows.append(Row(Name((description.label,)), part, "out" if beyond else "dot", tip))
     if level is None or not rows:
         return []
-    keys = [
-        ("dot", "estimate"),
-        ("out", "significant"),
-        ("range", f"{percent(level)} CI"),
-        ("noise", f"noise floor: mean (dotted) and {percent(level)} below, if calibrated"),
-    ]
-    return [Figure("rows", drawing.chart(rows), "Calibration errors and their noise floors", name="noise", keys=keys)]
-
-
-def estimate_row(
-    label: str, part: Estimate, level: float | None, notes: Iterable[str], *, marked: bool
-) -> drawing.ChartRow:
-    """Return the row of a chart of an estimate with its interval and its noise floor, and all of it in words."""
-    texts = [f"{label}: {number(part.value)}"]
-    if level is not None and has_interval(part):
-        texts.append(f"{percent(level)} CI {ends_text(part.low, part.high)}")
-    if level is not None and part.floor is not None:
-        upper = f"{percent(level)} below {number(part.floor.upper)}"
-        texts.append(f"calibrated: mean {number(part.floor.mean)}, {upper}")
-    return drawing.ChartRow(
-        label,
-        0.0 if math.isnan(part.value) else part.value,
-        (part.low, part.high) if has_interval(part) else None,
-        None if part.floor is None else (part.floor.mean, part.floor.upper),
-        marked,
-        "; ".join(filter(None, [*texts, *notes])),
-    )
+    words: dict[Look, str] = {"dot": "Estimate", "out": "Significant"}
+    figure = rows_figure("Calibration errors and their noise floors", rows, words, "", level=level)
+    return [figure._replace(name="noise")]
 
 
 # ---------------------------------------------------------------- remarks

@@ -10,10 +10,10 @@ from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
 from calibrant.render.blocks import (
     Block,
+    Chart,
     Column,
     Details,
     Document,
-    Figure,
     First,
     Heading,
     Method,
@@ -117,7 +117,7 @@ def _first(report: Report) -> First:
     return First(key_numbers(report), diagram, next_steps(report))
 
 
-def _diagram(report: Report, bins: ReliabilityDiagram) -> Figure:
+def _diagram(report: Report, bins: ReliabilityDiagram) -> Chart:
     """Return the reliability diagram with what its marks mean."""
     figure = diagram_figure(bins, report.notion, report.level, curves=report.curves)
     reading = ["Above the dashed line, the event is more frequent than predicted; below it, less frequent."]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from calibrant.measures.gap import MEAN_CONFIDENCE
-from calibrant.render import drawing
-from calibrant.render.blocks import Bar, Block, Column, Figure, Heading, Notes, Table
+from calibrant.render.blocks import Bar, Block, Column, Heading, Notes, Table
+from calibrant.render.row_figures import leaderboard_figure
 from calibrant.render.words import chance_text, distinct, named, percent, ranks_text, score_text, texts
 from calibrant.results import Estimate
 
@@ -227,24 +227,18 @@ def _bars(differences: Sequence[Estimate]) -> list[Bar]:
 
 def _picture(comparison: Comparison) -> list[Block]:
     """Return the picture of the values with their own intervals and what it shows; nothing without a value."""
-    rows, level = [], percent(comparison.level)
+    level, key, tips = percent(comparison.level), comparison.sorted_by, []
     for each in comparison.leaderboard:
-        part = each[comparison.sorted_by]
-        if not math.isfinite(part.value):
-            continue
-        interval = (part.low, part.high) if math.isfinite(part.low) else None
+        part = each[key]
         words = [
             f"{each.name}: {_value(part)}",
-            f"{level} CI {_ends(part)}" if interval else "",
+            f"{level} CI {_ends(part)}" if math.isfinite(part.low) else "",
             f"rank {_rank(each)}",
             "no other model is shown to be better" if each.among_best else "worse than the best",
         ]
-        text = "; ".join(filter(None, words))
-        rows.append(drawing.ChartRow(each.name, part.value, interval, None, not each.among_best, text))
-    if not rows:
+        tips.append("; ".join(filter(None, words)))
+    if not any(math.isfinite(each[key].value) for each in comparison.leaderboard):
         return []
-    least = min(row.interval[0] if row.interval else row.value for row in rows)
-    caption = (
-        f"Each model with its own {level} CI, the best first. A diamond marks a model that is worse than the best."
-    )
-    return [Figure("rows", drawing.chart(rows, origin=least), "Leaderboard"), Notes([caption])]
+    measure = comparison.descriptions[key]
+    figure = leaderboard_figure(comparison.leaderboard, key, measure, comparison.level, tips=tips)
+    return [figure, Notes([f"Each model with its own {level} CI, the best first."])]

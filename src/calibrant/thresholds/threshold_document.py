@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from calibrant.render import drawing
 from calibrant.render.blocks import (
     Block,
     Column,
     Document,
-    Figure,
     Heading,
     Method,
     Notes,
@@ -21,6 +19,8 @@ from calibrant.render.blocks import (
     Source,
     Table,
 )
+from calibrant.render.figure import Figure
+from calibrant.render.line_figures import risk_coverage_figure
 from calibrant.render.words import (
     capital,
     ends_column,
@@ -59,7 +59,6 @@ _PLANNED_ERRORS: Final = 10
 
 _COVERAGES: Final = tuple(i / 10 for i in range(1, 11))
 _NAMED: Final = 10  # groups in a sentence
-_TALLEST: Final = 1.08  # of the axis of error rates, relative to the largest one
 
 
 def document_of(result: ThresholdResult, source: Source, *, full: bool) -> Document:
@@ -343,28 +342,21 @@ def _areas_table(side: Threshold, name: str) -> Table:
 def _figure(side: Threshold, curve: RiskCoverageCurve, certified: int | None, title: str) -> Figure:
     """Return the risk-coverage curve with its band, the bound of the risk and the threshold."""
     level, at_end, end = percent(side.confidence), _at_end(side), "lowest" if side.side == "no" else "highest"
-    coverages, risks, lows, highs = (x.tolist() for x in (curve.coverages, curve.risks, curve.lows, curve.highs))
-    top = min(1.0, _TALLEST * max(*risks, 2 * side.max_risk, *highs[len(highs) // 4 :]))
-    chart = drawing.lines(
-        coverages,
-        {"other": [side.max_risk] * len(coverages), "curve": risks},
-        ends=((0.0, 1.0), (0.0, top)),
-        axes=("coverage", "error rate"),
-        described=lambda i: (
-            f"coverage {share_text(coverages[i])}, {at_end} {_score(curve.thresholds[i])}: error rate {risks[i]:.4f}, "
-            f"{level} CI {ends_text(lows[i], highs[i])}"
-        ),
-        band=(lows, highs),
-        upright=None if certified is None else coverages[certified],
-    )
+    coverage = None if certified is None else float(curve.coverages[certified])
+
+    def tip(i: int) -> str:
+        share, score = share_text(curve.coverages[i]), _score(curve.thresholds[i])
+        interval = ends_text(curve.lows[i], curve.highs[i])
+        return f"coverage {share}, {at_end} {score}: error rate {curve.risks[i]:.4f}, {level} CI {interval}"
+
     caption = (
         f"The curve is the error rate of the cases with the {end} {_noun(side)}, for each share of the cases. "
         f"The band is the pointwise {level} CI."
     )
     if certified is not None:
         caption += " The vertical line is the certified threshold."
-    keys = [("curve", "error rate"), ("other", f"at most {percent(side.max_risk)}")]
-    return Figure("lines", chart, title, caption, keys=keys)
+    figure = risk_coverage_figure(curve, max_risk=side.max_risk, coverage=coverage, tip=tip)
+    return figure._replace(title=title, caption=caption)
 
 
 # ---------------------------------------------------------------- groups

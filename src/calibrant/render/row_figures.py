@@ -1,0 +1,255 @@
+"""Figures of rows: an estimate of each group, model, pair of models or measure, with its interval and its floor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from calibrant.measures.listed import BY_NAME
+from calibrant.render.figure import Annotation, Axis, Bars, Figure, Intervals, Look, Mark, Name, Points, Rule, Tips
+from calibrant.render.words import chance, chance_text, ends_text, number, percent, ranks_text
+from calibrant.results import Description, Estimate
+from calibrant.results.values import Forest
+
+_HALF: Final = 0.31  # of the height of a noise floor, in rows
+_MARGIN: Final = 0.04  # of the axis, on both sides
+
+
+class GroupEstimates(Protocol):
+    """A group of rows with its estimates, as `calibrant.report.GroupReport`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def p_value(self) -> float: ...
+    @property
+    def adjusted_p_value(self) -> float: ...
+    @property
+    def called_out(self) -> bool: ...
+    @property
+    def flag(self) -> str: ...
+    def __getitem__(self, name: str, /) -> Estimate: ...
+
+
+class PairEstimates(Protocol):
+    """Two models with their differences, as `calibrant.report.Pair`."""
+
+    @property
+    def first(self) -> str: ...
+    @property
+    def second(self) -> str: ...
+    def __getitem__(self, name: str, /) -> Estimate: ...
+
+
+class ModelEstimates(Protocol):
+    """One model of a leaderboard, as `calibrant.report.Standing`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def among_best(self) -> bool: ...
+    @property
+    def rank_low(self) -> int: ...
+    @property
+    def rank_high(self) -> int: ...
+    def __getitem__(self, name: str, /) -> Estimate: ...
+
+
+class Row(NamedTuple):
+    """One row: its name, its estimate, how this looks, and what the row says on a page.
+
+    An estimate without a finite value has no mark; a ``word`` may stand in its place.
+    """
+
+    name: Name
+    part: Estimate
+    look: Look
+    tip: str
+    word: str = ""
+
+
+def rows_figure(
+    title: str,
+    rows: Sequence[Row],
+    words: Mapping[Look, str],
+    x: str,
+    *,
+    level: float | None,
+    around: float | None = 0.0,
+    rule: Rule | None = None,
+    ratio: bool = False,
+    interval: str = "CI",
+    y: str = "",
+) -> Figure:
+    """Return a figure of rows, the first one above.
+
+    ``words`` say what the looks mean, in the order of the legend. The axis reaches to ``around``. That of a ratio is
+    logarithmic if all values are above 0.
+    """
+    share, marks = percent(level or 0), list[Mark]()
+    floors = [(i, row.part.floor) for i, row in enumerate(rows) if level is not None and row.part.floor is not None]
+    if floors:
+        lefts, rights = [floor.mean for _, floor in floors], [floor.upper for _, floor in floors]
+        ends = [i - _HALF for i, _ in floors], [i + _HALF for i, _ in floors]
+        marks.append(Bars(lefts, rights, *ends, "noise", f"Noise floor: mean to {share}"))
+    drawn = {i: row.part for i, row in enumerate(rows) if math.isfinite(row.part.value) and not row.word}
+    for look, word in words.items():
+        own = {i: part for i, part in drawn.items() if rows[i].look == look}
+        held = {i: part for i, part in own.items() if level is not None and math.isfinite(part.low + part.high)}
+        if held:
+            sides = [part.low for part in held.values()], [part.high for part in held.values()]
+            marks.append(Intervals(list(held), *sides, False, look, f"{share} {interval}" if interval else ""))
+        if own:
+            marks.append(Points([part.value for part in own.values()], list(own), look, word))
+    marks += [Annotation(i, row.word) for i, row in enumerate(rows) if row.word]
+    if rule is not None:
+        marks.append(rule)
+    middles = [row.part.value if i in drawn else around or 0.0 for i, row in enumerate(rows)]
+    marks.append(Tips(middles, range(len(rows)), [row.tip for row in rows], "the arrow keys move between the rows"))
+    names = {i: row.name for i, row in enumerate(rows)}
+    down = Axis(y, len(rows) - 0.4, -0.6, names=names)
+    return Figure(title, _axis_of(marks, x, around, ratio=ratio), down, marks)
+
+
+def _axis_of(marks: Iterable[Mark], label: str, around: float | None, *, ratio: bool) -> Axis:
+    """Return an axis with all values, and some space on both sides."""
+    values = [] if around is None else [around]
+    for mark in marks:
+        if isinstance(mark, Points):
+            values += mark.x
+        elif isinstance(mark, Intervals):
+            values += [*mark.lows, *mark.highs]
+        elif isinstance(mark, Bars):
+            values += [*mark.lefts, *mark.rights]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    if ratio and low > 0:
+        beyond = max(high / low, 1.01) ** _MARGIN
+        return Axis(label, low / beyond, high * beyond, "log")
+    high = high if high - low > 1e-12 else low + 1.0
+    margin = _MARGIN * (high - low)
+    return Axis(label, low - margin, high + margin)
+
+
+def tip_of(label: str, part: Estimate, level: float | None, notes: Iterable[str] = ()) -> str:
+    """Return an estimate with its interval and its noise floor in words."""
+    texts = [f"{label}: {number(part.value)}"]
+    if level is not None and math.isfinite(part.low + part.high):
+        texts.append(f"{percent(level)} CI {ends_text(part.low, part.high)}")
+    if level is not None and part.floor is not None:
+        upper = f"{percent(level)} below {number(part.floor.upper)}"
+        texts.append(f"calibrated: mean {number(part.floor.mean)}, {upper}")
+    return "; ".join(filter(None, [*texts, *notes]))
+
+
+def groups_figure(
+    title: str,
+    groups: Sequence[GroupEstimates],
+    parts: Sequence[Estimate],
+    key: str,
+    label: str,
+    level: float | None,
+    *,
+    forest: Forest | None = None,
+    pooled: bool = False,
+) -> Figure:
+    """Return a measure of groups. With its forest the axis names the heterogeneity; ``pooled`` adds the mean."""
+    rows = []
+    for group, part in zip(groups, parts, strict=True):
+        p_value = chance_text(group.adjusted_p_value)
+        notes = [f"p adjusted {p_value}" if p_value else "", group.flag]
+        own = group.name if forest is None else f"{group.name}: {label}"
+        look: Look = "few" if group.flag else "out" if group.called_out else "dot"
+        name = Name((group.name,), after=f" ({group.n:,})")
+        rows.append(Row(name, part, look, tip_of(own, part, level, notes)))
+    words: dict[Look, str] = {"dot": label, "out": "Evidence of miscalibration", "few": "Too few rows"}
+    x = label
+    if forest is not None and not math.isnan(forest.heterogeneity):
+        x += f" (I² {100 * forest.heterogeneity:.0f} %, p {chance(forest.p_value)})"
+    if forest is not None and pooled and not math.isnan(forest.pooled):
+        rows += _pooled(forest, label, level)
+        words["good"] = "Pooled"
+    known = BY_NAME.get(key)
+    origin, ratio = (None, False) if known is None else (known.origin, known.link == "log")
+    rule = None
+    if known is not None and origin is not None:
+        rule = Rule("x", "ideal", "No discrimination" if known.better == "higher" else "Calibrated", origin)
+    return rows_figure(
+        title, rows, words, x, level=level, around=origin or 0.0, rule=rule, ratio=ratio, y="Group (rows)"
+    )
+
+
+def estimates_in(forest: Forest, level: float | None) -> dict[str, Estimate]:
+    """Return the estimates of groups by their names."""
+    rows = zip(forest.values.tolist(), forest.lows.tolist(), forest.highs.tolist(), strict=True)
+    of_level = math.nan if level is None else level
+    return {name: Estimate(*row, of_level) for name, row in zip(forest.groups, rows, strict=True)}
+
+
+def _pooled(forest: Forest, label: str, level: float | None) -> list[Row]:
+    """Return the pooled value and the prediction interval."""
+    share, of_level = percent(level or 0), level or math.nan
+    part = Estimate(forest.pooled, forest.pooled_low, forest.pooled_high, of_level)
+    rows = [Row(Name(("pooled",)), part, "good", tip_of(f"pooled {label}", part, level))]
+    if not math.isnan(forest.prediction_low):
+        part = Estimate(forest.pooled, forest.prediction_low, forest.prediction_high, of_level)
+        text = f"{share} prediction interval for another group {ends_text(part.low, part.high)}"
+        rows.append(Row(Name(("prediction",)), part, "dot", text))
+    return rows
+
+
+def differences_figure(
+    pairs: Sequence[PairEstimates],
+    key: str,
+    measure: Description,
+    level: float,
+    *,
+    tips: Sequence[str] = (),
+    better: Sequence[bool | None] = (),
+) -> Figure:
+    """Return the differences of pairs of models in one measure, first minus second.
+
+    ``better`` says whether the second model is better, or that it is unclear. Otherwise a difference is clear if its
+    interval does not hold 0.
+    """
+    without, holding = (f"{percent(level)} CI {word} 0" for word in ("without", "with"))
+    words: dict[Look, str] = {"dot": without, "few": holding}
+    if better:
+        words = {"good": "Second model better", "out": "Second model worse", "dot": "No clear difference"}
+    looks: dict[bool | None, Look] = {True: "good", False: "out", None: "dot"}
+    rows = []
+    for i, pair in enumerate(pairs):
+        part = pair[key]
+        look: Look = looks[better[i]] if better else "dot" if part.low > 0 or part.high < 0 else "few"
+        after = "" if math.isnan(part.p_value) else f", p {chance(part.p_value)}"
+        parts = (measure.label,) if len(pairs) == 1 else (pair.first, pair.second)
+        rows.append(Row(Name(parts, after=after), part, look, tips[i] if tips else "", without_interval(part)))
+    rule = Rule("x", "ideal", value=0.0)
+    return rows_figure(measure.label, rows, words, "", level=level, rule=rule, interval="")
+
+
+def without_interval(part: Estimate) -> str:
+    """Return what stands in place of a difference without an interval; nothing for one that has it."""
+    if math.isfinite(part.low + part.high):
+        return ""
+    return f"{part.value:+z.4g}, no interval" if math.isfinite(part.value) else _infinite(part.value)
+
+
+def _infinite(value: float) -> str:
+    return "" if math.isfinite(value) else "unknown" if math.isnan(value) else "infinite"
+
+
+def leaderboard_figure(
+    models: Sequence[ModelEstimates], key: str, measure: Description, level: float, *, tips: Sequence[str] = ()
+) -> Figure:
+    """Return the measure that ranks models, the best first."""
+    rows = []
+    for i, model in enumerate(models):
+        part, name = model[key], Name((model.name,), before=f"{ranks_text(model.rank_low, model.rank_high)}  ")
+        look: Look = "dot" if model.among_best else "hollow"
+        rows.append(Row(name, part, look, tips[i] if tips else "", _infinite(part.value)))
+    of_each = f"({percent(level)} CI of each model)"
+    words: dict[Look, str] = {"dot": f"May be the best {of_each}", "hollow": f"Worse than the best {of_each}"}
+    return rows_figure("Leaderboard", rows, words, measure.label, level=level, around=None, interval="")
