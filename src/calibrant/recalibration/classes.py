@@ -206,8 +206,8 @@ def of_classes(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     predictions = cast("Predictions", data.predictions).on_host()
     data = replace(data, predictions=predictions)
     if asked.family is MATRIX and predictions.n_classes > _MOST_OF_MATRIX:
-        expected, got = f"up to {_MOST_OF_MATRIX:,} classes for matrix scaling", f"{predictions.n_classes:,}"
-        raise InputError("method", expected, got, "use vector scaling, which has one factor for each class")
+        limit, got = f"up to {_MOST_OF_MATRIX:,} classes for matrix scaling", f"{predictions.n_classes:,}"
+        raise InputError("method", limit, got, "use vector scaling, which has one factor for each class")
     rows, classes = _rows_of(predictions, None if data.alone else data.labels)
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total
