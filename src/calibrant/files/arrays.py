@@ -9,8 +9,6 @@ import contextlib
 import math
 import os
 import re
-import shutil
-import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -45,6 +43,7 @@ from calibrant.files.values import (
     shown,
 )
 from calibrant.inputs.groups import group_name, without_zeros
+from calibrant.inputs.memory import max_memory
 
 # ---------------------------------------------------------------- tables
 
@@ -327,7 +326,6 @@ def _texts(column: Any) -> NDArray[np.object_]:
 
 # ---------------------------------------------------------------- NumPy's own files
 
-_IN_MEMORY = 1 << 26  # bytes of an array that is stored column after column; of a larger one a file holds the copy
 _STEP = 1 << 20  # bytes
 _BATCH = 32_000_000  # bytes that are read of an array at a time, where a row is shorter
 _ROWS = 65_536  # the same in rows, at most
@@ -391,57 +389,37 @@ class StoredArray:
             return next(parts, np.empty(0, self.dtype))
 
     def parts(self, rows: int, first: int = 0, stop: int | None = None) -> Generator[NDArray[Any], None, None]:
-        """Yield the rows in their order, so many at a time; of a member always all rows."""
+        """Yield the rows in their order, so many at a time; of a member always all rows.
+
+        An array that is stored column after column is read as a whole.
+
+        Raises
+        ------
+        FileError
+            For such an array that is too large.
+        """
         stop = len(self) if stop is None else stop
-        tail, size = self.shape[1:], self.dtype.itemsize
-        with self._start() as stream, self._seekable(stream) as (source, by_columns):
-            begin = source.tell()
-            if not (self._zipped or by_columns):
-                source.seek(begin + first * size * self.width)
+        with self._start() as stream:
+            _read_header(stream)
+            whole = self._whole(stream) if self._by_columns else None
+            if whole is None and not self._zipped:
+                stream.seek(first * self.row_bytes, os.SEEK_CUR)
             for at in range(first, stop, rows):
                 count = min(rows, stop - at)
-                if not by_columns:
-                    yield self._take(source, count * self.width).reshape(count, *tail)
-                    continue
-                columns = np.empty((self.width, count), self.dtype)
-                for k in range(self.width):
-                    source.seek(begin + (k * len(self) + at) * size)
-                    columns[k] = self._take(source, count)
-                yield columns.T.reshape(count, *tail, order="F")
-            while self._zipped and source.read(_STEP):
+                if whole is not None:
+                    yield whole[at : at + count]
+                else:
+                    yield self._take(stream, count * self.width).reshape(count, *self.shape[1:])
+            while self._zipped and stream.read(_STEP):
                 pass
 
-    @contextmanager
-    def _seekable(self, stream: IO[bytes]) -> Iterator[tuple[IO[bytes], bool]]:
-        """Yield the values of an array, and whether they are stored column after column.
-
-        Of a member of an archive that is, it is a copy, whose checksum is right and in which any column can be sought.
-        A wide array is written row after row: there would be more columns to seek than rows.
-        """
-        _read_header(stream)
-        if not self._by_columns or not (self._zipped or self.width > len(self)):
-            yield stream, self._by_columns
-            return
-        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as copy:
-            if self.width <= len(self):
-                shutil.copyfileobj(stream, copy, _STEP)
-            else:
-                self._write_rows(stream, copy)
-            copy.seek(0)
-            yield copy, self.width <= len(self)
-
-    def _write_rows(self, stream: IO[bytes], copy: IO[bytes]) -> None:
-        """Copy an array row after row, some columns at a time."""
-        rows, size = len(self), self.dtype.itemsize
-        step = max(1, _BATCH // max(rows * size, 1))
-        for first in range(0, self.width, step):
-            columns = min(step, self.width - first)
-            values = self._take(stream, columns * rows).reshape(columns, rows)
-            for row in range(rows):
-                copy.seek((row * self.width + first) * size)
-                copy.write(np.ascontiguousarray(values[:, row]).tobytes())
-        while stream.read(_STEP):  # the checksum of a member is that of all its bytes
-            pass
+    def _whole(self, stream: IO[bytes]) -> NDArray[Any]:
+        size = len(self) * self.row_bytes
+        if size > max_memory():
+            problem = f"{self.what} takes {size / 1e9:,.1f} GB and is stored column after column"
+            remedy = "save numpy.ascontiguousarray of it, or raise CALIBRANT_MAX_MEMORY"
+            raise FileError(self._path, problem, remedy)
+        return self._take(stream, len(self) * self.width).reshape(self.shape, order="F")
 
     def _take(self, stream: IO[bytes], count: int) -> NDArray[Any]:
         size = count * self.dtype.itemsize
