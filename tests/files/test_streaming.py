@@ -257,7 +257,7 @@ def test_an_array_stored_by_columns_is_read_within_the_memory_or_refused(
         if size == ROWS.nbytes:
             assert read().rows == (len(ROWS),)
             continue
-        with pytest.raises(FileError, match=r"'probs' takes 0.0 GB and is stored column after column; save num"):
+        with pytest.raises(FileError, match=r"'probs' takes 0\.0 GB and is stored column after column; save"):
             read()
 
 
