@@ -529,7 +529,7 @@ def test_the_loss_of_cells_is_within_its_certified_error(map_: Fit, kind: str) -
 
 
 def test_the_infinite_loss_of_an_outcome_that_no_row_has_certifies_nothing() -> None:
-    rows = ScoredRows.of(of_arguments([0.0] * 9 + [1.0] * 4, [0] * 9 + [1] * 4)[0])
+    rows = ScoredRows.of(of_arguments([0.0] * 9 + [1.0] * 4, [0] * 9 + [1] * 4))
     assert certified_loss(rows, Parts.of(rows.design), {0: Fit("identity", {})}, "log") == 0
 
 
