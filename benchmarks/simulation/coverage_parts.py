@@ -35,6 +35,7 @@ from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
 from calibrant.measures.estimates import ClassBins, estimate
 from calibrant.measures.event import Classes
 from calibrant.measures.means.means import PredictionMeans, heavy, surprises
+from calibrant.measures.verdict import calibration_test, verdict_statistic
 from calibrant.results import Estimate
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.class_rows import ClassRows
@@ -153,7 +154,8 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     rows = law.draw(part.n, rng)
     event = event_of(rows, law.bins)
     measures = [measure for measure in SIMULATED if not part.only or measure.name in part.only]
-    inference = Inference(event=event, resampling=Resampling.of(LEVELS[0], RESAMPLES, i + 1), measures=measures)
+    resampling = Resampling.of(LEVELS[0], RESAMPLES, i + 1)
+    inference = Inference(event=event, resampling=resampling, measures=measures, statistics=[verdict_statistic])
     held = (
         np.flatnonzero(event.of(uniform_bins).rows >= 30)
         if event.clusters is None
@@ -163,7 +165,7 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     of_held["ace"] = of_bins(law, quantile_bins(event.table, event.n_bins))
     few = bool(event.design.sample.flag or heavy_weights(rows.weights))
     lost = bool(surprises(event.design.cells))
-    p_value = math.nan if part.only else inference.test.p_value
+    p_value = math.nan if part.only else calibration_test(inference).test.p_value
     for level in LEVELS:
         at_level = inference.at(level)
         for measure in measures:

@@ -25,7 +25,7 @@ from calibrant.errors.exceptions import install_command
 from calibrant.kernels import dispatch, loading
 from calibrant.kernels.loading import SMALL, following, kernels_for
 from calibrant.kernels.reference_lookup import bins_of, cells_of
-from calibrant.measures import context
+from calibrant.measures import curves
 from calibrant.report import evaluation
 from calibrant.runtime import progress
 from calibrant.table import grid
@@ -191,7 +191,7 @@ def test_groups_are_counted():
 
 def test_curves_are_computed_when_they_are_looked_at(monkeypatch):
     computed = []
-    monkeypatch.setattr(context, "isotonic_curve", lambda *_: computed.append("isotonic"))
+    monkeypatch.setattr(curves, "isotonic_curve", lambda *_: computed.append("isotonic"))
     p, y, _ = events(300)
     report = calibrant.evaluate(p, y, n_resamples=30)
     assert str(report)

@@ -26,11 +26,13 @@ from calibrant.measures.differences import paired as pairs
 from calibrant.measures.estimates import ClusterClassBins
 from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import isotonic as corp
+from calibrant.measures.isotonic.corp import coarse_miscalibrations, refinement
 from calibrant.measures.line.line import Line
 from calibrant.measures.line.line import line_by_cluster as log_odds_line
 from calibrant.measures.means.means import PredictionMeans, accuracy_interval, gap_variance
-from calibrant.measures.simulated import ClusterNull, GapSums, null_smooth
+from calibrant.measures.simulated import ClusterNull
 from calibrant.measures.smooth import intervals as smooth
+from calibrant.measures.smooth.smece import null_smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict
 from calibrant.statistics.cells import Cells
@@ -110,7 +112,7 @@ def evaluated(rows, resampling, *, slow):
             [
                 absolute_error(draws.uniform_gaps, rows.total),
                 root_square_error(draws.uniform_gaps, found.moments.counts, rows.total),
-                draws.cumulative(),
+                np.abs(np.cumsum(draws.cell_gaps, axis=-1)).max(axis=-1) / rows.total,
                 verdict.statistic(draws),
             ],
             axis=1,
@@ -147,7 +149,7 @@ def evaluated(rows, resampling, *, slow):
         fine = Independent(rows.fine)
         masses, fit, base = corp.in_sample(fine)
         parts = [corp.difference(fine, masses, first, fit).value for first in (rows.fine.scores, base)]
-        factors = law.refinement(resampling) * law.replicates(GapSums.miscalibrations, resampling)
+        factors = refinement(law, resampling) * law.replicates(coarse_miscalibrations, resampling)
         p["miscalibration"] = p_value(factors, parts[0])
         rejected = p["miscalibration"] <= tail
         sd = float(factors.std())

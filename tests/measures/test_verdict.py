@@ -18,9 +18,9 @@ from calibrant import ReliabilityTable, evaluate
 from calibrant.measures import verdict
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.sums import RowBins
-from calibrant.measures.context import closed_form_test
 from calibrant.measures.event import Event
 from calibrant.measures.simulated import RowSums
+from calibrant.measures.verdict import closed_form_test
 from calibrant.results import Code
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Independent

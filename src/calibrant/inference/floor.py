@@ -15,9 +15,10 @@ from calibrant.inputs.arrays import as_array
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.intervals import absolute_interval
 from calibrant.measures.binned.sums import BinMoments, RowBins
-from calibrant.measures.context import Inference, Null
+from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.listed import MEASURES
+from calibrant.measures.measure import Null
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from calibrant.measures.binned.rmsce import root_mean_square_calibration_error
     from calibrant.measures.binned.sweep import monotone_sweep_calibration_error
     from calibrant.measures.binned.top_k import top_k_calibration_error, top_r_calibration_error
-    from calibrant.measures.context import Inference, Null, OwnLaw, Replicates
+    from calibrant.measures.context import Inference, Replicates
     from calibrant.measures.cumulative.kuiper import cutoff_calibration_error, kuiper_calibration_error
     from calibrant.measures.decisions.decision_curve import murphy_curve, net_benefit
-    from calibrant.measures.event import Event, Unavailable
+    from calibrant.measures.event import Event
     from calibrant.measures.isotonic.corp import score_decomposition
     from calibrant.measures.isotonic.variational import VariationalError, variational_calibration_error
     from calibrant.measures.line.cox import calibration_intercept, calibration_slope
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from calibrant.measures.means.log_loss_skill import log_loss_skill_score
     from calibrant.measures.means.oe_ratio import observed_expected_ratio
     from calibrant.measures.means.skill import brier_skill_score
-    from calibrant.measures.measure import Difference, Measure, OverClasses
+    from calibrant.measures.measure import Difference, Measure, Null, OverClasses, OwnLaw, Unavailable
     from calibrant.measures.ranking.auroc import auroc
     from calibrant.measures.smooth.kernel import kernel_calibration_error
     from calibrant.measures.smooth.lipschitz import lipschitz_calibration_error
@@ -125,8 +125,6 @@ __getattr__, __dir__ = names_of(
         ),
         "calibrant.measures.context": (
             "Inference",
-            "Null",
-            "OwnLaw",
             "Replicates",
         ),
         "calibrant.measures.isotonic.corp": ("score_decomposition",),
@@ -143,10 +141,7 @@ __getattr__, __dir__ = names_of(
             "expected_calibration_error",
             "gaussian_debiased_calibration_error",
         ),
-        "calibrant.measures.event": (
-            "Event",
-            "Unavailable",
-        ),
+        "calibrant.measures.event": ("Event",),
         "calibrant.measures.loess.ici": ("integrated_calibration_index",),
         "calibrant.measures.smooth.kernel": ("kernel_calibration_error",),
         "calibrant.measures.cumulative.kuiper": (
@@ -161,7 +156,10 @@ __getattr__, __dir__ = names_of(
         "calibrant.measures.measure": (
             "Difference",
             "Measure",
+            "Null",
             "OverClasses",
+            "OwnLaw",
+            "Unavailable",
         ),
         "calibrant.measures.means.oe_ratio": ("observed_expected_ratio",),
         "calibrant.measures.binned.rmsce": ("root_mean_square_calibration_error",),

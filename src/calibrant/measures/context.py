@@ -1,4 +1,7 @@
-"""What is inferred from an event, each once: null distributions from simulated data sets, bands and curves."""
+"""What is inferred from an event, each once: simulated data sets, null distributions, intervals.
+
+It knows no measure of the library. What they need of the simulated data sets they compute from `Replicates`.
+"""
 
 from __future__ import annotations
 
@@ -11,67 +14,23 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from calibrant.kernels import dispatch
-from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
-from calibrant.measures.binned.diagram import diagram_of
-from calibrant.measures.binned.intervals import rate_band, rate_intervals
-from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
-from calibrant.measures.event import Computable, Event, Unavailable, number_of
-from calibrant.measures.loess.loess import loess_curve
-from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, RowSums
-from calibrant.measures.smooth.smooth import event_error
+from calibrant.measures.event import Event, number_of
+from calibrant.measures.measure import Measure, Null, OwnLaw, Unavailable
+from calibrant.measures.simulated import GapSums, RowNull, RowSums, null_of
 from calibrant.measures.unseen import UNSEEN, unseen_events
-from calibrant.measures.verdict import Verdict, count_p_value, refuted
-from calibrant.results import (
-    CalibrationCurve,
-    CurveKind,
-    Estimate,
-    ReliabilityDiagram,
-    TestResult,
-)
+from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
-from calibrant.runtime.cached import LazyMapping, Memo, cached_property
+from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Independent
-from calibrant.statistics.groups import GroupTest
-from calibrant.statistics.intervals import RATE, Variance, clopper_pearson, linked_interval
-from calibrant.statistics.null import Interval, Law, floor_of, least_of, p_value, sequential_p_value
+from calibrant.statistics.intervals import RATE, Variance, linked_interval
+from calibrant.statistics.null import Interval, Law, floor_of, p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Null:
-    """How the distribution of a measure under calibration is drawn.
-
-    Attributes
-    ----------
-    replicate : callable, optional
-        The measure on each of B simulated data sets, (B,), from sums that are shared between measures. Without it the
-        measure's `value` is computed on the table of each simulated data set.
-    statistic : callable, optional
-        The statistic that decides the p-value, (B,), if it is not the measure itself.
-    closed_form : callable, optional
-        The law without resampling, for ``n_resamples=0``; None if these data have none.
-    """
-
-    replicate: Callable[[Replicates], Float64s] | None = None
-    statistic: Callable[[Replicates], Float64s] | None = None
-    closed_form: Callable[[Inference], Law | None] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class OwnLaw:
-    """A law that does not come from the shared simulated data sets. ``law`` returns None if these data have none."""
-
-    law: Callable[[Inference], Law | None]
-
 
 _NOT_FINITE: Final = "no interval: the ends are not finite, because too few rows determine the measure"
 _ROUNDING: Final = 1e-12  # relative: ends that differ by less are equal
 _RAISED: Final = "upper end raised to the bound that the intervals of other errors imply"
-_BAND: Final = "band"  # the keys of the two bands among the draws
-_CURVE: Final = "curve"
-VERDICT: Final = "verdict"  # the key of the verdict's statistic
 
 
 class Draws(NamedTuple):
@@ -96,20 +55,20 @@ class Inference(Memo):
     smooth_bandwidth : float, optional
         The bandwidth at which smoothed residuals of simulated data sets are compared; by default the data's smooth
         error.
-    with_curves : bool
-        Whether the bands of the diagram and of the isotonic curve are drawn with the measures.
+    statistics : sequence of callable
+        Further statistics of simulated data sets, which are drawn with the measures.
     drawn_by : Inference, optional
         An inference at another level, whose draws this one uses.
     """
 
     event: Event
     resampling: Resampling
-    measures: Sequence[Computable] = ()
+    measures: Sequence[Measure] = ()
+    statistics: Sequence[Statistic] = ()
     smooth_bandwidth: float | None = None
-    with_curves: bool = True
     drawn_by: Inference | None = None
-    _laws: dict[Computable, Law | None] = field(default_factory=dict, init=False, repr=False)
-    _intervals: dict[Computable, Interval] = field(default_factory=dict, init=False, repr=False)
+    _laws: dict[Measure, Law | None] = field(default_factory=dict, init=False, repr=False)
+    _intervals: dict[Measure, Interval] = field(default_factory=dict, init=False, repr=False)
 
     def at(self, level: float) -> Inference:
         """Return the inference at another level, with the same draws."""
@@ -139,13 +98,13 @@ class Inference(Memo):
 
     # ------------------------------------------------------------ the distribution under calibration
 
-    def law(self, measure: Computable) -> Law | None:
+    def law(self, measure: Measure) -> Law | None:
         """Return the noise floor and the p-value of a measure, computed once; None if it has no law."""
         if measure not in self._laws:
             self._laws[measure] = self._law(measure)
         return self._laws[measure]
 
-    def rejects(self, measure: Computable) -> bool:
+    def rejects(self, measure: Measure) -> bool:
         """Return whether the measure's own test rejects calibration at (1 - level) / 2.
 
         Only then may the lower end of an interval be above 0.
@@ -153,7 +112,7 @@ class Inference(Memo):
         law = self.law(measure)
         return law is not None and law.p_value <= self.resampling.tail
 
-    def interval(self, measure: Computable) -> Interval:
+    def interval(self, measure: Measure) -> Interval:
         """Return the interval of a measure, computed once; NaN with the reason if it has none.
 
         The upper end of an error is not below what the intervals of other errors imply: else a report would contradict
@@ -163,7 +122,7 @@ class Inference(Memo):
             self._intervals[measure] = self._interval(measure)
         return self._intervals[measure]
 
-    def _interval(self, measure: Computable) -> Interval:
+    def _interval(self, measure: Measure) -> Interval:
         if isinstance(measure.interval, Unavailable):
             return Interval(math.nan, math.nan, measure.interval.reason)
         make = measure.interval or partial(Inference.interval_by_variance, measure=measure)
@@ -186,7 +145,7 @@ class Inference(Memo):
         """The event with the most of an outcome that did not occur; empty if both outcomes did."""
         return unseen_events(self.event, self.level)
 
-    def _with_unseen(self, measure: Computable, value: float, interval: Interval) -> Interval:
+    def _with_unseen(self, measure: Measure, value: float, interval: Interval) -> Interval:
         """Return an interval that contains the values with outcomes that did not occur."""
         low, high, method = interval
         found = [x for x in (number_of(measure, event) for event in self._unseen) if not math.isnan(x)]
@@ -199,26 +158,26 @@ class Inference(Memo):
         ends = Interval(min(low, *found), max(high, *found), f"{method}; {UNSEEN}")
         return interval if ends[:2] == interval[:2] else ends
 
-    def variance(self, measure: Computable) -> Variance | None:
+    def variance(self, measure: Measure) -> Variance | None:
         """Return the variance of a smooth measure on the scale of its link; None if these data have none."""
         influence = self.event.influence(measure)
         return None if influence is None else self.design.variance(influence)
 
-    def interval_by_variance(self, measure: Computable) -> Interval:
+    def interval_by_variance(self, measure: Measure) -> Interval:
         """Return the interval of a measure from its variance, symmetric on its link."""
         value, variance = self.event.value(measure), self.variance(measure)
         if variance is None:
             return Interval(math.nan, math.nan, "no interval: the variance cannot be estimated from these rows")
         return linked_interval(value, variance, self.level, measure.link)
 
-    def replicates_of(self, measure: Computable) -> Float64s:
-        """Return the values of a measure on the B simulated data sets, (B,)."""
-        return self._draws_of(measure)[measure].replicates
+    def replicates_of(self, key: Measure | Statistic) -> Float64s:
+        """Return the values of a measure, or another statistic, on the B simulated data sets, (B, ...)."""
+        return self._draws_of(key)[key].replicates
 
-    def _draws_of(self, measure: Computable) -> Mapping[Any, Draws]:
-        return self.draws if measure in self.measures else self._draw([measure], {})
+    def _draws_of(self, key: Measure | Statistic) -> Mapping[Measure | Statistic, Draws]:
+        return self.draws if key in self.measures or key in self.statistics else self._draw([key])
 
-    def _law(self, measure: Computable) -> Law | None:
+    def _law(self, measure: Measure) -> Law | None:
         null = measure.null
         if isinstance(null, OwnLaw):
             return null.law(self)
@@ -227,84 +186,57 @@ class Inference(Memo):
         if not self.resampling.n_resamples:
             return None if null.closed_form is None else null.closed_form(self)
         draws = self._draws_of(measure)
-        values, statistic = draws[measure].replicates, draws[measure, "statistic"]
+        values, statistic = draws[measure].replicates, draws[null.statistic or measure]
         if np.isnan(values).any():
             return None
         floor = floor_of(values, self.resampling.level)
         return Law(floor, p_value(statistic.replicates, statistic.observed), self.resampling.source)
 
     @cached_property
-    def draws(self) -> Mapping[Any, Draws]:
-        """Every measure on B simulated data sets under calibration, and the rates for the two bands."""
-        if self.drawn_by is not None:
-            return self.drawn_by.draws
-        verdict = self.event.of(verdict_of)
-        bands: dict[Any, Statistic] = {
-            _BAND: _rates,
-            _CURVE: lambda replicates: replicates.fits[:, self.design.coarse(self.design.fine.of(shown_cells))],
-        }
-        work: dict[Any, Statistic] = {VERDICT: lambda replicates: verdict.statistic(replicates.sums)}
-        return self._draw(self.measures, {**(bands if self.with_curves else {}), **work})
+    def draws(self) -> Mapping[Measure | Statistic, Draws]:
+        """Every measure, and every other statistic, on B simulated data sets under calibration."""
+        return self._draw([*self.measures, *self.statistics]) if self.drawn_by is None else self.drawn_by.draws
 
     @cached_property
-    def _independent(self) -> Mapping[Any, Draws]:
+    def _independent(self) -> Mapping[Measure | Statistic, Draws]:
         """The measures that fall with the root of the rows, on B data sets simulated as if rows were independent."""
         if self.drawn_by is not None:
             return self.drawn_by._independent
         null = self.event.of(null_of)
         if not self.resampling.n_resamples or isinstance(null, RowNull):
             return {}
-        return self._draw([measure for measure in self.measures if measure.root_rate], {}, null.independent)
+        return self._draw([measure for measure in self.measures if measure.root_rate], null.independent)
 
     def _draw(
-        self, measures: Iterable[Computable], work: dict[Any, Statistic], draw: Draw | None = None
-    ) -> Mapping[Any, Draws]:
-        for measure in measures:
-            null = measure.null
-            if isinstance(null, Null) and not math.isnan(self.event.value(measure)):
-                work[measure] = null.replicate or partial(_values, measure)
-                if null.statistic is not None:
-                    work[measure, "statistic"] = null.statistic
+        self, keys: Iterable[Measure | Statistic], draw: Draw | None = None
+    ) -> Mapping[Measure | Statistic, Draws]:
+        work: dict[Measure | Statistic, Statistic] = {}
+        for key in keys:
+            if not isinstance(key, Measure):
+                work[key] = key
+            elif isinstance(key.null, Null) and not math.isnan(self.event.value(key)):
+                work[key] = key.null.replicate or partial(_values, key)
+                if key.null.statistic is not None:
+                    work[key.null.statistic] = key.null.statistic
         observed = {key: function(self.observed) for key, function in work.items()}
-        blocks = list(self._blocks(work, self.resampling.n_resamples, draw or self.event.of(null_of).drawn))
-        draws = {key: Draws(observed[key].flat[0], np.concatenate([one[key] for one in blocks])) for key in work}
-        return {**draws, **{(key, "statistic"): draws[key] for key in work if (key, "statistic") not in work}}
+        blocks = list(self.blocks(work, self.resampling.n_resamples, draw))
+        return {key: Draws(observed[key].flat[0], np.concatenate([one[key] for one in blocks])) for key in work}
 
-    def _blocks(self, work: Mapping[Any, Statistic], n_resamples: int, draw: Draw) -> Iterator[dict[Any, Float64s]]:
+    def blocks(
+        self, work: Mapping[Any, Statistic], n_resamples: int, draw: Draw | None = None
+    ) -> Iterator[dict[Any, Float64s]]:
         """Yield statistics of simulated data sets under calibration, block by block."""
+        drawn = draw or self.event.of(null_of).drawn
 
         def block(rng: np.random.Generator, size: int) -> dict[Any, Float64s]:
-            replicates = Replicates(inference=self, sums=draw(rng, size))
+            replicates = Replicates(inference=self, sums=drawn(rng, size))
             return {key: function(replicates) for key, function in work.items()}
 
         return in_blocks(n_resamples, self.resampling.seed, Stream.CALIBRATED, block, cells=len(self.cells))
 
-    # ------------------------------------------------------------ the verdict
-
-    @cached_property
-    def test(self) -> TestResult:
-        """The test of calibration that decides: of the mean, the spread and the ECE together."""
-        if not self.resampling.n_resamples:
-            return self.event.of(closed_form_test)
-        drawn = self.draws[VERDICT].replicates
-        test = self.event.of(verdict_of).result(self.event.of(null_of).observed, drawn, self.design.sample)
-        return refuted(test, self.event.impossible)
-
-    def tested(self) -> GroupTest:
-        """Return the test, and a way to a finer p-value."""
-
-        def redrawn(n_resamples: int) -> float:
-            value, verdict = self.draws[VERDICT].observed, self.event.of(verdict_of)
-            work = {VERDICT: lambda replicates: verdict.statistic(replicates.sums, least_of(value))}
-            blocks = self._blocks(work, n_resamples, self.event.of(null_of).drawn)
-            return sequential_p_value((block[VERDICT] for block in blocks), value)
-
-        variance = float(self.cells.null_variances.sum())
-        return GroupTest(test=self.test, variance=variance, redrawn=redrawn, exact=partial(count_p_value, self.design))
-
     # ------------------------------------------------------------ the clusters behind an estimate
 
-    def finish(self, measure: Computable, estimate: Estimate) -> Estimate:
+    def finish(self, measure: Measure, estimate: Estimate) -> Estimate:
         """Return the estimate with the clusters and the effective number of rows behind it, if rows are in clusters."""
         sample = self.design.sample
         if not sample.facts:
@@ -315,7 +247,7 @@ class Inference(Memo):
         method = f"{estimate.method}{sample.suffix}"
         return replace(estimate, method=method, details={**estimate.details, **details})
 
-    def effective_rows(self, measure: Computable) -> float | None:
+    def effective_rows(self, measure: Measure) -> float | None:
         """Return how many independent rows would tell as much of a measure; None where that is not known.
 
         N / deff for a mean, N (mean of T* for independent rows / mean of T*)^2 for a calibration error; at most N.
@@ -329,43 +261,6 @@ class Inference(Memo):
         draws = (self.draws[measure], self._independent[measure])
         mean, mean_of_independent = (float(each.replicates.mean()) for each in draws)
         return n * min(mean_of_independent / mean, 1.0) ** 2 if mean > 0 else n
-
-    # ------------------------------------------------------------ diagram and curves
-
-    def diagram(self) -> ReliabilityDiagram:
-        """Return the equal-width bins, Clopper-Pearson intervals of their rates, and the band of calibrated scores.
-
-        Without curves the band is left out.
-        """
-        plain, bins, sums = self.event.of(diagram_of), self.event.of(uniform_bins), self.event.of(uniform_sums)
-        low, high, least, most = (np.full(len(plain.accuracies), math.nan) for _ in range(4))
-        filled = bins.counts > 0
-        if isinstance(self.design, Clustered):
-            low[filled], high[filled] = rate_intervals(sums, self.level)
-        else:  # of all rows, which `sums` have by cells
-            rows, tail = bins.rate_rows[filled], self.resampling.tail
-            low[filled], high[filled] = clopper_pearson(plain.accuracies[filled] * rows, rows, tail)
-        diagram = replace(plain, lows=low, highs=high, level=self.resampling.level)
-        if not self.with_curves:
-            return diagram
-        if self.resampling.n_resamples:
-            band = self.resampling.band(self.draws[_BAND].replicates)
-        else:
-            band = rate_band(sums, self.level)
-        least[sums.moments.index], most[sums.moments.index] = band
-        return replace(diagram, band_lows=least, band_highs=most)
-
-    def curves(self, kinds: Sequence[CurveKind]) -> Mapping[str, CalibrationCurve]:
-        """Return these curves with their bands, computed when they are looked at."""
-        design, resampling = self.design, self.resampling
-        bandwidth = self.event.of(event_error).value  # without the table
-        drawn = self.draws[_CURVE].replicates if resampling.n_resamples else None
-        makers: Mapping[CurveKind, Callable[[], CalibrationCurve]] = {
-            "isotonic": lambda: isotonic_curve(design, None if drawn is None else resampling.band(drawn), resampling),
-            "smooth": lambda: smooth_curve(design, bandwidth, resampling.level),
-            "loess": lambda: loess_curve(design, design.fine.of(shown_cells), resampling.level),
-        }
-        return LazyMapping(lambda: {kind: makers[kind]() for kind in kinds})
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -406,33 +301,9 @@ class Replicates(Memo):
             yield Event(table=self.inference.cells.with_positives(row), n_bins=self.inference.event.n_bins)
 
 
-def _values(measure: Computable, replicates: Replicates) -> Float64s:
+def _values(measure: Measure, replicates: Replicates) -> Float64s:
     """Return a measure's value on the table of each simulated data set."""
     return np.array([number_of(measure, event) for event in replicates.events()])
-
-
-def _rates(replicates: Replicates) -> Float64s:
-    """Return the observed frequency of each equal-width bin, (B, M), cut to [0, 1]."""
-    moments = replicates.inference.event.of(uniform_sums).moments
-    return np.clip((moments.score_sums - replicates.uniform_gaps) / moments.counts, 0.0, 1.0)
-
-
-def verdict_of(event: Event) -> Verdict:
-    """Return the verdict: ``event.of(verdict_of)``."""
-    return Verdict.of(event.design, event.of(uniform_sums))
-
-
-def closed_form_test(event: Event) -> TestResult:
-    """Return the test of calibration by the verdict, without resampling: ``event.of(closed_form_test)``."""
-    test = event.of(verdict_of).result(event.of(null_of).observed, None, event.design.sample)
-    return refuted(test, event.impossible)
-
-
-def null_of(event: Event) -> RowNull | ClusterNull:
-    """Return the rows under calibration: ``event.of(null_of)``."""
-    if isinstance(event.design, Clustered):
-        return ClusterNull.of(event.design, event.n_bins)
-    return RowNull(event.design.cells, event.of(uniform_sums))
 
 
 Statistic: TypeAlias = Callable[[Replicates], Float64s]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
+from calibrant.measures.context import Inference, Replicates
+from calibrant.measures.loess.loess import loess_curve
 from calibrant.measures.means.means import gap_variance
 from calibrant.measures.smooth.intervals import DesignEffects, Mesh
-from calibrant.results import CalibrationCurve
+from calibrant.measures.smooth.smooth import event_error
+from calibrant.results import CalibrationCurve, CurveKind
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import LazyMapping
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, Outcomes
 from calibrant.statistics.design import Clustered, Independent, SamplingDesign
@@ -29,6 +34,25 @@ def shown_cells(cells: Cells) -> NDArray[np.intp]:
     mass = np.cumsum(cells.counts)
     among = np.searchsorted(mass, np.linspace(0, mass[-1], _POINTS))
     return np.unique(np.clip(np.concatenate([along, among]), 0, len(cells) - 1))
+
+
+def shown_fits(replicates: Replicates) -> Float64s:
+    """Return the isotonic fits of simulated data sets at the shown cells, (B, M)."""
+    design = replicates.inference.design
+    return replicates.fits[:, design.coarse(design.fine.of(shown_cells))]
+
+
+def curves_of(inference: Inference, kinds: Sequence[CurveKind]) -> Mapping[str, CalibrationCurve]:
+    """Return these curves with their bands, computed when they are looked at."""
+    design, resampling = inference.design, inference.resampling
+    bandwidth = inference.event.of(event_error).value  # without the table
+    drawn = inference.replicates_of(shown_fits) if resampling.n_resamples else None
+    makers: Mapping[CurveKind, Callable[[], CalibrationCurve]] = {
+        "isotonic": lambda: isotonic_curve(design, None if drawn is None else resampling.band(drawn), resampling),
+        "smooth": lambda: smooth_curve(design, bandwidth, resampling.level),
+        "loess": lambda: loess_curve(design, design.fine.of(shown_cells), resampling.level),
+    }
+    return LazyMapping(lambda: {kind: makers[kind]() for kind in kinds})
 
 
 def isotonic_curve(

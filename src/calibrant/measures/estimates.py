@@ -25,8 +25,8 @@ from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.binned.intervals import absolute_interval, absolute_law, rate_intervals
 from calibrant.measures.binned.sums import BinMoments, BinSums, RowBins, Uncorrelated
 from calibrant.measures.context import Inference
-from calibrant.measures.event import Event, Unavailable
-from calibrant.measures.measure import NOT_ASKED, Measure, OverClasses
+from calibrant.measures.event import Event
+from calibrant.measures.measure import NOT_ASKED, Measure, OverClasses, Unavailable
 from calibrant.measures.simulated import ClusterNull
 from calibrant.measures.unseen import UNSEEN, is_uniform, unseen_share
 from calibrant.measures.verdict import Verdict, closed_form, count_p_value, of_estimate, refuted

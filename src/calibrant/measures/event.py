@@ -12,6 +12,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.means.means import PredictionMeans
+from calibrant.measures.measure import Measure, Unavailable
 from calibrant.results import ClasswiseCalibration
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
@@ -25,42 +26,6 @@ from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
 
 _ROUNDING: Final = 1e-20  # relative: a smaller sum of squares around a mean is rounding
-
-
-class Computable(Protocol):
-    """The part of a `calibrant.measures.Measure` that this module uses."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def value(self) -> Callable[[Event], float]: ...
-    @property
-    def bound(self) -> Callable[[Event], float] | Unavailable: ...
-    @property
-    def null(self) -> Any: ...
-    @property
-    def interval(self) -> Any: ...
-    @property
-    def implied(self) -> Callable[[Any], float] | None: ...
-    @property
-    def scale(self) -> Any: ...
-    @property
-    def judges(self) -> Any: ...
-    @property
-    def in_range(self) -> Callable[[float, float, float, Any], tuple[float, float]]: ...
-    @property
-    def influence(self) -> Callable[[Event], Any] | None: ...
-    @property
-    def link(self) -> Any: ...
-    @property
-    def root_rate(self) -> bool: ...
-
-
-@dataclass(frozen=True)
-class Unavailable:
-    """Something that a measure does not have. The reason becomes the `Estimate.method`."""
-
-    reason: str
 
 
 class MeanError(Protocol):
@@ -117,9 +82,9 @@ class Event(Memo):
     asked_classes: int = 0
     clusters: Clustered | None = None
     logits: bool = False
-    _values: dict[Computable, float] = field(default_factory=dict, init=False, repr=False)
+    _values: dict[Measure, float] = field(default_factory=dict, init=False, repr=False)
 
-    def value(self, measure: Computable) -> float:
+    def value(self, measure: Measure) -> float:
         """Return a measure of the event, computed once.
 
         Raises
@@ -131,7 +96,7 @@ class Event(Memo):
             self._values[measure] = number_of(measure, self)
         return self._values[measure]
 
-    def influence(self, measure: Computable) -> Influence | None:
+    def influence(self, measure: Measure) -> Influence | None:
         """Return what each row adds to a measure, on the scale of its link; None if it has no influence here.
 
         None also where the link of the value is infinite, and where no row adds more than another: the rows then do not
@@ -148,7 +113,7 @@ class Event(Memo):
         size = float(np.sum(self.table.own_weights * values**2)) * link_slope(value, measure.link) ** 2
         return made if made.square > _ROUNDING * size else None
 
-    def bound(self, measure: Computable) -> float:
+    def bound(self, measure: Measure) -> float:
         """Return the certified error of the value: 0 if the value is exact, NaN if no bound is known."""
         if isinstance(measure.bound, Unavailable):
             return 0.0 if self.grid_cells is None else math.nan
@@ -219,7 +184,7 @@ def certified(bound: Callable[[GridCells, Event], float]) -> Callable[[Event], f
     return of_event
 
 
-def as_influence(measure: Computable, values: Any, table: ReliabilityTable) -> Float64s:
+def as_influence(measure: Measure, values: Any, table: ReliabilityTable) -> Float64s:
     """Return the influence of a measure as an array; reject anything but two finite numbers for each row of a table."""
     shape = (2, len(table))
     try:
@@ -235,7 +200,7 @@ def as_influence(measure: Computable, values: Any, table: ReliabilityTable) -> F
     raise InputError("measures", expected, got, "return what a row with outcome 0, and one with outcome 1, adds")
 
 
-def number_of(measure: Computable, event: Event) -> float:
+def number_of(measure: Measure, event: Event) -> float:
     """Return the value of a measure for an event; reject anything but a number."""
     value = measure.value(event)
     try:

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from calibrant.measures.context import Inference, OwnLaw
-from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.context import Inference
+from calibrant.measures.event import Event
 from calibrant.measures.means.means import gap_influence, gap_variance, mean_score_influence
-from calibrant.measures.measure import Measure, exact
+from calibrant.measures.measure import Measure, OwnLaw, Unavailable, exact
 from calibrant.results import Floor
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.intervals import DEVIATES

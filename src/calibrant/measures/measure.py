@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Layout
 from calibrant.measures.binned.binned import Binning, Norm
-from calibrant.measures.context import Inference, Null, OwnLaw
 from calibrant.measures.differences.pair import ComparedModel, Mean, ModelPair, influence_difference
-from calibrant.measures.event import Event, Unavailable
 from calibrant.results import Description, Estimate, Floor, Scale
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
@@ -23,6 +21,10 @@ from calibrant.statistics.design import Influence
 from calibrant.statistics.groups import Compare
 from calibrant.statistics.intervals import Link
 from calibrant.statistics.null import Interval, Law
+
+if TYPE_CHECKING:
+    from calibrant.measures.context import Inference, Replicates
+    from calibrant.measures.event import Event
 
 SCALES: Final = ("probability", "square", "score", "ratio")
 DIRECTIONS: Final = ("lower", "higher", "neither")
@@ -37,6 +39,40 @@ STANDARD: Final = "standard"
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Something that a measure does not have. The reason becomes the `Estimate.method`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Null:
+    """How the distribution of a measure under calibration is drawn.
+
+    Attributes
+    ----------
+    replicate : callable, optional
+        The measure on each of B simulated data sets, (B,), from sums that are shared between measures. Without it the
+        measure's `value` is computed on the table of each simulated data set.
+    statistic : callable, optional
+        The statistic that decides the p-value, (B,), if it is not the measure itself.
+    closed_form : callable, optional
+        The law without resampling, for ``n_resamples=0``; None if these data have none.
+    """
+
+    replicate: Callable[[Replicates], Float64s] | None = None
+    statistic: Callable[[Replicates], Float64s] | None = None
+    closed_form: Callable[[Inference], Law | None] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class OwnLaw:
+    """A law that does not come from the shared simulated data sets. ``law`` returns None if these data have none."""
+
+    law: Callable[[Inference], Law | None]
 
 
 @dataclass(frozen=True)

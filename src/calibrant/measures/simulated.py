@@ -14,24 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from calibrant.kernels import dispatch
 from calibrant.measures.binned.binned import quantile_bin_of, uniform_bin_of
-from calibrant.measures.binned.clustered import ClusterBins, null_scales
+from calibrant.measures.binned.clustered import ClusterBins, null_scales, uniform_sums
 from calibrant.measures.binned.sums import BinSums
-from calibrant.measures.isotonic import isotonic as corp
-from calibrant.measures.smooth.intervals import NullSmooth
+from calibrant.measures.event import Event
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
-
-_LEAST_DEFF: Final = 0.01  # of all bins together, for the bandwidths of smooth errors
 
 
 class Sums(Protocol):
@@ -64,16 +60,6 @@ class RowNull:
     def drawn(self, rng: np.random.Generator, size: int) -> RowSums:
         """Return simulated data sets."""
         return RowSums(self.cells, self.uniform, self.cells.calibrated.draw(rng, size))
-
-    def refinement(self, resampling: Resampling) -> float:
-        """Return 1: simulated data sets have all the cells that the fit follows."""
-        del resampling
-        return 1.0
-
-    def observed_refinement(self, miscalibration: float) -> float:
-        """Return 1."""
-        del miscalibration
-        return 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,27 +149,6 @@ class ClusterNull:
 
         return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, stream, block)))
 
-    def refinement(self, resampling: Resampling) -> float:
-        """Return f, how much larger CORP's miscalibration is on all cells, which the fit follows, than on coarse ones.
-
-        f is the ratio of the means of simulated data sets of calibrated independent rows.
-        """
-        fine = self.rows.fine
-
-        def block(rng: np.random.Generator, size: int) -> Float64s:
-            outcomes = fine.calibrated.draw(rng, size)
-            return corp.miscalibrations(fine, outcomes, dispatch.isotonic_fits(fine.counts, outcomes))
-
-        blocks = in_blocks(resampling.n_resamples, resampling.seed, Stream.CALIBRATED, block)
-        mean = float(np.concatenate(list(blocks)).mean())
-        coarse = float(self.replicates(GapSums.miscalibrations, resampling, independent=True).mean())
-        return mean / coarse if coarse > 0 else 1.0
-
-    def observed_refinement(self, miscalibration: float) -> float:
-        """Return the same of the data, from CORP's miscalibration on all cells."""
-        coarse = float(self.observed.miscalibrations()[0])
-        return miscalibration / coarse if coarse > 0 else 1.0
-
 
 @dataclass(frozen=True, eq=False)
 class GapSums:
@@ -230,8 +195,6 @@ class GapSums:
         squares, variances = (np.atleast_1d(slopes**2 @ x) for x in (cells.squared_residuals, cells.null_variances))
         return np.asarray(sums * null_scales(squares, variances)[0])
 
-    # ------------------------------------------------------------ measures
-
     @property
     def own_squares(self) -> Float64s:
         """The sum over buckets of S_h^2 in each equal-width bin, (B, M) or (M,)."""
@@ -240,26 +203,9 @@ class GapSums:
             return np.asarray(self.normals**2 @ bins.null_gaps**2)
         return bins.own_squares if self is self.law.observed else bins.moments.null_variances
 
-    def cumulative(self) -> Float64s:
-        """Return the largest cumulative residual, the KS error on the coarse cells."""
-        return np.asarray(np.abs(np.cumsum(self.cell_gaps, axis=-1)).max(axis=-1) / self.law.rows.total)
 
-    def miscalibrations(self) -> Float64s:
-        """Return CORP's miscalibration on the coarse cells; `ClusterNull.refinement` is yet to be multiplied."""
-        fits = np.clip(dispatch.isotonic_fits(self.law.cells.counts, self.positives), 0.0, 1.0)
-        return corp.miscalibrations(self.law.cells, self.positives, fits)
-
-
-def null_smooth(null: RowNull | ClusterNull, value: float) -> NullSmooth:
-    """Return what gives smooth errors of simulated data sets, to compare with the data's at bandwidth ``value``.
-
-    A design effect d of clusters moves the smooth error by d^(1/3), as its bandwidth grows with it.
-    """
-    of_rows = NullSmooth.of(null.cells, value)
-    if isinstance(null, RowNull):
-        return of_rows
-    squares = float(null.uniform.own_squares.sum()), float(null.uniform.moments.squared_residuals.sum())
-    deff = max(squares[0] / max(squares[1], np.finfo(float).tiny), _LEAST_DEFF)
-    bandwidths = np.minimum(of_rows.bandwidths * deff ** (1 / 3), 1.0)
-    least = min(float(np.median(bandwidths)), max(value, float(bandwidths[0])))
-    return NullSmooth.around(null.cells, least, value, bandwidths)
+def null_of(event: Event) -> RowNull | ClusterNull:
+    """Return the rows under calibration: ``event.of(null_of)``."""
+    if isinstance(event.design, Clustered):
+        return ClusterNull.of(event.design, event.n_bins)
+    return RowNull(event.design.cells, event.of(uniform_sums))

@@ -10,20 +10,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
+from calibrant.measures.binned.clustered import uniform_sums
 from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.context import Inference, Replicates, Statistic
+from calibrant.measures.event import Event
 from calibrant.measures.line.line import log_odds
-from calibrant.measures.simulated import RowNull, Sums
+from calibrant.measures.simulated import RowNull, Sums, null_of
 from calibrant.results import Estimate, TestResult
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import UNKNOWN, Clustered, Independent, Sample, SamplingDesign
+from calibrant.statistics.groups import GroupTest
 from calibrant.statistics.impossible import ImpossibleOutcomes
-from calibrant.statistics.null import GammaMoments, p_value
+from calibrant.statistics.null import GammaMoments, least_of, p_value, sequential_p_value
 from calibrant.statistics.resampling import normal_quantile
 
 #: The parts of the verdict.
@@ -149,6 +154,40 @@ def closed_form(cells: Cells, bins: BinSums) -> TestResult:
     """Return the verdict on independent rows of these cells and bins, in closed form."""
     design = Independent(cells)
     return Verdict.of(design, bins).result(RowNull(cells, bins).observed, None, design.sample)
+
+
+def verdict_of(event: Event) -> Verdict:
+    """Return the verdict on an event: ``event.of(verdict_of)``."""
+    return Verdict.of(event.design, event.of(uniform_sums))
+
+
+def closed_form_test(event: Event) -> TestResult:
+    """Return the test of calibration by the verdict, without resampling: ``event.of(closed_form_test)``."""
+    test = event.of(verdict_of).result(event.of(null_of).observed, None, event.design.sample)
+    return refuted(test, event.impossible)
+
+
+def verdict_statistic(replicates: Replicates) -> Float64s:
+    """Return the combined statistic of simulated data sets, (B,)."""
+    return replicates.inference.event.of(verdict_of).statistic(replicates.sums)
+
+
+def calibration_test(inference: Inference) -> GroupTest:
+    """Return the test that decides, of the mean, the spread and the ECE together, with a way to a finer p-value."""
+    event, verdict = inference.event, inference.event.of(verdict_of)
+    if inference.resampling.n_resamples:
+        drawn, observed = inference.replicates_of(verdict_statistic), event.of(null_of).observed
+        test = refuted(verdict.result(observed, drawn, inference.design.sample), event.impossible)
+    else:
+        test = event.of(closed_form_test)
+
+    def redrawn(n_resamples: int) -> float:
+        value = float(verdict_statistic(inference.observed)[0])
+        work: dict[str, Statistic] = {"": lambda replicates: verdict.statistic(replicates.sums, least_of(value))}
+        return sequential_p_value((block[""] for block in inference.blocks(work, n_resamples)), value)
+
+    variance = float(inference.cells.null_variances.sum())
+    return GroupTest(test=test, variance=variance, redrawn=redrawn, exact=partial(count_p_value, inference.design))
 
 
 def combined(p_values: Float64s) -> Float64s:

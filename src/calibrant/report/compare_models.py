@@ -23,9 +23,9 @@ from calibrant.inputs.scores import RowScores
 from calibrant.inputs.weights import WeightsAre
 from calibrant.measures.binned.binned import check_bins
 from calibrant.measures.binned.clustered import uniform_sums
-from calibrant.measures.binned.diagram import bin_diagram
+from calibrant.measures.binned.diagram import bin_diagram, inferred_diagram
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.context import Inference, closed_form_test
+from calibrant.measures.context import Inference
 from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolute_difference
 from calibrant.measures.differences.paired import Answers, ClusterModel, Model, RowPair, Weighting
 from calibrant.measures.differences.unpaired import ClusterSummed, Summed, SummedPair, pair_of, with_shared_buckets
@@ -35,6 +35,7 @@ from calibrant.measures.listed import compared_by
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Difference, Measure, descriptions_of
 from calibrant.measures.ranking.auroc import AUROC
+from calibrant.measures.verdict import closed_form_test
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
 from calibrant.report.evaluated_data import cluster_labels, counted_flag
 from calibrant.report.leaderboard import DEFAULT, best_first, leaderboard, sorting_measure
@@ -61,6 +62,7 @@ _ANSWERS: Final = "pass targets for all models, or a pair of each model: compare
 
 #: With more models only the pairs with the first or with the best one are compared.
 MOST_PAIRED: Final = 20
+
 
 def compare(
     probs_a: Any,
@@ -697,7 +699,7 @@ def _diagram(model: ComparedModel, level: float) -> ReliabilityDiagram:
     """Return the reliability diagram of a model, with intervals and the band of calibration in closed form."""
     event = model.event
     if event.clusters is not None:
-        return Inference(event=event, resampling=Resampling.of(level, 0, 0)).diagram()
+        return inferred_diagram(Inference(event=event, resampling=Resampling.of(level, 0, 0)))
     moments = model.bins.moments if isinstance(model, Model) else event.of(uniform_sums).moments
     return bin_diagram(event.n_bins, moments, level, integer_weights=event.table.whole)
 

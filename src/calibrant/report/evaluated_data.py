@@ -374,10 +374,11 @@ def _of_rows(
     with of_input(numbers):
         event = ReliabilityTable.pool(reading.events)
         tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)] if per_class else [event]
+        total = event.total
     histograms = None
     if every_class:
         squares = None if squared is None else squared.histograms
-        histograms = ClassHistograms(sums=reading.histograms, totals=event.total, squares=squares)
+        histograms = ClassHistograms(sums=reading.histograms, totals=total, squares=squares)
     data = EvaluatedData(
         notion=notion,
         means=PredictionMeans.of_scores(
@@ -399,7 +400,7 @@ def _of_rows(
         choices=_choices(predictions, n),
         numbers=numbers,
     )
-    return data if labels is None else _in_clusters(data, predictions, reading, labels, several=several)
+    return _in_clusters(data, predictions, reading, labels, several=several)
 
 
 def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, NDArray[np.float64] | None]:
@@ -411,9 +412,11 @@ def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, 
 
 
 def _in_clusters(
-    data: EvaluatedData, predictions: Predictions, reading: Reading, labels: ClusterLabels, *, several: bool
+    data: EvaluatedData, predictions: Predictions, reading: Reading, labels: ClusterLabels | None, *, several: bool
 ) -> EvaluatedData:
-    """Return the same with sums of the rows over clusters; ``several`` says that classes are evaluated."""
+    """Return the same with sums of the rows over clusters, if any; ``several`` says that classes are evaluated."""
+    if labels is None:
+        return data
     _, weights = _independent_rows(predictions, reading)
     if labels.take(np.flatnonzero(predictions.evaluated)).alone(weights):
         return replace(data, alone=True)

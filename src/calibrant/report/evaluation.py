@@ -23,9 +23,10 @@ from calibrant.measures.arguments import ClassHistograms
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.classwise import worst_class
 from calibrant.measures.binned.clustered import uniform_sums
-from calibrant.measures.binned.diagram import diagram_of
+from calibrant.measures.binned.diagram import diagram_of, inferred_diagram, uniform_rates
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.context import Inference
+from calibrant.measures.context import Inference, Statistic
+from calibrant.measures.curves import curves_of, shown_fits
 from calibrant.measures.decisions.decision_curve import decision_curve_of, murphy_curve_of
 from calibrant.measures.estimates import (
     ClassBins,
@@ -44,11 +45,12 @@ from calibrant.measures.means.means import gap_variance
 from calibrant.measures.measure import Measure, descriptions_of
 from calibrant.measures.profiles import STANDARD, Profile
 from calibrant.measures.ranking.auroc import roc_curve
+from calibrant.measures.verdict import calibration_test, verdict_statistic
 from calibrant.report.evaluated_data import MOST_CLASSES, EvaluatedData, are_evaluated, of_arguments
 from calibrant.report.report import GroupReport, Report
 from calibrant.results import BANDS, Bands, CalibrationCurve, Estimate
 from calibrant.results.values import Forest, Panel
-from calibrant.runtime.cached import Late, LazyMapping
+from calibrant.runtime.cached import Late, LazyMapping, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.runtime.progress import counted
 from calibrant.statistics.cells import Cells
@@ -322,7 +324,7 @@ def report_on(data: EvaluatedData, settings: ReportSettings) -> Reported:
         if events.classes is None and not settings.tests_alone:
             panels = LazyMapping(partial(_panels, whole, settings.profile, evidence.level))
             if inference is not None and not settings.of_group:
-                curves = inference.curves(settings.profile.curves)
+                curves = curves_of(inference, settings.profile.curves)
             elif inference is not None:  # many groups keep the data alone, and draw again when curves are looked at
                 curves = LazyMapping(lambda: report_on(data, replace(settings, of_group=False)).report.curves)
         report = Report(
@@ -352,7 +354,8 @@ def report_on(data: EvaluatedData, settings: ReportSettings) -> Reported:
         return Reported(report, evidence.estimates, tested)
 
 
-class ReportedEvents(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ReportedEvents:
     """The events of a report: one event, or every class alone.
 
     Attributes
@@ -370,7 +373,7 @@ class ReportedEvents(NamedTuple):
     classes: ClassEvents | None
     inference: Inference | None
 
-    @property
+    @cached_property
     def sample(self) -> Sample:
         """What the results say about the rows behind them."""
         told = self.inference is not None and (self.classes is None or self.whole.clusters is not None)
@@ -389,9 +392,13 @@ class ReportedEvents(NamedTuple):
 
 def _events(data: EvaluatedData, settings: ReportSettings) -> ReportedEvents:
     """Return the events of a report."""
-    resampling, one_event = settings.resampling, data.notion not in PER_CLASS
-    logits, classes, histograms = bool(data.choices.logits), None, data.histograms
-    if not one_event:
+    resampling, logits, classes = settings.resampling, bool(data.choices.logits), None
+    table, histograms = data.tables[0], None if settings.tests_alone else data.histograms
+    measures: Sequence[Measure] = settings.computed
+    statistics: Sequence[Statistic] = (verdict_statistic,)
+    if not settings.tests_alone:
+        statistics = (verdict_statistic, uniform_rates, shown_fits)
+    if data.notion in PER_CLASS:
         classes = ClassEvents(
             tables=data.tables,
             n_bins=settings.n_bins,
@@ -401,27 +408,24 @@ def _events(data: EvaluatedData, settings: ReportSettings) -> ReportedEvents:
             rows=data.clusters or data.class_rows,
             logits=logits,
         )
-        histograms = classes.histograms
-    table = data.tables[0]
-    if not one_event:
-        table = data.event or next(table for table in data.tables if len(table))
+        table, histograms = data.event or classes.held[0].table, classes.histograms
+        measures, statistics = (), ()
     clusters, no_classes = None, _why_no_classes(data, settings.classwise)
-    if data.clusters is not None and (resampling is not None or (one_event and not data.one_cluster)):
+    if data.clusters is not None and (resampling is not None or not (classes or data.one_cluster)):
         clusters = Clustered.of(Cells.from_table(table), data.clusters.event)
     whole = Event(
         table=table,
         n_bins=settings.n_bins,
         means=data.means,
-        classes=None if settings.tests_alone and one_event else _classes(data, histograms, resampling),
+        classes=None if histograms is None else _classes(data, histograms, resampling),
         no_classes=no_classes,
         asked_classes=0 if no_classes else data.n_classes or 0,
         clusters=clusters,
         logits=logits,
     )
-    if resampling is None:
-        return ReportedEvents(whole, classes, None)
-    measures, curves = tuple(settings.computed) if one_event else (), not settings.tests_alone
-    inference = Inference(event=whole, resampling=resampling, measures=measures, with_curves=curves)
+    inference = None
+    if resampling is not None:
+        inference = Inference(event=whole, resampling=resampling, measures=measures, statistics=statistics)
     return ReportedEvents(whole, classes, inference)
 
 
@@ -436,10 +440,8 @@ def _why_no_classes(data: EvaluatedData, classwise: bool | None) -> str:
     return f"more than {MOST_CLASSES:,} classes are evaluated only on request (classwise=True, --classwise)"
 
 
-def _classes(data: EvaluatedData, histograms: ClassHistograms | None, resampling: Resampling | None) -> Classes | None:
-    """Return the error and the test of each class, from the bins of all, if classes are evaluated."""
-    if histograms is None:
-        return None
+def _classes(data: EvaluatedData, histograms: ClassHistograms, resampling: Resampling | None) -> Classes:
+    """Return the error and the test of each class, from the bins of all."""
     bins = ClassBins(
         histograms=histograms.sums,
         squares=histograms.squares,
@@ -486,7 +488,7 @@ def _evidence(
     data: EvaluatedData, settings: ReportSettings, events: ReportedEvents, estimates: Mapping[Measure, Estimate]
 ) -> tuple[Evidence, GroupTest | None]:
     """Return what findings are made from, and the test of calibration, if there are intervals."""
-    whole, classes, inference = events
+    whole, classes, inference = events.whole, events.classes, events.inference
     evidence = Evidence(
         estimates={measure.name: estimates[measure] for measure in DECIDING if measure in estimates},
         notion=data.notion,
@@ -497,7 +499,7 @@ def _evidence(
     )
     if inference is None:
         return evidence, None
-    tested = classes.tested(estimates[ECE], inference.resampling) if classes else inference.tested()
+    tested = classes.tested(estimates[ECE], inference.resampling) if classes else calibration_test(inference)
     decision, sample = None, events.sample
     if settings.tolerance is not None:
         bounds = events.estimate(settings.tolerance_of, inference.at(one_sided(inference.level)))
@@ -510,7 +512,7 @@ def _evidence(
     gap = estimates[MEAN_GAP].value
     evidence = replace(
         evidence,
-        diagram=inference.diagram(),
+        diagram=inferred_diagram(inference, band=not settings.tests_alone),
         balanced=is_balanced(whole.design, gap),
         gap_p_value=gap_variance(whole.design).p_value(gap),
         rarer=sample.rarer,

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant.errors import InputError, nearest
 from calibrant.inputs.weights import tidy_weight
-from calibrant.measures.context import Inference, closed_form_test
+from calibrant.measures.context import Inference
 from calibrant.measures.differences.pair import ComparedModel
 from calibrant.measures.differences.several import in_units, is_ranked_by, spread_of
 from calibrant.measures.differences.unpaired import Summed
@@ -19,6 +19,7 @@ from calibrant.measures.estimates import estimate
 from calibrant.measures.gap import MEAN_CONFIDENCE
 from calibrant.measures.listed import MEASURES, by_name
 from calibrant.measures.measure import Difference, Measure
+from calibrant.measures.verdict import closed_form_test
 from calibrant.results import Estimate, TestResult
 from calibrant.results.values import plain, plain_estimate
 from calibrant.runtime.dataclass import dataclass
@@ -195,7 +196,7 @@ def leaderboard(
         elif risky[place]:
             ends = ends[0], min(ends[1] + infinite, len(order))
         test, resampling = model.event.of(closed_form_test), Resampling.of(level, 0, 0)
-        inference = Inference(event=model.event, resampling=resampling, measures=shown, with_curves=False)
+        inference = Inference(event=model.event, resampling=resampling, measures=shown)
         standings.append(
             Standing(
                 name=model.name,

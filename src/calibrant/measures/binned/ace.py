@@ -11,10 +11,10 @@ from calibrant.measures.binned.binned import Norm
 from calibrant.measures.binned.certified import ace_bound
 from calibrant.measures.binned.clustered import quantile_sums
 from calibrant.measures.binned.intervals import absolute_interval, absolute_law
-from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import certified
 from calibrant.measures.gap import largest_gap
-from calibrant.measures.measure import Measure, OverClasses
+from calibrant.measures.measure import Measure, Null, OverClasses
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval

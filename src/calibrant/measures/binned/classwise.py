@@ -15,9 +15,9 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import histograms_of
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
-from calibrant.measures.context import Inference, OwnLaw
+from calibrant.measures.context import Inference
 from calibrant.measures.event import Classes, Event
-from calibrant.measures.measure import Measure
+from calibrant.measures.measure import Measure, OwnLaw
 from calibrant.results import ClasswiseCalibration
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval, Law

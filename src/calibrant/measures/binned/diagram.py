@@ -12,12 +12,15 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import evaluated_event_of, event_bins, event_table, table_bins
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, check_bins, uniform_edges
-from calibrant.measures.binned.clustered import uniform_bins
+from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
+from calibrant.measures.binned.intervals import rate_band, rate_intervals
 from calibrant.measures.binned.sums import BinMoments
+from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event
 from calibrant.results import ReliabilityDiagram
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.intervals import clopper_pearson, consistency_band
 from calibrant.statistics.resampling import check_level
 
@@ -80,6 +83,34 @@ def reliability_diagram(
 def diagram_of(event: Event) -> ReliabilityDiagram:
     """Return the equal-width bins of an event as a diagram: ``event.of(diagram_of)``."""
     return binned.diagram(event.of(uniform_bins), weighted=event.table.counts.dtype.kind == "f")
+
+
+def uniform_rates(replicates: Replicates) -> Float64s:
+    """Return the observed frequency of each equal-width bin of simulated data sets, (B, M), cut to [0, 1]."""
+    moments = replicates.inference.event.of(uniform_sums).moments
+    return np.clip((moments.score_sums - replicates.uniform_gaps) / moments.counts, 0.0, 1.0)
+
+
+def inferred_diagram(inference: Inference, *, band: bool = True) -> ReliabilityDiagram:
+    """Return the equal-width bins, Clopper-Pearson intervals of their rates, and the band of calibrated scores."""
+    event, resampling = inference.event, inference.resampling
+    plain, bins, sums = event.of(diagram_of), event.of(uniform_bins), event.of(uniform_sums)
+    low, high, least, most = (np.full(len(plain.accuracies), math.nan) for _ in range(4))
+    filled = bins.counts > 0
+    if isinstance(inference.design, Clustered):
+        low[filled], high[filled] = rate_intervals(sums, inference.level)
+    else:  # of all rows, which `sums` have by cells
+        rows, tail = bins.rate_rows[filled], resampling.tail
+        low[filled], high[filled] = clopper_pearson(plain.accuracies[filled] * rows, rows, tail)
+    diagram = replace(plain, lows=low, highs=high, level=resampling.level)
+    if not band:
+        return diagram
+    if resampling.n_resamples:
+        ends = resampling.band(inference.replicates_of(uniform_rates))
+    else:
+        ends = rate_band(sums, inference.level)
+    least[sums.moments.index], most[sums.moments.index] = ends
+    return replace(diagram, band_lows=least, band_highs=most)
 
 
 def bin_diagram(n_bins: int, bins: BinMoments, level: float, *, integer_weights: bool) -> ReliabilityDiagram:

@@ -12,11 +12,11 @@ from calibrant.measures.binned.binned import Binning, Closed, Norm
 from calibrant.measures.binned.certified import ece_bound
 from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
 from calibrant.measures.binned.intervals import absolute_interval, absolute_law
-from calibrant.measures.context import Inference, Null
+from calibrant.measures.context import Inference
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Event, certified
 from calibrant.measures.gap import largest_gap
-from calibrant.measures.measure import Difference, Measure, OverClasses
+from calibrant.measures.measure import Difference, Measure, Null, OverClasses
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
 

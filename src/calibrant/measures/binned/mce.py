@@ -18,9 +18,9 @@ from calibrant.measures.binned.certified import mce_bound
 from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
 from calibrant.measures.binned.intervals import maximum_interval, maximum_law
 from calibrant.measures.binned.rmsce import RMSCE
-from calibrant.measures.context import Inference, Null
+from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
-from calibrant.measures.measure import Measure, OverClasses
+from calibrant.measures.measure import Measure, Null, OverClasses
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
 

@@ -19,10 +19,10 @@ from calibrant.measures.binned.certified import debiased_square_bound, resolutio
 from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.intervals import square_interval, square_laws
-from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.differences import pair
-from calibrant.measures.event import Event, Unavailable, certified
-from calibrant.measures.measure import Difference, Measure, OverClasses
+from calibrant.measures.event import Event, certified
+from calibrant.measures.measure import Difference, Measure, Null, OverClasses, Unavailable
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval

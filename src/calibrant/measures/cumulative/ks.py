@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from calibrant.measures.context import Inference, Null, Replicates
+from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.grid_cells import GridCells
-from calibrant.measures.measure import Measure
+from calibrant.measures.measure import Measure, Null
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cells import Cells

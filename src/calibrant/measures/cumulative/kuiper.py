@@ -10,11 +10,10 @@ import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.context import Null
 from calibrant.measures.cumulative.ks import CumulativeStatistic
-from calibrant.measures.event import Event, Unavailable, certified
+from calibrant.measures.event import Event, certified
 from calibrant.measures.grid_cells import GridCells
-from calibrant.measures.measure import Measure
+from calibrant.measures.measure import Measure, Null, Unavailable
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.table import ReliabilityTable

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.binned.binned import absolute_error
 from calibrant.measures.binned.intervals import SteadyGaps, larger
 from calibrant.measures.binned.sums import BinSums
-from calibrant.measures.event import Computable, Event
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
@@ -31,6 +30,10 @@ from calibrant.statistics.design import Influence
 from calibrant.statistics.intervals import FEWEST, Variance, link_slope, thinned, unbiased_end
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import alpha_of
+
+if TYPE_CHECKING:
+    from calibrant.measures.event import Event
+    from calibrant.measures.measure import Measure
 
 #: The means over predictions that are compared, as `PredictionMeans` has them.
 Mean: TypeAlias = Literal["brier", "nll", "accuracy"]
@@ -254,7 +257,7 @@ class ModelPair(ABC, Generic[ModelT]):
     # ------------------------------------------------------------ measures with an influence
 
     @abstractmethod
-    def influence_variance(self, measure: Computable) -> Variance | None:
+    def influence_variance(self, measure: Measure) -> Variance | None:
         """Return the variance of the difference of a measure, by influences; None where a model has none."""
 
 
@@ -278,7 +281,7 @@ class UnitModel(ABC):
     bins: BinSums
     means: PredictionMeans
     event: Event
-    _changed: dict[Computable, Float64s | None] = field(default_factory=dict, init=False, repr=False)
+    _changed: dict[Measure, Float64s | None] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def square(self) -> float:
@@ -323,7 +326,7 @@ class UnitModel(ABC):
     def scores(self, mean: Mean) -> Float64s:
         """Return what each unit adds to a mean over predictions."""
 
-    def changes(self, measure: Computable) -> Float64s | None:
+    def changes(self, measure: Measure) -> Float64s | None:
         """Return what each unit adds to a measure, by its influence, computed once; None where that is not known."""
         if measure not in self._changed:
             influence = self.event.influence(measure)
@@ -391,7 +394,7 @@ class UnitPair(ModelPair[UnitModelT]):
         steady = self.variance(one.influence(one.steady) - other.influence(other.steady))
         return larger(plain, steady, self.noise())
 
-    def influence_variance(self, measure: Computable) -> Variance | None:
+    def influence_variance(self, measure: Measure) -> Variance | None:
         """Return the variance of the differences of what units add."""
         one, other = self.first.changes(measure), self.second.changes(measure)
         return None if one is None or other is None else self.variance(one - other)
@@ -419,7 +422,7 @@ class UnitPair(ModelPair[UnitModelT]):
         return Interval(low, high, self.absolute_method)
 
 
-def influence_difference(measure: Computable, pair: ModelPair[ComparedModel], level: float) -> Estimate:
+def influence_difference(measure: Measure, pair: ModelPair[ComparedModel], level: float) -> Estimate:
     """Return the difference of a measure that has an influence; the interval is that of the sum of the influences."""
     first, second = (model.event.value(measure) for model in (pair.first, pair.second))
     value = first - second

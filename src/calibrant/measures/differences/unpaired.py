@@ -25,8 +25,9 @@ from calibrant.measures.binned.intervals import SteadyGaps, absolute_interval, a
 from calibrant.measures.binned.rmsce import DEBIASED_SQUARE
 from calibrant.measures.differences.pair import ComparedModel, Flips, Mean, ModelPair, loss_changes, with_unseen
 from calibrant.measures.differences.paired import Answers, ClusterModel, ClusterPair, paired_rows, variance
-from calibrant.measures.event import Computable, Event
+from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, accuracy_interval, heavy, score_influence
+from calibrant.measures.measure import Measure
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Clustered, Independent, rare
 from calibrant.statistics.intervals import Variance, link_slope
@@ -135,7 +136,7 @@ class SummedPair(ModelPair[Summed]):
         """Return the variances of both together."""
         return self._combined([model.square_variance() for model in (self.first, self.second)])
 
-    def influence_variance(self, measure: Computable) -> Variance | None:
+    def influence_variance(self, measure: Measure) -> Variance | None:
         """Return the variances of the measure of both together."""
         influences = [model.event.influence(measure) for model in (self.first, self.second)]
         variances = []

@@ -5,22 +5,28 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
+import numpy as np
+
 from calibrant.errors import check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.scores import SCORES, Score
+from calibrant.kernels import dispatch
 from calibrant.measures.arguments import event_table, table_bins
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed
-from calibrant.measures.context import Inference, Null, Replicates, null_of
-from calibrant.measures.event import Event, Unavailable, certified
+from calibrant.measures.context import Inference, Replicates
+from calibrant.measures.event import Event, certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.means.means import rate_rows, uncertainty_interval
-from calibrant.measures.measure import Measure, exact
+from calibrant.measures.measure import Measure, Null, Unavailable, exact
+from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, null_of
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import Interval
+from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 
 
 def score_decomposition(
@@ -102,9 +108,34 @@ def decomposition(event: Event) -> ScoreDecomposition:
 _bound = certified(lambda cells, _: isotonic.recalibrated_bound(cells))
 
 
+def coarse_miscalibrations(sums: GapSums) -> Float64s:
+    """Return the miscalibration on the coarse cells; `refinement` is yet to be multiplied."""
+    fits = np.clip(dispatch.isotonic_fits(sums.law.cells.counts, sums.positives), 0.0, 1.0)
+    return isotonic.miscalibrations(sums.law.cells, sums.positives, fits)
+
+
+def refinement(null: RowNull | ClusterNull, resampling: Resampling) -> float:
+    """Return f, how much larger the miscalibration is on all cells, which the fit follows, than on coarse ones.
+
+    f is the ratio of the means of simulated data sets of calibrated independent rows; 1 where these have all cells.
+    """
+    if isinstance(null, RowNull):
+        return 1.0
+    fine = null.rows.fine
+
+    def block(rng: np.random.Generator, size: int) -> Float64s:
+        outcomes = fine.calibrated.draw(rng, size)
+        return isotonic.miscalibrations(fine, outcomes, dispatch.isotonic_fits(fine.counts, outcomes))
+
+    blocks = in_blocks(resampling.n_resamples, resampling.seed, Stream.CALIBRATED, block)
+    mean = float(np.concatenate(list(blocks)).mean())
+    coarse = float(null.replicates(coarse_miscalibrations, resampling, independent=True).mean())
+    return mean / coarse if coarse > 0 else 1.0
+
+
 def _refinement(inference: Inference) -> float:
-    """Return by how much the miscalibration of simulated data sets is larger on all cells, which the fit follows."""
-    return inference.event.of(null_of).refinement(inference.resampling)
+    """Return the factor of simulated data sets: ``inference.of(_refinement)``."""
+    return refinement(inference.event.of(null_of), inference.resampling)
 
 
 def _replicate(replicates: Replicates) -> Float64s:
@@ -112,7 +143,9 @@ def _replicate(replicates: Replicates) -> Float64s:
     coarse = isotonic.miscalibrations(inference.cells, replicates.positives, replicates.fits)
     if replicates is not inference.observed:
         return coarse * inference.of(_refinement)
-    return coarse * inference.event.of(null_of).observed_refinement(inference.event.of(decomposition).miscalibration)
+    if isinstance(inference.design, Clustered) and coarse[0] > 0:
+        coarse = coarse * (inference.event.of(decomposition).miscalibration / float(coarse[0]))
+    return coarse
 
 
 def _miscalibration_interval(inference: Inference) -> Interval:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
-from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.event import Event
 from calibrant.measures.line.line import (
     CERTAIN,
     Line,
@@ -21,7 +21,7 @@ from calibrant.measures.line.line import (
     log_odds_line,
     slope_influence,
 )
-from calibrant.measures.measure import Measure
+from calibrant.measures.measure import Measure, Unavailable
 from calibrant.sketch import Arguments
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import Interval

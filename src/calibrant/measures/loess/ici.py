@@ -11,10 +11,10 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.context import Inference, Null, Replicates
-from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.context import Inference, Replicates
+from calibrant.measures.event import Event
 from calibrant.measures.loess.loess import MOST_ANCHORS, SPAN, Loess, Quantiles, absolute_gaps, interval
-from calibrant.measures.measure import Measure
+from calibrant.measures.measure import Measure, Null, Unavailable
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells

@@ -6,9 +6,8 @@ from typing import Any
 
 from calibrant.measures.context import Inference
 from calibrant.measures.differences import pair
-from calibrant.measures.event import Unavailable
 from calibrant.measures.means.means import accuracy_influence, accuracy_interval, score_means
-from calibrant.measures.measure import Difference, Measure
+from calibrant.measures.measure import Difference, Measure, Unavailable
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.event import Event, Unavailable, certified
+from calibrant.measures.event import Event, certified
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic.isotonic import base_score, table_score
 from calibrant.measures.means.means import log_loss_of_cells, surprises
-from calibrant.measures.measure import Measure
+from calibrant.measures.measure import Measure, Unavailable
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Influence

@@ -10,10 +10,10 @@ import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.arguments import event_table
-from calibrant.measures.context import Inference, OwnLaw
-from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.context import Inference
+from calibrant.measures.event import Event
 from calibrant.measures.gap import MEAN_GAP
-from calibrant.measures.measure import Measure, exact
+from calibrant.measures.measure import Measure, OwnLaw, Unavailable, exact
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.measures.context import Inference
-from calibrant.measures.event import Event, Unavailable
+from calibrant.measures.event import Event
 from calibrant.measures.means.means import BaseRates, PredictionMeans, surprises
-from calibrant.measures.measure import Measure, exact
+from calibrant.measures.measure import Measure, Unavailable, exact
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cluster_sums import centred, variance_of

@@ -12,9 +12,9 @@ from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import effective_n
 from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
-from calibrant.measures.event import Event, Unavailable, certified
+from calibrant.measures.event import Event, certified
 from calibrant.measures.grid_cells import GridCells
-from calibrant.measures.measure import Measure
+from calibrant.measures.measure import Measure, Unavailable
 from calibrant.results.values import RocCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass

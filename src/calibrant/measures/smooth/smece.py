@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.kernels import dispatch
 from calibrant.measures.arguments import evaluated_event_of, is_number
-from calibrant.measures.context import Inference, Null, Replicates, null_of
+from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event
 from calibrant.measures.gap import largest_gap
-from calibrant.measures.measure import Measure
-from calibrant.measures.simulated import null_smooth
+from calibrant.measures.measure import Measure, Null
+from calibrant.measures.simulated import ClusterNull, RowNull, null_of
 from calibrant.measures.smooth import mesh
 from calibrant.measures.smooth.intervals import NullSmooth, interval
 from calibrant.measures.smooth.smooth import event_error, smooth_error
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
+
+_LEAST_DEFF: Final = 0.01  # of all bins together, for the bandwidths of simulated data sets
 
 
 def smooth_calibration_error(
@@ -151,6 +155,21 @@ def _interval(inference: Inference) -> Interval:
     if not inference.resampling.n_resamples:
         method += "; the lower end is 0 and there is no noise floor, because both need n_resamples > 0"
     return Interval(low, high, method)
+
+
+def null_smooth(null: RowNull | ClusterNull, value: float) -> NullSmooth:
+    """Return what gives smooth errors of simulated data sets, to compare with the data's at bandwidth ``value``.
+
+    A design effect d of clusters moves the smooth error by d^(1/3), as its bandwidth grows with it.
+    """
+    of_rows = NullSmooth.of(null.cells, value)
+    if isinstance(null, RowNull):
+        return of_rows
+    squares = float(null.uniform.own_squares.sum()), float(null.uniform.moments.squared_residuals.sum())
+    deff = max(squares[0] / max(squares[1], np.finfo(float).tiny), _LEAST_DEFF)
+    bandwidths = np.minimum(of_rows.bandwidths * deff ** (1 / 3), 1.0)
+    least = min(float(np.median(bandwidths)), max(value, float(bandwidths[0])))
+    return NullSmooth.around(null.cells, least, value, bandwidths)
 
 
 def _null_smooth(inference: Inference) -> NullSmooth:
