@@ -351,6 +351,11 @@ def test_small_shares_have_two_digits(shares: tuple[float, ...], said: list[str]
     assert percentages(*shares) == said
 
 
+def test_rounding_errors_have_no_digits() -> None:
+    assert percentages(1e-13, -0.024, 0.024, sign="+", marks=[0.0]) == ["+0.0", "-2.4", "+2.4"]
+    assert percentages(1e-6, -0.024, 0.024, sign="+", marks=[0.0]) == ["+0.0001", "-2.4000", "+2.4000"]
+
+
 def test_a_verdict_on_rare_events_rounds_nothing_to_zero() -> None:
     rng = np.random.default_rng(0)
     p = rng.beta(0.5, 500, 200_000)

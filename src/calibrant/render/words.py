@@ -96,11 +96,17 @@ def number_text(value: float) -> str:
 
 
 def texts(values: Iterable[float], places: int, marks: Sequence[float] = (), sign: str = "") -> list[str]:
-    """Return numbers with so many decimal places, or with more where rounding would hide that one is not at a mark."""
+    """Return numbers with so many decimal places, or with more where rounding would hide that one is not at a mark.
+
+    Nine places are the most. A number that they do not tell from a mark is at the mark: it differs by rounding errors.
+    """
     values = list(values)
-    while places < _MOST_PLACES and any(
-        value != mark and f"{value:z.{places}f}" == f"{mark:z.{places}f}" for value in values for mark in marks
-    ):
+
+    def hidden(value: float, mark: float, places: int) -> bool:
+        return f"{value:z.{places}f}" == f"{mark:z.{places}f}"
+
+    apart = [(value, mark) for value in values for mark in marks if not hidden(value, mark, _MOST_PLACES)]
+    while any(hidden(value, mark, places) for value, mark in apart):
         places += 1
     return [f"{value:{sign}z.{places}f}" for value in values]
 
