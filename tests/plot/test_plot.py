@@ -336,10 +336,12 @@ def test_bins_outside_the_band_are_diamonds_and_no_others(kind: str, look: Any) 
     if look == "points":
         own = diagram.counts > 0
         np.testing.assert_array_equal(drawn.get_sizes(), dots(ax, ax.get_ylabel()).get_sizes()[off[own]])
-    from calibrant.render import drawing
+    from calibrant.render.figure import Points
+    from calibrant.render.reliability import diagram_figure
 
-    picture = drawing.diagram(diagram, {}, report.notion, report.level)  # the page marks the same ones
-    assert sum(point["outside"] for point in picture["points"]) == len(expected)
+    marks = diagram_figure(diagram, report.notion).marks  # the page marks the same ones
+    (found,) = (mark for mark in marks if isinstance(mark, Points) and mark.look == "out")
+    np.testing.assert_array_equal(np.column_stack([found.x, found.y]), expected)
     bare = plot.reliability_diagram(report, kind=look, band=False)  # nothing to be outside of
     assert "Outside the band" not in [c.get_label() for c in bare.collections]
 

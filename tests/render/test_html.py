@@ -26,10 +26,11 @@ import calibrant
 from calibrant.cli import main
 from calibrant.errors import MissingDependencyError
 from calibrant.measures.listed import MEASURES
-from calibrant.render import drawing, svg, words
 from calibrant.render import page as pages
+from calibrant.render import svg, words
 from calibrant.render.blocks import Column, Source, Table
-from calibrant.render.figure import Name, Points
+from calibrant.render.figure import Name, Points, brief
+from calibrant.render.reliability import diagram_figure
 from calibrant.render.result import NO_SOURCE
 from calibrant.report import class_document
 from calibrant.report.measure_document import noise_figure, shown_estimates
@@ -232,23 +233,23 @@ def test_bins_stand_where_their_numbers_say(report: calibrant.Report, page: Page
     assert bins.lows is not None
     assert bins.highs is not None
     filled = np.flatnonzero(bins.counts)
+    ends = next(own["d"] for own in page.all("path", of="whisker") if "bins" in own["class"].split())
     dots = [own for own in page.all("circle", of="hit") if own["r"] == "11"]
-    assert len(dots) == len(filled)
-    ends = [own["d"] for own in page.all("path", of="whisker") if "V" in own["d"] and not own["d"].startswith("M14 ")]
-    for b, dot, end in zip(filled, dots, ends, strict=True):
+    for b, dot, end in zip(filled, dots, re.findall(r"M(\S+) (\S+)V([^M]+)", ends), strict=True):
         assert float(dot["cx"]) == pytest.approx(48 + 380 * bins.confidences[b], abs=0.051)
         assert float(dot["cy"]) == pytest.approx(390 - 380 * bins.accuracies[b], abs=0.051)
-        x, low, high = map(float, re.fullmatch(r"M(\S+) (\S+)V(\S+)", end).groups())  # type: ignore[union-attr]
+        x, low, high = map(float, end)
         assert x == float(dot["cx"])
         assert low == pytest.approx(390 - 380 * bins.lows[b], abs=0.051)
         assert high == pytest.approx(390 - 380 * bins.highs[b], abs=0.051)
     assert bins.band_lows is not None
     assert bins.band_highs is not None
-    bands = page.all("rect", of="band")
-    for b, band in zip(filled, (own for own in bands if "bins" in own["class"].split()), strict=True):
-        assert float(band["x"]) == pytest.approx(48 + 380 * bins.edges[b], abs=0.051)
-        assert float(band["y"]) == pytest.approx(390 - 380 * bins.band_highs[b], abs=0.051)
-        assert float(band["height"]) == pytest.approx(380 * (bins.band_highs[b] - bins.band_lows[b]), abs=0.101)
+    bands = next(own["d"] for own in page.all("path", of="band") if "bins" in own["class"].split())
+    for b, band in zip(filled, re.findall(r"M([\d.]+) ([\d.]+)H[\d.]+V([\d.]+)H", bands), strict=True):
+        left, top, bottom = map(float, band)
+        assert left == pytest.approx(48 + 380 * bins.edges[b], abs=0.051)
+        assert top == pytest.approx(390 - 380 * bins.band_highs[b], abs=0.051)
+        assert bottom == pytest.approx(390 - 380 * bins.band_lows[b], abs=0.051)
 
 
 def test_a_bin_outside_its_band_is_a_diamond(report: calibrant.Report, page: Page) -> None:
@@ -270,10 +271,9 @@ def test_the_histogram_has_right_above_and_wrong_below(report: calibrant.Report,
     hits = np.rint(bins.counts * np.nan_to_num(bins.accuracies))
     room = hits.max() + (bins.counts - hits).max()
     for name, rows in (("up", hits), ("down", bins.counts - hits)):
-        bars = page.all("rect", of=name)
-        for b, bar in zip(filled, bars, strict=True):
-            least = 0.8 if rows[b] else 0.0
-            assert float(bar["height"]) == pytest.approx(max(84 * rows[b] / room, least), abs=0.051)
+        ends = re.findall(r"M\S+ ([\d.]+)H[\d.]+V([\d.]+)H", page.all("path", of=name)[0]["d"])
+        for b, (top, bottom) in zip(filled[rows[filled] > 0], ends, strict=True):
+            assert float(bottom) - float(top) == pytest.approx(max(84 * rows[b] / room, 0.8), abs=0.11)
     assert sum(bool(re.search(r": \d+ correct, \d+ incorrect$", title)) for title in page.titles) == len(filled)
 
 
@@ -298,7 +298,7 @@ def test_the_verdict_stands_out_where_the_scores_are_miscalibrated(report: calib
 
 
 def test_curves_go_through_their_points(report: calibrant.Report, page: Page) -> None:
-    paths = [own["d"] for own in page.all("path", of="curve")]
+    paths = [own["d"] for own in page.all("path", of="curve") if "H" not in own["d"]]
     for path, curve in zip(paths, report.curves.values(), strict=True):
         points = np.array([point.split() for point in path.removeprefix("M").split("L")], dtype=float)
         np.testing.assert_allclose(points[:, 0], 48 + 380 * curve.scores, atol=0.051)
@@ -312,7 +312,7 @@ def test_small_diagrams_of_classes_hold_their_bins(report: calibrant.Report, pag
     assert [float(own["data-error"]) for own in tiles] == sorted(found.errors, reverse=True)
     first = int(tiles[0]["data-index"])
     at = page.elements.index(("li", tiles[0]))
-    svg = [own for name, own in page.elements[at : at + 12] if name == "path" and own["class"] == "points"]
+    svg = [own for name, own in page.elements[at : at + 12] if name == "path" and own["class"].startswith("points")]
     drawn = {tuple(map(float, pair.split())) for own in svg for pair in re.findall(r"M([\d.]+ [\d.]+)h0", own["d"])}
     filled = found.counts[first] > 0
     expected = {
@@ -320,9 +320,9 @@ def test_small_diagrams_of_classes_hold_their_bins(report: calibrant.Report, pag
         for p, rate in zip(found.confidences[first][filled], found.accuracies[first][filled], strict=True)
     }
     assert drawn == expected
-    sizes = {own["stroke-width"] for own in svg}
-    assert sizes <= {"4", "7", "11"}
-    assert "11" in sizes
+    sizes = {own["class"] for own in svg}
+    assert sizes <= {"points p4", "points p7", "points p11"}
+    assert "points p11" in sizes
 
 
 def test_rows_of_the_chart_lie_beside_their_floors(report: calibrant.Report, page: Page) -> None:
@@ -378,7 +378,7 @@ def test_a_short_name_leaves_its_room_to_the_other_name_of_a_pair(first: str, se
     ],
 )
 def test_labels_of_the_histogram_are_short_and_have_no_empty_decimals(count: float, text: str) -> None:
-    assert drawing._brief(count) == text
+    assert brief(count) == text
     assert len(text) <= 6
 
 
@@ -387,8 +387,9 @@ def test_labels_of_the_histogram_fit_left_of_it() -> None:
     p = rng.beta(1, 3, 40_000)
     found = calibrant.evaluate(p, rng.random(40_000) < p, weights=rng.random(40_000), n_resamples=0)
     assert found.diagram is not None
-    picture = drawing.diagram(found.diagram, {}, "positive", 0.95)
-    texts = [text for _, text in picture["ticks"]]
+    below = diagram_figure(found.diagram, "positive").below
+    assert below is not None
+    texts = [text for _, text in below.y.ticks()]
     largest = (found.diagram.counts * (1 - np.nan_to_num(found.diagram.accuracies)))[0]
     assert f"{largest:,.0f}" in texts
     assert not any("." in text for text in texts)
@@ -408,7 +409,8 @@ def test_axes_of_rare_events_show_log_odds_in_per_cent() -> None:
     logit = {text: np.log(p / (1 - p)) for text, p in ticks.items()}
     low, high = logit["0.001 %"], logit["1 %"]
     assert found.diagram is not None
-    places = {text: at for at, text in drawing.diagram(found.diagram, found.curves, "positive", 0.95)["x"].ticks()}
+    texts = svg.draw(diagram_figure(found.diagram, "positive", curves=found.curves)).texts
+    places = {text.text: text.x for text in texts if text.look == "tick" and text.anchor == "middle"}
     assert places == {text: round(48 + 380 * (logit[text] - low) / (high - low), 1) for text in ticks}
     assert set(ticks) <= set(page.text)
     curve = found.curves["isotonic"]
@@ -669,8 +671,8 @@ def test_weights_are_written_as_they_are() -> None:
     assert found.diagram is not None
     page = read(page_of(found))
     assert any(f": weight {found.diagram.counts[0]:,.1f} (" in title for title in page.titles)
-    assert "larger: more weight" in "".join(page.text)
-    assert "weight: events (up), non-events (down)" in "".join(page.text)
+    assert "Larger points have more weight." in "".join(page.text)
+    assert "Weight: events (up), non-events (down)" in "".join(page.text)
 
 
 @pytest.mark.parametrize("notion", ["classwise", "top-label", "multilabel"])

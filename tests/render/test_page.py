@@ -314,7 +314,7 @@ def test_it_reads_without_javascript(browser: Any, path: Path, tmp_path: Path) -
     window = browser.new_page()
     window.goto(silent.as_uri())
     assert window.locator(".needs-script").first.is_hidden()
-    assert window.locator(".bins.set .dot").first.is_visible()
+    assert window.locator(".dot.bins").first.is_visible()
     window.locator(".r-smooth").check()
     assert window.locator(".smooth.set").is_visible()
     assert window.locator(".bins.set").is_hidden()

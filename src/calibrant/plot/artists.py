@@ -66,10 +66,22 @@ def draw(ax: Any, figure: Figure, series: Series | None = None, *, weight: float
 
     ``weight`` is the relative width of strokes.
     """
+    add(ax, figure, series or Series(), weight=weight)
+    _Pen(ax, figure, series or Series(), weight).set_axes()
+
+
+def add(ax: Any, figure: Figure, series: Series | None = None, *, weight: float = 1.0) -> None:
+    """Draw the marks of a figure alone."""
     pen = _Pen(ax, figure, series or Series(), weight)
     for mark in figure.marks:
         pen.draw(mark)
-    pen.set_axes()
+
+
+def scale_counts(ax: Any, linear: float) -> None:
+    """Set a logarithmic scale for numbers of rows, which is linear up to one of them."""
+    written = ax.yaxis.get_major_formatter()
+    ax.set_yscale("symlog", linthresh=linear)
+    ax.yaxis.set_major_formatter(written)
 
 
 class _Pen(NamedTuple):
@@ -115,6 +127,9 @@ class _Pen(NamedTuple):
 
     def rule(self, mark: Rule) -> None:
         """Draw a line for reference, unless an earlier series has the same."""
+        if mark.look == "base":
+            self.ax.axhline(mark.value, color=canvas.ink(self.ax), linewidth=0.8)
+            return
         gid = f"calibrant-{mark.word}-{mark.value}"
         if self.has(gid):
             return
@@ -235,6 +250,10 @@ class _Pen(NamedTuple):
             names = list(figure.x.names.items())
             shown = [names[i] for i in steps(len(names), _NAMED)]
             ax.set_xticks([at for at, _ in shown], labels=[_text(name, _SLICE) for _, name in shown])
+        if figure.y.scale == "counts":
+            integer = float(figure.y.high).is_integer()
+            ax.yaxis.set_major_locator(canvas.matplotlib().ticker.MaxNLocator("auto", integer=integer))
+            ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.10g}")
         if figure.square and first:
             ax.set(xticks=[at for at, _ in figure.x.ticks()], yticks=[at for at, _ in figure.y.ticks()])
         canvas.open_frame(ax)
@@ -244,9 +263,12 @@ class _Pen(NamedTuple):
         ends = [axis.low, axis.high]
         if axis.scale == "logs":
             ends = np.exp(np.clip(ends, -_MOST, _MOST + 1)).tolist()
-        if self.figure.square:
+        if self.figure.square or (axis is self.figure.x and self.figure.y.scale == "counts"):
             margin = _MARGIN * (axis.high - axis.low)
             ends = [axis.low - margin, axis.high + margin]
+        if axis.scale == "counts":
+            margin = 0.05 * (axis.high - axis.low) or 1.0
+            ends = [end + math.copysign(margin, end) if end else end for end in ends]
         if axis.low < axis.high and self.series.place:
             ends += present
         return (min(ends), max(ends)) if axis.low < axis.high else (axis.low, axis.high)

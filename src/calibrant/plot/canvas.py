@@ -34,21 +34,18 @@ ORANGE: Final = "#E69F00"
 COLOURS: Final = (BLUE, VERMILION, "#009E73", "#CC79A7", ORANGE, "#56B4E9", "#000000")
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 FAINT: Final = "0.45"
-#: The colour of consistency bands and noise floors, transparent.
-GREY: Final = (0.4, 0.4, 0.4, 0.25)
-
 #: The name of the diagonal in the legend; the name of a band around it begins with it too.
 CALIBRATED: Final = "Calibrated"
 
-#: How a line for reference looks: the values of calibrated scores.
-REFERENCE: Final[dict[str, Any]] = {"color": FAINT, "linewidth": 1, "linestyle": (0, (4, 3)), "zorder": 1.2}
-
 #: The ids of artists: a later call finds the series on the axes by them.
 SERIES: Final = "calibrant-series"
-_DIAGONAL: Final = "calibrant-diagonal"
 _CORNER: Final = "calibrant-corner"
 #: Vertical strokes, which the legend shows upright: lines across a bin lie there.
 UPRIGHT: Final = "calibrant-upright"
+
+_STRIP: Final = "calibrant-rows"
+_STRIP_GAP: Final = 0.08  # inches between the axes and the strip above
+_STRIP_HEIGHT: Final = (0.26, 0.62)  # inches at least and at most
 
 _LEGEND: Final[dict[str, Any]] = {"frameon": False, "fontsize": "small", "handlelength": 1.6, "columnspacing": 1.2}
 _TICK: Final = 7.0  # points: a tick and the space below it
@@ -58,8 +55,6 @@ _HANDLE: Final = 3.7  # width of a handle and the gaps around it, in font sizes
 
 #: The size of a figure in inches: about square axes, a strip above them, a legend below.
 SQUARE: Final = (4.8, 5.9)
-
-MARGIN: Final = 0.02  # around [0, 1], so that marks on its edge can be seen
 
 
 def matplotlib() -> ModuleType:
@@ -190,23 +185,6 @@ def series_look(ax: Any, color: Any) -> tuple[int, tuple[Any, str]]:
     return place, (color, marker)
 
 
-def named(word: str, label: str | None) -> str:
-    """Return the entry of a band in the legend: with a label it names its series."""
-    return f"{word}: {label}" if label else word
-
-
-def band_look(place: int, colour: Any) -> dict[str, Any]:
-    """Return how a consistency band is filled: the first in grey, those of further series are outlines."""
-    if not place:
-        return {"color": GREY, "linewidth": 0}
-    return {"facecolor": "none", "edgecolor": colour, "linewidth": 1.0, "linestyle": (0, (1, 1))}
-
-
-def shade(ax: Any, colour: Any) -> dict[str, Any]:
-    """Return how a confidence band is filled: in the colour of its series, transparent."""
-    return {"color": (*tint(ax, colour, 1.0), 0.25), "linewidth": 0}
-
-
 def ink(ax: Any) -> str:
     """Return the colour of the axis labels, which can be seen in dark styles too."""
     return str(ax.xaxis.label.get_color())
@@ -229,17 +207,6 @@ def tint(ax: Any, colour: Any, strength: float) -> tuple[float, ...]:
     )
 
 
-def unit_square(ax: Any, xlabel: str, ylabel: str) -> None:
-    """Set the axes to score and rate in [0, 1], and draw the diagonal of calibrated scores."""
-    if any(line.get_gid() == _DIAGONAL for line in ax.lines):
-        return
-    ax.plot([0, 1], [0, 1], label=CALIBRATED, gid=_DIAGONAL, **REFERENCE)
-    ticks = np.arange(6) / 5
-    ax.set(xlim=(-MARGIN, 1 + MARGIN), ylim=(-MARGIN, 1 + MARGIN), xticks=ticks, yticks=ticks)
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    open_frame(ax)
-
-
 def open_frame(ax: Any) -> None:
     """Remove the right and upper side of the frame."""
     ax.spines[["right", "top"]].set_visible(False)
@@ -260,6 +227,49 @@ def corner(ax: Any, text: str) -> None:
         gid=_CORNER,
         bbox={"facecolor": paper(ax), "alpha": 0.7, "linewidth": 0, "pad": 1},
     )
+
+
+def strip(ax: Any, edges: Any, shares: Any, rows: str, colour: Any, *, right: bool) -> None:
+    """Draw shares of rows between edges on a strip above the axes, with the number of rows on one side.
+
+    Shares that are on the strip are not drawn again. Further ones are outlines only.
+    """
+    top = next((child for child in ax.child_axes if child.get_label() == _STRIP), None)
+    if top is None:
+        top = _above(ax)
+    for drawn in top.patches:
+        values, places, _ = drawn.get_data()
+        if np.array_equal(values, shares) and np.array_equal(places, edges):
+            return
+    look = {"fill": False} if top.patches else {"fill": True, "facecolor": tint(ax, colour, 0.3)}
+    top.stairs(shares, edges, edgecolor=colour, linewidth=1, **look)
+    highest = max([float(shares.max()), *(top.get_yticks() if top.texts else ())])
+    top.set(ylim=(0, 1.7 * (highest or 1.0)), yticks=[highest])
+    top.set_yticklabels([f"{100 * highest:.3g} %"])
+    if not top.texts:
+        place = {"x": 1.0, "ha": "right"} if right else {"x": 0.0, "ha": "left"}
+        top.text(y=1, s=rows, va="top", transform=top.transAxes, fontsize="small", color=FAINT, **place)
+    elif rows not in top.texts[0].get_text().split("; "):
+        top.texts[0].set_text(f"{top.texts[0].get_text()}; {rows}")
+
+
+def _above(ax: Any) -> Any:
+    """Return axes for a strip above others; its height is in inches, so that layouts need not guess it."""
+    from matplotlib.transforms import ScaledTranslation, blended_transform_factory
+
+    height = ax.get_window_extent().height / ax.figure.dpi
+    least, most = _STRIP_HEIGHT
+    # x from 0 to 1 along the axes, y in inches from their upper end
+    inches = ax.figure.dpi_scale_trans + ScaledTranslation(0, 1, ax.transAxes)
+    where = blended_transform_factory(ax.transAxes, inches)
+    bounds = (0, _STRIP_GAP, 1, min(max(0.16 * height, least), most))
+    top = ax.inset_axes(bounds, transform=where, sharex=ax, label=_STRIP)
+    top.tick_params(axis="x", bottom=False, labelbottom=False)
+    top.tick_params(axis="y", length=0, labelsize="small", labelcolor=FAINT)
+    top.spines[["left", "right", "top"]].set_visible(False)
+    top.spines["bottom"].set_color(FAINT)
+    top.patch.set_visible(False)
+    return top
 
 
 # ---------------------------------------------------------------- legends

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.errors import InputError, check_choice
-from calibrant.plot import artists, canvas, marks
+from calibrant.plot import artists, canvas
 from calibrant.plot.canvas import PlottableReport
+from calibrant.plot.diagrams import draw_strip
 from calibrant.render.figure import Figure
 from calibrant.render.line_figures import (
     decision_figure,
@@ -16,7 +17,7 @@ from calibrant.render.line_figures import (
     risk_coverage_figure,
     roc_figure,
 )
-from calibrant.render.words import percent
+from calibrant.render.reliability import DIAGRAM_WORDS, curve_marks, square_figure
 from calibrant.results import CalibrationCurve, CurveKind
 from calibrant.results.values import MurphyCurve, NetBenefit, RiskCoverageCurve, RocCurve
 
@@ -28,8 +29,6 @@ _KINDS: Final = ("isotonic", "smooth", "loess")
 #: The sizes of figures in inches, with a legend below; the axes of the second are about square.
 _SIZE: Final = (5.6, 4.4)
 _SQUARE: Final = (4.8, 5.1)
-
-_FEW: Final = 30  # curves with at most so many points have a marker at each
 
 
 def calibration_curve(
@@ -101,20 +100,14 @@ def calibration_curve(
     array([0.24, 0.78])
     """
     curve, options = _curve_of(result, kind), canvas.line_options(line)
+    report = result if isinstance(result, PlottableReport) else None
     axes = canvas.axes_for(ax, canvas.SQUARE)
-    place, look = canvas.series_look(axes, color)
-    rate = marks.words_of(isinstance(result, PlottableReport) and result.notion == "top-label")[0]
-    share = percent(curve.level)
-    if consistency:
-        word, filled = canvas.named(f"{canvas.CALIBRATED} ({share} band)", label), canvas.band_look(place, look[0])
-        ends = curve.consistency_lows, curve.consistency_highs
-        marks.between(axes, curve.scores, *ends, filled, zorder=1.0, label=word)
-    if confidence:
-        marks.confidence_band(axes, curve, look[0])
-    _draw(axes, curve.scores, curve.rates, look, options, label=label or f"{rate}, {curve.kind}", place=place)
-    if counts and isinstance(result, PlottableReport) and result.diagram is not None:
-        marks.strip(axes, result.diagram, look[0])
-    canvas.unit_square(axes, "Predicted probability", rate)
+    series = artists.series_on(axes, color, options)
+    rate = DIAGRAM_WORDS["positive" if report is None else report.notion].rate
+    marks = curve_marks(curve, rate, confidence=confidence, consistency=consistency, label=label)
+    artists.draw(axes, square_figure(marks, "Predicted probability", rate), series)
+    if counts and report is not None and report.diagram is not None:
+        draw_strip(axes, report.diagram, series.colour)
     if legend:
         canvas.legend_below(axes)
     return axes
@@ -414,12 +407,3 @@ def _drawn(figure: Figure, color: Any, line: Mapping[str, Any] | None, legend: b
     if legend:
         canvas.legend_below(axes)
     return axes
-
-
-def _draw(
-    axes: Any, x: Any, y: Any, look: tuple[Any, str], options: Mapping[str, Any], *, label: str, place: int
-) -> None:
-    """Draw a curve as a series on the axes."""
-    markers: dict[str, Any] = {"marker": look[1], "markersize": 4} if len(x) <= _FEW else {}
-    shape = {"color": look[0], "linewidth": 1.6, "zorder": 2.4, **markers, **options}
-    axes.plot(x, y, label=label, gid=f"{canvas.SERIES}-{place}", **shape)

@@ -9,8 +9,21 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from calibrant.errors import InputError, check_choice
-from calibrant.plot import canvas, marks
+from calibrant.plot import artists, canvas
 from calibrant.plot.canvas import PlottableComparison, PlottableReport
+from calibrant.render.figure import Axis, Bars, Figure, Intervals, Mark
+from calibrant.render.reliability import (
+    DIAGRAM_WORDS,
+    MEAN,
+    DiagramWords,
+    are_rows,
+    bin_ends,
+    bin_marks,
+    by_outcome,
+    confidence_band,
+    histogram_figure,
+    square_figure,
+)
 from calibrant.render.words import number as digits
 from calibrant.results import BANDS, Bands, CalibrationCurve, ClasswiseCalibration, ReliabilityDiagram
 
@@ -123,32 +136,53 @@ def reliability_diagram(
     'ECE 0.0300 (0.0000 – 0.1121)'
     """
     check_choice("kind", kind, _KINDS)
-    diagram, right = marks.diagram_of(result)
+    diagram, words = _diagram_of(result)
     said, (joined, marker) = _number_of(result, number), _line_of(kind, line)
     axes = canvas.axes_for(ax, canvas.SQUARE)
-    place, look = canvas.series_look(axes, color)
-    look = (look[0], look[1] if marker is None else marker)
-    gid, rate = f"{canvas.SERIES}-{place}", marks.words_of(right)[0]
-    simultaneous = _simultaneous(result, bands) if band else None
+    series = artists.series_on(axes, color, joined)
+    series = series._replace(marker=marker or series.marker)
+    simultaneous, bars = _simultaneous(result, bands) if band else None, kind == "bars"
+    has_band = band and simultaneous is None
+    marks = bin_marks(
+        diagram, words.rate, bars=bars, band=has_band, intervals=intervals, joined=bool(joined), label=label
+    )
     if simultaneous is not None:
-        marks.confidence_band(axes, simultaneous, look[0])
-    elif band:
-        marks.band(axes, diagram, place=place, colour=look[0], label=label)
-        marks.outside(axes, diagram, points=kind == "points", place=place, colour=look[0])
-    if kind == "bars":
-        marks.bars(axes, diagram, look[0], label or rate, gid)
-    else:
-        marks.points(axes, diagram, look, label or rate, gid, joined)
-    if intervals:
-        marks.whiskers(axes, diagram, None if kind == "bars" else look[0])
+        marks.insert(0, confidence_band(simultaneous))
+    artists.draw(axes, square_figure(marks, "Predicted probability" if bars else MEAN, words.rate), series)
     if counts:
-        marks.strip(axes, diagram, look[0])
+        draw_strip(axes, diagram, series.colour)
     if said:
         canvas.corner(axes, said if label is None else f"{canvas.literal(label)}: {said}")
-    canvas.unit_square(axes, "Predicted probability" if kind == "bars" else "Mean predicted probability", rate)
     if legend:
         canvas.legend_below(axes)
     return axes
+
+
+def draw_strip(axes: Axes, diagram: ReliabilityDiagram, colour: Any) -> None:
+    """Draw the share of the rows in each bin on a strip above the axes, with the number of rows."""
+    filled = diagram.counts > 0
+    # The text goes where fewer rows are.
+    right = bool(diagram.proportions[filled] @ diagram.confidences[filled] < 0.5)
+    rows = _amount(float(diagram.counts.sum()), rows=are_rows(diagram))
+    edges = diagram.edges if np.isfinite(diagram.edges).all() else np.linspace(0, 1, len(diagram.edges))
+    canvas.strip(axes, edges, diagram.proportions, rows, colour, right=right)
+
+
+def _amount(total: float, *, rows: bool) -> str:
+    """Return a number of rows, or their weight, in words."""
+    return f"{total:,.0f} row{'s' * (total != 1)}" if rows else f"weight {total:,.6g}"
+
+
+def _diagram_of(result: Any) -> tuple[ReliabilityDiagram, DiagramWords]:
+    """Return the diagram of a report, or ``result`` itself, and what its rates and outcomes are called."""
+    if isinstance(result, ReliabilityDiagram):
+        return result, DIAGRAM_WORDS["positive"]
+    source = "what calibrant.evaluate or calibrant.reliability_diagram returned"
+    canvas.check_type("result", result, PlottableReport, "a Report or a ReliabilityDiagram", source)
+    if result.diagram is None:
+        remedy = "draw calibrant.plot.classwise(report), or evaluate with notion='top-label'"
+        raise InputError("result", "a report on one evaluated event", f"one on notion={result.notion!r}", remedy)
+    return result.diagram, DIAGRAM_WORDS[result.notion]
 
 
 def _simultaneous(result: PlottableReport | ReliabilityDiagram, bands: Bands | None) -> CalibrationCurve | None:
@@ -245,31 +279,12 @@ def score_histogram(
     check_choice("kind", kind, _HISTOGRAMS)
     if log and kind == "stacked":
         raise InputError("log", "False for kind='stacked'", "True", "draw kind='mirrored', whose bars both begin at 0")
-    diagram, right = marks.diagram_of(result)
+    diagram, words = _diagram_of(result)
     axes = canvas.axes_for(ax, (5.2, 4.0))
-    _, positive_label, negative_label = marks.words_of(right)
-    lefts, widths, _, event_rates = marks.bins_of(diagram)
-    counts = diagram.counts[diagram.counts > 0]
-    unweighted = marks.are_rows(diagram)
-    positives = counts * event_rates
-    if unweighted:
-        positives = np.rint(positives)
-    up, down = (positives, positives - counts) if kind == "mirrored" else (positives, counts - positives)
-    shared: dict[str, Any] = {"align": "edge", "edgecolor": canvas.paper(axes), "linewidth": 0.6}
-    axes.bar(lefts, up, widths, color=canvas.BLUE, label=positive_label, **shared)
-    axes.bar(lefts, down, widths, 0 if kind == "mirrored" else up, color=canvas.ORANGE, label=negative_label, **shared)
-    axes.axhline(0, color=canvas.ink(axes), linewidth=0.8)
+    artists.draw(axes, histogram_figure(diagram, words.outcomes, stacked=kind == "stacked"))
     if log:
-        axes.set_yscale("symlog", linthresh=float(min(1.0, np.abs([*up, *down])[np.abs([*up, *down]) > 0].min())))
-    else:
-        axes.yaxis.set_major_locator(canvas.matplotlib().ticker.MaxNLocator("auto", integer=unweighted))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.10g}")
-    axes.set(
-        xlim=(-canvas.MARGIN, 1 + canvas.MARGIN),
-        xlabel="Predicted probability",
-        ylabel="Rows" if unweighted else "Weight",
-    )
-    canvas.open_frame(axes)
+        least = min((part[part > 0].min() for part in by_outcome(diagram) if part.any()), default=1.0)
+        artists.scale_counts(axes, float(min(1.0, least)))
     if legend:
         canvas.legend_below(axes)
     return axes
@@ -348,12 +363,10 @@ def classwise(
     word = "ECE" if isinstance(report, PlottableReport) else "error"
     for panel, k in zip(panels, shown, strict=True):
         diagram = result.diagram(k)
-        marks.bars(panel, diagram, canvas.BLUE, "Observed frequency", f"{canvas.SERIES}-0", weight=0.6)
-        if intervals:
-            marks.whiskers(panel, diagram, weight=0.6)
-        canvas.unit_square(panel, "", "")
+        marks = bin_marks(diagram, "Observed frequency", bars=True, intervals=intervals)
+        artists.draw(panel, square_figure(marks, "", ""), weight=0.6)
         panel.set(xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
-        rows = marks.amount(float(result.supports[k]), rows=marks.are_rows(diagram))
+        rows = _amount(float(result.supports[k]), rows=are_rows(diagram))
         title = f"{canvas.literal(names[k], _NAME)}\n{word} {result.errors[k]:.3f}, {rows}"
         panel.set_title(title, fontsize="small", loc="left")
     all_of_them = len(shown) == len(result.errors)
@@ -434,43 +447,46 @@ def reliability_figure(
     from matplotlib import pyplot as plt
 
     figure, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(6, 8), height_ratios=(4, 1), layout="constrained")
-    lefts, widths, mean_scores, event_rates = marks.bins_of(diagram, 100)
-    shares = 100 * diagram.proportions[diagram.counts > 0]
-    strength = 0.25 + 0.75 * shares / shares.max()
-    red = [(0.84, 0.19, 0.15, alpha) for alpha in strength]
-    gaps = top.bar(
-        lefts,
-        np.abs(event_rates - mean_scores),
-        widths,
-        np.minimum(event_rates, mean_scores),
-        align="edge",
-        color=red,
-        edgecolor=red,
-        linewidth=1,
-        label="Gap",
+    filled, (lefts, rights) = diagram.counts > 0, bin_ends(diagram)
+    lefts, widths = 100 * lefts, 100 * (rights - lefts)
+    mean_scores, event_rates, shares = (
+        100 * part[filled] for part in (diagram.confidences, diagram.accuracies, diagram.proportions)
     )
-    rate = labels[1].removesuffix(" (%)")
-    reached = top.hlines(event_rates, lefts, lefts + widths, colors=canvas.ink(top), linewidth=2, label=rate)
+    gaps, least = np.abs(event_rates - mean_scores), np.minimum(event_rates, mean_scores)
+    red = [(0.84, 0.19, 0.15, alpha) for alpha in 0.25 + 0.75 * shares / shares.max()]
+    drawn = top.bar(lefts, gaps, widths, least, align="edge", color=red, edgecolor=red, linewidth=1, label="Gap")
+    drawn.patches[0].set_gid(canvas.SERIES)  # first in the legend
+    rate, ink = labels[1].removesuffix(" (%)"), canvas.ink(top)
+    top.hlines(event_rates, lefts, lefts + widths, colors=ink, linewidth=2, label=rate)
     top.plot([0, 100], [0, 100], linestyle="--", color=canvas.FAINT, linewidth=1)
-    band, whiskers = marks.band(top, diagram, scale=100), marks.whiskers(top, diagram, scale=100)
+    artists.add(top, Figure("", axis := Axis("", 0.0, 100.0), axis, _ranges_in_percent(diagram)))
     top.text(0.97, 0.03, number, ha="right", va="bottom", transform=top.transAxes)
     top.set(xlim=(0, 100), ylim=(0, 100), title=title, xlabel=labels[0], ylabel=labels[1])
-    drawn = [handle for handle in (gaps, reached, whiskers, band) if handle is not None]
-    top.legend([canvas.upright(handle) for handle in drawn], [handle.get_label() for handle in drawn], loc="upper left")
+    top.legend(*canvas.handles_of([top]), loc="upper left")
     bottom.bar(lefts, shares, widths, align="edge", color="0.75", edgecolor=canvas.FAINT, linewidth=0.8)
     mean_rate, mean_score = (float(values @ shares) / 100 for values in (event_rates, mean_scores))
-    lines = [
-        bottom.axvline(mean_rate, color=canvas.ink(bottom), linewidth=2, label=f"Mean {rate.lower()}"),
-        bottom.axvline(
-            mean_score, color=canvas.ink(bottom), linestyle=":", linewidth=2, label="Mean predicted probability"
-        ),
-    ]
+    look = {"color": canvas.ink(bottom), "linewidth": 2}
+    bottom.axvline(mean_rate, label=f"Mean {rate.lower()}", **look)
+    bottom.axvline(mean_score, label=MEAN, linestyle=":", **look)
     bottom.set(ylim=(0, None), xlabel=labels[2], ylabel=labels[3])
-    bottom.legend(handles=lines, fontsize="small", loc="upper left")
+    bottom.legend(fontsize="small", loc="upper left")
     for axes in (top, bottom):
         axes.grid(visible=True, alpha=0.3, linestyle="--")
         axes.set_axisbelow(True)
     return figure, np.array([top, bottom])
+
+
+def _ranges_in_percent(diagram: ReliabilityDiagram) -> list[Mark]:
+    """Return the consistency band and the intervals of the rates, if the diagram has them."""
+    found: list[Mark] = []
+    for mark in bin_marks(diagram, "", bars=True):
+        if isinstance(mark, Bars) and mark.look == "band":
+            lefts, rights, lows, highs = (100 * np.asarray(ends) for ends in mark[:4])
+            found.append(Bars(lefts, rights, lows, highs, mark.look, mark.word))
+        elif isinstance(mark, Intervals) and mark.upright:
+            places, lows, highs = (100 * np.asarray(ends) for ends in mark[:3])
+            found.append(Intervals(places, lows, highs, mark.upright, mark.look, mark.word))
+    return found
 
 
 def compare(
@@ -521,17 +537,14 @@ def compare(
     """
     canvas.check_type("comparison", comparison, PlottableComparison, "a Comparison", "what calibrant.compare returned")
     axes = canvas.axes_for(ax, canvas.SQUARE)
-    first = canvas.place_of(axes)
-    rate = marks.words_of(comparison.notion == "top-label")[0]
-    for place, (name, diagram) in enumerate(comparison.diagrams.items(), first):
-        look = canvas.look_of(place)
+    rate = DIAGRAM_WORDS[comparison.notion].rate
+    for name, diagram in comparison.diagrams.items():
+        series = artists.series_on(axes, line={"linestyle": "-"})
         word = f"{canvas.literal(name, _NAME)} (ECE {comparison.models[name]['ece']:.3f})"
-        marks.points(axes, diagram, look, word, f"{canvas.SERIES}-{place}", {"linestyle": "-"})
-        if intervals:
-            marks.whiskers(axes, diagram, look[0])
+        marks = bin_marks(diagram, rate, band=False, intervals=intervals, joined=True, label=word)
+        artists.draw(axes, square_figure(marks, MEAN, rate), series)
         if counts:
-            marks.strip(axes, diagram, look[0])
-    canvas.unit_square(axes, "Mean predicted probability", rate)
+            draw_strip(axes, diagram, series.colour)
     if legend:
         canvas.legend_below(axes)
     return axes

@@ -222,44 +222,10 @@ def _cell(value: Any) -> Any:
     return None if value is None or value != value else value
 
 
-class Chart(NamedTuple):
-    """A picture: a chart of `drawing`, its title, what its marks mean, and a caption.
-
-    Attributes
-    ----------
-    kind : {"diagram"}
-        The kind of chart.
-    chart : mapping
-        What `drawing` returned.
-    title : str
-        What it shows, for readers who cannot see it.
-    caption : str
-        Below the picture.
-    name : str
-        The name of the part of a page.
-    keys : sequence of (str, str)
-        The looks of marks ("dot", "out", "whisker", "band", "noise", "ideal", "curve", "other", "zero"; a range of a
-        row is "range"), and what they mean.
-    label : str
-        A short title above the picture, where several stand side by side.
-    reading : sequence of str
-        How to read the picture, folded.
-    """
-
-    kind: Literal["diagram"]
-    chart: Mapping[str, Any]
-    title: str
-    caption: str = ""
-    name: str = ""
-    keys: Sequence[tuple[str, str]] = ()
-    label: str = ""
-    reading: Sequence[str] = ()
-
-
 class Figures(NamedTuple):
     """Several pictures side by side, of the same kind; ``one_legend`` says whether all have the same legend."""
 
-    figures: Sequence[Figure | Chart]
+    figures: Sequence[Figure]
     one_legend: bool = False
 
 
@@ -268,7 +234,7 @@ class Tile(NamedTuple):
 
     name: str
     text: str
-    picture: Mapping[str, Any]
+    picture: Figure
     marked: bool = False
     place: int = 0
     error: float = 0.0
@@ -308,7 +274,7 @@ class Details(NamedTuple):
     open: bool = False
 
 
-Block: TypeAlias = Sentence | Notes | Heading | Table | Figure | Chart | Figures | Tiles | Details
+Block: TypeAlias = Sentence | Notes | Heading | Table | Figure | Figures | Tiles | Details
 
 
 # ---------------------------------------------------------------- the document
@@ -335,7 +301,7 @@ class First(NamedTuple):
     """What stands beside the verdict on a page: key numbers, the diagram, and what to do next."""
 
     numbers: Sequence[KeyNumber]
-    diagram: Chart | None
+    diagram: Figure | None
     steps: Sequence[str]
 
 

@@ -20,15 +20,17 @@ Numbers: TypeAlias = "Sequence[float] | NDArray[np.float64]"
 #: "counts" are numbers of rows, upwards and downwards from 0.
 Scale: TypeAlias = Literal["linear", "log", "logit", "logs", "counts"]
 
-#: What a mark means. "curve" and "joined" are lines of the result, "other" is a curve to compare it with, "ideal" and
-#: "zero" are lines for reference. "sure" is where the true value may be, "band" and "noise" where calibrated scores
-#: would be. Points are usual ("dot"), found ("out"), good news ("good"), not the best ("hollow") or unclear ("few").
+#: What a mark means. "curve" and "joined" are lines of the result, "other" is a curve to compare it with, "ideal",
+#: "zero" and "base" are lines for reference. "sure" is where the true value may be, "band" and "noise" where calibrated
+#: scores would be. Points are usual ("dot"), found ("out"), good news ("good"), not the best ("hollow"), or unclear
+#: ("few").
 Look: TypeAlias = Literal[
     "curve",
     "joined",
     "other",
     "ideal",
     "zero",
+    "base",
     "sure",
     "band",
     "noise",
@@ -117,11 +119,11 @@ def _powers(low: float, high: float) -> list[tuple[float, str]]:
 
 def _counts(low: float, high: float) -> list[tuple[float, str]]:
     """Return both ends, unless they are too close to 0, and 0."""
-    ends = [(end, _brief(abs(end))) for end in (high, low) if abs(end) >= 0.14 * (high - low)]
+    ends = [(end, brief(abs(end))) for end in (high, low) if abs(end) >= 0.14 * (high - low)]
     return [*ends, (0.0, "0")]
 
 
-def _brief(count: float) -> str:
+def brief(count: float) -> str:
     """Return a number of rows, or their weight, in about six characters."""
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e5, "k")):
         if count >= size:
@@ -220,7 +222,7 @@ class Annotation(NamedTuple):
 class Tips(NamedTuple):
     """What places of a page say, in the order of the arrow keys; ``about`` says what they are.
 
-    A place is a circle, or as high as the picture and reaches up to its right end.
+    A place is a circle, which may show a mark, or as high as the picture up to its right end.
     """
 
     x: Numbers
@@ -230,6 +232,7 @@ class Tips(NamedTuple):
     name: str = ""
     rights: Numbers | None = None
     reach: float = 8.0
+    has_mark: bool = True
 
 
 Mark: TypeAlias = Polyline | Band | Bars | Points | Intervals | Rule | Annotation | Tips

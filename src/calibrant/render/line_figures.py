@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from calibrant.render.figure import Axis, Band, Figure, Mark, Name, Polyline, Rule, Tips, round_step
-from calibrant.render.words import ends_text, percent, steps
+from calibrant.render.words import ends_text, named_with, percent, steps
 from calibrant.results.values import MurphyCurve, NetBenefit, RiskCoverageCurve, RocCurve
 
 _TOLD: Final = 25  # points of a line that a page describes
@@ -21,11 +21,6 @@ def tips_along(x: Sequence[float], y: Sequence[float], tip: Callable[[int], str]
     """Return what some points of a line say, at equal steps."""
     places = steps(len(x), _TOLD) if len(x) else []
     return Tips([x[i] for i in places], [y[i] for i in places], list(map(tip, places)))
-
-
-def named_with(word: str, label: str | None) -> str:
-    """Return the word of a band or an interval; with a label it names its series."""
-    return f"{word}: {label}" if label else word
 
 
 def decision_figure(curve: NetBenefit, *, label: str | None = None, intervals: bool = True) -> Figure:

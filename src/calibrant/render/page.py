@@ -17,7 +17,6 @@ from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.render import svg
 from calibrant.render.blocks import (
     Block,
-    Chart,
     Details,
     Document,
     Heading,
@@ -108,7 +107,7 @@ class _Section(NamedTuple):
 class _Pair(NamedTuple):
     """A picture with the tables beside it."""
 
-    figure: Figure | Chart
+    figure: Figure
     beside: Sequence[Block]
 
 
@@ -118,7 +117,7 @@ def _section(blocks: Sequence[Block]) -> _Section:
     for block in blocks[heading is not None :]:
         before = parts[-1] if parts else None
         is_table = isinstance(block, Table) or (isinstance(block, Details) and _is_rest(block))
-        if is_table and isinstance(before, Figure | Chart):
+        if is_table and isinstance(before, Figure):
             parts[-1] = _Pair(before, [block])
         elif is_table and isinstance(before, _Pair):
             parts[-1] = _Pair(before.figure, [*before.beside, block])
@@ -168,7 +167,7 @@ def _environment() -> Any:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: _clean(value) if type(value) is str else value,
     )
-    environment.filters |= {"drawn": svg.draw, "keys": svg.keys}
+    environment.filters |= {"drawn": svg.draw, "small": svg.draw_small, "keys": svg.keys, "switch": svg.switch}
     environment.filters["flush"] = _flush
     environment.filters["kind"] = lambda block: type(block).__name__.lstrip("_").lower()
     return environment

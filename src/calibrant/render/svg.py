@@ -58,11 +58,14 @@ class Shape(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A place that says a text; its mark is shown then."""
+    """A place that says a text: a circle, or the inside of a path; its mark is shown then."""
 
     text: str
-    path: str
-    mark: str = ""
+    x: float = 0.0
+    y: float = 0.0
+    radius: float = 0.0
+    has_mark: bool = False
+    path: str = ""
 
 
 class HitSet(NamedTuple):
@@ -141,7 +144,9 @@ def keys(figures: Sequence[Figure]) -> list[Key]:
     entries: dict[tuple[str, str], Key] = {}
     for mark in (mark for figure in figures for mark in figure.marks):
         if not isinstance(mark, Annotation | Tips) and mark.word:
-            entries.setdefault((mark.word, mark.name), Key(Shape(_class_of(mark), _key(mark)), mark.word, mark.name))
+            entries.setdefault(
+                (mark.word, mark.name), Key(Shape(_class_of(mark._replace(name="")), _key(mark)), mark.word, mark.name)
+            )
     return list(entries.values())
 
 
@@ -332,12 +337,12 @@ class _Panel(NamedTuple):
             inside = (np.asarray(tips.x) <= self.figure.x.high) & ~(np.asarray(tips.y) < self.figure.y.low)
             for i, (x, y) in enumerate(zip(self.x.at(tips.x), self.y.at(tips.y), strict=True)):
                 if self.has_rows:
-                    hits.append(Hit(tips.texts[i], _box(2, WIDTH - 2, y - _ROW / 2, y + _ROW / 2)))
+                    hits.append(Hit(tips.texts[i], path=_box(2, WIDTH - 2, y - _ROW / 2, y + _ROW / 2)))
                 elif tips.rights is not None:
                     right = self.x.at([tips.rights[i]])[0]
-                    hits.append(Hit(tips.texts[i], _box(x, right - 1, self.top, self.bottom)))
+                    hits.append(Hit(tips.texts[i], path=_box(x, right - 1, self.top, self.bottom)))
                 elif inside[i] or self.figure.y.scale == "logit":
-                    hits.append(Hit(tips.texts[i], _circle(x, y, tips.reach), _circle(x, y, 4.5)))
+                    hits.append(Hit(tips.texts[i], x, y, tips.reach, tips.has_mark))
             yield HitSet(tips.about, tips.name, hits)
 
 
@@ -356,8 +361,9 @@ def _layer(mark: Mark) -> int:
     """Return in which order marks are drawn: areas, lines for reference, other lines, curves, intervals, points."""
     if isinstance(mark, Polyline):
         return 2 + (mark.look == "curve")
-    layers = {Band: 0, Bars: 0, Rule: 1, Intervals: 4, Points: 5}
-    return layers[type(mark)]
+    if isinstance(mark, Points):
+        return 5 + (mark.look == "out")
+    return {Band: 0, Bars: 0, Rule: 1, Intervals: 4}[type(mark)]
 
 
 def _class_of(mark: Band | Bars | Intervals | Points | Polyline | Rule) -> str:

@@ -288,6 +288,11 @@ def named(names: Sequence[str], most: int) -> str:
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more:,} more"
 
 
+def named_with(word: str, label: str | None) -> str:
+    """Return the word of a band or an interval; with a label it names its series."""
+    return f"{word}: {label}" if label else word
+
+
 def capital(sentence: str) -> str:
     """Return a sentence with a capital letter at its beginning."""
     return sentence[:1].upper() + sentence[1:]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from calibrant.inputs.weights import integer_weights
-from calibrant.render import drawing
 from calibrant.render.blocks import Block, Column, Details, Heading, Sentence, Table, Tile, Tiles
+from calibrant.render.reliability import small_figure
 from calibrant.render.words import amount, capital, chance_text, counted_in_classes, number_text, percent
 from calibrant.report.group_document import correction
 from calibrant.results import ClasswiseCalibration
@@ -103,7 +103,7 @@ def _tiles(report: Report, classes: ClasswiseCalibration, kind: str, table: Tabl
             text = f"ECE {error:.4f}; {'weight ' * (counted == 'weight')}{amount(support)} of this {kind}"
         text += f"; ◆{_HARD_SPACE}evidence of miscalibration" * table.marked[place]
         error = -1.0 if math.isnan(error) else error
-        picture = drawing.tile(classes.diagram(k))
+        picture = small_figure(classes.diagram(k))
         tiles.append(Tile(str(names[k]), text, picture, table.marked[place], k, error, support))
     level = "" if report.level is None else percent(report.level)
     return Tiles(tiles, sortable=True, counted=counted, bins=_class_bins(report, classes), level=level)

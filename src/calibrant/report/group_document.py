@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from calibrant.inputs.groups import are_times
 from calibrant.measures.listed import BY_NAME
-from calibrant.render import drawing
 from calibrant.render.blocks import Block, Column, Details, Heading, Notes, Sentence, Table, Tile, Tiles
 from calibrant.render.figure import Axis, Band, Figure, Mark, Polyline, Rule
 from calibrant.render.line_figures import slices_axis, tips_along
+from calibrant.render.reliability import small_figure
 from calibrant.render.row_figures import estimates_in, groups_figure
 from calibrant.render.words import (
     COMPONENTS,
@@ -150,7 +150,7 @@ def _groups_table(report: Report, *, full: bool) -> Table:
 def _tile(group: GroupReport, bins: ReliabilityDiagram) -> Tile:
     found = f"; ◆{_HARD_SPACE}evidence of miscalibration" if group.called_out else ""
     text = f"ECE {group.ece.value:.4f}, {rows_text(group.n)}{found}"
-    return Tile(group.name, text, drawing.tile(bins), group.called_out)
+    return Tile(group.name, text, small_figure(bins), group.called_out)
 
 
 def _timeline(report: Report) -> list[Figure]:

@@ -10,7 +10,6 @@ from calibrant.measures.listed import BY_NAME
 from calibrant.measures.profiles import PROFILES, STANDARD
 from calibrant.render.blocks import (
     Block,
-    Chart,
     Column,
     Details,
     Document,
@@ -22,8 +21,8 @@ from calibrant.render.blocks import (
     Source,
     Table,
 )
-from calibrant.render.drawing import is_outside
-from calibrant.render.reliability import bins_table, curve_table, diagram_figure
+from calibrant.render.figure import Figure, percent_text
+from calibrant.render.reliability import bins_table, curve_table, diagram_figure, outside
 from calibrant.render.words import amount, evaluated_event, facts_of, in_clusters, is_rare, percent
 from calibrant.report import methods_text
 from calibrant.report.class_document import class_blocks
@@ -117,34 +116,30 @@ def _first(report: Report) -> First:
     return First(key_numbers(report), diagram, next_steps(report))
 
 
-def _diagram(report: Report, bins: ReliabilityDiagram) -> Chart:
+def _diagram(report: Report, bins: ReliabilityDiagram) -> Figure:
     """Return the reliability diagram with what its marks mean."""
-    figure = diagram_figure(bins, report.notion, report.level, curves=report.curves)
+    figure = diagram_figure(bins, report.notion, curves=report.curves)
     reading = ["Above the dashed line, the event is more frequent than predicted; below it, less frequent."]
-    keys = [("dot", f"bin; larger: more {weighed_in(report)}"), ("ideal", "predicted = observed")]
+    reading[0] += f" Larger points have more {weighed_in(report)}."
     if report.level is not None:
         level = percent(report.level)
         reading[0] += (
             f" For a perfectly calibrated model, each bin lies in its grey consistency band in {level} of samples, so "
             "a few of many bins lie outside by chance. The test above takes this into account."
         )
-        keys[1:1] = [
-            ("out", "outside the consistency band"),
-            ("whisker", f"{level} CI, or {report.bands} band of a curve"),
-            ("band", f"{level} consistency band"),
-        ]
         if report.bands == "simultaneous":
             reading[0] += (
                 " The band of the isotonic curve is simultaneous. It covers the true curve at all scores at once in "
                 f"{level} of samples, if the observed frequency does not decrease with the score. The other bands are "
                 "pointwise."
             )
-    if outside := figure.chart["outside"]:
+    if figure.x.scale == "logit":
+        low, high = percent_text(figure.x.low), percent_text(figure.x.high)
         reading.append(
-            f"Both axes show log-odds, because the predicted probabilities are small. Values below {outside[0]} or "
-            f"above {outside[1]}, and frequencies of 0 and 1, are drawn on the frame."
+            f"Both axes show log-odds, because the predicted probabilities are small. Values below {low} or "
+            f"above {high}, and frequencies of 0 and 1, are drawn on the frame."
         )
-    return figure._replace(name="diagram", keys=keys, reading=reading)
+    return figure._replace(name="diagram", reading=reading)
 
 
 def _bars(bins: ReliabilityDiagram, level: float | None) -> list[Block]:
@@ -157,9 +152,9 @@ def _bars(bins: ReliabilityDiagram, level: float | None) -> list[Block]:
         [*[(0.0, rate, "█")] * (rate > 0), *[(rate, score, "░")] * (rate < score), (score, score, "┃")]
         for score, rate in zip(scores, rates, strict=True)
     ]
-    title, outside = "Reliability diagram", [is_outside(bins, b) for b in filled.tolist()]
+    title, marked = "Reliability diagram", outside(bins).tolist()
     columns = [score, counts, predicted, observed, Column("difference", gaps, spare=1, brief="diff.")]
-    table = Table("reliability-diagram", columns, title, marked=outside, bars=bars, scale="01", legend=_LEGEND)
+    table = Table("reliability-diagram", columns, title, marked=marked, bars=bars, scale="01", legend=_LEGEND)
     empty = len(bins.counts) - len(filled)
     notes = []
     if empty:
