@@ -21,7 +21,7 @@ from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
 from calibrant.recalibration.pieces import KINDS, LEAST, MOST, Labels, Pieces, floats, number, probabilities
 from calibrant.recalibration.softmax import Softmax, log_probabilities, log_softmax
-from calibrant.results.reading import MOST_BYTES, parsed, read_bytes
+from calibrant.results.envelope import MOST_BYTES, parsed, read_bytes
 from calibrant.results.writing import replace_file
 from calibrant.runtime.arrays import Float64s, to_host
 from calibrant.runtime.cached import cached_property
