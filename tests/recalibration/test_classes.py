@@ -457,12 +457,12 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_a_changed_map_is_refused(change: Callable[[dict[str, Any]], Any]) -> None:
-    from calibrant.recalibration.maps import _digest
+    from calibrant.results.envelope import digest_of
 
     content = json.loads(FIXES["vector", 5].to_json())
     del content["checksum"]
     change(content["parameters"])
-    text = json.dumps({**content, "checksum": _digest(content)}).replace("Infinity", "1e999")
+    text = json.dumps({**content, "checksum": digest_of(content)}).replace("Infinity", "1e999")
     with pytest.raises(InputError):
         CalibrationMap.from_json(text)
 

@@ -92,13 +92,13 @@ def test_json_keeps_every_bit() -> None:
 
 @pytest.mark.parametrize("maps", [[], {}, [1], [{"kind": "softmax", "parameters": {}}], [{"kind": "labels"}]])
 def test_a_changed_map_is_refused(maps: Any) -> None:
-    from calibrant.recalibration.maps import _digest
+    from calibrant.results.envelope import digest_of
 
     content = json.loads(FIX.map.to_json())
     del content["checksum"]
     content["parameters"]["maps"] = maps
     with pytest.raises(InputError):
-        CalibrationMap.from_json(json.dumps({**content, "checksum": _digest(content)}))
+        CalibrationMap.from_json(json.dumps({**content, "checksum": digest_of(content)}))
 
 
 def test_every_form_equals_python() -> None:

@@ -30,6 +30,7 @@ from calibrant.recalibration.families import FAMILIES, family_of
 from calibrant.recalibration.maps import Watch
 from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.rows import FitRows
+from calibrant.results.envelope import digest_of
 
 MARK = " with zeros"
 NAMES = [family.name for family in FAMILIES]
@@ -449,12 +450,10 @@ def test_a_stored_map_is_the_same(method: str, tmp_path: Path) -> None:
 
 def _changed(text: str, change: Any) -> str:
     """Return a map with another content and the right checksum."""
-    from calibrant.recalibration.maps import _digest
-
     content = json.loads(text)
     del content["checksum"]
     change(content)
-    return json.dumps({**content, "checksum": _digest(content)}).replace("Infinity", "1e999")
+    return json.dumps({**content, "checksum": digest_of(content)}).replace("Infinity", "1e999")
 
 
 @pytest.mark.parametrize(

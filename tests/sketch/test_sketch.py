@@ -777,7 +777,7 @@ def test_json_in_another_layout_is_the_same_sketch():
 
 
 def test_sums_that_no_predictions_have_are_refused_with_a_good_checksum():
-    from calibrant.sketch import storage
+    from calibrant.results.envelope import digest_of
 
     content = json.loads(filled("one event").to_json())
     del content["sha256"]
@@ -795,7 +795,7 @@ def test_sums_that_no_predictions_have_are_refused_with_a_good_checksum():
     ):
         wrong = copy.deepcopy(content)
         spoil(wrong)
-        wrong["sha256"] = storage._digest(wrong)
+        wrong["sha256"] = digest_of(wrong)
         with pytest.raises(CalibrantError):
             CalibrationSketch.from_json(json.dumps(wrong))
 

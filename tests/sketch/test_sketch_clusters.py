@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import calibrant
 from calibrant import CalibrationSketch, evaluate
 from calibrant.errors import InputError
-from calibrant.sketch import storage
+from calibrant.results.envelope import digest_of
 from calibrant.sketch.content import columns_of_cells, head_of
 
 ROUND_TRIPS = [
@@ -229,7 +229,7 @@ def forged(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> bytes:
     head, columns = head_of(content), columns_of_cells(content)
     change(head, columns)
     text = {**head, "cells": {name: np.asarray(column).tolist() for name, column in columns.items()}}
-    return json.dumps({**text, "sha256": storage._digest(text)}).encode()
+    return json.dumps({**text, "sha256": digest_of(text)}).encode()
 
 
 def set_head(*keys: Any, to: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:

@@ -459,7 +459,7 @@ class _File:
         """Return the table of options; None if it is a project's file without one."""
         is_project = os.path.basename(self.path) == _PROJECT
         try:
-            from calibrant.results.reading import read_bytes
+            from calibrant.results.envelope import read_bytes
 
             data = read_bytes(self.path, "", _LARGEST)
             if is_project and b"calibrant" not in data:

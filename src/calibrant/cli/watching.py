@@ -11,12 +11,12 @@ import numpy as np
 
 from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
-from calibrant.errors import FileError, InputError, quoted
+from calibrant.errors import FileError, quoted
 from calibrant.errors.wording import number
 from calibrant.files.predictions import FilePredictions, FileSketch
 from calibrant.files.sql import sql_name
 from calibrant.monitoring import Monitor, state
-from calibrant.results.reading import parsed, read_bytes
+from calibrant.results.envelope import of_file, parsed, read_bytes
 
 if TYPE_CHECKING:
     import click
@@ -96,11 +96,8 @@ def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions)
             )
             raise FileError(options.state_path, problem, f"leave {option} out, or begin a new state")
     if options.threshold_path is not None:
-        try:
+        with of_file(options.threshold_path):
             watch.watch_threshold(_threshold(options.threshold_path))
-        except InputError as error:
-            problem = f"expected {error.expected}, got {error.got}"
-            raise FileError(options.threshold_path, problem, error.remedy) from None
     known, seen = set(watch.labels), []
     for label, arguments in _slices(predictions, options):
         if options.time is not None and label in known:

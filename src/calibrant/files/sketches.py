@@ -15,7 +15,7 @@ from calibrant.files.predictions import FilePredictions, FileSketch, Omitted
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
-from calibrant.results.reading import opened, parsed
+from calibrant.results.envelope import of_file, opened, parsed
 from calibrant.results.writing import replace_file
 from calibrant.sketch import CalibrationSketch
 from calibrant.sketch.storage import MOST_BYTES
@@ -150,10 +150,8 @@ def _read(path: str) -> CalibrationSketch:
     if path.lower().endswith(".json"):
         with reading(path), opened(located(path), _REMEDY, MOST_BYTES) as stream:
             text = stream.read().decode()
-        try:
+        with of_file(path):
             return _of_report(path, text) if _REPORT.match(text) else CalibrationSketch.from_json(text)
-        except InputError as error:
-            raise FileError(path, f"expected {error.expected}, got {error.got}", error.remedy) from None
     check_bytes(path)
     try:
         return CalibrationSketch.load(located(path))

@@ -36,6 +36,7 @@ from calibrant.render.blocks import Document, Source
 from calibrant.render.result import NO_SOURCE, Shown
 from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
+from calibrant.results.envelope import reason_of
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
@@ -631,7 +632,7 @@ class Monitor(Shown):
             watch = cls(**restored.settings_of(content))
             vars(watch).update(restored.attributes_of(content))
         except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError, InputError) as error:
-            problem = f"is not the state of a monitor ({type(error).__name__})"
+            problem = f"is not the state of a monitor ({reason_of(error)})"
             raise FileError(source, problem, "name a state that calibrant monitor wrote") from None
         return watch
 

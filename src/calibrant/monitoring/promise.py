@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.results.envelope import integer, number, require
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.e_processes import ERROR_TILTS, ERROR_WEIGHTS, Mixture, error_growth
 from calibrant.table import ReliabilityTable
+
+#: The most classes of the event of a threshold, or of a monitor.
+MOST_CLASSES: Final = 10**9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -97,23 +101,13 @@ class Promise:
 
     @classmethod
     def _of_part(cls, part: dict[str, Any]) -> Promise:
-        numbers = [part["value"], part["max_risk"]]
-        good = all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in numbers)
-        if (
-            not good
-            or not 0 <= part["value"] <= 1
-            or not 0 < part["max_risk"] <= 0.5
-            or part["side"] not in ("yes", "no")
-            or part.get("notion") not in (None, "positive", "top-label")
-            or not (
-                part.get("n_classes") is None or (type(part["n_classes"]) is int and 0 < part["n_classes"] <= 10**9)
-            )
-        ):
-            raise ValueError
+        notion, n_classes = part.get("notion"), part.get("n_classes")
+        require(part["side"] in ("yes", "no") and notion in (None, "positive", "top-label"), "another event")
+        require(part["max_risk"] > 0, "a risk of 0")
         return cls(
-            value=float(part["value"]),
+            value=number(part["value"], 0.0, 1.0),
             side=part["side"],
-            max_risk=float(part["max_risk"]),
-            notion=part.get("notion"),
-            n_classes=part.get("n_classes"),
+            max_risk=number(part["max_risk"], 0.0, 0.5),
+            notion=notion,
+            n_classes=None if n_classes is None else integer(n_classes, 1, MOST_CLASSES),
         )

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError, InputError
-from calibrant.results.reading import check_json, parsed, read_bytes
+from calibrant.results.envelope import check_json, parsed, read_bytes
 from calibrant.results.writing import replace_file
 
 Number = TypeVar("Number", np.float64, np.int64)

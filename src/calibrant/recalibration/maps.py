@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -14,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import FileError, InputError, wording
+from calibrant.errors import InputError, wording
 from calibrant.inputs.arrays import as_values, is_tensor, like, name_of_type, on_device, real_tensor
 from calibrant.inputs.notions import NOTIONS
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
-from calibrant.recalibration.pieces import KINDS, LEAST, MOST, Labels, Pieces, floats, number, probabilities
+from calibrant.recalibration.pieces import HIGHEST, KINDS, LEAST, MOST, Labels, Pieces, floats, probabilities
 from calibrant.recalibration.softmax import Softmax, log_probabilities, log_softmax
-from calibrant.results.reading import MOST_BYTES, parsed, read_bytes
+from calibrant.results.envelope import MOST_BYTES, Envelope, integer, listed, number, of_file, read_bytes, require
 from calibrant.results.writing import replace_file
 from calibrant.runtime.arrays import Float64s, to_host
 from calibrant.runtime.cached import cached_property
@@ -30,14 +29,20 @@ from calibrant.runtime.dataclass import dataclass
 if TYPE_CHECKING:
     import narwhals as nw
 
-SCHEMA: Final = "calibrant.map"
-VERSION: Final = 2
-_READ_VERSIONS: Final = (1, 2)  # in version 1, maps of one event have one limit for both ends
+#: Maps as JSON. In version 1, maps of one event have one limit for both ends.
+MAP: Final = Envelope(
+    name="map",
+    kind="a calibration map",
+    origin="pass a map that calibrant wrote",
+    versions=(1, 2),
+    version="version",
+    checksum="checksum",
+    schema="calibrant.map",
+)
 
 _MOST_LABELS: Final = 10_000
-_MOST_ROWS: Final = 1 << 53
-_FOREIGN: Final = "pass a map that calibrant wrote"
-_DAMAGED: Final = "read it again, or write the map anew"
+_MOST_ROWS: Final = (1 << 53) - 1
+_MOST_WEIGHT: Final = 1e300
 
 #: The maps of one event, of classes, of labels.
 Form = Pieces | Softmax | Labels
@@ -356,8 +361,8 @@ class CalibrationMap:
             For a map of more than 64 MB, such as matrix scaling of 2,000 classes.
         """
         content = {
-            "schema": SCHEMA,
-            "version": VERSION,
+            "schema": MAP.schema,
+            "version": MAP.versions[-1],
             "kind": self.kind,
             "parameters": dict(self.parameters),
             "event": dict(self.event),
@@ -365,7 +370,7 @@ class CalibrationMap:
             "evidence": dict(self.evidence),
             "proven": self.proven,
         }
-        text = json.dumps({**content, "checksum": _digest(content)}, indent=1, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(MAP.sealed(content), indent=1, allow_nan=False, ensure_ascii=False)
         _check_size("map", text, "use vector scaling, which has one factor for each class")
         if path is not None:
             replace_file(os.fspath(path), f"{text}\n".encode())
@@ -380,36 +385,20 @@ class CalibrationMap:
         calibrant.errors.InputError
             For text that is not a map, is damaged, or has an unknown version or kind.
         """
-        _check_size("text", text, _FOREIGN)
-        try:
-            content = parsed(text)
-        except (TypeError, ValueError) as error:
-            raise InputError("text", "JSON", f"invalid JSON ({str(error)[:100]})", _FOREIGN) from None
-        if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-            raise InputError("text", "a calibration map", "other JSON", _FOREIGN)
-        if content.get("version") not in _READ_VERSIONS:
-            remedy = "read it with the calibrant that wrote it, or a newer one"
-            raise InputError("text", f"a version up to {VERSION}", repr(content.get("version"))[:40], remedy)
-        checksum = content.pop("checksum", None)
-        if checksum != _digest(content):
-            got = "one that does not: it is cut or changed"
-            raise InputError("text", "a map that matches its checksum", got, _DAMAGED)
-        try:
-            fitted = content["fitted"]
+        _check_size("text", text, MAP.origin)
+        content = MAP.unsealed(text, "text")
+        with MAP.restoring("text"):
             read = cls(
                 kind=content["kind"],
                 parameters=content["parameters"],
                 event=content["event"],
-                fitted=Fitted(**{**fitted, "quantiles": tuple(floats(fitted["quantiles"]).tolist())}),
+                fitted=_fitted(content["fitted"]),
                 evidence=content["evidence"],
                 proven=content["proven"],
             )
-            with np.errstate(all="ignore"):  # a number that is too large is refused
-                sound = _sound(read)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise InputError("text", "a calibration map", f"other content ({repr(error)[:100]})", _FOREIGN) from None
-        if not sound:
-            raise InputError("text", "a valid map", "inconsistent numbers", _FOREIGN)
+            require(type(read.proven) is bool and isinstance(read.evidence, dict), "evidence of another type")
+            _check_form(read.form)
+            _check_event(read)
         return read
 
     @classmethod
@@ -422,10 +411,8 @@ class CalibrationMap:
             For a file that cannot be read or is not a map.
         """
         name = os.fspath(path)
-        try:
-            return cls.from_json(read_bytes(name, _FOREIGN))
-        except InputError as error:
-            raise FileError(name, f"expected {error.expected}, got {error.got}", error.remedy) from None
+        with of_file(name):
+            return cls.from_json(read_bytes(name, MAP.origin))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CalibrationMap) and self.to_json() == other.to_json()
@@ -440,28 +427,19 @@ def _check_size(argument: str, text: str | bytes, remedy: str) -> None:
         raise InputError(argument, f"at most {MOST_BYTES:,} bytes", f"{size:,}", remedy)
 
 
-def _digest(content: Mapping[str, Any]) -> str:
-    """Return the checksum of JSON content, whatever its layout."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
 def _softmax(parameters: Mapping[str, Any]) -> Softmax:
     constants, factors = floats(parameters["constants"]), parameters["factors"]
     if isinstance(factors, list) and factors and isinstance(factors[0], list):
         matrix = np.stack([floats(row) for row in factors])
     else:
         matrix = floats(factors)
-    if set(matrix.shape) != {len(constants)} or len(constants) < 2:
-        msg = "expected a constant and factors for each class"
-        raise ValueError(msg)
-    return Softmax(matrix, constants, number(parameters["smallest"]))
+    require(len(constants) > 1 and {*matrix.shape} == {len(constants)}, "another number of factors than of classes")
+    return Softmax(matrix, constants, number(parameters["smallest"], 0.0, HIGHEST))
 
 
 def _labels(parameters: Mapping[str, Any]) -> Labels:
-    maps = parameters["maps"]
-    if not isinstance(maps, list) or not 0 < len(maps) <= _MOST_LABELS:
-        msg = "expected a list of maps"
-        raise TypeError(msg)
+    maps = listed(parameters["maps"], dict)
+    require(0 < len(maps) <= _MOST_LABELS, f"{len(maps):,} labels")
     return Labels(tuple(Pieces.of(each["kind"], each["parameters"]) for each in maps))
 
 
@@ -472,58 +450,43 @@ _FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], Form]]] = {
 }
 
 
-def _sound(read: CalibrationMap) -> bool:
-    """Return whether a map has the types and numbers of one that was fitted."""
-    fitted, form = read.fitted, read.form
-    ends = np.array([number(fitted.low), number(fitted.high), *fitted.quantiles])
+def _fitted(stored: dict[str, Any]) -> Fitted:
+    """Return what a stored map was fitted to."""
+    scores = [stored["low"], stored["high"], *listed(stored["quantiles"], float)]
+    low, high, *quantiles = (number(score, 0.0, 1.0) for score in scores)
+    rising = len(quantiles) > 1 and quantiles == sorted(quantiles)
+    require(rising and type(stored["cluster"]) is bool, "quantiles that do not increase, or no word about clusters")
+    n, positives = integer(stored["n"], 1, _MOST_ROWS), number(stored["positives"], 0.0, _MOST_WEIGHT)
+    return Fitted(**{**stored, "n": n, "positives": positives, "low": low, "high": high, "quantiles": tuple(quantiles)})
+
+
+def _check_event(read: CalibrationMap) -> None:
+    """Reject an unknown notion, and other names than one for each class."""
+    require(read.event["notion"] in (*NOTIONS, "classes"), "an unknown notion")
+    if read.event["class_names"] is not None:
+        names = listed(read.event["class_names"], str)
+        require(
+            len(names) == len({*names}) == (read.n_classes or len(names)), "class names that are not those of classes"
+        )
+
+
+def _check_form(form: Form) -> None:
+    """Reject numbers that no fit gives."""
     if isinstance(form, Softmax):
-        sound = _sound_softmax(form)
-    else:
-        sound = all(map(_sound_pieces, form.maps if isinstance(form, Labels) else [form]))
-    return (
-        sound
-        and _sound_event(read)
-        and bool(((ends >= 0) & (ends <= 1)).all() and (np.diff(fitted.quantiles) >= 0).all())
-        and type(fitted.n) is int
-        and 0 <= number(fitted.positives) < math.inf
-        and 0 < fitted.n < _MOST_ROWS
-        and len(fitted.quantiles) > 1
-        and type(fitted.cluster) is bool
-        and type(read.proven) is bool
-        and isinstance(read.evidence, dict)
-    )
+        _check_range(form.factors, form.constants)
+        return
+    for pieces in form.maps if isinstance(form, Labels) else [form]:
+        bins = not (pieces.positive.any() or pieces.negative.any())  # empty ones are at an end
+        constants = probabilities(pieces.constants) if bins else pieces.constants
+        _check_range(pieces.breaks, constants, pieces.positive, pieces.negative)
+        require((np.diff(pieces.breaks) > 0).all(), "scores in another order")
+        require((pieces.positive >= 0).all() and (pieces.negative >= 0).all(), "a map that falls")
+        require(pieces.unchanged or 0 <= pieces.smallest < 0.5 < pieces.largest <= 1, "limits of other scores")
 
 
-def _sound_event(read: CalibrationMap) -> bool:
-    """Return whether the notion is known, and the names of classes are texts, as many as there are classes."""
-    names = read.event["class_names"]
-    if read.event["notion"] not in (*NOTIONS, "classes"):
-        return False
-    if names is None:
-        return True
-    named = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    return named and (read.n_classes is None or len(names) == read.n_classes) and len(set(names)) == len(names)
-
-
-def _sound_pieces(pieces: Pieces) -> bool:
-    bins = bool((pieces.positive == 0).all() and (pieces.negative == 0).all())
-    constants = probabilities(pieces.constants) if bins else pieces.constants  # empty bins are at an end
-    numbers = np.concatenate([pieces.breaks, constants, pieces.positive, pieces.negative])
-    edges, breaks = pieces.edges, pieces.breaks
-    increasing = bool((np.diff(breaks) > 0).all() and ((edges >= 0) & (edges <= 1)).all())
-    rising = bool((pieces.positive >= 0).all() and (pieces.negative >= 0).all())
-    inside = pieces.unchanged or 0 <= pieces.smallest < 0.5 < pieces.largest <= 1
-    return _within_range(numbers) and increasing and rising and inside
-
-
-def _sound_softmax(softmax: Softmax) -> bool:
-    within = _within_range(softmax.factors) and _within_range(softmax.constants)
-    return within and 0 <= softmax.smallest < 1
-
-
-def _within_range(numbers: Float64s) -> bool:
-    """Return whether no number is larger than a fit can give; NaN is."""
-    return bool((np.abs(numbers) <= MOST).all())
+def _check_range(*parts: Float64s) -> None:
+    """Reject numbers that are larger than a fit can give, and NaN."""
+    require(all((np.abs(numbers) <= MOST).all() for numbers in parts), "numbers that are too large")
 
 
 def _of_classes(softmax: Softmax, x: Float64s, *, logits: bool) -> Float64s:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from calibrant.results.envelope import listed, number, require
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.intervals import root
@@ -65,9 +66,9 @@ class Pieces:
         """
         if kind == "identity":
             return UNCHANGED
-        smallest = number(parameters["smallest"])
+        smallest = number(parameters["smallest"], 0.0, 1.0)
         # Version 1 has one limit for both ends.
-        largest = number(parameters["largest"]) if "largest" in parameters else 1 - smallest
+        largest = number(parameters["largest"], 0.0, 1.0) if "largest" in parameters else 1 - smallest
         return cls(*_KINDS[kind](parameters), smallest, largest)
 
     @property
@@ -137,32 +138,19 @@ _Curves = tuple[Float64s, Float64s, Float64s, Float64s, Float64s]  # edges, brea
 
 def floats(values: Any) -> Float64s:
     """Return a list of JSON's numbers as an array."""
-    if not isinstance(values, list) or set(map(type, values)) != {float}:
-        msg = "expected a list of numbers"
-        raise TypeError(msg)
-    return np.array(values)
-
-
-def number(value: Any) -> float:
-    """Return a number of JSON."""
-    if type(value) is not float:
-        msg = f"expected a number, got {repr(value)[:40]}"
-        raise TypeError(msg)
-    return value
+    return np.array(listed(values, float))
 
 
 def _curve(parameters: Mapping[str, Any], *names: str) -> _Curves:
     """Return one piece, with the names of its constant and its factors."""
-    constant, positive, negative = (np.array([number(parameters[name])]) for name in names)
+    constant, positive, negative = (np.array([number(parameters[name], -MOST, MOST)]) for name in names)
     return np.empty(0), np.empty(0), constant, positive, negative
 
 
 def _knots(parameters: Mapping[str, Any]) -> _Curves:
     """Return the lines that join knots in log-odds, with this slope below the first and above the last."""
-    x, y, slope = floats(parameters["log_odds"]), floats(parameters["mapped"]), number(parameters["slope"])
-    if x.shape != y.shape or not (np.diff(x) > 0).all():
-        msg = "expected knots in increasing order"
-        raise ValueError(msg)
+    x, y, slope = floats(parameters["log_odds"]), floats(parameters["mapped"]), number(parameters["slope"], -MOST, MOST)
+    require(x.shape == y.shape and (np.diff(x) > 0).all(), "knots that do not increase")
     slopes = np.concatenate([[slope], np.diff(y) / np.diff(x), [slope]])
     at = np.concatenate([[0], np.arange(len(x))])  # the knot that each line goes through
     return probabilities(x), x, y[at] - slopes * x[at], slopes, slopes
@@ -172,9 +160,7 @@ def _bins(parameters: Mapping[str, Any]) -> _Curves:
     """Return a constant for each bin."""
     rates = floats(parameters["rates"])
     edges = floats(parameters["edges"]) if len(rates) > 1 else np.empty(0)
-    if len(edges) != len(rates) - 1:
-        msg = "expected an edge between any two rates"
-        raise ValueError(msg)
+    require(len(edges) == len(rates) - 1, "another number of edges than between rates")
     constants = log_odds_of(rates)
     return edges, log_odds_of(edges), constants, np.zeros_like(constants), np.zeros_like(constants)
 

@@ -18,7 +18,7 @@ from calibrant.inputs.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.inputs.predictions import Layout, Notion, Predictions, as_predictions, names_of
 from calibrant.inputs.weights import WeightsAre
 from calibrant.kernels.loading import following
-from calibrant.results.reading import opened
+from calibrant.results.envelope import of_file, opened
 from calibrant.results.writing import replace_file
 from calibrant.sketch import storage
 from calibrant.sketch.content import Content, same
@@ -483,7 +483,8 @@ class CalibrationSketch:
     def load(cls, path: str | os.PathLike[str]) -> CalibrationSketch:
         """Return the sketch that `save` or ``calibrant report --sketch`` wrote.
 
-        The file is not trusted: its checksum, its version and every sum are checked, and nothing in it is executed.
+        The file is not trusted: its version, its checksum, and the types and ranges of its numbers are checked. Nothing
+        in it is executed.
 
         Parameters
         ----------
@@ -504,10 +505,8 @@ class CalibrationSketch:
                 got = f"bytes that begin with {head[:16]!r}" if head else "an empty file"
                 raise FileError(name, f"expected a calibrant sketch, got {got}", _REMEDY)
             data = head + stream.read()
-        try:
+        with of_file(name):
             return cls.from_bytes(data)
-        except InputError as error:
-            raise FileError(name, f"expected {error.expected}, got {error.got}", error.remedy) from None
 
     def to_bytes(self) -> bytes:
         """Return the sketch as bytes: versioned, checksummed, the same for the same sums.

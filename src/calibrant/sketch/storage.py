@@ -14,30 +14,26 @@ import json
 import re
 import struct
 import zipfile
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.errors.faults import Fault
 from calibrant.inputs.arrays import import_pyarrow
-from calibrant.results.reading import parsed
-from calibrant.sketch.checks import Head, check_version, checked_head, put_together
+from calibrant.results.envelope import InvalidContent, digest_of, listed, parsed, require
 from calibrant.sketch.content import (
+    SKETCH,
     Columns,
     Content,
-    Foreign,
     cell_names,
-    cluster_names,
     columns_of_cells,
+    content_of,
     head_of,
-    types_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
 
 #: The versions of the bytes: without and with clusters, which earlier readers would leave out.
@@ -58,37 +54,6 @@ _ARRAY: Final = re.compile(
     re.DOTALL,
 )
 _STORED_AS: Final = {"<i8": ("|i1", "<i2", "<i4", "<i8"), "<f8": ("<f8",), "<u8": ("<u8",)}
-
-_FOREIGN: Final = "pass a sketch that CalibrationSketch wrote"
-_DAMAGED: Final = "read the sketch again, or make a new sketch"
-
-
-def _loaded(parts: Callable[[], tuple[Any, Callable[[Head], Columns]]], argument: str) -> Content:
-    """Return a sketch, from what reads its stored head and returns what then reads its columns.
-
-    Every format is loaded here. The head is checked, with the sizes that it promises, before any column is read.
-
-    Raises
-    ------
-    InputError
-        For anything but a sketch: whoever wrote it may have computed the checksum too.
-    """
-    try:
-        stored, columns = parts()
-        head = checked_head(stored, argument)
-        return put_together(head, columns(head), argument)
-    except InputError:
-        raise
-    except Foreign as error:
-        reason = str(error)
-    except Exception as error:  # forged parts fail in any of a dozen ways: no shorter list would be complete
-        reason = f"{error!r:.100}"
-    raise InputError(argument, "a valid sketch", f"an invalid sketch ({reason})", _DAMAGED)
-
-
-def _types(head: Head) -> dict[str, str]:
-    """Return the types of all columns, by their names."""
-    return types_of((*cell_names(weighted=head.weighted), *cluster_names(head.curves_in_clusters)))
 
 
 # ---------------------------------------------------------------- bytes
@@ -135,28 +100,22 @@ def is_sketch(data: bytes) -> bool:
 def from_bytes(data: Any) -> Content:
     """Return what `to_bytes` wrote, or that of version 1."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise InputError(
-            "data", "bytes", f"a {type(data).__name__}", "pass the bytes that CalibrationSketch.to_bytes returned"
-        )
+        remedy = "pass the bytes that CalibrationSketch.to_bytes returned"
+        raise InputError("data", "bytes", f"a {type(data).__name__}", remedy)
     data = bytes(data)
     if not is_sketch(data):
-        head = repr(data[:16]) if data else "nothing"
-        raise InputError("data", "a calibrant sketch", f"bytes that begin with {head}", _FOREIGN, fault=Fault.FOREIGN)
+        raise SKETCH.foreign("data", f"bytes that begin with {repr(data[:16]) if data else 'nothing'}")
     first = _FIRST_MEMBER.match(data)
     if first is None:
         return _from_version_1(data)
     version = int(first[1])
-    check_version(version, "data", CONTAINER_VERSIONS)
-    _check_digest(data[-_DIGEST:] == hashlib.sha256(data[:-_DIGEST]).hexdigest().encode(), data)
-
-    def parts() -> tuple[Any, Callable[[Head], Columns]]:
+    SKETCH.check_version(version, "data", CONTAINER_VERSIONS)
+    SKETCH.check_sum(data[-_DIGEST:] == hashlib.sha256(data[:-_DIGEST]).hexdigest().encode(), "data")
+    with SKETCH.restoring("data"):
         members = _Members(data)
         head = parsed(members.read(f"sketch-{version}.json"))
-        if isinstance(head, dict) and CONTAINER_VERSIONS["clusters" in head] != version:
-            raise Foreign("clusters that do not match the version")
-        return head, members.columns
-
-    return _loaded(parts, "data")
+        require(CONTAINER_VERSIONS["clusters" in head] == version, "clusters that do not match the version")
+        return content_of(head, members.columns, "data")
 
 
 class _Members:
@@ -169,54 +128,43 @@ class _Members:
     def read(self, name: str) -> bytes:
         """Return a member, which is not compressed."""
         member = self._archive.getinfo(name)
-        if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
-            raise Foreign("a compressed archive member")
+        plain = member.compress_type == zipfile.ZIP_STORED and member.file_size == member.compress_size
+        require(plain, "a compressed archive member")
         self._left -= member.file_size
-        if self._left < 0:
-            raise Foreign("archive members that overlap")
+        require(self._left >= 0, "archive members that overlap")
         return self._archive.read(member)
 
-    def columns(self, head: Head) -> Columns:
-        """Return all columns."""
-        return {name: self._column(name, kind) for name, kind in _types(head).items()}
+    def columns(self, types: dict[str, str]) -> Columns:
+        """Return columns of numbers in their types."""
+        return {name: self._column(name, kind) for name, kind in types.items()}
 
     def _column(self, name: str, kind: str) -> NDArray[Any]:
         data = self.read(f"{name}.npy")
-        array = _ARRAY.match(data)
-        if array is None or int.from_bytes(array[1], "little") != array.end() - 10:
-            msg = f"a column {name!r} that is not an array of numbers"
-            raise Foreign(msg)
-        stored_as = array[2].decode()
-        if stored_as not in _STORED_AS[kind]:
-            msg = f"a column {name!r} of type {stored_as}"
-            raise Foreign(msg)
-        column = np.frombuffer(data, stored_as, offset=array.end())
-        if len(column) != int(array[3]):
-            msg = f"a column {name!r} whose length differs from the announced length"
-            raise Foreign(msg)
-        return column.astype(kind)
+        header = _ARRAY.match(data)
+        if header is not None and int.from_bytes(header[1], "little") == header.end() - 10:
+            stored_as = header[2].decode()
+            require(stored_as in _STORED_AS[kind], f"a column {name!r} of type {stored_as}")
+            column = np.frombuffer(data, stored_as, offset=header.end())
+            if len(column) == int(header[3]):
+                return column.astype(kind)
+        msg = f"a column {name!r} that is not an array of the announced length"
+        raise InvalidContent(msg)
 
 
 def _from_version_1(data: bytes) -> Content:
     """Return what version 1 wrote: sizes, the head as JSON, the columns with 8 bytes a number, the SHA-256."""
     start = len(_MAGIC_1) + _NUMBERS_1.size
     if len(data) >= start:
-        check_version(_NUMBERS_1.unpack_from(data, len(_MAGIC_1))[0], "data", (1,))
-    _check_digest(len(data) >= start + 32 and hashlib.sha256(data[:-32]).digest() == data[-32:], data)
+        SKETCH.check_version(_NUMBERS_1.unpack_from(data, len(_MAGIC_1))[0], "data", (1,))
+    SKETCH.check_sum(len(data) >= start + 32 and hashlib.sha256(data[:-32]).digest() == data[-32:], "data")
     stop = start + _NUMBERS_1.unpack_from(data, len(_MAGIC_1))[1]
 
-    def columns(head: Head) -> Columns:
-        names = cell_names(weighted=head.weighted)
-        cells = np.frombuffer(data[stop:-32], dtype="<i8").reshape(len(names), -1)
-        return {name: cell.view(kind) for cell, (name, kind) in zip(cells, types_of(names).items(), strict=True)}
+    def columns(types: dict[str, str]) -> Columns:
+        cells = np.frombuffer(data[stop:-32], dtype="<i8").reshape(len(types), -1)
+        return {name: cell.view(kind) for cell, (name, kind) in zip(cells, types.items(), strict=True)}
 
-    return _loaded(lambda: (parsed(data[start:stop]), columns), "data")
-
-
-def _check_digest(matches: bool, data: bytes) -> None:
-    if not matches:
-        got = f"{len(data):,} bytes that do not match the checksum, because they were cut or changed"
-        raise InputError("data", "a sketch that matches its checksum", got, _DAMAGED)
+    with SKETCH.restoring("data"):
+        return content_of(parsed(data[start:stop]), columns, "data")
 
 
 # ---------------------------------------------------------------- JSON
@@ -225,44 +173,20 @@ def _check_digest(matches: bool, data: bytes) -> None:
 def to_json(content: Content) -> str:
     """Return the sketch as JSON."""
     columns = {name: column.tolist() for name, column in columns_of_cells(content).items()}
-    unsigned = {**head_of(content), "cells": columns}
-    return json.dumps({**unsigned, "sha256": _digest(unsigned)}, allow_nan=False, ensure_ascii=False)
-
-
-def _digest(content: dict[str, Any]) -> str:
-    """Return the checksum of JSON content, whatever its layout."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return json.dumps(SKETCH.sealed({**head_of(content), "cells": columns}), allow_nan=False, ensure_ascii=False)
 
 
 def from_json(text: Any) -> Content:
     """Return what `to_json` wrote."""
-    try:
-        content = parsed(text)
-        version, digest = None, ""
-        if isinstance(content, dict) and "calibrant.sketch" in content:
-            version = content["calibrant.sketch"]
-            digest = _digest({name: value for name, value in content.items() if name != "sha256"})
-    except (TypeError, ValueError, MemoryError) as error:
-        raise InputError("text", "JSON", f"invalid JSON ({error!s:.100})", _FOREIGN, fault=Fault.FOREIGN) from None
-    if not digest:
-        raise InputError("text", "a calibrant sketch", "other JSON", _FOREIGN, fault=Fault.FOREIGN)
-    check_version(version, "text")
-    if digest != content.get("sha256"):
-        got = "a sketch that does not match, because it was cut or changed"
-        raise InputError("text", "a sketch that matches its checksum", got, _DAMAGED)
-    return _loaded(lambda: (content, lambda head: _from_lists(content["cells"], _types(head))), "text")
+    content = SKETCH.unsealed(text, "text")
+    with SKETCH.restoring("text"):
+        return content_of(content, partial(_from_lists, content["cells"]), "text")
 
 
 def _from_lists(columns: Any, types: dict[str, str]) -> Columns:
     """Return columns of Python's numbers as arrays."""
-    arrays = {}
-    for name, kind in types.items():
-        column = columns[name]
-        if type(column) is not list or not set(map(type, column)) <= {float if kind == "<f8" else int}:
-            msg = f"a column {name!r} with values that are not numbers of type {kind}"
-            raise Foreign(msg)
-        arrays[name] = np.array(column, kind)
-    return arrays
+    lists = {name: listed(columns[name], float if kind == "<f8" else int) for name, kind in types.items()}
+    return {name: np.array(column, types[name]) for name, column in lists.items()}
 
 
 # ---------------------------------------------------------------- Arrow
@@ -276,7 +200,7 @@ def to_arrow(content: Content) -> pa.Table:
     cells = {name: columns.pop(name) for name in cell_names(weighted=content.weighted)}
     metadata = {
         "calibrant.sketch": json.dumps(head, allow_nan=False),
-        "calibrant.sha256": _digest({**head, "cells": lists}),
+        "calibrant.sha256": digest_of({**head, "cells": lists}),
     }
     if columns:
         metadata["calibrant.clusters"] = json.dumps({name: lists[name] for name in columns}, allow_nan=False)
@@ -290,32 +214,25 @@ def from_arrow(table: Any) -> Content:
         got = f"metadata {sorted(key.decode(errors='replace') for key in metadata) or 'missing'}"
         raise InputError("table", "a pyarrow.Table with the metadata of a sketch", got, "write the table with to_arrow")
 
-    def columns(head: Head) -> Columns:
-        types = _types(head)
-        names = cell_names(weighted=head.weighted)
+    def columns(types: dict[str, str]) -> Columns:
+        names = [name for name in types if "." not in name]  # the others are those of clusters
         missing = [name for name in names if name not in table.column_names]
         if missing:
-            raise InputError("table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", _DAMAGED)
-        if table.num_rows > head.most_cells:
-            msg = f"{table.num_rows:,} grid cells, but at most {head.most_cells:,} are possible"
-            raise Foreign(msg)
-        cells = {name: _from_column(table.column(name), name, types[name]) for name in names}
+            raise InputError("table", f"columns {', '.join(names)}", f"no column {missing[0]!r}", SKETCH.remedy)
+        cells = {name: _from_column(table.column(name), name, types.pop(name)) for name in names}
         clusters = parsed(metadata.get(b"calibrant.clusters", b"{}"))
         lists = {name: cell.tolist() for name, cell in cells.items()} | clusters
-        content = {**parsed(metadata[b"calibrant.sketch"]), "cells": lists}
-        if _digest(content).encode() != metadata.get(b"calibrant.sha256"):
-            raise InputError(
-                "table", "a sketch that matches its checksum", "rows that do not match the checksum", _DAMAGED
-            )
-        return cells | _from_lists(clusters, {name: kind for name, kind in types.items() if name not in names})
+        SKETCH.check_sum(digest_of({**stored, "cells": lists}).encode() == metadata.get(b"calibrant.sha256"), "table")
+        return cells | _from_lists(clusters, types)
 
-    return _loaded(lambda: (parsed(metadata[b"calibrant.sketch"]), columns), "table")
+    with SKETCH.restoring("table"):
+        stored = parsed(metadata[b"calibrant.sketch"])
+        return content_of(stored, columns, "table")
 
 
 def _from_column(column: Any, name: str, kind: str) -> NDArray[Any]:
     """Return a column of numbers; other types may promise more rows than they hold."""
-    actual = str(column.type)
-    if actual not in (("double",) if kind == "<f8" else ("int8", "int16", "int32", "int64")) or column.null_count:
-        msg = f"a column {name!r} of type {actual} with {column.null_count:,} nulls"
-        raise Foreign(msg)
+    known = ("double",) if kind == "<f8" else ("int8", "int16", "int32", "int64")
+    reason = f"a column {name!r} of type {column.type} with {column.null_count:,} nulls"
+    require(str(column.type) in known and not column.null_count, reason)
     return np.ascontiguousarray(column.to_numpy(), kind)
