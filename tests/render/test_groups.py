@@ -92,7 +92,7 @@ def test_ratios_have_a_logarithmic_axis() -> None:
     assert [text for _, text in Axis("", 0.93, 1.12, "log").ticks()][:2] == ["0.93", "0.94"]
     rows = [Row(Name(("a",)), Estimate(value), "dot", "") for value in (0.5, 1.0, 2.0)]
     figure = rows_figure("ratios", rows, {"dot": ""}, "", level=None, around=1.0, ratio=True)
-    (dots,) = (shape.path for shape in svg.draw(figure).shapes if shape.look == "dot")
+    (dots,) = re.findall('<path class="dot" d="([^"]+)"', svg.picture(figure))
     places = [float(x) for x in re.findall(r"M([\d.]+) ", dots)]
     assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.11)
 
@@ -101,10 +101,10 @@ def test_groups_of_time_are_a_line_in_order() -> None:
     months = [f"2025-{month:02d}" for month in range(1, 7)]
     report = clinical(months)
     picture = figures(report)["Difference over time"]
-    (hits,) = svg.draw(picture).sets
-    assert len(hits.hits) == 6
+    texts = re.findall("<title>(.*?)</title>", svg.picture(picture))
+    assert len(texts) == 6
     assert [name.parts for name in picture.x.names.values()][::5] == [("2025-01",), ("2025-06",)]
-    assert hits.hits[0].text.startswith("2025-01: difference ")
+    assert texts[0].startswith("2025-01: difference ")
     assert "Difference over time" not in figures(clinical(["a", "b", "c"]))
 
 

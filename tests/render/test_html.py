@@ -409,8 +409,9 @@ def test_axes_of_rare_events_show_log_odds_in_per_cent() -> None:
     logit = {text: np.log(p / (1 - p)) for text, p in ticks.items()}
     low, high = logit["0.001 %"], logit["1 %"]
     assert found.diagram is not None
-    texts = svg.draw(diagram_figure(found.diagram, "positive", curves=found.curves)).texts
-    places = {text.text: text.x for text in texts if text.look == "tick" and text.anchor == "middle"}
+    picture = svg.picture(diagram_figure(found.diagram, "positive", curves=found.curves))
+    below = re.findall(r'<text class="tick" x="(\S+)" y="\S+" text-anchor="middle">(.*?)</text>', picture)
+    places = {text: float(x) for x, text in below}
     assert places == {text: round(48 + 380 * (logit[text] - low) / (high - low), 1) for text in ticks}
     assert set(ticks) <= set(page.text)
     curve = found.curves["isotonic"]

@@ -11,15 +11,17 @@ import numpy as np
 from calibrant.plot import canvas
 from calibrant.render.figure import (
     Annotation,
+    AreaLook,
     Axis,
     Band,
     Bars,
     Figure,
     Intervals,
-    Look,
+    LineLook,
     Mark,
     Name,
     Numbers,
+    PointLook,
     Points,
     Polyline,
     Rule,
@@ -161,7 +163,7 @@ class _Pen(NamedTuple):
         style = {"linewidth": 2, "linestyle": look["linestyle"]} if outlined else {"linewidth": 8}
         self.ax.vlines(x, lows, highs, colors=[look["edgecolor" if outlined else "color"]], **place, **style)
 
-    def area(self, look: Look) -> dict[str, Any]:
+    def area(self, look: AreaLook) -> dict[str, Any]:
         """Return how an area is filled: consistency bands of further series are outlines."""
         if look == "sure":
             return {"color": (*canvas.tint(self.ax, self.series.colour, 1.0), 0.25), "linewidth": 0}
@@ -225,7 +227,7 @@ class _Pen(NamedTuple):
         if mark.upright:
             drawn.set_gid(canvas.UPRIGHT)
 
-    def colour_of(self, look: Look) -> Any:
+    def colour_of(self, look: PointLook | LineLook) -> Any:
         """Return the colour of points and strokes."""
         if look == "mean":
             return canvas.ink(self.ax)

@@ -20,31 +20,14 @@ Numbers: TypeAlias = "Sequence[float] | NDArray[np.float64]"
 #: "counts" are numbers of rows, upwards and downwards from 0.
 Scale: TypeAlias = Literal["linear", "log", "logit", "logs", "counts"]
 
-#: What a mark means. "curve" and "joined" are lines of the result, "other" is a curve to compare it with, "ideal",
-#: "zero" and "base" are lines for reference. "sure" is where the true value may be, "band" and "noise" where calibrated
-#: scores would be. Points are usual ("dot"), found ("out"), good news ("good"), not the best ("hollow"), or unclear
-#: ("few").
-Look: TypeAlias = Literal[
-    "curve",
-    "joined",
-    "other",
-    "ideal",
-    "zero",
-    "base",
-    "sure",
-    "band",
-    "noise",
-    "rate",
-    "gap",
-    "mean",
-    "up",
-    "down",
-    "dot",
-    "out",
-    "good",
-    "hollow",
-    "few",
-]
+#: What a line means: the result ("curve", "joined"), what to compare it with ("other"), or a reference. "rate" and
+#: "mean" are strokes across a bar.
+LineLook: TypeAlias = Literal["curve", "joined", "other", "ideal", "zero", "base", "rate", "mean"]
+#: What an area means: where the true value may be ("sure"), where calibrated scores would be ("band", "noise"), or a
+#: bar.
+AreaLook: TypeAlias = Literal["sure", "band", "noise", "rate", "gap", "up", "down"]
+#: What a point means: usual ("dot"), found ("out"), good news ("good"), not the best ("hollow") or unclear ("few").
+PointLook: TypeAlias = Literal["dot", "out", "good", "hollow", "few"]
 
 _SUPERSCRIPT: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN: Final = 4  # powers of ten up to this one are written out
@@ -150,7 +133,7 @@ class Polyline(NamedTuple):
 
     x: Numbers
     y: Numbers
-    look: Look
+    look: LineLook
     word: str = ""
     name: str = ""
 
@@ -161,7 +144,7 @@ class Band(NamedTuple):
     x: Numbers
     lows: Numbers
     highs: Numbers
-    look: Look
+    look: AreaLook
     word: str = ""
     name: str = ""
 
@@ -173,7 +156,7 @@ class Bars(NamedTuple):
     rights: Numbers
     lows: Numbers
     highs: Numbers
-    look: Look
+    look: AreaLook
     word: str = ""
     name: str = ""
 
@@ -183,7 +166,7 @@ class Points(NamedTuple):
 
     x: Numbers
     y: Numbers
-    look: Look
+    look: PointLook
     word: str = ""
     name: str = ""
     sizes: Numbers | None = None
@@ -197,7 +180,7 @@ class Intervals(NamedTuple):
     lows: Numbers
     highs: Numbers
     upright: bool
-    look: Look
+    look: PointLook | LineLook
     word: str = ""
     name: str = ""
 
@@ -206,7 +189,7 @@ class Rule(NamedTuple):
     """A straight line through the whole picture: at a value of an axis, or where both axes have the same value."""
 
     axis: Literal["x", "y", "both"]
-    look: Look
+    look: LineLook
     word: str = ""
     value: float = math.nan
     name: str = ""
@@ -231,7 +214,7 @@ class Tips(NamedTuple):
     about: str = "the arrow keys move along the line"
     name: str = ""
     rights: Numbers | None = None
-    reach: float = 8.0
+    reach: int = 8
     has_mark: bool = True
 
 

@@ -167,10 +167,19 @@ def _environment() -> Any:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: _clean(value) if type(value) is str else value,
     )
-    environment.filters |= {"drawn": svg.draw, "small": svg.draw_small, "keys": svg.keys, "switch": svg.switch}
+    for name, write in (("picture", svg.picture), ("small", svg.small_picture), ("legend", svg.legend)):
+        environment.filters[name] = partial(_markup, write)
+    environment.filters["switch"] = svg.switch
     environment.filters["flush"] = _flush
     environment.filters["kind"] = lambda block: type(block).__name__.lstrip("_").lower()
     return environment
+
+
+def _markup(write: Callable[..., str], *args: Any) -> Any:
+    """Return what a function writes as markup: it has escaped every text."""
+    from markupsafe import Markup
+
+    return Markup(write(*args))
 
 
 def _flush(code: Any) -> Any:

@@ -227,7 +227,7 @@ def _bin_tips(bins: ReliabilityDiagram, off: Sequence[bool], write: Callable[[fl
             words.append(band + " (outside)" * is_off)
         texts.append("; ".join(words))
     about = "bins; the arrow keys move between them"
-    return Tips(bins.confidences[filled], bins.accuracies[filled], texts, about, "bins", reach=11.0, has_mark=False)
+    return Tips(bins.confidences[filled], bins.accuracies[filled], texts, about, "bins", reach=11, has_mark=False)
 
 
 def _curve_tips(curve: CalibrationCurve, write: Callable[[float], str], name: str) -> Tips:

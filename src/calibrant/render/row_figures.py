@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from calibrant.measures.listed import BY_NAME
-from calibrant.render.figure import Annotation, Axis, Bars, Figure, Intervals, Look, Mark, Name, Points, Rule, Tips
+from calibrant.render.figure import Annotation, Axis, Bars, Figure, Intervals, Mark, Name, PointLook, Points, Rule, Tips
 from calibrant.render.words import chance, chance_text, ends_text, number, percent, ranks_text
 from calibrant.results import Description, Estimate
 from calibrant.results.values import Forest
@@ -66,7 +66,7 @@ class Row(NamedTuple):
 
     name: Name
     part: Estimate
-    look: Look
+    look: PointLook
     tip: str
     word: str = ""
 
@@ -74,7 +74,7 @@ class Row(NamedTuple):
 def rows_figure(
     title: str,
     rows: Sequence[Row],
-    words: Mapping[Look, str],
+    words: Mapping[PointLook, str],
     x: str,
     *,
     level: float | None,
@@ -161,10 +161,10 @@ def groups_figure(
         p_value = chance_text(group.adjusted_p_value)
         notes = [f"p adjusted {p_value}" if p_value else "", group.flag]
         own = group.name if forest is None else f"{group.name}: {label}"
-        look: Look = "few" if group.flag else "out" if group.called_out else "dot"
+        look: PointLook = "few" if group.flag else "out" if group.called_out else "dot"
         name = Name((group.name,), after=f" ({group.n:,})")
         rows.append(Row(name, part, look, tip_of(own, part, level, notes)))
-    words: dict[Look, str] = {"dot": label, "out": "Evidence of miscalibration", "few": "Too few rows"}
+    words: dict[PointLook, str] = {"dot": label, "out": "Evidence of miscalibration", "few": "Too few rows"}
     x = label
     if forest is not None and not math.isnan(forest.heterogeneity):
         x += f" (I² {100 * forest.heterogeneity:.0f} %, p {chance(forest.p_value)})"
@@ -215,14 +215,14 @@ def differences_figure(
     interval does not hold 0.
     """
     without, holding = (f"{percent(level)} CI {word} 0" for word in ("without", "with"))
-    words: dict[Look, str] = {"dot": without, "few": holding}
+    words: dict[PointLook, str] = {"dot": without, "few": holding}
     if better:
         words = {"good": "Second model better", "out": "Second model worse", "dot": "No clear difference"}
-    looks: dict[bool | None, Look] = {True: "good", False: "out", None: "dot"}
+    looks: dict[bool | None, PointLook] = {True: "good", False: "out", None: "dot"}
     rows = []
     for i, pair in enumerate(pairs):
         part = pair[key]
-        look: Look = looks[better[i]] if better else "dot" if part.low > 0 or part.high < 0 else "few"
+        look: PointLook = looks[better[i]] if better else "dot" if part.low > 0 or part.high < 0 else "few"
         after = "" if math.isnan(part.p_value) else f", p {chance(part.p_value)}"
         parts = (measure.label,) if len(pairs) == 1 else (pair.first, pair.second)
         rows.append(Row(Name(parts, after=after), part, look, tips[i] if tips else "", without_interval(part)))
@@ -248,8 +248,8 @@ def leaderboard_figure(
     rows = []
     for i, model in enumerate(models):
         part, name = model[key], Name((model.name,), before=f"{ranks_text(model.rank_low, model.rank_high)}  ")
-        look: Look = "dot" if model.among_best else "hollow"
+        look: PointLook = "dot" if model.among_best else "hollow"
         rows.append(Row(name, part, look, tips[i] if tips else "", _infinite(part.value)))
     of_each = f"({percent(level)} CI of each model)"
-    words: dict[Look, str] = {"dot": f"May be the best {of_each}", "hollow": f"Worse than the best {of_each}"}
+    words: dict[PointLook, str] = {"dot": f"May be the best {of_each}", "hollow": f"Worse than the best {of_each}"}
     return rows_figure("Leaderboard", rows, words, measure.label, level=level, around=None, interval="")

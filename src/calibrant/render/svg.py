@@ -1,11 +1,12 @@
-"""Figures as paths and texts of SVG, which the templates write. The vertical coordinate grows downwards."""
+"""Figures as SVG of a page. The vertical coordinate grows downwards, and every text from a user is escaped."""
 
 from __future__ import annotations
 
 import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from html import escape
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -34,63 +35,67 @@ _ROW: Final = 26  # the height of a row
 _LEAST: Final = 0.8  # the length of the shortest bar of a histogram: even a single row can be seen
 _TILE: Final = 100
 _SIZES: Final = ((0.2, 11), (0.02, 7), (0.0, 4))  # diameters of points in a small picture, by their share of the rows
-
-#: Looks that a control of the page hides: ends of intervals, and where calibrated scores would be.
-_SWITCHED: Final = {"sure": "sure ends", "band": "band allowed", "noise": "noise allowed"}
-
-
-class Text(NamedTuple):
-    """A text and where it stands; a turned one is read from below."""
-
-    x: float
-    y: float
-    text: str
-    anchor: str = "middle"
-    look: str = ""
-    turned: bool = False
+_DIAMONDS: Final = ("out", "good")
+#: Looks with a class that a control of the page hides: where calibrated scores would be, and the ends of intervals.
+_CLASSES: Final = {"sure": "sure ends", "band": "band allowed", "noise": "noise allowed"}
 
 
-class Shape(NamedTuple):
-    """A path with its classes."""
-
-    look: str
-    path: str
-
-
-class Hit(NamedTuple):
-    """A place that says a text: a circle, or the inside of a path; its mark is shown then."""
-
-    text: str
-    x: float = 0.0
-    y: float = 0.0
-    radius: float = 0.0
-    has_mark: bool = False
-    path: str = ""
+def picture(figure: Figure) -> str:
+    """Return a figure with its axes, and the places that say a text."""
+    panels = [_panel(figure)]
+    height = panels[0].bottom + (24 if figure.y.names and not figure.x.label else 42)
+    if figure.below is not None:
+        top, bottom = panels[0].bottom + 60, panels[0].bottom + 144
+        y = _Scale(figure.below.y, bottom, top)
+        panels.append(panels[0]._replace(figure=figure.below, top=top, bottom=bottom, y=y))
+        height = bottom + 22
+    left, right = (24, 10) if figure.square else (0, 0) if figure.y.names else (6, 0)
+    box = f"{-left} 0 {WIDTH + left + right} {height:g}"
+    drawn, sets = ("".join(text for panel in panels for text in part(panel)) for part in (_Panel.drawn, _Panel.sets))
+    label = _safe(figure.title)
+    return f'<svg viewBox="{box}" role="group" aria-label="{label}"><g aria-hidden="true">{drawn}</g>{sets}</svg>'
 
 
-class HitSet(NamedTuple):
-    """Places that the arrow keys move between."""
+def small_picture(figure: Figure, title: str) -> str:
+    """Return points and intervals without axes: one path for the points of each size."""
+    grid = f"M0 0h{_TILE}v{_TILE}h-{_TILE}zM0 {_TILE / 2:g}h{_TILE}M{_TILE / 2:g} 0v{_TILE}"
+    panel = _Panel(figure, _Scale(figure.x, 0, _TILE), _Scale(figure.y, _TILE, 0), 0, _TILE, 0, _TILE)
+    paths = [_path("grid", grid), _path("ideal", f"M0 {_TILE}L{_TILE} 0")]
+    for mark in figure.marks:
+        if isinstance(mark, Intervals):
+            paths.append(_path("whiskers", panel.intervals(mark)))
+        elif isinstance(mark, Points) and mark.sizes is not None:
+            points: dict[int, str] = {}
+            for x, y, share in zip(panel.x.at(mark.x), panel.y.at(mark.y), mark.sizes, strict=True):
+                size = next(size for least, size in _SIZES if share >= least)
+                points[size] = f"{points.get(size, '')}M{x:g} {y:g}h0"
+            paths += [_path(f"points p{size}", points[size]) for size in sorted(points)]
+    box = f"-6 -6 {_TILE + 12} {_TILE + 12}"
+    return f'<svg viewBox="{box}" role="img" aria-label="{_safe(title)}">{"".join(paths)}</svg>'
 
-    about: str
-    name: str
-    hits: Sequence[Hit]
+
+def legend(figures: Sequence[Figure]) -> str:
+    """Return the legend of figures: each word once for a part. It is shown together with the part."""
+    entries: dict[tuple[str, str], str] = {}
+    for mark in (mark for figure in figures for mark in figure.marks):
+        if not isinstance(mark, Annotation | Tips) and mark.word:
+            shape = _path(_class_of(mark._replace(name="")), _key(mark))
+            drawn = f'<svg viewBox="0 0 28 18" aria-hidden="true">{shape}</svg>'
+            entry = f'<span class="key {mark.name}">{drawn}{_safe(mark.word)}</span>'
+            entries.setdefault((mark.word, mark.name), entry)
+    return f'<p class="soft">{"".join(entries.values())}</p>' if entries else ""
 
 
-class Drawing(NamedTuple):
-    """A picture as the templates write it."""
-
-    box: str
-    texts: Sequence[Text]
-    shapes: Sequence[Shape]
-    sets: Sequence[HitSet] = ()
-
-
-class Key(NamedTuple):
-    """An entry of the legend; one with a name is shown together with the part of this name."""
-
-    shape: Shape
-    text: str
-    name: str
+def _key(mark: Mark) -> str:
+    """Return what a mark looks like in a legend, 28 wide and 18 high."""
+    if isinstance(mark, Points):
+        return _diamond(14, 9, 8) if mark.look in _DIAMONDS else _circle(14, 9, 6)
+    if isinstance(mark, Band | Bars):
+        return _box(2, 26, 3, 15)
+    if isinstance(mark, Rule) and mark.axis == "both":
+        return "M2 16L26 2"
+    upright = (isinstance(mark, Intervals) and mark.upright) or (isinstance(mark, Rule) and mark.axis == "x")
+    return "M14 1V17" if upright else "M2 9H26"
 
 
 class Switch(NamedTuple):
@@ -101,76 +106,14 @@ class Switch(NamedTuple):
     has_intervals: bool
 
 
-def draw(figure: Figure) -> Drawing:
-    """Return a figure as a picture of a page."""
-    upper = _panel(figure)
-    panels, height = [upper], upper.bottom + (24 if upper.has_rows and not figure.x.label else 42)
-    if figure.below is not None:
-        top, bottom = upper.bottom + 60, upper.bottom + 144
-        lower = upper._replace(figure=figure.below, top=top, bottom=bottom, y=_Scale(figure.below.y, bottom, top))
-        panels, height = [upper, lower], bottom + 22
-    left = 24 if figure.square else 0 if upper.has_rows else 6
-    width = WIDTH + left + (10 if figure.square else 0)
-    return Drawing(
-        f"{-left} 0 {width} {height:g}",
-        [text for panel in panels for text in panel.texts()],
-        [shape for panel in panels for shape in panel.shapes()],
-        [hits for panel in panels for hits in panel.sets()],
-    )
-
-
-def draw_small(figure: Figure) -> Drawing:
-    """Return points and intervals as a small picture: one path for the points of each size."""
-    shapes = [
-        Shape("grid", f"M0 0h{_TILE}v{_TILE}h-{_TILE}zM0 {_TILE / 2:g}h{_TILE}M{_TILE / 2:g} 0v{_TILE}"),
-        Shape("ideal", f"M0 {_TILE}L{_TILE} 0"),
-    ]
-    x, y = _Scale(figure.x, 0, _TILE), _Scale(figure.y, _TILE, 0)
-    for mark in figure.marks:
-        if isinstance(mark, Intervals):
-            ends = zip(x.at(mark.places), y.at(mark.lows), y.at(mark.highs), strict=True)
-            shapes.append(Shape("whiskers", "".join(f"M{at:g} {low:g}V{high:g}" for at, low, high in ends)))
-        elif isinstance(mark, Points) and mark.sizes is not None:
-            paths: dict[int, str] = {}
-            for at, rate, share in zip(x.at(mark.x), y.at(mark.y), mark.sizes, strict=True):
-                size = next(size for least, size in _SIZES if share >= least)
-                paths[size] = f"{paths.get(size, '')}M{at:g} {rate:g}h0"
-            shapes += [Shape(f"points p{size}", paths[size]) for size in sorted(paths)]
-    return Drawing(f"-6 -6 {_TILE + 12} {_TILE + 12}", [], shapes)
-
-
-def keys(figures: Sequence[Figure]) -> list[Key]:
-    """Return the legend of figures: the marks with a word, each word once for a part."""
-    entries: dict[tuple[str, str], Key] = {}
-    for mark in (mark for figure in figures for mark in figure.marks):
-        if not isinstance(mark, Annotation | Tips) and mark.word:
-            entries.setdefault(
-                (mark.word, mark.name), Key(Shape(_class_of(mark._replace(name="")), _key(mark)), mark.word, mark.name)
-            )
-    return list(entries.values())
-
-
 def switch(figure: Figure) -> Switch:
     """Return what a page can show of a figure."""
     curves = [mark.name for mark in figure.marks if isinstance(mark, Polyline) and mark.name]
-    first = curves[0] if curves and ("loess" in curves or figure.x.scale == "logit") else "bins"
-    has_intervals = any(isinstance(mark, Intervals) for mark in figure.marks)
-    return Switch(curves, "loess" if "loess" in curves else first, has_intervals)
+    chosen = "loess" if "loess" in curves else curves[0] if curves and figure.x.scale == "logit" else "bins"
+    return Switch(curves, chosen, any(isinstance(mark, Intervals) for mark in figure.marks))
 
 
-def _key(mark: Mark) -> str:
-    """Return what a mark looks like in the legend, 28 wide and 18 high."""
-    if isinstance(mark, Points):
-        return _diamond(14, 9, 8) if mark.look in ("out", "good") else _circle(14, 9, 6)
-    if isinstance(mark, Band | Bars):
-        return _box(2, 26, 3, 15)
-    if isinstance(mark, Rule) and mark.axis == "both":
-        return "M2 16L26 2"
-    upright = (isinstance(mark, Intervals) and mark.upright) or (isinstance(mark, Rule) and mark.axis == "x")
-    return "M14 1V17" if upright else "M2 9H26"
-
-
-# ---------------------------------------------------------------- axes
+# ---------------------------------------------------------------- axes and marks
 
 
 class _Scale(NamedTuple):
@@ -190,27 +133,17 @@ class _Scale(NamedTuple):
         coordinates = self.start + (places - low) / (high - low) * (self.end - self.start)
         return [round(place, 1) for place in coordinates.tolist()]
 
+    def one(self, value: float) -> float:
+        return self.at([value])[0]
+
     def ticks(self) -> list[tuple[float, str]]:
         """Return coordinates with their texts: round values, or as many names as fit, counted from the last one."""
-        names = self.axis.names
-        if not names:
-            values = self.axis.ticks()
-            return list(zip(self.at([value for value, _ in values]), (text for _, text in values), strict=True))
-        texts = {at: fit(name, TICK_WIDTH) for at, name in names.items()}
-        apart = abs(self.end - self.start) / abs(self.axis.high - self.axis.low)
-        step = math.ceil((max(map(width_of, texts.values())) + _SPACE) / apart)
-        places = list(texts)[::-1][::step][::-1]
-        return [(coordinate, texts[at]) for at, coordinate in zip(places, self.at(places), strict=True)]
-
-
-def _across(axis: Axis, left: float, right: float) -> _Scale:
-    """Return a horizontal axis; it ends where its last name does not stand out of the picture."""
-    end = right
-    if axis.names:
-        last, name = list(axis.names.items())[-1]
-        most = WIDTH + 4 - width_of(fit(name, TICK_WIDTH)) / 2
-        end = min(right, left + (most - left) * (axis.high - axis.low) / (last - axis.low))
-    return _Scale(axis, left, end)
+        ticks: Sequence[tuple[float, str]] = self.axis.ticks()
+        if self.axis.names:
+            texts = [(at, fit(name, TICK_WIDTH)) for at, name in self.axis.names.items()]
+            apart = abs(self.end - self.start) / abs(self.axis.high - self.axis.low)
+            ticks = texts[:: -math.ceil((max(width_of(text) for _, text in texts) + _SPACE) / apart)][::-1]
+        return [(self.one(value), text) for value, text in ticks]
 
 
 class _Panel(NamedTuple):
@@ -224,68 +157,46 @@ class _Panel(NamedTuple):
     top: float
     bottom: float
 
-    @property
-    def has_rows(self) -> bool:
-        return bool(self.figure.y.names)
-
-    @property
-    def is_below(self) -> bool:
-        return self.figure.y.scale == "counts"
-
-    def texts(self) -> Iterator[Text]:
-        """Yield what stands around the frame."""
-        across, down, middle = self.figure.x, self.figure.y, (self.left + self.right) / 2
-        if self.has_rows:
-            for place, name in down.names.items():
-                yield Text(self.left - 8, self.y.at([place])[0] + 4, fit(name, NAME_WIDTH), "end")
-        else:
-            for at, text in self.y.ticks():
-                yield Text(self.left - 6, at + 4, text, "end", "tick")
-        if not self.is_below:
-            for at, text in self.x.ticks():
-                yield Text(at, self.bottom + 16, text, look="tick")
-            if not self.has_rows:
-                yield Text(-12 if self.figure.square else 8, (self.top + self.bottom) / 2, down.label, turned=True)
-        yield Text(middle, self.bottom + (18 if self.is_below else 34), across.label)
+    def drawn(self) -> Iterator[str]:
+        """Yield the grid, the areas, the frame, the lines, the points and the texts."""
+        marks = sorted((mark for mark in self.figure.marks if not isinstance(mark, Annotation | Tips)), key=_layer)
+        rows, across, down = self.figure.y.names, self.figure.x, self.figure.y
+        if down.scale == "counts":  # below another picture
+            yield from (_path(_class_of(mark), self.path(mark)) for mark in marks)
+            yield from (_text(self.left - 6, at + 4, text, "end", "tick") for at, text in self.y.ticks())
+            yield _text((self.left + self.right) / 2, self.bottom + 18, across.label)
+            return
+        grid = "".join(f"M{at:g} {self.top:g}V{self.bottom:g}" for at, _ in self.x.ticks())
+        frame, level = f"M{self.left:g} {self.top:g}V{self.bottom:g}", [] if rows else self.y.ticks()
+        if not rows:
+            grid += "".join(f"M{self.left:g} {at:g}H{self.right:g}" for at, _ in level)
+            frame = _box(self.left, self.right, self.top, self.bottom)
+            yield _text(0, 0, down.label, turned=(-12 if self.figure.square else 8, (self.top + self.bottom) / 2))
+        yield _path("grid", grid)
+        yield from (_path(_class_of(mark), self.path(mark)) for mark in marks if not _layer(mark))
+        yield _path("frame", frame)
+        yield from (_path(_class_of(mark), self.path(mark)) for mark in marks if _layer(mark))
+        yield from (_text(self.left - 6, at + 4, text, "end", "tick") for at, text in level)
+        yield from (_text(self.left - 8, self.y.one(i) + 4, fit(rows[i], NAME_WIDTH), "end") for i in rows)
+        yield from (_text(at, self.bottom + 16, text, look="tick") for at, text in self.x.ticks())
+        yield _text((self.left + self.right) / 2, self.bottom + 34, across.label)
         for mark in self.figure.marks:
             if isinstance(mark, Annotation):
-                yield Text(self.left + 6, self.y.at([mark.row])[0] + 4, mark.text, "start", "tick")
-
-    def shapes(self) -> list[Shape]:
-        """Return the grid, the frame and the marks, lines over areas and points over lines."""
-        grid = "".join(f"M{at:g} {self.top:g}V{self.bottom:g}" for at, _ in self.x.ticks())
-        if not self.has_rows:
-            grid += "".join(f"M{self.left:g} {at:g}H{self.right:g}" for at, _ in self.y.ticks())
-        frame = _box(self.left, self.right, self.top, self.bottom)
-        edge = Shape("frame", f"M{self.left:g} {self.top:g}V{self.bottom:g}" if self.has_rows else frame)
-        marks = sorted((mark for mark in self.figure.marks if not isinstance(mark, Annotation | Tips)), key=_layer)
-        drawn = [Shape(_class_of(mark), self.path(mark)) for mark in marks]
-        if self.is_below:
-            return drawn
-        areas = sum(_layer(mark) == 0 for mark in marks)
-        return [Shape("grid", grid), *drawn[:areas], edge, *drawn[areas:]]
+                yield _text(self.left + 6, self.y.one(mark.row) + 4, mark.text, "start", "tick")
 
     def path(self, mark: Mark) -> str:
         """Return the path of a mark."""
-        if isinstance(mark, Polyline):
-            return self._polyline(mark)
-        if isinstance(mark, Band):
-            return self._band(mark)
-        if isinstance(mark, Bars):
-            return self._bars(mark)
-        if isinstance(mark, Points):
-            return self._points(mark)
-        if isinstance(mark, Intervals):
-            places, ends = (self.x, self.y) if mark.upright else (self.y, self.x)
-            form = "M{0:g} {1:g}V{2:g}" if mark.upright else "M{1:g} {0:g}H{2:g}"
-            return "".join(map(form.format, places.at(mark.places), ends.at(mark.lows), ends.at(mark.highs)))
-        if isinstance(mark, Rule) and mark.axis == "both":
-            return f"M{self.left:g} {self.bottom:g}L{self.right:g} {self.top:g}"
-        if isinstance(mark, Rule) and mark.axis == "x":
-            return f"M{self.x.at([mark.value])[0]:g} {self.top:g}V{self.bottom:g}"
-        return f"M{self.left:g} {self.y.at([mark.value])[0]:g}H{self.right:g}" if isinstance(mark, Rule) else ""
+        paths: dict[type, Any] = {
+            Polyline: self.polyline,
+            Band: self.band,
+            Bars: self.bars,
+            Points: self.points,
+            Intervals: self.intervals,
+            Rule: self.rule,
+        }
+        return str(paths[type(mark)](mark)) or "M0 0"
 
-    def _polyline(self, mark: Polyline) -> str:
+    def polyline(self, mark: Polyline) -> str:
         """Return a line, up to where it leaves the frame at the bottom or on the right."""
         x, y, low = np.asarray(mark.x, dtype=float), np.asarray(mark.y, dtype=float), self.figure.y.low
         x, y = x[x <= self.figure.x.high], y[x <= self.figure.x.high]
@@ -295,66 +206,79 @@ class _Panel(NamedTuple):
             share = (y[i - 1] - low) / (y[i - 1] - y[i])
             x = np.append(x[:i], x[i - 1] + share * (x[i] - x[i - 1])) if i else x[:0]
             y = np.append(y[:i], low) if i else y[:0]
-        return _line(zip(self.x.at(x), self.y.at(y), strict=True)) if len(x) else "M0 0"
+        return _line(zip(self.x.at(x), self.y.at(y), strict=True))
 
-    def _band(self, mark: Band) -> str:
+    def band(self, mark: Band) -> str:
         x, lows, highs = (np.asarray(part, dtype=float) for part in (mark.x, mark.lows, mark.highs))
         held = ~np.isnan(lows) & (x <= self.figure.x.high)
-        if not held.any():
-            return "M0 0"
-        places = self.x.at(x[held])
-        lower, upper = (zip(places, self.y.at(ends[held]), strict=True) for ends in (lows, highs))
-        return _line([*lower, *reversed(list(upper))]) + "Z"
+        lower, upper = (zip(self.x.at(x[held]), self.y.at(ends[held]), strict=True) for ends in (lows, highs))
+        return _line([*lower, *reversed(list(upper))]) + "Z" * bool(held.any())
 
-    def _bars(self, mark: Bars) -> str:
-        x = self.x.at(mark.lefts), self.x.at(mark.rights)
-        lows, highs = self.y.at(mark.lows), self.y.at(mark.highs)
-        if not self.is_below:
-            return "".join(map(_box, *x, highs, lows))
-        upwards = mark.look == "up"
-        boxes = zip(*x, highs, lows, strict=True)
+    def bars(self, mark: Bars) -> str:
+        """Return boxes; those of a histogram have gaps, and even the smallest can be seen."""
+        boxes = zip(*map(self.x.at, mark[:2]), *map(self.y.at, mark[2:4]), strict=True)
+        if mark.look not in ("up", "down"):
+            return "".join(_box(left, right, high, low) for left, right, low, high in boxes if low == low)
+        more = (_LEAST, 0.0) if mark.look == "up" else (0.0, _LEAST)
         return "".join(
-            _box(left, right - 1, min(top, bottom - _LEAST), bottom)
-            if upwards
-            else _box(left, right - 1, top, max(bottom, top + _LEAST))
-            for left, right, top, bottom in boxes
-            if bottom > top
+            _box(left, right - 1, min(high, low - more[0]), max(low, high + more[1]))
+            for left, right, low, high in boxes
+            if low > high
         )
 
-    def _points(self, mark: Points) -> str:
-        is_diamond = mark.look in ("out", "good")
+    def points(self, mark: Points) -> str:
+        is_diamond = mark.look in _DIAMONDS
         shape, fixed, least, more = (_diamond, 6.0, 3.75, 6.0) if is_diamond else (_circle, 4.5, 2.5, 4.0)
         radii = [fixed] * len(mark.x)
         if mark.sizes is not None:
-            shares = np.asarray(mark.sizes, dtype=float)
-            radii = [round(least + more * root, 1) for root in np.sqrt(shares / mark.most).tolist()]
+            radii = [round(least + more * math.sqrt(share / mark.most), 1) for share in mark.sizes]
         return "".join(map(shape, self.x.at(mark.x), self.y.at(mark.y), radii))
 
-    def sets(self) -> Iterator[HitSet]:
-        """Yield the places that say a text."""
+    def intervals(self, mark: Intervals) -> str:
+        places, ends = (self.x, self.y) if mark.upright else (self.y, self.x)
+        form = "M{0:g} {1:g}V{2:g}" if mark.upright else "M{1:g} {0:g}H{2:g}"
+        return "".join(map(form.format, places.at(mark.places), ends.at(mark.lows), ends.at(mark.highs)))
+
+    def rule(self, mark: Rule) -> str:
+        if mark.axis == "both":
+            return f"M{self.left:g} {self.bottom:g}L{self.right:g} {self.top:g}"
+        if mark.axis == "x":
+            return f"M{self.x.one(mark.value):g} {self.top:g}V{self.bottom:g}"
+        return f"M{self.left:g} {self.y.one(mark.value):g}H{self.right:g}"
+
+    def sets(self) -> Iterator[str]:
+        """Yield the places that say a text, each set in the order of the arrow keys."""
         for tips in (mark for mark in self.figure.marks if isinstance(mark, Tips)):
-            hits = []
-            inside = (np.asarray(tips.x) <= self.figure.x.high) & ~(np.asarray(tips.y) < self.figure.y.low)
+            outside = (np.asarray(tips.x) > self.figure.x.high) | (np.asarray(tips.y) < self.figure.y.low)
+            points = []
             for i, (x, y) in enumerate(zip(self.x.at(tips.x), self.y.at(tips.y), strict=True)):
-                if self.has_rows:
-                    hits.append(Hit(tips.texts[i], path=_box(2, WIDTH - 2, y - _ROW / 2, y + _ROW / 2)))
+                if self.figure.y.names:
+                    hit = _path("hit at", _box(2, WIDTH - 2, y - _ROW / 2, y + _ROW / 2))
                 elif tips.rights is not None:
-                    right = self.x.at([tips.rights[i]])[0]
-                    hits.append(Hit(tips.texts[i], path=_box(x, right - 1, self.top, self.bottom)))
-                elif inside[i] or self.figure.y.scale == "logit":
-                    hits.append(Hit(tips.texts[i], x, y, tips.reach, tips.has_mark))
-            yield HitSet(tips.about, tips.name, hits)
+                    hit = _path("hit at", _box(x, self.x.one(tips.rights[i]) - 1, self.top, self.bottom))
+                elif outside[i] and self.figure.y.scale != "logit":
+                    continue
+                else:
+                    at = f'cx="{x:g}" cy="{y:g}"'
+                    hit = f'<circle class="hit at" {at} r="{tips.reach}"/>'
+                    hit += f'<circle class="mark" {at} r="4.5"/>' * tips.has_mark
+                points.append(f'<g class="pt"><title>{_safe(tips.texts[i])}</title>{hit}</g>')
+            yield f'<g class="{tips.name} set" role="group" aria-label="{_safe(tips.about)}">{"".join(points)}</g>'
 
 
 def _panel(figure: Figure) -> _Panel:
     """Return the panel of a figure: rows beside their names, or a frame."""
+    left, right, top, bottom = (48, 428, 10, 390) if figure.square else (56, 428, 10, 300)
+    y = _Scale(figure.y, bottom, top)
     if figure.y.names:
         left, right, top, bottom = NAME_WIDTH + 10, 428, 4, _ROW * len(figure.y.names) + 6
         y = _Scale(figure.y, _ROW * figure.y.low + 18, _ROW * figure.y.high + 18)
-    else:
-        left, right, top, bottom = (48, 428, 10, 390) if figure.square else (56, 428, 10, 300)
-        y = _Scale(figure.y, bottom, top)
-    return _Panel(figure, _across(figure.x, left, right), y, left, right, top, bottom)
+    end: float = right
+    if figure.x.names:  # the last name does not stand out of the picture
+        last, name = list(figure.x.names.items())[-1]
+        most = WIDTH + 4 - width_of(fit(name, TICK_WIDTH)) / 2
+        end = min(end, left + (most - left) * (figure.x.high - figure.x.low) / (last - figure.x.low))
+    return _Panel(figure, _Scale(figure.x, left, end), y, left, right, top, bottom)
 
 
 def _layer(mark: Mark) -> int:
@@ -368,16 +292,38 @@ def _layer(mark: Mark) -> int:
 
 def _class_of(mark: Band | Bars | Intervals | Points | Polyline | Rule) -> str:
     """Return the classes of a mark: how it looks, and the part that it belongs to."""
-    kind = "dot " if isinstance(mark, Points) else ""
-    look = "whisker ends" if isinstance(mark, Intervals) else _SWITCHED.get(mark.look, mark.look)
-    return f"{kind * (mark.look != 'dot')}{look} {mark.name}".strip()
+    look = "whisker ends" if isinstance(mark, Intervals) else _CLASSES.get(mark.look, mark.look)
+    is_other = isinstance(mark, Points) and look != "dot"
+    return f"{'dot ' * is_other}{look} {mark.name}".strip()
 
 
-# ---------------------------------------------------------------- paths
+# ---------------------------------------------------------------- elements
+
+
+def _safe(text: str) -> str:
+    """Return a text that a page can hold."""
+    return escape(shown(text, "\N{REPLACEMENT CHARACTER}"))
+
+
+def _path(look: str, path: str) -> str:
+    return f'<path class="{look}" d="{path}"/>'
+
+
+def _text(
+    x: float, y: float, text: str, anchor: str = "middle", look: str = "", turned: tuple[float, float] | None = None
+) -> str:
+    """Return a text; a turned one is read from below."""
+    if not text:
+        return ""
+    place = f'x="{x:g}" y="{y:g}"'
+    if turned is not None:
+        place = f'transform="translate({turned[0]:g} {turned[1]:g}) rotate(-90)"'
+    return f'<text class="{look}" {place} text-anchor="{anchor}">{_safe(text)}</text>'
 
 
 def _line(points: Iterable[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{x:g} {y:g}" for x, y in points)
+    through = "L".join(f"{x:g} {y:g}" for x, y in points)
+    return f"M{through}" if through else ""
 
 
 def _box(left: float, right: float, top: float, bottom: float) -> str:
@@ -397,14 +343,12 @@ def _diamond(x: float, y: float, r: float) -> str:
 
 def fit(name: Name, most: float) -> str:
     """Return a name, cut to a width of ``most`` units, estimated from its letters. Short parts leave room to others."""
-    between = " − "
-    texts = [shown(part, "?") for part in name.parts]
-    used = width_of(name.before) + width_of(between) * (len(texts) - 1)
-    after = name.after if used + sum(map(width_of, texts)) + width_of(name.after) <= most else ""
-    room = most - used
-    spare = [room - sum(map(width_of, texts)) + width_of(text) for text in texts]
-    cut = [_cut(text, max(room / len(texts), limit)) for text, limit in zip(texts, spare, strict=True)]
-    return f"{name.before}{between.join(cut)}{after}"
+    between, texts = " − ", [shown(part, "?") for part in name.parts]
+    room = most - width_of(name.before) - width_of(between) * (len(texts) - 1)
+    used = sum(map(width_of, texts))
+    cut = [_cut(text, max(room / len(texts), room - used + width_of(text))) for text in texts]
+    has_room = used + width_of(name.after) <= room
+    return f"{name.before}{between.join(cut)}{name.after * has_room}"
 
 
 def _cut(text: str, most: float) -> str:

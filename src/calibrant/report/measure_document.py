@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.profiles import PROFILES
 from calibrant.render.blocks import Column, Table
-from calibrant.render.figure import Figure, Look, Name
+from calibrant.render.figure import Figure, Name, PointLook
 from calibrant.render.row_figures import Row, rows_figure, tip_of
 from calibrant.render.words import (
     BINS,
@@ -150,7 +150,7 @@ def noise_figure(report: Report, shown: Mapping[str, Estimate]) -> list[Figure]:
         rows.append(Row(Name((description.label,)), part, "out" if beyond else "dot", tip))
     if level is None or not rows:
         return []
-    words: dict[Look, str] = {"dot": "Estimate", "out": "Significant"}
+    words: dict[PointLook, str] = {"dot": "Estimate", "out": "Significant"}
     figure = rows_figure("Calibration errors and their noise floors", rows, words, "", level=level)
     return [figure._replace(name="noise")]
 
