@@ -26,13 +26,12 @@ from calibrant.render.figure import (
     Polyline,
     Rule,
 )
-from calibrant.render.words import steps
 
 _AREA: Final = (16.0, 110.0)  # square points: the smallest and the largest point
 _FIXED: Final = 34.0  # square points: a point whose area means nothing
 _FEW: Final = 30  # curves with at most so many points have a marker at each
 _MARGIN: Final = 0.02  # around square axes, so that marks on their edges can be seen
-_NAMED: Final = 6  # slices with their names
+_NAMED: Final = 6  # slices with their names, at most
 _SLICE: Final = 12  # characters of the name of a slice
 _PAIR: Final = 24  # of a name in a pair
 _ROW: Final = 32  # of another name of a row
@@ -132,7 +131,7 @@ class _Pen(NamedTuple):
         if mark.look == "base":
             self.ax.axhline(mark.value, color=canvas.ink(self.ax), linewidth=0.8)
             return
-        gid = f"calibrant-{mark.word}-{mark.value}"
+        gid = f"calibrant-{mark.word}" + ("" if math.isnan(mark.value) else f"-{mark.value:g}")
         if self.has(gid):
             return
         stroke = "-" if mark.look == "zero" else _DASHED
@@ -250,7 +249,8 @@ class _Pen(NamedTuple):
             self.name_rows()
         elif figure.x.names and figure.x.high >= ax.get_xlim()[1]:  # the longest history names the slices
             names = list(figure.x.names.items())
-            shown = [names[i] for i in steps(len(names), _NAMED)]
+            step = math.ceil(len(names) / _NAMED)
+            shown = names[(len(names) - 1) % step :: step]  # counted from the last one
             ax.set_xticks([at for at, _ in shown], labels=[_text(name, _SLICE) for _, name in shown])
         if figure.y.scale == "counts":
             integer = float(figure.y.high).is_integer()
