@@ -26,13 +26,14 @@ from sklearn.metrics import roc_auc_score
 import calibrant
 from calibrant.errors import FileError, InputError
 from calibrant.recalibration import CalibrationMap
-from calibrant.recalibration.families import FAMILIES, family_of
+from calibrant.recalibration.families import FAMILIES, names_of
 from calibrant.recalibration.maps import Watch
 from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.rows import FitRows
 from calibrant.results.envelope import digest_of
 
 MARK = " with zeros"
+FAMILY = names_of(FAMILIES)
 NAMES = [family.name for family in FAMILIES]
 RISING = [family.name for family in FAMILIES if family.keeps_order]
 MAPS = [*NAMES, *(f"{name}{MARK}" for name in NAMES if name != "identity")]
@@ -93,7 +94,7 @@ def test_a_fit_is_the_largest_likelihood_with_the_prior_rows(method: str, prior:
 
     numbers = 3 if method == "beta" else 2 if method == "cox" else 1
     best = minimize(naive, np.ones(numbers), method="BFGS", options={"gtol": 1e-10})
-    fit = family_of(method).fit(replace(rows_of(p, y), prior_rows=prior))
+    fit = FAMILY[method].fit(replace(rows_of(p, y), prior_rows=prior))
     ours = np.array([v for name, v in fit.parameters.items() if not {(method, name), ("", name)} & _FIXED])
     # BFGS ends where its numerical gradient is rounding: about 1e-6 of the parameters.
     np.testing.assert_allclose(ours, best.x, rtol=2e-5, atol=2e-5)
@@ -108,7 +109,7 @@ def test_cox_is_the_logistic_regression_of_scikit_learn() -> None:
 
     p, y = sample(1_000, 1)
     model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12).fit(logit(p)[:, None], y)
-    fit = family_of("cox").fit(rows_of(p, y))
+    fit = FAMILY["cox"].fit(rows_of(p, y))
     expected = [model.intercept_[0], model.coef_[0, 0]]
     np.testing.assert_allclose([fit.parameters["intercept"], fit.parameters["slope"]], expected, rtol=1e-10)
 
@@ -116,7 +117,7 @@ def test_cox_is_the_logistic_regression_of_scikit_learn() -> None:
 def test_six_separated_rows_have_the_published_slope() -> None:
     """Slope and intercept of the specification, by hand with 10 prior rows."""
     rows = FitRows.of_scores(np.array([0.1, 0.2, 0.3, 0.7, 0.8, 0.9]), np.ones(6), np.array([0, 0, 0, 1, 1, 1.0]))
-    fit = family_of("platt").fit(replace(rows, prior_rows=10.0))
+    fit = FAMILY["platt"].fit(replace(rows, prior_rows=10.0))
     assert fit.parameters["intercept"] == pytest.approx(0, abs=1e-12)
     assert fit.parameters["slope"] == pytest.approx(1.3994445, abs=5e-8)
 
@@ -127,8 +128,8 @@ def test_separated_rows_need_prior_rows(method: str) -> None:
     if method == "temperature":
         rows = FitRows.of_scores(np.array([0.1, 0.2, 0.8, 0.9]), np.ones(4), np.array([0, 0, 1, 1.0]))
     with pytest.raises(InputError, match="leave prior_rows out"):
-        family_of(method).fit(rows)
-    assert family_of(method).fit(replace(rows, prior_rows=20.0)).rising
+        FAMILY[method].fit(rows)
+    assert FAMILY[method].fit(replace(rows, prior_rows=20.0)).rising
 
 
 def test_beta_with_a_negative_factor_has_a_factor_of_zero() -> None:
@@ -136,7 +137,7 @@ def test_beta_with_a_negative_factor_has_a_factor_of_zero() -> None:
     rng = np.random.default_rng(5)
     p = rng.uniform(0.01, 0.99, 4_000)
     y = (rng.random(4_000) < expit(1 + np.log(p) + 0.6 * np.log1p(-p))).astype(int)
-    numbers = family_of("beta").fit(rows_of(p, y)).parameters
+    numbers = FAMILY["beta"].fit(rows_of(p, y)).parameters
     assert numbers["negative"] == 0
     assert numbers["positive"] > 0
     design = np.stack([np.ones_like(p), np.log(p)])
@@ -152,7 +153,7 @@ def naive_isotonic(p: np.ndarray, y: np.ndarray, prior: float) -> tuple[np.ndarr
     """The knots of the shrunken isotonic fit, by its definition."""
     scores, place = np.unique(p, return_inverse=True)
     n, k = np.bincount(place).astype(float), np.bincount(place, y).astype(float)
-    cox = family_of("cox").fit(FitRows.of_scores(scores, n, k, prior)).parameters
+    cox = FAMILY["cox"].fit(FitRows.of_scores(scores, n, k, prior)).parameters
     q = expit(cox["intercept"] + cox["slope"] * logit(scores))
     blocks = isotonic_regression(k / n, weights=n).blocks
     sums = [[float(np.sum(c[a:b])) for a, b in itertools.pairwise(blocks)] for c in (n, k, n * q)]
@@ -172,14 +173,14 @@ def test_the_isotonic_map_is_its_definition(seed: int) -> None:
     p, y = sample(800, seed)
     p = np.round(p, 2).clip(0.01, 0.99)  # ties
     x, y_knots = naive_isotonic(p, y, 20.0)
-    numbers = family_of("isotonic").fit(replace(rows_of(p, y), prior_rows=20.0)).parameters
+    numbers = FAMILY["isotonic"].fit(replace(rows_of(p, y), prior_rows=20.0)).parameters
     np.testing.assert_allclose(numbers["log_odds"], x, rtol=1e-10)
     np.testing.assert_allclose(numbers["mapped"], y_knots, rtol=1e-9)
 
 
 def test_the_histogram_has_the_rates_of_bins_with_equally_many_rows() -> None:
     p, y = sample(3_000, 2)
-    fit = family_of("histogram").fit(rows_of(p, y))
+    fit = FAMILY["histogram"].fit(rows_of(p, y))
     order = np.argsort(p)
     expected = [y[part].mean() for part in np.array_split(order, 15)]
     np.testing.assert_allclose(fit.parameters["rates"], expected, rtol=1e-12)
@@ -346,8 +347,8 @@ def test_a_fit_converges_to_rounding(method: str) -> None:
     for seed, scale in ((0, 1.0), (1, 12.0), (2, 0.05)):
         p, y = sample(20_000, seed)
         z = scale * logit(p)
-        one = family_of(method).fit(rows_of(expit(z), y)).pieces
-        other = family_of(method).fit(replace(rows_of(expit(z), y), prior_rows=1e-12)).pieces
+        one = FAMILY[method].fit(rows_of(expit(z), y)).pieces
+        other = FAMILY[method].fit(replace(rows_of(expit(z), y), prior_rows=1e-12)).pieces
         for name in ("constants", "positive", "negative"):
             np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-9)
 
@@ -471,7 +472,7 @@ def _changed(text: str, change: Any) -> str:
 def test_scores_of_0_and_1_are_moved_by_half_a_row(scores: list[float], smallest: float, largest: float) -> None:
     rows = FitRows.of_scores(np.array(scores), np.array([50.0, 20.0, 30.0]), np.array([1.0, 10.0, 29.0]), 20.0)
     assert (rows.smallest, rows.largest) == (pytest.approx(smallest, rel=1e-12), pytest.approx(largest, rel=1e-12))
-    fit = family_of("clipped").fit(rows)
+    fit = FAMILY["clipped"].fit(rows)
     np.testing.assert_allclose(fit.pieces.log_odds(np.array(scores)), logit(np.clip(scores, smallest, largest)))
     assert fit.rising
     for family in FAMILIES:
@@ -507,7 +508,7 @@ def test_a_reader_sees_the_line_of_a_map(method: str, formula: str) -> None:
 @pytest.mark.parametrize("method", [name for name in RISING if name != "identity"])
 def test_a_shrunk_map_has_a_mean_of_log_odds(method: str, share: float) -> None:
     p, y = with_zeros(2_000, 0)
-    fit = family_of(method).fit(rows_of(p, y))
+    fit = FAMILY[method].fit(rows_of(p, y))
     moved = np.clip(POINTS, fit.pieces.smallest, fit.pieces.largest)
     wanted = (1 - share) * fit.pieces.log_odds(POINTS) + share * (np.log(moved) - np.log1p(-moved))
     # A line between knots that are 1e-7 apart has lost digits of its slope.

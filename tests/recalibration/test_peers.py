@@ -22,7 +22,7 @@ from scipy.special import expit, log_softmax, softmax
 import calibrant
 from calibrant.measures.isotonic.isotonic import isotonic_fit
 from calibrant.recalibration import CalibrationMap, classes
-from calibrant.recalibration.families import Fit, family_of
+from calibrant.recalibration.families import FAMILIES, Fit, names_of
 from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.rows import FitRows
 
@@ -34,6 +34,7 @@ sys.modules["record_maps"] = PEERS
 _spec.loader.exec_module(PEERS)
 
 RECORDED = PEERS.load()
+FAMILY = names_of(FAMILIES)
 EVENT, ISOTONIC, CLASSES = (RECORDED[part] for part in ("event", "isotonic", "classes"))
 CASES_OF_CLASSES = PEERS.classes()
 #: The packages are given scores in this range, too.
@@ -145,7 +146,7 @@ def test_no_package_has_a_lower_loss(peer: str, name: str) -> None:
 def test_cox_with_the_targets_of_platt_is_platt_scaling(peer: str, tolerance: float, name: str) -> None:
     """The positives are fractions: (N1 + 1) / (N1 + 2) of a row with the event, 1 / (N0 + 2) of one without it."""
     case = CASES[name]
-    fit = family_of("cox").fit(rows_of(case, PEERS.platt_targets(case.targets, case.weights)))
+    fit = FAMILY["cox"].fit(rows_of(case, PEERS.platt_targets(case.targets, case.weights)))
     np.testing.assert_allclose(mapped(fit, PEERS.GRID), EVENT[name][peer]["map"], rtol=0, atol=tolerance)
 
 
@@ -227,7 +228,7 @@ def test_the_temperature_of_two_classes_is_that_of_their_event() -> None:
     held = (case.probs > CLIP).all(axis=1)
     assert held.mean() > 0.9
     probs, targets = case.probs[held], case.targets[held]
-    event = family_of("temperature").fit(rows_of(PEERS.Case(probs[:, 1], targets), targets))
+    event = FAMILY["temperature"].fit(rows_of(PEERS.Case(probs[:, 1], targets), targets))
     fix = calibrant.recalibrate(probs, targets, method="temperature", prior_rows=0, n_resamples=0).map
     # The rounding of 1 - p, 1e-16, at the smallest p, 1.5e-7.
     np.testing.assert_allclose(fix(probs)[:, 1], mapped(event, probs[:, 1]), rtol=0, atol=1e-9)

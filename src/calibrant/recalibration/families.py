@@ -227,11 +227,6 @@ def names_of(families: Sequence[Family]) -> dict[str, Family]:
     return {name: family for family in families for name in (family.name, *family.aliases)}
 
 
-def family_of(name: str) -> Family:
-    """Return a family of one event by its name or an alias."""
-    return names_of(FAMILIES)[name]
-
-
 # ---------------------------------------------------------------- maximum likelihood
 
 

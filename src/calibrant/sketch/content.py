@@ -7,7 +7,6 @@ up to the cells are not found.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection
 from dataclasses import asdict, fields
 from typing import Any, Final, NamedTuple
@@ -299,13 +298,13 @@ def _checked_cells(make: SketchConfig, rows: list[list[int]], kinds: list[bool],
     require(all((np.isfinite(x) & (x >= 0)).all() for x in sums), "grid cells with numbers below 0 or not finite")
     require(((sums[0] > 0) | (sums[1] > 0)).all(), "grid cells without rows")
     n, (low, high) = of_curves.reshape(-1)[slots], grids.ends_of(cell, make.grid)
-    for counts, scores, squares in itertools.zip_longest(sums[:2], sums[2:4], sums[5:]):
-        rounded = 1 + _rounding(n)
-        inside = (scores * rounded >= low * counts) & (scores <= high * counts * rounded)
+    rounded = 1 + _rounding(n)
+    for scores, weight in ((sums[2], sums[0]), (sums[3], sums[1]), (sums[4], sums[2] + sums[3])):  # squares last
+        inside = (scores * rounded >= low * weight) & (scores <= high * weight * rounded)
         require(inside.all(), "sums of scores outside their grid cells")
-        if squares is not None:
-            good = ((counts == 0) & (squares == 0)) | _are_weights(counts, squares, n)
-            require(good.all(), "sums of weights that do not match their squares")
+    for weight, squares in zip(sums[:2], sums[5:], strict=False):  # none without weights
+        good = ((weight == 0) & (squares == 0)) | _are_weights(weight, squares, n)
+        require(good.all(), "sums of weights that do not match their squares")
     weight = np.bincount(slots, sums[0].astype(np.float64) + sums[1], of_curves.size).reshape(of_curves.shape)
     plain = np.isclose(weight, of_curves, rtol=_ROUNDED) | np.array(kinds, bool)[:, np.newaxis]
     require((plain & ((weight > 0) == (of_curves > 0))).all(), "counts that do not add up to the rows")
