@@ -167,15 +167,15 @@ def test_evaluate_calls_what_the_data_flow_names() -> None:
 
 
 def test_probabilities_take_a_short_way_through_evaluate() -> None:
-    """At most 70 calls get them, and at most 45 of these are in a module that was left before."""
+    """At most 40 calls get them, and at most 12 of these are in a module that was left before."""
     for probs, targets in stops.examples().values():
         route = stops.stops_of(calibrant.evaluate, probs, targets)
         assert route[0] == ("report.evaluation", "evaluate")
         visits = stops.visits_of(route)
         assert {"inputs.predictions", "inputs.notions"} <= visits.keys()
         assert any(module.startswith("kernels.") for module in visits), "one of them, NumPy's or the compiled one"
-        assert len(route) <= 70
-        assert stops.returns_of(route) <= 45
+        assert len(route) <= 40
+        assert stops.returns_of(route) <= 12
 
 
 def test_the_count_of_stops_itself() -> None:

@@ -35,7 +35,6 @@ from calibrant.measures.cumulative import ks as cumulative
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences import paired as pairs
-from calibrant.measures.differences.paired import Weighting
 from calibrant.measures.estimates import ClusterClassBins
 from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import isotonic as corp
@@ -1020,9 +1019,14 @@ def test_accuracies_with_known_rows():
     right = [(scores >= 0.5) == y for scores in (p, q)]
     only = float((right[0] & ~right[1]).mean()), float((right[1] & ~right[0]).mean())
     plain = differences.accuracy_difference(both, 0.9)
-    weighting = Weighting.of(None, len(p))
+    losses = np.zeros(len(p))
     answered = [
-        replace(model, answers=pairs.Answers(own, weighting, Events(scores, y.astype(np.uint8), None)))
+        replace(
+            model,
+            answers=pairs.ModelRows.of(
+                Events(scores, y.astype(np.uint8), None), (losses, losses, own), "binary", 0, own=False
+            ),
+        )
         for model, own, scores in zip((both.first, both.second), right, (p, q), strict=True)
     ]
     known = differences.accuracy_difference(pairs.ClusterPair(*answered), 0.9)

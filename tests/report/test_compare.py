@@ -26,7 +26,7 @@ from calibrant.inputs.scores import class_row_scores, event_row_scores
 from calibrant.measures.differences import paired
 from calibrant.measures.differences.paired import Model
 from calibrant.render.terminal import Style, to_terminal
-from calibrant.report.compare_models import ModelRows
+from calibrant.report.compare_models import ReadModel
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "comparing.md"
@@ -419,7 +419,7 @@ def in_rows(scores: Any, targets: Any, n_bins: int, weights: Any = None) -> Mode
     """A model that is read from these rows."""
     how = {} if weights is None else {"weights": weights, "weights_are": "frequency"}
     predictions = as_predictions(scores, targets, **how)
-    return ModelRows.of("A", predictions, resolve(predictions, None)).in_rows(n_bins)
+    return Model.of("A", ReadModel.of("A", predictions, resolve(predictions, None)).ordered(), n_bins)
 
 
 def test_the_shared_noise_of_repeated_rows() -> None:

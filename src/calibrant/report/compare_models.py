@@ -17,7 +17,7 @@ from calibrant.errors.faults import Fault, ModelFacts
 from calibrant.errors.wording import refuse
 from calibrant.inference.decision import check_tolerance, decide_difference, one_sided
 from calibrant.inputs.groups import as_groups, has_order, in_order
-from calibrant.inputs.notions import PER_CLASS, Events, ScoreMeans, read, resolve, scores_of_rows
+from calibrant.inputs.notions import PER_CLASS, Events, read, resolve, scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions, as_predictions, check_weights_are
 from calibrant.inputs.scores import RowScores
 from calibrant.inputs.weights import WeightsAre
@@ -27,7 +27,8 @@ from calibrant.measures.binned.diagram import bin_diagram, inferred_diagram
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.context import Inference
 from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolute_difference
-from calibrant.measures.differences.paired import Answers, ClusterModel, Model, RowPair, Weighting
+from calibrant.measures.differences.paired import ClusterModel, Model, ModelRows, RowPair
+from calibrant.measures.differences.several import in_units, spread_of
 from calibrant.measures.differences.unpaired import ClusterSummed, Summed, SummedPair, pair_of, with_shared_buckets
 from calibrant.measures.event import Event
 from calibrant.measures.gap import MEAN_GAP
@@ -250,13 +251,13 @@ def _read_rows(
     settings: ComparisonSettings,
 ) -> ComparedData:
     """Read models on the same rows; ``named`` also has whether their numbers are logits, and their targets."""
-    models: list[ModelRows] = []
+    models: list[ReadModel] = []
     shapes: list[tuple[int, ...]] = []
     own = settings.own_outcomes
     for name, argument, probs, is_logits, targets in named:
         try:
             predictions = as_predictions(probs, targets, logits=is_logits, **others)
-            models.append(ModelRows.of(name, predictions, resolve(predictions, others["notion"]), own=own))
+            models.append(ReadModel.of(name, predictions, resolve(predictions, others["notion"]), own=own))
         except InputError as error:
             if error.argument == "targets" and not own:  # which may be those of the other model
                 _check_columns(named, [_shape(each) for _, _, each, *_ in named])
@@ -282,7 +283,7 @@ def _read_rows(
     )
 
 
-def _of_rows(models: Sequence[ModelRows], labels: ClusterLabels | None, settings: ComparisonSettings) -> ComparedData:
+def _of_rows(models: Sequence[ReadModel], labels: ClusterLabels | None, settings: ComparisonSettings) -> ComparedData:
     """Return models on the same rows; ``labels`` are the clusters of all rows.
 
     The rows are put into an order that their content decides, so that every sum has the same bits in any order.
@@ -292,15 +293,17 @@ def _of_rows(models: Sequence[ModelRows], labels: ClusterLabels | None, settings
     alone = labels is not None and labels.alone(first.events.weights)
     columns = [column for model in models for column in model.columns()]
     order = content_order(columns if labels is None or alone else [*columns, labels.hashes])
-    models, compared = [model.ordered(order) for model in models], list[ComparedModel]()
-    if labels is None or alone:
-        compared += [model.in_rows(settings.n_bins) for model in models]
-    else:
-        compared += [model.in_clusters(labels.take(order), settings.n_bins) for model in models]
+    compared: list[ComparedModel] = []
+    for model in models:
+        rows = model.ordered(order)
+        if labels is None or alone:
+            compared.append(Model.of(model.name, rows, settings.n_bins))
+        else:
+            compared.append(_in_clusters(model.name, rows, labels.take(order), settings.n_bins))
     return ComparedData(
         models=compared,
         notion=first.notion,
-        n_classes=first.classes or None,
+        n_classes=None if first.predictions.layout == "binary" else first.predictions.n_classes,
         paired=True,
         alone=alone,
     )
@@ -317,24 +320,7 @@ def _read_sketches(
 ) -> ComparedData:
     """Read models from their sketches, which are of one make and of one evaluated event."""
     (_, _, first), *_ = named
-    for _, argument, sketch in named:
-        if not isinstance(sketch, CalibrationSketch):
-            remedy = "give sketches of all models, or predictions of all"
-            expected = "a CalibrationSketch, like the other models"
-            raise InputError(argument, expected, f"a {type(sketch).__name__}", remedy)
-        with renaming(sketch=argument):
-            check_alone(sketch, notion, **others)
-        wanted, got = (first.notion, first.n_classes), (sketch.notion, sketch.n_classes)
-        if wanted != got:
-            kinds = [f"notion {kind!r}" + (f" and {n} classes" if n else "") for kind, n in (wanted, got)]
-            expected = f"a sketch with {kinds[0]}, like {named[0][1]}"
-            raise InputError(argument, expected, kinds[1], "compare sketches of the same kind")
-        if sketch.notion in PER_CLASS:
-            remedy = "make one sketch for the column of each class"
-            raise InputError(argument, "a sketch of one evaluated event", f"one of {sketch.notion!r}", remedy)
-        if paired and sketch.buckets is None:
-            remedy = "make the sketches with clusters=, or leave paired out"
-            raise InputError(argument, "a sketch of rows in clusters, with paired=True", "one without clusters", remedy)
+    _check_sketches(named, others, notion, paired=paired)
     sketches: dict[str, CalibrationSketch] = {name: sketch for name, _, sketch in named}
     flags = (counted_flag(sketch, weights_are) for sketch in sketches.values())
 
@@ -357,6 +343,31 @@ def _read_sketches(
     )
 
 
+def _check_sketches(
+    named: Sequence[_Named], others: Mapping[str, Any], notion: Notion | None, *, paired: bool | None
+) -> None:
+    """Reject models that are not all sketches of one make, of one evaluated event."""
+    (_, _, first), *_ = named
+    for _, argument, sketch in named:
+        if not isinstance(sketch, CalibrationSketch):
+            remedy = "give sketches of all models, or predictions of all"
+            expected = "a CalibrationSketch, like the other models"
+            raise InputError(argument, expected, f"a {type(sketch).__name__}", remedy)
+        with renaming(sketch=argument):
+            check_alone(sketch, notion, **others)
+        wanted, got = (first.notion, first.n_classes), (sketch.notion, sketch.n_classes)
+        if wanted != got:
+            kinds = [f"notion {kind!r}" + (f" and {n} classes" if n else "") for kind, n in (wanted, got)]
+            expected = f"a sketch with {kinds[0]}, like {named[0][1]}"
+            raise InputError(argument, expected, kinds[1], "compare sketches of the same kind")
+        if sketch.notion in PER_CLASS:
+            remedy = "make one sketch for the column of each class"
+            raise InputError(argument, "a sketch of one evaluated event", f"one of {sketch.notion!r}", remedy)
+        if paired and sketch.buckets is None:
+            remedy = "make the sketches with clusters=, or leave paired out"
+            raise InputError(argument, "a sketch of rows in clusters, with paired=True", "one without clusters", remedy)
+
+
 def _of_sketch(name: str, sketch: CalibrationSketch, settings: ComparisonSettings) -> Summed:
     """Return a model known by its sketch."""
     data = sketch.in_units()
@@ -366,7 +377,7 @@ def _of_sketch(name: str, sketch: CalibrationSketch, settings: ComparisonSetting
         masses = np.array([float((table.counts - table.positives).sum()), float(table.positives.sum())])
         means = means.of_answers(masses, table.own_weights.sum(axis=1))
         buckets = None if buckets is None else buckets.of_answers()
-    return summed(name, data.table, means, buckets, settings.n_bins, deciding=data.totals.deciding_rows)
+    return summed(name, data.table, means, buckets, settings.n_bins, data.totals.deciding_rows)
 
 
 # ---------------------------------------------------------------- the arguments
@@ -408,7 +419,7 @@ def _own_outcomes(named: Sequence[_Named]) -> tuple[list[_Named], list[Any]]:
     return models, targets
 
 
-def _check_evaluated(models: Sequence[ModelRows], argument: str) -> None:
+def _check_evaluated(models: Sequence[ReadModel], argument: str) -> None:
     """Raise for models with targets of their own that are not known for the same rows."""
     first, last = (model.predictions.evaluated for model in (models[0], models[-1]))
     if first is not last and not np.array_equal(first, last):
@@ -492,82 +503,54 @@ class ComparisonSettings(NamedTuple):
         return {measure: each for measure, each in comparisons.items() if isinstance(each, Difference)}
 
 
-class ModelRows(NamedTuple):
-    """What is read of one model: its evaluated events, the scores of these rows, and their means."""
+class ReadModel(NamedTuple):
+    """What is read of one model: its evaluated events, and the scores of these rows.
+
+    ``own`` says that the outcomes are whether its answers are right.
+    """
 
     name: str
     predictions: Predictions
     notion: Notion
+    own: bool
     events: Events
     scores: RowScores
-    weighting: Weighting
-    means: PredictionMeans
-    own: bool = False
 
     @classmethod
-    def of(cls, name: str, predictions: Predictions, notion: Notion, *, own: bool = False) -> ModelRows:
-        """Read the predictions of a model; ``own`` says that outcomes are whether its answers are right."""
+    def of(cls, name: str, predictions: Predictions, notion: Notion, *, own: bool = False) -> ReadModel:
+        """Read the predictions of a model."""
         events = read(predictions, notion, scoring=False).events
         scores = scores_of_rows(predictions)
-        if own and predictions.layout == "binary":
+        own = own and predictions.layout == "binary"
+        if own:
             scores = (*scores[:2], events.outcomes == 1)
-        return cls._of_rows(name, predictions, notion, events, scores, own=own)
+        return cls(name, predictions, notion, own, events, scores)
 
-    @classmethod
-    def _of_rows(
-        cls, name: str, predictions: Predictions, notion: Notion, events: Events, scores: RowScores, *, own: bool
-    ) -> ModelRows:
-        n = len(events.scores)
-        weighting = Weighting.of(events.weights, n)
-        plain = ScoreMeans.of_rows(scores, weighting.mass)
-        means = PredictionMeans.of_scores(
-            plain,
-            plain if weighting.integer_weights else ScoreMeans.of_rows(scores, weighting.squares),
-            effective_n=weighting.effective_n,
-            n=n,
-            layout=predictions.layout,
-        )
-        if own and predictions.layout == "binary":
-            means = means.of_answers(
-                *(np.bincount(scores[2], each, 2).astype(np.float64) for each in (weighting.mass, weighting.squares))
-            )
-        return cls(name, predictions, notion, events, scores, weighting, means, own)
+    def take(self, places: NDArray[np.intp]) -> ReadModel:
+        """Return what is read of some of the rows."""
+        return ReadModel.of(self.name, self.predictions.take(places), self.notion, own=self.own)
 
     def columns(self) -> list[NDArray[Any]]:
         """Return the numbers of each row that enter sums, for `content_order`."""
         events = self.events
         return [events.scores, events.outcomes, *self.scores[:2], *([] if events.weights is None else [events.weights])]
 
-    def ordered(self, order: NDArray[np.intp]) -> ModelRows:
-        """Return the same with the rows in another order."""
-        scores, outcomes, weights = self.events.scores, self.events.outcomes, self.events.weights
-        events = Events(scores[order], outcomes[order], None if weights is None else weights[order])
-        brier, nll, right = self.scores
-        of_rows = brier[order], nll[order], right[order]
-        return ModelRows._of_rows(self.name, self.predictions, self.notion, events, of_rows, own=self.own)
+    def ordered(self, order: NDArray[np.intp] | None = None) -> ModelRows:
+        """Return the rows, in this order if there is one."""
+        events, (brier, nll, right) = self.events, self.scores
+        if order is not None:
+            weights = None if events.weights is None else events.weights[order]
+            events = Events(events.scores[order], events.outcomes[order], weights)
+            brier, nll, right = brier[order], nll[order], right[order]
+        classes = 0 if self.predictions.layout == "binary" else self.predictions.n_classes
+        return ModelRows.of(events, (brier, nll, right), self.predictions.layout, classes, own=self.own)
 
-    def take(self, places: NDArray[np.intp]) -> ModelRows:
-        """Return what is read of some of the rows."""
-        return ModelRows.of(self.name, self.predictions.take(places), self.notion, own=self.own)
 
-    @property
-    def classes(self) -> int:
-        """The number of classes; 0 for one event."""
-        return 0 if self.predictions.layout == "binary" else self.predictions.n_classes
-
-    def in_rows(self, n_bins: int) -> Model:
-        """Return the model with its rows."""
-        return Model.of(
-            self.name, self.events, self.weighting, self.means, self.scores, n_bins, self.classes, own=self.own
-        )
-
-    def in_clusters(self, labels: ClusterLabels, n_bins: int) -> Summed:
-        """Return the model with sums over buckets of clusters."""
-        events = self.events
-        buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights, row_scores=self.scores)
-        table = ReliabilityTable.pool(events)
-        answers = Answers(self.scores[2], self.weighting, events, self.classes, self.own)
-        return summed(self.name, table, self.means, buckets, n_bins, answers, self.weighting.deciding_rows)
+def _in_clusters(name: str, rows: ModelRows, labels: ClusterLabels, n_bins: int) -> Summed:
+    """Return a model with sums of its rows over buckets of clusters."""
+    events, deciding = rows.events, rows.weighting.deciding_rows
+    buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights, row_scores=rows.scores)
+    return summed(name, ReliabilityTable.pool(events), rows.means, buckets, n_bins, deciding, rows)
 
 
 def summed(
@@ -576,8 +559,8 @@ def summed(
     means: PredictionMeans,
     buckets: BucketSums | None,
     n_bins: int,
-    answers: Answers | None = None,
-    deciding: float = math.inf,
+    deciding: float,
+    answers: ModelRows | None = None,
 ) -> Summed:
     """Return a model known by its sums; by those over buckets of clusters if there are any."""
     clusters = None if buckets is None else Clustered.of(Cells.from_table(table), buckets)
@@ -641,6 +624,17 @@ class ComparedData:
         one, other = (model for model in (first, second) if isinstance(model, Summed))
         return SummedPair(one, other, {"rows": [one.means.n, other.means.n]}, independent=self.paired is False)
 
+    def spread(self, measure: Measure, level: float, places: NDArray[np.intp]) -> Spread | None:
+        """Return how the values of these models vary together; None where a model has only one outcome.
+
+        The errors that were not seen would then decide, and an accuracy alone has an interval that allows for them.
+        """
+        models = [self.models[place] for place in places]
+        is_accuracy = isinstance(measure.difference, Difference) and measure.difference.mean == "accuracy"
+        if not is_accuracy and any(model.event.outcome_rate in (0.0, 1.0) for model in models):
+            return None
+        return spread_of(measure, in_units(models) if self.paired else models, level, independent=self.paired is False)
+
 
 def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
     """Return the comparison of all rows: the pairs of models, of many only those with the first or the best one."""
@@ -656,13 +650,12 @@ def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
                 "sort_by", expected, f"{measure.name!r}, and {len(models)} models", "rank the models by brier"
             )
     pairs = [_differences(data, models[i], models[j], settings) for i, j in places]
-    spread = None
+    spread: Callable[[NDArray[np.intp]], Spread | None] = partial(data.spread, measure, level)
     if measure is settings.measures[0]:
         errors, details = np.zeros((len(models), len(models))), [pair[measure.name].details for pair in pairs]
         for (i, j), each in zip(places, details, strict=True):
             errors[i, j] = errors[j, i] = each["standard_error"]
-        spread = Spread(errors, df=min(each.get("degrees_of_freedom", math.inf) for each in details))
-    independent = data.paired is False
+        spread = Spread(errors, df=min(each.get("degrees_of_freedom", math.inf) for each in details)).take
     n, clusters = fewest.means.n, dict(fewest.event.design.sample.facts) or None
     return Comparison(
         names=tuple(model.name for model in models),
@@ -679,17 +672,9 @@ def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
         pairs=_adjusted(pairs),
         diagrams={model.name: _diagram(model, level) for model in models},
         paired=bool(data.paired),
-        independent=independent,
+        independent=data.paired is False,
         clusters={"clusters": n, "largest_cluster": 1 / n} if data.alone else clusters,
-        leaderboard=leaderboard(
-            models,
-            measure,
-            settings.measures,
-            level,
-            together=bool(data.paired),
-            independent=independent,
-            spread=spread,
-        ),
+        leaderboard=leaderboard(models, measure, settings.measures, level, spread),
         sorted_by=measure.name,
         own_outcomes=settings.own_outcomes,
     )
@@ -718,7 +703,7 @@ def _differences(data: ComparedData, one: ComparedModel, other: ComparedModel, s
             n=pair.n,
             method=found.method + LONE if data.alone else found.method,
             details={**found.details, **details},
-            error_bound=one.event.bound(measure) + other.event.bound(measure),
+            error_bound=0.0 if isinstance(pair, RowPair) else one.event.bound(measure) + other.event.bound(measure),
         )
     decision = None
     if settings.tolerance is not None:

@@ -302,9 +302,8 @@ def _of_predictions(
     Sums are those of rows in the order of their content. The predictions and labels that the result holds remain in
     the caller's order.
     """
-    # All rows first, so that errors name the caller's rows.
     parts = [] if groups is None else as_groups(groups, predictions, complete=True)
-    order = _by_content(predictions, notion)
+    order = _by_content(predictions)
 
     def of_rows(places: NDArray[np.intp] | None) -> tuple[Predictions, ClusterLabels | None]:
         if places is None:
@@ -319,22 +318,23 @@ def _of_predictions(
         data = _of_rows(*summed, notion, n_bins, classwise=classwise)
         return replace(data, predictions=given[0], labels=given[1])
 
-    return replace(data_of(None), groups={name: data_of(places) for name, places in parts}, ordered=has_order(groups))
+    try:
+        data = data_of(None)
+    except InputError:
+        if order is not None:
+            read(predictions, notion, scoring=False)  # whose error names the caller's row
+        raise
+    return replace(data, groups={name: data_of(places) for name, places in parts}, ordered=has_order(groups))
 
 
-def _by_content(predictions: Predictions, notion: Notion) -> NDArray[np.intp] | None:
+def _by_content(predictions: Predictions) -> NDArray[np.intp] | None:
     """Return an order of the rows that does not depend on theirs, by a hash of each; None for many numbers.
 
     Sums of floats depend on their order in the last digits. Rows with equal hashes are equal.
-
-    Raises
-    ------
-    InputError
-        At the first invalid row.
     """
     if predictions.n * predictions.rows.width > _SORTED:
         return None
-    read(predictions, notion, scoring=False)
+    predictions.round()
     rows = predictions.device_rows
     if rows is not None:  # what the sums are of
         numbers = [rows.column(name) for name in ("top", "brier", "loss")]

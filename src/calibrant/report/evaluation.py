@@ -478,9 +478,8 @@ def _estimates(data: EvaluatedData, measures: Sequence[Measure], events: Reporte
     for measure in measures:
         plain = events.estimate(measure, inference)
         caution = measure.caution(events.whole) if inference is not None and events.classes is None else {}
-        noted = {**plain.details, **caution, **details}
         method = plain.method + LONE if inference is not None and data.alone else plain.method
-        estimates[measure] = replace(plain, method=method, details=noted)
+        estimates[measure] = replace(plain, method=method, details={**plain.details, **caution, **details})
     return estimates
 
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.errors import InputError, nearest
 from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.context import Inference
 from calibrant.measures.differences.pair import ComparedModel
-from calibrant.measures.differences.several import in_units, is_ranked_by, spread_of
-from calibrant.measures.differences.unpaired import Summed
+from calibrant.measures.differences.several import is_ranked_by
 from calibrant.measures.estimates import estimate
 from calibrant.measures.gap import MEAN_CONFIDENCE
 from calibrant.measures.listed import MEASURES, by_name
-from calibrant.measures.measure import Difference, Measure
+from calibrant.measures.measure import Measure
 from calibrant.measures.verdict import closed_form_test
 from calibrant.results import Estimate, TestResult
 from calibrant.results.values import plain, plain_estimate
@@ -148,10 +148,7 @@ def leaderboard(
     measure: Measure,
     measures: Sequence[Measure],
     level: float,
-    *,
-    together: bool = True,
-    independent: bool = False,
-    spread: Spread | None = None,
+    spread_of: Callable[[NDArray[np.intp]], Spread | None],
 ) -> tuple[Standing, ...]:
     """Return the standing of each model, the best first.
 
@@ -165,12 +162,8 @@ def leaderboard(
         What else is estimated for each model.
     level : float
         The confidence of intervals.
-    together : bool
-        Whether sums over buckets of clusters are those of the same clusters.
-    independent : bool
-        Whether models that are known by sums have independent rows.
-    spread : Spread, optional
-        How the values vary, where the measure has no influence that tells it.
+    spread_of : callable
+        How the values of the models at these places vary together; None if these data do not tell.
     """
     order, losses = best_first(models, measure), _losses(models, measure)
     places = np.array([place for place in order if math.isfinite(losses[place])], np.intp)
@@ -180,11 +173,7 @@ def leaderboard(
     sure = finite - sum(risky[place] for place in places)
     ranked = None
     if finite > 1:
-        if spread is None:
-            compared = [models[place] for place in places]
-            spread = _spread(compared, measure, level, together=together, independent=independent)
-        else:
-            spread = spread.take(places)
+        spread = spread_of(places)
         ranked = None if spread is None else ranking(np.array(losses)[places], spread, level)
     shown = tuple(dict.fromkeys((*measures, measure, MEAN_CONFIDENCE)))
     standings = []
@@ -224,22 +213,6 @@ def _losses(models: Sequence[ComparedModel], measure: Measure) -> list[float]:
     """Return the values of the models, where less is better."""
     sign = -1.0 if measure.better == "higher" else 1.0
     return [sign * model.event.value(measure) for model in models]
-
-
-def _spread(
-    models: Sequence[ComparedModel], measure: Measure, level: float, *, together: bool, independent: bool
-) -> Spread | None:
-    """Return how the values of the models vary together; None where a model has only one outcome.
-
-    The errors that were not seen would then decide, and an accuracy alone has an interval that allows for them.
-    """
-    is_accuracy = isinstance(measure.difference, Difference) and measure.difference.mean == "accuracy"
-    if not is_accuracy and any(model.event.outcome_rate in (0.0, 1.0) for model in models):
-        return None
-    sums = [model for model in models if isinstance(model, Summed)]
-    if together and len(sums) == len(models):
-        models = in_units(sums)
-    return spread_of(measure, models, level, independent=independent)
 
 
 def _difference(

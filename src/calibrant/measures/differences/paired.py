@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inputs.notions import Events
+from calibrant.inputs.notions import Events, ScoreMeans
+from calibrant.inputs.predictions import Layout
 from calibrant.inputs.scores import RowScores
 from calibrant.inputs.weights import deciding_rows, effective_n, integer_weights
 from calibrant.measures.binned.binned import largest_members, uniform_edges
@@ -77,13 +78,6 @@ class Weighting:
         """How many equal rows would tell as much about the variance of a weighted mean; infinite with whole weights."""
         return math.inf if self.integer_weights else deciding_rows(*(float(np.sum(self.squares**k)) for k in (1, 2)))
 
-    def flips(self, events: Events, mean: Mean, classes: int, *, own: bool) -> Flips:
-        """Return how the losses of independent rows change with the other outcome."""
-        scores = events.scores.astype(np.float64)
-        single = np.broadcast_to(np.float64(1), len(scores)) if self.integer_weights else self.squares
-        changes = loss_changes(scores, events.outcomes, mean, classes)
-        return Flips(changes, scores, self.squares, single, self.total, events.outcomes if own else None)
-
     def mean(self, values: NDArray[Any]) -> float:
         """Return the weighted mean of a value of each row."""
         return float(np.sum(self.mass * values)) / self.total
@@ -100,50 +94,86 @@ class Weighting:
         return square / self.total**2 * self.effective_n / (self.effective_n - 1)
 
 
+class ModelRows(NamedTuple):
+    """The evaluated rows of one model, (N,), and the means over its predictions.
+
+    Attributes
+    ----------
+    events
+        The scores, outcomes and weights.
+    scores
+        The Brier score and the log loss of each row, and whether the predicted class is right.
+    weighting
+        The weights.
+    means
+        The means over predictions.
+    classes
+        The number of classes; 0 for one event.
+    own
+        Whether the outcomes are whether the model's own answers are right.
+    """
+
+    events: Events
+    scores: RowScores
+    weighting: Weighting
+    means: PredictionMeans
+    classes: int = 0
+    own: bool = False
+
+    @classmethod
+    def of(cls, events: Events, scores: RowScores, layout: Layout, classes: int, *, own: bool) -> ModelRows:
+        """Return rows with their means."""
+        n = len(events.scores)
+        weighting = Weighting.of(events.weights, n)
+        plain = ScoreMeans.of_rows(scores, weighting.mass)
+        means = PredictionMeans.of_scores(
+            plain,
+            plain if weighting.integer_weights else ScoreMeans.of_rows(scores, weighting.squares),
+            effective_n=weighting.effective_n,
+            n=n,
+            layout=layout,
+        )
+        if own:
+            kinds = (np.bincount(scores[2], each, 2) for each in (weighting.mass, weighting.squares))
+            means = means.of_answers(*(kind.astype(np.float64) for kind in kinds))
+        return cls(events, scores, weighting, means, classes, own)
+
+    def flips(self, mean: Mean) -> Flips:
+        """Return how the losses of independent rows change with the other outcome."""
+        events, weighting = self.events, self.weighting
+        scores = events.scores.astype(np.float64)
+        single = np.broadcast_to(np.float64(1), len(scores)) if weighting.integer_weights else weighting.squares
+        changes = loss_changes(scores, events.outcomes, mean, self.classes)
+        own = events.outcomes if self.own else None
+        return Flips(changes, scores, weighting.squares, single, weighting.total, own)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model(UnitModel):
     """One model and its evaluated rows, (N,).
 
     Attributes
     ----------
-    weighting : Weighting
-        Their weights.
+    rows : ModelRows
+        The rows.
     index : (N,)
         The place of each row among the filled bins.
     row_gaps : (N,)
         p - y.
-    row_scores : RowScores
-        The Brier score and the log loss of each row, and whether the predicted class is right.
-    events : Events
-        The evaluated rows.
     rarer : float
         The effective sample size of the less frequent outcome.
     """
 
     bins: RowBins
-    weighting: Weighting
+    rows: ModelRows
     index: NDArray[np.intp]
     row_gaps: Float64s
-    row_scores: RowScores
-    events: Events
     rarer: float
-    classes: int = 0
-    own: bool = False
 
     @classmethod
-    def of(
-        cls,
-        name: str,
-        events: Events,
-        weighting: Weighting,
-        means: PredictionMeans,
-        row_scores: RowScores,
-        n_bins: int,
-        classes: int = 0,
-        *,
-        own: bool = False,
-    ) -> Model:
+    def of(cls, name: str, rows: ModelRows, n_bins: int) -> Model:
         """Put rows into equal-width bins, and leave empty bins out."""
+        events, weighting = rows.events, rows.weighting
         scores, outcomes = events.scores, events.outcomes
         bins = np.searchsorted(largest_members(uniform_edges(n_bins), "right", scores.dtype), scores)
         filled = np.bincount(bins, minlength=n_bins) > 0
@@ -175,16 +205,12 @@ class Model(UnitModel):
         return cls(
             name=name,
             bins=RowBins(moments=moments),
-            means=means,
-            weighting=weighting,
+            means=rows.means,
+            rows=rows,
             index=index,
             row_gaps=r,
-            row_scores=row_scores,
-            events=events,
-            event=Event(table=ReliabilityTable.pool(events), n_bins=n_bins, means=means),
+            event=Event(table=ReliabilityTable.pool(events), n_bins=n_bins, means=rows.means),
             rarer=rarer_of(*kinds),
-            classes=classes,
-            own=own,
         )
 
     @property
@@ -192,17 +218,18 @@ class Model(UnitModel):
         return float(self.bins.variances.sum())
 
     def scores(self, mean: Mean) -> Float64s:
-        brier, nll, right = self.row_scores
+        brier, nll, right = self.rows.scores
         return right.astype(np.float64) if mean == "accuracy" else brier if mean == "brier" else nll
 
     def flips(self, mean: Mean) -> Flips | None:
-        return self.weighting.flips(self.events, mean, self.classes, own=self.own)
+        return self.rows.flips(mean)
 
     def added(self, influence: Influence) -> Float64s | None:
         if influence.cells is None or influence.values is None:
             return None
-        places = influence.cells.places(self.events.scores)
-        return influence.values[self.events.outcomes.astype(np.intp), places] * self.weighting.total
+        events = self.rows.events
+        places = influence.cells.places(events.scores)
+        return influence.values[events.outcomes.astype(np.intp), places] * self.rows.weighting.total
 
     def influence(self, gaps: Float64s) -> Float64s:
         gap = gaps[self.index]
@@ -217,7 +244,7 @@ class Model(UnitModel):
         n, counts = self.bins.moments.rows, self.bins.moments.counts
         several = n > 1
         pairs = np.where(several, counts**2 * (1 - 1 / n), 1.0)
-        per_pair = np.where(several, counts / pairs, 0.0) / self.weighting.total
+        per_pair = np.where(several, counts / pairs, 0.0) / self.rows.weighting.total
         return (self.row_gaps - self.gaps[self.index]) * np.sqrt(per_pair)[self.index]
 
 
@@ -231,7 +258,7 @@ class RowPair(UnitPair[Model]):
     @property
     def weighting(self) -> Weighting:
         """The weighting of the rows."""
-        return self.first.weighting
+        return self.first.rows.weighting
 
     @property
     def flag(self) -> str:
@@ -254,7 +281,7 @@ class RowPair(UnitPair[Model]):
     @property
     def only_right(self) -> OnlyRight:
         """Which rows only one model predicts right."""
-        return self.weighting.only_right(self.first.row_scores[2], self.second.row_scores[2])
+        return self.weighting.only_right(self.first.rows.scores[2], self.second.rows.scores[2])
 
     def accuracy_interval(self, value: float, level: float) -> Interval:
         """Return the interval of Bonett and Price, in the rows as equal ones."""
@@ -275,9 +302,10 @@ def shared_noise(first: Model, second: Model) -> float:
     joint = first.index * bins + second.index
     if len(first.gaps) * bins > max(len(joint), _DENSE):
         _, joint = np.unique(joint, return_inverse=True)
-    q = first.weighting.squares
+    weighting = first.rows.weighting
+    q = weighting.squares
     together = q * first.around * second.around
-    itself = together**2 / q if first.weighting.integer_weights else together**2
+    itself = together**2 / q if weighting.integer_weights else together**2
     return max(2 * float(np.sum(np.bincount(joint, together) ** 2) - np.sum(itself)), 0.0)
 
 
@@ -287,26 +315,16 @@ CORRELATION: Final = 0.2
 _ROUNDING: Final = 1e-12  # relative to the sums that are subtracted: smaller differences are rounding
 
 
-class Answers(NamedTuple):
-    """Whether each row is predicted right, (n,), the weighting of the rows, the evaluated events, and the classes."""
-
-    right: NDArray[np.bool_]
-    weighting: Weighting
-    events: Events
-    classes: int = 0
-    own: bool = False
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClusterModel(UnitModel):
     """One model and its evaluated rows in buckets of clusters, (H,), which must be scored; two have the same buckets.
 
-    ``answers`` tell which rows it predicts right; None if only sums are known.
+    ``answers`` are the rows, which tell which ones it predicts right; None if only sums are known.
     """
 
     bins: ClusterBins
     rows: Clustered
-    answers: Answers | None = None
+    answers: ModelRows | None = None
 
     @property
     def sign_variance(self) -> float:
@@ -323,10 +341,9 @@ class ClusterModel(UnitModel):
         """Rows in a cluster correlate by 0.2."""
         if self.answers is None:
             return None
-        _, weighting, events, classes, own = self.answers
         sizes = self.rows.sizes
         together = 1 + CORRELATION * max(float(np.sum(sizes**2) / np.sum(sizes)) - 1, 0.0)
-        return weighting.flips(events, mean, classes, own=own)._replace(together=together)
+        return self.answers.flips(mean)._replace(together=together)
 
     def added(self, influence: Influence) -> Float64s:
         return centred(influence.by_bucket(self.rows), self.rows.weights)
@@ -401,10 +418,10 @@ class ClusterPair(UnitPair[ClusterModel]):
     @property
     def only_right(self) -> OnlyRight | None:
         """Which rows only one model predicts right; None if only sums are known."""
-        if self.first.answers is None or self.second.answers is None:
+        one, other = self.first.answers, self.second.answers
+        if one is None or other is None:
             return None
-        (one, weighting, *_), (other, *_) = self.first.answers, self.second.answers
-        return weighting.only_right(one, other)
+        return one.weighting.only_right(one.scores[2], other.scores[2])
 
     def accuracy_interval(self, value: float, level: float) -> Interval:
         """Return the interval of Bonett and Price, in n / deff (z / t)^2 rows if it is known which rows are right.

@@ -69,7 +69,7 @@ def _with_unseen(spread: Spread, models: Sequence[UnitModel], loss: Mean, tail: 
     return spread._replace(errors=np.sqrt(squares), covariance=None if decides else spread.covariance)
 
 
-def in_units(models: Sequence[Summed]) -> Sequence[ComparedModel]:
+def in_units(models: Sequence[ComparedModel]) -> Sequence[ComparedModel]:
     """Return models that share clusters with what their common buckets add; others unchanged."""
     clustered = [model for model in models if isinstance(model, ClusterSummed)]
     return in_common_buckets(clustered) if len(clustered) == len(models) else models
@@ -90,7 +90,7 @@ def _together(models: Sequence[UnitModel], added: Float64s, measure: Measure) ->
     first, of_each = models[0], added
     added = added - added.mean(axis=0)  # what all have in common cancels in differences, and takes no digits
     if isinstance(first, Model):
-        weighting = first.weighting
+        weighting = first.rows.weighting
         n = weighting.effective_n
         if n <= 1:
             return None

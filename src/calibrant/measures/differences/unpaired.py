@@ -24,7 +24,7 @@ from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.intervals import SteadyGaps, absolute_interval, absolute_law, larger
 from calibrant.measures.binned.rmsce import DEBIASED_SQUARE
 from calibrant.measures.differences.pair import ComparedModel, Flips, Mean, ModelPair, loss_changes, with_unseen
-from calibrant.measures.differences.paired import Answers, ClusterModel, ClusterPair, paired_rows, variance
+from calibrant.measures.differences.paired import ClusterModel, ClusterPair, ModelRows, paired_rows, variance
 from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, accuracy_interval, heavy, score_influence
 from calibrant.measures.measure import Measure
@@ -177,7 +177,7 @@ class ClusterSummed(Summed):
     """A model known by the sums of its rows over buckets of clusters; ``answers`` as in `ClusterModel`."""
 
     design: Clustered
-    answers: Answers | None = None
+    answers: ModelRows | None = None
 
     def paired(self, rows: Clustered) -> ClusterModel:
         """Return the model with these of its rows in buckets."""
