@@ -303,11 +303,11 @@ def test_a_diagram_draws_the_band_that_was_asked_for():
 
 def test_the_page_draws_it_as_steps_and_names_it(tmp_path):
     page = report().to_html(tmp_path / "a.html").read_text("utf-8")
-    assert "95 % CI, or simultaneous band" in page
+    assert "95 % confidence band, simultaneous" in page
     assert "95 % simultaneous band" in page  # the table of the curve
     assert "It covers the true curve at all scores at once in 95 % of samples" in page
     plain = evaluate(*draw(7, 120), n_resamples=99).to_html(tmp_path / "b.html").read_text("utf-8")
-    assert "95 % CI, or pointwise band" in plain
+    assert "95 % confidence band, pointwise" in plain
     assert "simultaneous" not in plain
 
 

@@ -96,7 +96,7 @@ def test_of_many_models_a_page_shows_the_pairs_with_the_best_and_the_diagrams_of
 def looks_of(found: calibrant.Comparison) -> set[str]:
     """Return how the differences look on a page."""
     (charts,) = (
-        block for block in found._document(full=True).blocks if isinstance(block, Figures) and block.one_legend
+        block for block in found._document(full=True).blocks if isinstance(block, Figures) and block.figures[0].y.names
     )
     marks = [mark for figure in charts.figures for mark in figure.marks if isinstance(mark, Points)]
     page = page_of(found)
