@@ -167,13 +167,14 @@ def test_the_curve_is_switched_by_keyboard(page: Any) -> None:
     for name in ("isotonic", "smooth"):
         page.keyboard.press("ArrowRight")
         assert [other for other, own in shown.items() if own.is_visible()] == [name]
+        assert [other for other in shown if figure.locator(f".key.{other}").first.is_visible()] == [name]
     assert figure.locator(".smooth.allowed").is_visible()
     figure.locator(".c-band").focus()
     page.keyboard.press("Space")
     assert figure.locator(".smooth.allowed").is_hidden()
-    assert figure.locator(".smooth .ends").is_visible()
+    assert figure.locator(".ends.smooth").is_visible()
     figure.locator(".c-ends").uncheck()
-    assert figure.locator(".smooth .ends").is_hidden()
+    assert figure.locator(".ends.smooth").is_hidden()
     shown["smooth"].locator(".pt").first.focus()
     assert page.locator(".tip").inner_text().startswith("predicted ")
 

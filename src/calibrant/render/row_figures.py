@@ -124,7 +124,9 @@ def _axis_of(marks: Iterable[Mark], label: str, around: float | None, *, ratio: 
             values += [*mark.lows, *mark.highs]
         elif isinstance(mark, Bars):
             values += [*mark.lefts, *mark.rights]
-    low, high = min(values, default=0.0), max(values, default=0.0)
+    if len(values) == (around is not None):  # words alone
+        return Axis(label, -1.0, 1.0)
+    low, high = min(values), max(values)
     if ratio and low > 0:
         beyond = max(high / low, 1.01) ** _MARGIN
         return Axis(label, low / beyond, high * beyond, "log")

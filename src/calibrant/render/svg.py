@@ -98,21 +98,6 @@ def _key(mark: Mark) -> str:
     return "M14 1V17" if upright else "M2 9H26"
 
 
-class Switch(NamedTuple):
-    """The curves that can be shown instead of the bins, the one that is, and whether there are intervals to hide."""
-
-    names: Sequence[str]
-    chosen: str
-    has_intervals: bool
-
-
-def switch(figure: Figure) -> Switch:
-    """Return what a page can show of a figure."""
-    curves = [mark.name for mark in figure.marks if isinstance(mark, Polyline) and mark.name]
-    chosen = "loess" if "loess" in curves else curves[0] if curves and figure.x.scale == "logit" else "bins"
-    return Switch(curves, chosen, any(isinstance(mark, Intervals) for mark in figure.marks))
-
-
 # ---------------------------------------------------------------- axes and marks
 
 
