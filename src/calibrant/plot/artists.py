@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -98,7 +99,7 @@ class _Pen(NamedTuple):
             self.ax.plot(x, y, label=mark.word, gid=self.series.gid, **look)
         elif mark.look == "joined":
             self.ax.plot(x, y, **{"color": self.series.colour, "linewidth": 0.9, "zorder": 2.3, **self.series.line})
-        elif not self.has(gid := f"calibrant-{mark.word}"):
+        elif not self.has(gid := _id_of(mark.word)):
             self.ax.plot(x, y, label=mark.word, gid=gid, linestyle=_DASHED, **_REFERENCE)
 
     def rule(self, mark: Rule) -> None:
@@ -106,7 +107,7 @@ class _Pen(NamedTuple):
         if mark.look == "base":
             self.ax.axhline(mark.value, color=canvas.ink(self.ax), linewidth=0.8)
             return
-        gid = f"calibrant-{mark.word}" + ("" if math.isnan(mark.value) else f"-{mark.value:g}")
+        gid = _id_of(mark.word, mark.value)
         if self.has(gid):
             return
         stroke = "-" if mark.look == "zero" else _DASHED
@@ -213,9 +214,8 @@ class _Pen(NamedTuple):
         if first or not figure.square:
             ax.set(xlim=self.limits(figure.x, ax.get_xlim()), ylim=self.limits(figure.y, ax.get_ylim()))
             # The scales follow the limits, because matplotlib would scale the axes anew for very large values.
-            for name, axis in (("x", figure.x), ("y", figure.y)):
-                if axis.scale in ("log", "logs"):
-                    ax.set(**{f"{name}scale": "log"})
+            scales = {"xscale": figure.x.scale, "yscale": figure.y.scale}
+            ax.set(**{name: "log" for name, scale in scales.items() if scale in ("log", "logs")})
         if first:
             ax.set(xlabel=figure.x.label, ylabel=figure.y.label)
         if figure.y.names:
@@ -225,11 +225,11 @@ class _Pen(NamedTuple):
             step = math.ceil(len(names) / _NAMED)
             shown = names[(len(names) - 1) % step :: step]  # counted from the last one
             ax.set_xticks([at for at, _ in shown], labels=[_text(name, _SLICE) for _, name in shown])
-        if figure.y.scale == "counts":
+        elif figure.y.scale == "counts":
             integer = float(figure.y.high).is_integer()
             ax.yaxis.set_major_locator(canvas.matplotlib().ticker.MaxNLocator("auto", integer=integer))
             ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.10g}")
-        if figure.square and first:
+        elif figure.square and first:
             ax.set(xticks=[at for at, _ in figure.x.ticks()], yticks=[at for at, _ in figure.y.ticks()])
         canvas.open_frame(ax)
 
@@ -261,6 +261,11 @@ class _Pen(NamedTuple):
             ax.minorticks_off()
         else:
             ax.locator_params(axis="x", nbins=5, min_n_ticks=2)
+
+
+def _id_of(word: str, value: float = math.nan) -> str:
+    """Return the id of a line for reference, without spaces, as files of SVG need it."""
+    return "-".join(["calibrant", *re.findall(r"\w+", word if math.isnan(value) else f"{word} {value:g}")])
 
 
 def _on(axis: Axis, values: Numbers) -> Any:
