@@ -309,19 +309,6 @@ def test_arrays_of_predicted_labels_ask_for_an_array_of_what_is_right(tmp_path):
     assert read_predictions([tmp_path / "b.npz"]).probs.tolist() == confidences.tolist()
 
 
-def test_arrays_of_other_lengths_are_no_columns(tmp_path):
-    rng = np.random.default_rng(0)
-    np.savez(tmp_path / "a.npz", a=rng.random(30), b=rng.random(12), won=rng.integers(0, 2, 30))
-    with pytest.raises(Unnamed) as caught:
-        read_predictions([tmp_path / "a.npz"])
-    assert caught.value.options == ("--probs", "a", "--target", "won")
-
-
-def test_an_expression_in_percent_beside_labels(tmp_path):
-    path = written(tmp_path / "a.csv", x=[20, 90, 40], label=[1, 1, 0])
-    assert read_predictions([path], score="x / 2", percent=True).probs.tolist() == [0.1, 0.45, 0.2]
-
-
 # ---------------------------------------------------------------- outcomes that the scores predict
 
 

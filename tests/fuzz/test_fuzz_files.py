@@ -16,6 +16,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ from golden_files import golden
 
 import calibrant
 from calibrant.errors import FileError, InputError
-from calibrant.files import BadRows, Options, engine, read_predictions, stored
+from calibrant.files import BadRows, Options, engine, read_predictions
+from calibrant.files.stored import decompressed_bytes
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -190,6 +192,8 @@ PROMISES: dict[str, tuple[Callable[[], bytes], str | None]] = {
         "got 0 at row 0",
     ),
     "text.npz": (lambda: npz({"score": ((40_000,), "f8", False), "outcome": ((40_000,), "U5000", False)}), "strings"),
+    "batch.arrow": (lambda: arrow("file"), "has a batch that takes 1.6 GB when it is decompressed"),
+    "stream.arrow": (lambda: arrow("stream"), "has a batch that takes 1.6 GB when it is decompressed"),
     "lists.parquet": (lambda: parquet([1_000_000] * 100), "got 500000 at row 0"),
     "uneven.parquet": (lambda: parquet([2] * 1_000 + [100_000_000]), "has 100,002,000 numbers in lists"),
     "cell.csv": (lambda: b"score,outcome,x\n.5,1,\n.5,0," + b"a" * 50_000_000, "line 3 has more than 2 MB"),
@@ -308,24 +312,41 @@ def test_an_archive_without_rows_says_so(tmp_path: Path, by_columns: bool) -> No
         read_predictions([str(path)], Options())
 
 
-def test_a_batch_that_announces_more_than_there_is_names_the_file(tmp_path: Path) -> None:
-    path, content = tmp_path / "a.arrow", arrow("file", 1_000)
-    path.write_bytes(content.replace((8_000).to_bytes(8, "little"), (1 << 58).to_bytes(8, "little")))
-    with pytest.raises(FileError, match=r"has a batch that does not fit into memory \(malloc of size 2882"):
-        read_predictions([str(path)], Options())
+KINDS = {
+    "first": np.zeros(5_000),
+    "null": pa.nulls(5_000),
+    "bool": np.zeros(5_000, bool),
+    "text": pa.array(["abc"] * 5_000),
+    "view": pa.array(["x" * 50] * 5_000).cast(pa.string_view()),
+    "struct": pa.array([{"u": 1.0, "w": [1, 2, 3]}] * 5_000),
+    "fixed": pa.FixedSizeListArray.from_arrays(np.zeros(15_000), 3),
+    "map": pa.array([[("a", 1)]] * 5_000, pa.map_(pa.string(), pa.int64())),
+    "sparse": pa.UnionArray.from_sparse(pa.array(np.zeros(5_000, np.int8)), [pa.array(np.zeros(5_000))]),
+    "dense": pa.UnionArray.from_dense(
+        pa.array(np.zeros(5_000, np.int8)), pa.array(np.arange(5_000, dtype=np.int32)), [pa.array(np.zeros(5_000))]
+    ),
+    "runs": pa.RunEndEncodedArray.from_arrays(pa.array([5_000], pa.int32()), pa.array([0.5])),
+    "list view": pa.array([[1, 2]] * 5_000, pa.list_view(pa.int64())),
+    "codes": pa.array(["abc"] * 5_000).dictionary_encode(),
+    "last": np.zeros(5_000),
+}
 
 
-def test_a_large_file_of_batches_that_are_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, rows = tmp_path / "a.arrow", 100_000
-    path.write_bytes(arrow("file", rows))
-    monkeypatch.setattr(stored, "_LARGE", 100)
-    for size in (2 * 16 * rows, 2 * 16 * rows - 2):  # two doubles a row take half of it
-        monkeypatch.setenv("CALIBRANT_MAX_MEMORY", str(size))
-        if size < 2 * 16 * rows:
-            with pytest.raises(FileError, match=r"has a batch that takes 0\.0 GB when it is decompressed; write"):
-                read_predictions([str(path)], Options())
-        else:
-            assert read_predictions([str(path)], Options()).rows == (rows,)
+@pytest.mark.parametrize("new", [ipc.new_file, ipc.new_stream])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_sizes_that_a_batch_promises_belong_to_their_columns(tmp_path: Path, new: Any, kind: str) -> None:
+    """Arrow's own size of each column is the oracle; it rounds bits up to bytes and buffers to 8 bytes."""
+    path, table = (
+        tmp_path / "a.arrow",
+        pa.table({"first": KINDS["first"], "middle": KINDS[kind], "last": KINDS["last"]}),
+    )
+    with new(str(path), table.schema, options=ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    alone = {name: decompressed_bytes(str(path), table.schema, [name]) for name in table.column_names}
+    dictionary = 7 if kind == "codes" else 0  # bytes of "abc", which every batch needs, and their ends
+    for name in table.column_names:
+        assert alone[name] == pytest.approx(table[name].nbytes, abs=40 + dictionary)
+    assert decompressed_bytes(str(path), table.schema, table.column_names) == pytest.approx(table.nbytes, abs=80)
 
 
 def test_two_arrays_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ import mmap
 import os
 import re
 import shutil
+import struct
 import tempfile
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from itertools import islice
+from typing import IO, Any, Final
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from calibrant.files.local import load, located, reading
 from calibrant.files.paths import utf8_path
 from calibrant.files.sql import engine_path, identifier, literal, period, with_paths
 from calibrant.inputs.memory import max_memory
+from calibrant.runtime.dataclass import dataclass
 
 BATCH = 32_000_000  # bytes
 _CELLS_OF_NUMBERS = 1 << 21  # in a batch where all have a fixed width: fewer batches are read faster
@@ -196,7 +199,7 @@ class ArrowTable(StoredTable):
         rows, read = batch_rows(len(columns)), 0
         with reading(self.path):
             self._check_sizes(columns)
-        with self._in_memory(), reading(self.path), self._reader(columns) as (reader, mapped):
+        with reading(self.path), self._reader(columns) as (reader, mapped):
             for batch in (every.select(list(columns)) for every in _batches(reader)):
                 batch.validate(full=True)  # what Arrow takes from a damaged file may end the process later
                 for start in range(0, batch.num_rows, rows):
@@ -208,29 +211,11 @@ class ArrowTable(StoredTable):
                         mapped.madvise(mmap.MADV_DONTNEED)
                         read = 0
 
-    @contextmanager
-    def _in_memory(self) -> Iterator[None]:
-        """Turn a failure to reserve what a batch announces into an error of the file, which may be damaged."""
-        try:
-            yield
-        except MemoryError as error:
-            remedy = "write smaller batches, or write the file again if it is damaged"
-            raise FileError(self.path, f"has a batch that does not fit into memory ({error})", remedy) from error
-
     def _check_sizes(self, columns: Sequence[str]) -> None:
-        """Reject a large file with batches that are too large when they are decompressed, by their numbers on average.
-
-        A stream does not say how many rows it has.
-        """
-        size, most = os.path.getsize(located(self.path)), max_memory() // 2
-        with self._open(self._arrow.OSFile(utf8_path(self.path))) as reader:
-            batches = getattr(reader, "num_record_batches", 0)
-        if size <= _LARGE or not batches:
-            return
-        dataset = load("pyarrow.dataset", f"to read {os.path.basename(self.path)}")
-        rows = dataset.dataset(utf8_path(self.path), format="ipc").count_rows()
-        largest = rows * sum(self.dtypes[name].itemsize for name in columns if name in self.dtypes) / batches
-        if largest > max(size, most):  # what is not compressed is no larger than the file
+        """Reject a batch that is small in the file and large when it is decompressed."""
+        largest = decompressed_bytes(self.path, self._schema, columns)
+        most = max_memory() // 2
+        if largest > most:
             problem = f"has a batch that takes {largest / 1e9:,.1f} GB when it is decompressed"
             remedy = f"write batches of at most {most / 1e9:.1f} GB, or raise CALIBRANT_MAX_MEMORY"
             raise FileError(self.path, problem, remedy)
@@ -327,3 +312,177 @@ class FilteredTable(EngineTable):
     def relation(self) -> str:
         """Return the SQL of the table."""
         return with_paths(self._stored.relation(), self._asked)
+
+
+# ---------------------------------------------------------------- the size of decompressed Arrow data
+
+# How large the columns of an Arrow file become when they are decompressed, from its metadata alone. A kilobyte may
+# promise gigabytes, and Arrow reserves what is promised. So the promises are added up first. The layout is that of the
+# Arrow columnar format, version 1.5 (https://arrow.apache.org/docs/format/Columnar.html), and its metadata are
+# flatbuffers (https://flatbuffers.dev/internals).
+
+_DICTIONARY: Final = 2
+_BATCH: Final = 3
+_MOST_METADATA: Final = 1 << 26  # bytes of one message
+
+#: Buffers of a type without those of its children, by the name of its test in `pyarrow.types`; of other types there are
+#: two: the valid entries and the values, or of a union the types and the places, which a sparse one leaves out.
+_OWN_BUFFERS: Final = {
+    **dict.fromkeys(("is_null", "is_run_end_encoded"), 0),
+    **dict.fromkeys(("is_struct", "is_fixed_size_list"), 1),
+    **dict.fromkeys(("is_string", "is_large_string", "is_binary", "is_large_binary"), 3),
+    **dict.fromkeys(("is_list_view", "is_large_list_view"), 3),
+}
+
+
+@dataclass(frozen=True)
+class _Message:
+    """The header of a message, and where its body lies in the file."""
+
+    kind: int
+    header: _Table
+    start: int
+    length: int
+
+
+def decompressed_bytes(path: str, schema: Any, columns: Collection[str]) -> int:
+    """Return the most bytes that one batch takes: those columns, and all dictionaries so far.
+
+    Raises
+    ------
+    ValueError, struct.error
+        For a damaged file.
+    """
+    dictionaries = most = 0
+    path = located(path)
+    with open(path, "rb") as stream:
+        for message in _messages(stream, os.path.getsize(path)):
+            if message.kind == _DICTIONARY:
+                dictionaries += sum(_sizes(stream, message, message.header.table(1)))
+            elif message.kind == _BATCH:
+                sizes = _sizes(stream, message, message.header)
+                if dictionaries + sum(sizes) > most:  # else no choice of columns exceeds it
+                    views, remaining = iter(message.header.vector(4, "<q")), iter(sizes)
+                    of_fields = {field.name: sum(islice(remaining, _buffers(field.type, views))) for field in schema}
+                    most = max(most, dictionaries + sum(of_fields[name] for name in of_fields.keys() & set(columns)))
+    return max(most, dictionaries)
+
+
+class _Table:
+    """A table of a flatbuffer: numbered fields."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self._at = at
+
+    @classmethod
+    def root(cls, data: bytes) -> _Table:
+        return cls(data, _number("<I", data, 0))
+
+    def _field(self, number: int) -> int:
+        """Return where a field is stored; 0 if it is left out."""
+        entries = self._at - _number("<i", self._data, self._at)
+        place = 4 + 2 * number
+        offset = _number("<H", self._data, entries + place) if place < _number("<H", self._data, entries) else 0
+        return self._at + offset if offset else 0
+
+    def number(self, field: int, layout: str) -> int:
+        at = self._field(field)
+        return _number(layout, self._data, at) if at else 0
+
+    def has(self, field: int) -> bool:
+        return self._field(field) > 0
+
+    def table(self, field: int) -> _Table:
+        at = self._field(field)
+        _require(at > 0, "a part of the metadata is missing")
+        return _Table(self._data, at + _number("<I", self._data, at))
+
+    def vector(self, field: int, layout: str) -> list[tuple[int, ...]]:
+        """Return the structures of a vector."""
+        at = self._field(field)
+        if not at:
+            return []
+        at += _number("<I", self._data, at)
+        count, size = _number("<I", self._data, at), struct.calcsize(layout)
+        _require(count * size <= len(self._data), "the metadata announce more entries than the file contains")
+        return [struct.unpack_from(layout, self._data, at + 4 + k * size) for k in range(count)]
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    """Reject a damaged file in which something does not hold."""
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def _number(layout: str, data: bytes, at: int) -> int:
+    _require(at >= 0, "the metadata point outside the file")
+    return int(struct.unpack_from(layout, data, at)[0])
+
+
+def _messages(stream: IO[bytes], size: int) -> Iterator[_Message]:
+    """Yield the messages of a file or a stream, as a reader would go through them."""
+    if stream.read(6) != b"ARROW1":
+        at = 0
+        while at < size and (message := _message(stream, at, size)) is not None:
+            yield message
+            at = message.start + message.length
+        return
+    stream.seek(max(size - 10, 0))
+    length = _number("<i", stream.read(4), 0)
+    stream.seek(max(size - 10 - length, 0))
+    footer = _Table.root(_read(stream, length))
+    for field in (2, 3):  # dictionaries, record batches
+        for at, metadata, body in footer.vector(field, "<qi4xq"):
+            message = _message(stream, at, size)
+            if message is None or (message.start, message.length) != (at + metadata, body):
+                msg = "the footer does not point to a batch"
+                raise ValueError(msg)
+            yield message
+
+
+def _message(stream: IO[bytes], at: int, size: int) -> _Message | None:
+    """Return the message there; None at the end of a stream."""
+    stream.seek(max(at, 0))
+    length = _number("<I", stream.read(4), 0)
+    if length == 0xFFFFFFFF:  # before version 0.15 there was no such mark
+        length = _number("<I", stream.read(4), 0)
+    if length == 0:
+        return None
+    message = _Table.root(_read(stream, length))
+    start, body = stream.tell(), message.number(3, "<q")
+    _require(0 <= body <= size - start, f"the file announces a batch of {body:,} bytes, but contains {size - start:,}")
+    return _Message(message.number(1, "<B"), message.table(2), start, body)
+
+
+def _read(stream: IO[bytes], length: int) -> bytes:
+    data = stream.read(length) if 0 <= length <= _MOST_METADATA else b""
+    _require(0 < length == len(data), f"the file announces {length:,} bytes of metadata, but contains {len(data):,}")
+    return data
+
+
+def _sizes(stream: IO[bytes], message: _Message, batch: _Table) -> list[int]:
+    """Return the size of each buffer of a batch; compressed ones begin with the size that they will have."""
+    compressed, sizes = batch.has(3), []
+    for offset, length in batch.vector(2, "<qq"):
+        _require(offset >= 0 and 0 <= length <= message.length - offset, "a column lies outside its batch")
+        size = 0  # what is not compressed is no larger than the file
+        if compressed and length >= 8:
+            stream.seek(message.start + offset)
+            promised = _number("<q", stream.read(8), 0)
+            size = length - 8 if promised == -1 else max(promised, 0)
+        sizes.append(size)
+    return sizes
+
+
+def _buffers(kind: Any, views: Iterator[tuple[int, ...]]) -> int:
+    """Return how many buffers a column of a type has; ``views`` are the numbers of those of text views."""
+    from pyarrow import types
+
+    kind = getattr(kind, "storage_type", kind)  # of an extension
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return 2 + next(views, (0,))[0]
+    count_of_own = next((count for of_type, count in _OWN_BUFFERS.items() if getattr(types, of_type)(kind)), 2)
+    if types.is_union(kind) and kind.mode == "sparse":
+        count_of_own = 1
+    return count_of_own + sum(_buffers(kind.field(k).type, views) for k in range(kind.num_fields))
