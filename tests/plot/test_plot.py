@@ -430,7 +430,11 @@ def test_the_rows_of_one_result_are_drawn_once() -> None:
 def test_colours_and_markers_do_not_come_back_together() -> None:
     from calibrant.plot import canvas
 
-    looks = [canvas.look_of(place) for place in range(50)]
+    ax, looks = plt.subplots()[1], []
+    for _ in range(50):
+        series = canvas.series_on(ax)
+        looks.append((series.colour, series.marker))
+        ax.plot([0, 1], gid=series.gid)
     assert len(set(looks)) == 50
     okabe_ito = {"#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"}
     assert {colour for colour, _ in looks} == okabe_ito

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from calibrant.render.figure import (
     Points,
     Polyline,
     Rule,
+    Tips,
 )
 
 _AREA: Final = (16.0, 110.0)  # square points: the smallest and the largest point
@@ -47,42 +49,20 @@ _DOTTED: Final = (0, (1, 1))
 _GREY: Final = (0.4, 0.4, 0.4, 0.25)
 
 
-class Series(NamedTuple):
-    """How a result is drawn on axes: the number of the results before it, its colour, its marker and its line."""
-
-    place: int = 0
-    colour: Any = canvas.BLUE
-    marker: str = canvas.MARKERS[0]
-    line: Mapping[str, Any] = {}
-
-
-def series_on(ax: Any, color: Any = None, line: Mapping[str, Any] | None = None) -> Series:
-    """Return the look of the next result on the axes; ``color`` replaces its colour."""
-    place, (colour, marker) = canvas.series_look(ax, color)
-    return Series(place, colour, marker, line or {})
-
-
-def draw(ax: Any, figure: Figure, series: Series | None = None, *, weight: float = 1.0) -> None:
+def draw(ax: Any, figure: Figure, series: canvas.Series | None = None, *, weight: float = 1.0) -> None:
     """Draw a figure on axes. The limits of earlier series on them stay inside.
 
     ``weight`` is the relative width of strokes.
     """
-    add(ax, figure, series or Series(), weight=weight)
-    _Pen(ax, figure, series or Series(), weight).set_axes()
+    add(ax, figure, series or canvas.Series(), weight=weight)
+    _Pen(ax, figure, series or canvas.Series(), weight).set_axes()
 
 
-def add(ax: Any, figure: Figure, series: Series | None = None, *, weight: float = 1.0) -> None:
+def add(ax: Any, figure: Figure, series: canvas.Series | None = None, *, weight: float = 1.0) -> None:
     """Draw the marks of a figure alone."""
-    pen = _Pen(ax, figure, series or Series(), weight)
+    pen = _Pen(ax, figure, series or canvas.Series(), weight)
     for mark in figure.marks:
         pen.draw(mark)
-
-
-def scale_counts(ax: Any, linear: float) -> None:
-    """Set a logarithmic scale for numbers of rows, which is linear up to one of them."""
-    written = ax.yaxis.get_major_formatter()
-    ax.set_yscale("symlog", linthresh=linear)
-    ax.yaxis.set_major_formatter(written)
 
 
 class _Pen(NamedTuple):
@@ -90,40 +70,36 @@ class _Pen(NamedTuple):
 
     ax: Any
     figure: Figure
-    series: Series
+    series: canvas.Series
     weight: float
 
     def draw(self, mark: Mark) -> None:
         """Draw a mark."""
-        if isinstance(mark, Polyline):
-            self.polyline(mark)
-        elif isinstance(mark, Band):
-            self.band(mark)
-        elif isinstance(mark, Bars):
-            self.bars(mark)
-        elif isinstance(mark, Points):
-            self.points(mark)
-        elif isinstance(mark, Intervals):
-            self.intervals(mark)
-        elif isinstance(mark, Rule):
-            self.rule(mark)
-        elif isinstance(mark, Annotation):
-            look = {"transform": self.ax.get_yaxis_transform(), "va": "center", "fontsize": "small"}
-            self.ax.text(0.02, mark.row, mark.text, color=canvas.FAINT, **look)
+        drawn_by: dict[type, Callable[[Any], None]] = {
+            Polyline: self.polyline,
+            Band: self.band,
+            Bars: self.bars,
+            Points: self.points,
+            Intervals: self.intervals,
+            Rule: self.rule,
+            Annotation: self.annotation,
+        }
+        if not isinstance(mark, Tips):
+            drawn_by[type(mark)](mark)
 
-    @property
-    def gid(self) -> str:
-        return f"{canvas.SERIES}-{self.series.place}"
+    def annotation(self, mark: Annotation) -> None:
+        look = {"transform": self.ax.get_yaxis_transform(), "va": "center", "fontsize": "small"}
+        self.ax.text(0.02, mark.row, mark.text, color=canvas.FAINT, **look)
 
     def polyline(self, mark: Polyline) -> None:
         x, y = mark.x, _on(self.figure.y, mark.y)
         if mark.look == "curve":
             markers = {"marker": self.series.marker, "markersize": 4} if len(mark.x) <= _FEW else {}
             look = {"color": self.series.colour, "linewidth": 1.6, "zorder": 2.4, **markers, **self.series.line}
-            self.ax.plot(x, y, label=mark.word, gid=self.gid, **look)
+            self.ax.plot(x, y, label=mark.word, gid=self.series.gid, **look)
         elif mark.look == "joined":
             self.ax.plot(x, y, **{"color": self.series.colour, "linewidth": 0.9, "zorder": 2.3, **self.series.line})
-        elif not self.has(gid := f"calibrant-{mark.word}"):
+        elif not self.has(gid := _id_of(mark.word)):
             self.ax.plot(x, y, label=mark.word, gid=gid, linestyle=_DASHED, **_REFERENCE)
 
     def rule(self, mark: Rule) -> None:
@@ -131,7 +107,7 @@ class _Pen(NamedTuple):
         if mark.look == "base":
             self.ax.axhline(mark.value, color=canvas.ink(self.ax), linewidth=0.8)
             return
-        gid = f"calibrant-{mark.word}" + ("" if math.isnan(mark.value) else f"-{mark.value:g}")
+        gid = _id_of(mark.word, mark.value)
         if self.has(gid):
             return
         stroke = "-" if mark.look == "zero" else _DASHED
@@ -150,7 +126,7 @@ class _Pen(NamedTuple):
 
     def band(self, mark: Band) -> None:
         """Fill a band, unless it is missing. At a single place it is a stroke."""
-        x, lows, highs = (np.asarray(part, dtype=float) for part in (mark.x, mark.lows, mark.highs))
+        x, lows, highs = (np.asarray(part, dtype=float) for part in mark[:3])
         if np.isnan(lows).all():
             return
         place = {"zorder": 1.1 if mark.look == "sure" else 1.0, "label": mark.word}
@@ -173,9 +149,7 @@ class _Pen(NamedTuple):
 
     def bars(self, mark: Bars) -> None:
         """Draw boxes, from their ends that are closer to 0."""
-        lefts, rights, lows, highs = (
-            np.asarray(part, dtype=float) for part in (mark.lefts, mark.rights, mark.lows, mark.highs)
-        )
+        lefts, rights, lows, highs = (np.asarray(part, dtype=float) for part in mark[:4])
         upwards = np.abs(lows) <= np.abs(highs)
         base, heights = np.where(upwards, lows, highs), np.where(upwards, highs - lows, lows - highs)
         colours = {
@@ -192,7 +166,7 @@ class _Pen(NamedTuple):
             look = {"zorder": 1 if mark.look == "band" else 0.6, **self.area(mark.look)}
         drawn = self.ax.bar(lefts, heights, rights - lefts, base, align="edge", label=mark.word, **look)
         if mark.look == "rate" and drawn.patches:
-            drawn.patches[0].set_gid(self.gid)
+            drawn.patches[0].set_gid(self.series.gid)
 
     def points(self, mark: Points) -> None:
         """Draw points. Those of a series whose areas have a meaning have its marker, and an edge."""
@@ -214,7 +188,7 @@ class _Pen(NamedTuple):
         look = {"marker": marker, "facecolor": face, "edgecolor": edge, "linewidth": width, "zorder": zorder}
         drawn = self.ax.scatter(mark.x, mark.y, areas, label=mark.word, **look)
         if mark.look == "dot" and not in_rows:
-            drawn.set_gid(self.gid)
+            drawn.set_gid(self.series.gid)
 
     def intervals(self, mark: Intervals) -> None:
         draw, width, zorder = self.ax.vlines, 1.1, 2.4
@@ -240,9 +214,8 @@ class _Pen(NamedTuple):
         if first or not figure.square:
             ax.set(xlim=self.limits(figure.x, ax.get_xlim()), ylim=self.limits(figure.y, ax.get_ylim()))
             # The scales follow the limits, because matplotlib would scale the axes anew for very large values.
-            for name, axis in (("x", figure.x), ("y", figure.y)):
-                if axis.scale in ("log", "logs"):
-                    ax.set(**{f"{name}scale": "log"})
+            scales = {"xscale": figure.x.scale, "yscale": figure.y.scale}
+            ax.set(**{name: "log" for name, scale in scales.items() if scale in ("log", "logs")})
         if first:
             ax.set(xlabel=figure.x.label, ylabel=figure.y.label)
         if figure.y.names:
@@ -252,11 +225,11 @@ class _Pen(NamedTuple):
             step = math.ceil(len(names) / _NAMED)
             shown = names[(len(names) - 1) % step :: step]  # counted from the last one
             ax.set_xticks([at for at, _ in shown], labels=[_text(name, _SLICE) for _, name in shown])
-        if figure.y.scale == "counts":
+        elif figure.y.scale == "counts":
             integer = float(figure.y.high).is_integer()
             ax.yaxis.set_major_locator(canvas.matplotlib().ticker.MaxNLocator("auto", integer=integer))
             ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.10g}")
-        if figure.square and first:
+        elif figure.square and first:
             ax.set(xticks=[at for at, _ in figure.x.ticks()], yticks=[at for at, _ in figure.y.ticks()])
         canvas.open_frame(ax)
 
@@ -288,6 +261,11 @@ class _Pen(NamedTuple):
             ax.minorticks_off()
         else:
             ax.locator_params(axis="x", nbins=5, min_n_ticks=2)
+
+
+def _id_of(word: str, value: float = math.nan) -> str:
+    """Return the id of a line for reference, without spaces, as files of SVG need it."""
+    return "-".join(["calibrant", *re.findall(r"\w+", word if math.isnan(value) else f"{word} {value:g}")])
 
 
 def _on(axis: Axis, values: Numbers) -> Any:

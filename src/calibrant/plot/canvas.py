@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -136,16 +136,6 @@ def literal(name: str, limit: int = 40) -> str:
     return f"\N{HAIR SPACE}{text}" if text.startswith("_") else text
 
 
-def place_of(ax: Any) -> int:
-    """Return the number of series on the axes."""
-    return sum(str(artist.get_gid()).startswith(SERIES) for artist in ax.get_children())
-
-
-def look_of(place: int) -> tuple[str, str]:
-    """Return colour and marker of a series, by its index."""
-    return COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
-
-
 def line_options(line: Mapping[str, Any] | None, *, without: Iterable[str] = ()) -> dict[str, Any]:
     """Return the properties of a line by their full names; reject all that a line does not have or that are not free.
 
@@ -174,15 +164,27 @@ def is_line_property(name: str) -> bool:
     return hasattr(matplotlib().lines.Line2D, f"set_{name}")
 
 
-def series_look(ax: Any, color: Any) -> tuple[int, tuple[Any, str]]:
-    """Return the number of the next series on the axes, and its colour and marker; ``color`` replaces the colour."""
-    place = place_of(ax)
-    colour, marker = look_of(place)
-    if color is None:
-        return place, (colour, marker)
-    if not matplotlib().colors.is_color_like(color) or (isinstance(color, str) and color.lower() == "none"):
+class Series(NamedTuple):
+    """How a result is drawn on axes: the number of the results before it, its colour, its marker and its line."""
+
+    place: int = 0
+    colour: Any = BLUE
+    marker: str = MARKERS[0]
+    line: Mapping[str, Any] = {}
+
+    @property
+    def gid(self) -> str:
+        return f"{SERIES}-{self.place}"
+
+
+def series_on(ax: Any, color: Any = None, line: Mapping[str, Any] | None = None) -> Series:
+    """Return the look of the next result on the axes; ``color`` replaces its colour."""
+    place = sum(str(artist.get_gid()).startswith(SERIES) for artist in ax.get_children())
+    known = color is None or matplotlib().colors.is_color_like(color)
+    if not known or (isinstance(color, str) and color.lower() == "none"):
         raise InputError("color", "a colour that matplotlib knows", repr(color), "such as 'tab:red' or '#0072B2'")
-    return place, (color, marker)
+    colour = COLOURS[place % len(COLOURS)] if color is None else color
+    return Series(place, colour, MARKERS[place % len(MARKERS)], line or {})
 
 
 def ink(ax: Any) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.errors import InputError, check_choice
-from calibrant.plot import artists, canvas
+from calibrant.plot import canvas
 from calibrant.plot.canvas import PlottableReport
-from calibrant.plot.diagrams import draw_strip
-from calibrant.render.figure import Figure
+from calibrant.plot.diagrams import draw_series
 from calibrant.render.line_figures import (
     decision_figure,
     evidence_figure,
@@ -99,18 +98,12 @@ def calibration_curve(
     >>> ax.lines[0].get_ydata()
     array([0.24, 0.78])
     """
-    curve, options = _curve_of(result, kind), canvas.line_options(line)
+    curve = _curve_of(result, kind)
     report = result if isinstance(result, PlottableReport) else None
-    axes = canvas.axes_for(ax, canvas.SQUARE)
-    series = artists.series_on(axes, color, options)
     rate = DIAGRAM_WORDS["positive" if report is None else report.notion].rate
     marks = curve_marks(curve, rate, confidence=confidence, consistency=consistency, label=label)
-    artists.draw(axes, square_figure(marks, "Predicted probability", rate), series)
-    if counts and report is not None and report.diagram is not None:
-        draw_strip(axes, report.diagram, series.colour)
-    if legend:
-        canvas.legend_below(axes)
-    return axes
+    figure, bins = square_figure(marks, "Predicted probability", rate), report.diagram if report and counts else None
+    return draw_series(figure, canvas.SQUARE, color, line, legend, ax, bins)
 
 
 def _curve_of(result: Any, kind: Any) -> CalibrationCurve:
@@ -191,7 +184,7 @@ def decision_curve(
     array([0.4375, 0.    , 0.25  ])
     """
     canvas.check_type("result", result, NetBenefit, "a NetBenefit", "what calibrant.net_benefit returned")
-    return _drawn(decision_figure(result, label=label, intervals=intervals), color, line, legend, ax)
+    return draw_series(decision_figure(result, label=label, intervals=intervals), _SIZE, color, line, legend, ax)
 
 
 def murphy_curve(
@@ -235,7 +228,7 @@ def murphy_curve(
     'Elementary score (Brier score 0.2625)'
     """
     canvas.check_type("result", result, MurphyCurve, "a MurphyCurve", "what calibrant.murphy_curve returned")
-    return _drawn(murphy_figure(result, label=label), color, line, legend, ax)
+    return draw_series(murphy_figure(result, label=label), _SIZE, color, line, legend, ax)
 
 
 def roc_curve(
@@ -283,7 +276,7 @@ def roc_curve(
     """
     source = "report.panels['roc_curve'] of evaluate(..., profile='forecast')"
     canvas.check_type("result", result, RocCurve, "a RocCurve", source)
-    return _drawn(roc_figure(result, label=label), color, line, legend, ax)
+    return draw_series(roc_figure(result, label=label), _SQUARE, color, line, legend, ax)
 
 
 def risk_coverage(
@@ -335,7 +328,7 @@ def risk_coverage(
     source = "what calibrant.risk_coverage_curve returned"
     canvas.check_type("result", result, RiskCoverageCurve, "a RiskCoverageCurve", source)
     figure = risk_coverage_figure(result, max_risk=max_risk, coverage=coverage, intervals=intervals, label=label)
-    return _drawn(figure, color, line, legend, ax)
+    return draw_series(figure, _SIZE, color, line, legend, ax)
 
 
 def evidence(
@@ -387,7 +380,9 @@ def evidence(
     """
     history = _history(result)
     labels, log_evidence = ([part[key] for part in history["slices"]] for key in ("label", "log_evidence"))
-    return _drawn(evidence_figure(labels, log_evidence, history["alpha"], label=label), color, line, legend, ax)
+    return draw_series(
+        evidence_figure(labels, log_evidence, history["alpha"], label=label), _SIZE, color, line, legend, ax
+    )
 
 
 def _history(result: Any) -> Mapping[str, Any]:
@@ -397,13 +392,3 @@ def _history(result: Any) -> Mapping[str, Any]:
     if not isinstance(numbers, Mapping) or "monitor" not in numbers:
         raise InputError("result", "a Monitor or its dictionary", type(result).__name__, "pass a calibrant.Monitor")
     return numbers
-
-
-def _drawn(figure: Figure, color: Any, line: Mapping[str, Any] | None, legend: bool, ax: Axes | None) -> Axes:
-    """Draw a figure as the next series on the axes."""
-    options = canvas.line_options(line)
-    axes = canvas.axes_for(ax, _SQUARE if figure.square else _SIZE)
-    artists.draw(axes, figure, artists.series_on(axes, color, options))
-    if legend:
-        canvas.legend_below(axes)
-    return axes

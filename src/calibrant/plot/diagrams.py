@@ -138,9 +138,6 @@ def reliability_diagram(
     check_choice("kind", kind, _KINDS)
     diagram, words = _diagram_of(result)
     said, (joined, marker) = _number_of(result, number), _line_of(kind, line)
-    axes = canvas.axes_for(ax, canvas.SQUARE)
-    series = artists.series_on(axes, color, joined)
-    series = series._replace(marker=marker or series.marker)
     simultaneous, bars = _simultaneous(result, bands) if band else None, kind == "bars"
     has_band = band and simultaneous is None
     marks = bin_marks(
@@ -148,11 +145,35 @@ def reliability_diagram(
     )
     if simultaneous is not None:
         marks.insert(0, confidence_band(simultaneous))
-    artists.draw(axes, square_figure(marks, "Predicted probability" if bars else MEAN, words.rate), series)
-    if counts:
-        draw_strip(axes, diagram, series.colour)
+    figure, bins = (
+        square_figure(marks, "Predicted probability" if bars else MEAN, words.rate),
+        diagram if counts else None,
+    )
+    axes = draw_series(figure, canvas.SQUARE, color, joined, False, ax, bins, marker)
     if said:
         canvas.corner(axes, said if label is None else f"{canvas.literal(label)}: {said}")
+    if legend:
+        canvas.legend_below(axes)
+    return axes
+
+
+def draw_series(
+    figure: Figure,
+    size: tuple[float, float],
+    color: Any,
+    line: Mapping[str, Any] | None,
+    legend: bool,
+    ax: Axes | None,
+    bins: ReliabilityDiagram | None = None,
+    marker: str | None = None,
+) -> Axes:
+    """Draw a figure as the next series on the axes, with a strip of the rows in bins."""
+    options = canvas.line_options(line)
+    axes = canvas.axes_for(ax, size)
+    series = canvas.series_on(axes, color, options)
+    artists.draw(axes, figure, series._replace(marker=marker or series.marker))
+    if bins is not None:
+        draw_strip(axes, bins, series.colour)
     if legend:
         canvas.legend_below(axes)
     return axes
@@ -284,7 +305,9 @@ def score_histogram(
     artists.draw(axes, histogram_figure(diagram, words.outcomes, stacked=kind == "stacked"))
     if log:
         least = min((part[part > 0].min() for part in by_outcome(diagram) if part.any()), default=1.0)
-        artists.scale_counts(axes, float(min(1.0, least)))
+        written = axes.yaxis.get_major_formatter()
+        axes.set_yscale("symlog", linthresh=float(min(1.0, least)))
+        axes.yaxis.set_major_formatter(written)
     if legend:
         canvas.legend_below(axes)
     return axes
@@ -539,7 +562,7 @@ def compare(
     axes = canvas.axes_for(ax, canvas.SQUARE)
     rate = DIAGRAM_WORDS[comparison.notion].rate
     for name, diagram in comparison.diagrams.items():
-        series = artists.series_on(axes, line={"linestyle": "-"})
+        series = canvas.series_on(axes, line={"linestyle": "-"})
         word = f"{canvas.literal(name, _NAME)} (ECE {comparison.models[name]['ece']:.3f})"
         marks = bin_marks(diagram, rate, band=False, intervals=intervals, joined=True, label=word)
         artists.draw(axes, square_figure(marks, MEAN, rate), series)

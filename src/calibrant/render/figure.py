@@ -256,3 +256,8 @@ class Figure(NamedTuple):
     name: str = ""
     label: str = ""
     reading: Sequence[str] = ()
+
+    @property
+    def curves(self) -> list[str]:
+        """The names of the curves that can be shown instead of the bins."""
+        return [mark.name for mark in self.marks if isinstance(mark, Polyline) and mark.name]

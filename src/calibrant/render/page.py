@@ -169,7 +169,6 @@ def _environment() -> Any:
     )
     for name, write in (("picture", svg.picture), ("small", svg.small_picture), ("legend", svg.legend)):
         environment.filters[name] = partial(_markup, write)
-    environment.filters["switch"] = svg.switch
     environment.filters["flush"] = _flush
     environment.filters["kind"] = lambda block: type(block).__name__.lstrip("_").lower()
     return environment

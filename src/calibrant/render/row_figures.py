@@ -70,6 +70,10 @@ class Row(NamedTuple):
     tip: str
     word: str = ""
 
+    @property
+    def has_mark(self) -> bool:
+        return math.isfinite(self.part.value) and not self.word
+
 
 def rows_figure(
     title: str,
@@ -89,29 +93,39 @@ def rows_figure(
     ``words`` say what the looks mean, in the order of the legend. The axis reaches to ``around``. That of a ratio is
     logarithmic if all values are above 0.
     """
-    share, marks = percent(level or 0), list[Mark]()
-    floors = [(i, row.part.floor) for i, row in enumerate(rows) if level is not None and row.part.floor is not None]
-    if floors:
-        lefts, rights = [floor.mean for _, floor in floors], [floor.upper for _, floor in floors]
-        ends = [i - _HALF for i, _ in floors], [i + _HALF for i, _ in floors]
-        marks.append(Bars(lefts, rights, *ends, "noise", f"Noise floor: mean to {share}"))
-    drawn = {i: row.part for i, row in enumerate(rows) if math.isfinite(row.part.value) and not row.word}
-    for look, word in words.items():
-        own = {i: part for i, part in drawn.items() if rows[i].look == look}
-        held = {i: part for i, part in own.items() if level is not None and math.isfinite(part.low + part.high)}
-        if held:
-            sides = [part.low for part in held.values()], [part.high for part in held.values()]
-            marks.append(Intervals(list(held), *sides, False, look, f"{share} {interval}" if interval else ""))
-        if own:
-            marks.append(Points([part.value for part in own.values()], list(own), look, word))
+    share = percent(level or 0)
+    marks = [*_floors(rows, share), *_estimates(rows, words, f"{share} {interval}" if interval else "")]
     marks += [Annotation(i, row.word) for i, row in enumerate(rows) if row.word]
     if rule is not None:
         marks.append(rule)
-    middles = [row.part.value if i in drawn else around or 0.0 for i, row in enumerate(rows)]
+    middles = [row.part.value if row.has_mark else around or 0.0 for row in rows]
     marks.append(Tips(middles, range(len(rows)), [row.tip for row in rows], "the arrow keys move between the rows"))
-    names = {i: row.name for i, row in enumerate(rows)}
-    down = Axis(y, len(rows) - 0.4, -0.6, names=names)
+    down = Axis(y, len(rows) - 0.4, -0.6, names={i: row.name for i, row in enumerate(rows)})
     return Figure(title, _axis_of(marks, x, around, ratio=ratio), down, marks)
+
+
+def _floors(rows: Sequence[Row], share: str) -> list[Mark]:
+    """Return the noise floors, if there are any."""
+    floors = {i: row.part.floor for i, row in enumerate(rows) if row.part.floor is not None}
+    if not floors:
+        return []
+    ends = [floor.mean for floor in floors.values()], [floor.upper for floor in floors.values()]
+    sides = [i - _HALF for i in floors], [i + _HALF for i in floors]
+    return [Bars(*ends, *sides, "noise", f"Noise floor: mean to {share}")]
+
+
+def _estimates(rows: Sequence[Row], words: Mapping[PointLook, str], interval: str) -> list[Mark]:
+    """Return the values with their intervals, look by look."""
+    marks: list[Mark] = []
+    for look, word in words.items():
+        own = {i: row.part for i, row in enumerate(rows) if row.look == look and row.has_mark}
+        held = {i: part for i, part in own.items() if math.isfinite(part.low + part.high)}
+        if held:
+            ends = [part.low for part in held.values()], [part.high for part in held.values()]
+            marks.append(Intervals(list(held), *ends, False, look, interval))
+        if own:
+            marks.append(Points([part.value for part in own.values()], list(own), look, word))
+    return marks
 
 
 def _axis_of(marks: Iterable[Mark], label: str, around: float | None, *, ratio: bool) -> Axis:
@@ -124,7 +138,9 @@ def _axis_of(marks: Iterable[Mark], label: str, around: float | None, *, ratio: 
             values += [*mark.lows, *mark.highs]
         elif isinstance(mark, Bars):
             values += [*mark.lefts, *mark.rights]
-    low, high = min(values, default=0.0), max(values, default=0.0)
+    if len(values) == (around is not None):  # words alone
+        return Axis(label, -1.0, 1.0)
+    low, high = min(values), max(values)
     if ratio and low > 0:
         beyond = max(high / low, 1.01) ** _MARGIN
         return Axis(label, low / beyond, high * beyond, "log")

@@ -42,7 +42,7 @@ _CLASSES: Final = {"sure": "sure ends", "band": "band allowed", "noise": "noise 
 
 def picture(figure: Figure) -> str:
     """Return a figure with its axes, and the places that say a text."""
-    panels = [_panel(figure)]
+    panels = [_placed(figure)]
     height = panels[0].bottom + (24 if figure.y.names and not figure.x.label else 42)
     if figure.below is not None:
         top, bottom = panels[0].bottom + 60, panels[0].bottom + 144
@@ -51,7 +51,9 @@ def picture(figure: Figure) -> str:
         height = bottom + 22
     left, right = (24, 10) if figure.square else (0, 0) if figure.y.names else (6, 0)
     box = f"{-left} 0 {WIDTH + left + right} {height:g}"
-    drawn, sets = ("".join(text for panel in panels for text in part(panel)) for part in (_Panel.drawn, _Panel.sets))
+    drawn, sets = (
+        "".join(text for panel in panels for text in part(panel)) for part in (_Picture.drawn, _Picture.sets)
+    )
     label = _safe(figure.title)
     return f'<svg viewBox="{box}" role="group" aria-label="{label}"><g aria-hidden="true">{drawn}</g>{sets}</svg>'
 
@@ -59,7 +61,7 @@ def picture(figure: Figure) -> str:
 def small_picture(figure: Figure, title: str) -> str:
     """Return points and intervals without axes: one path for the points of each size."""
     grid = f"M0 0h{_TILE}v{_TILE}h-{_TILE}zM0 {_TILE / 2:g}h{_TILE}M{_TILE / 2:g} 0v{_TILE}"
-    panel = _Panel(figure, _Scale(figure.x, 0, _TILE), _Scale(figure.y, _TILE, 0), 0, _TILE, 0, _TILE)
+    panel = _Picture(figure, _Scale(figure.x, 0, _TILE), _Scale(figure.y, _TILE, 0), 0, _TILE, 0, _TILE)
     paths = [_path("grid", grid), _path("ideal", f"M0 {_TILE}L{_TILE} 0")]
     for mark in figure.marks:
         if isinstance(mark, Intervals):
@@ -98,21 +100,6 @@ def _key(mark: Mark) -> str:
     return "M14 1V17" if upright else "M2 9H26"
 
 
-class Switch(NamedTuple):
-    """The curves that can be shown instead of the bins, the one that is, and whether there are intervals to hide."""
-
-    names: Sequence[str]
-    chosen: str
-    has_intervals: bool
-
-
-def switch(figure: Figure) -> Switch:
-    """Return what a page can show of a figure."""
-    curves = [mark.name for mark in figure.marks if isinstance(mark, Polyline) and mark.name]
-    chosen = "loess" if "loess" in curves else curves[0] if curves and figure.x.scale == "logit" else "bins"
-    return Switch(curves, chosen, any(isinstance(mark, Intervals) for mark in figure.marks))
-
-
 # ---------------------------------------------------------------- axes and marks
 
 
@@ -146,7 +133,7 @@ class _Scale(NamedTuple):
         return [(self.one(value), text) for value, text in ticks]
 
 
-class _Panel(NamedTuple):
+class _Picture(NamedTuple):
     """A figure between its edges."""
 
     figure: Figure
@@ -159,10 +146,9 @@ class _Panel(NamedTuple):
 
     def drawn(self) -> Iterator[str]:
         """Yield the grid, the areas, the frame, the lines, the points and the texts."""
-        marks = sorted((mark for mark in self.figure.marks if not isinstance(mark, Annotation | Tips)), key=_layer)
         rows, across, down = self.figure.y.names, self.figure.x, self.figure.y
         if down.scale == "counts":  # below another picture
-            yield from (_path(_class_of(mark), self.path(mark)) for mark in marks)
+            yield from self.marks(range(7))
             yield from (_text(self.left - 6, at + 4, text, "end", "tick") for at, text in self.y.ticks())
             yield _text((self.left + self.right) / 2, self.bottom + 18, across.label)
             return
@@ -173,9 +159,9 @@ class _Panel(NamedTuple):
             frame = _box(self.left, self.right, self.top, self.bottom)
             yield _text(0, 0, down.label, turned=(-12 if self.figure.square else 8, (self.top + self.bottom) / 2))
         yield _path("grid", grid)
-        yield from (_path(_class_of(mark), self.path(mark)) for mark in marks if not _layer(mark))
+        yield from self.marks([0])
         yield _path("frame", frame)
-        yield from (_path(_class_of(mark), self.path(mark)) for mark in marks if _layer(mark))
+        yield from self.marks(range(1, 7))
         yield from (_text(self.left - 6, at + 4, text, "end", "tick") for at, text in level)
         yield from (_text(self.left - 8, self.y.one(i) + 4, fit(rows[i], NAME_WIDTH), "end") for i in rows)
         yield from (_text(at, self.bottom + 16, text, look="tick") for at, text in self.x.ticks())
@@ -183,6 +169,13 @@ class _Panel(NamedTuple):
         for mark in self.figure.marks:
             if isinstance(mark, Annotation):
                 yield _text(self.left + 6, self.y.one(mark.row) + 4, mark.text, "start", "tick")
+
+    def marks(self, layers: Sequence[int]) -> Iterator[str]:
+        """Yield the marks of some layers, in their order."""
+        marks = [mark for mark in self.figure.marks if not isinstance(mark, Annotation | Tips)]
+        for mark in sorted(marks, key=_layer):
+            if _layer(mark) in layers:
+                yield _path(_class_of(mark), self.path(mark))
 
     def path(self, mark: Mark) -> str:
         """Return the path of a mark."""
@@ -266,8 +259,8 @@ class _Panel(NamedTuple):
             yield f'<g class="{tips.name} set" role="group" aria-label="{_safe(tips.about)}">{"".join(points)}</g>'
 
 
-def _panel(figure: Figure) -> _Panel:
-    """Return the panel of a figure: rows beside their names, or a frame."""
+def _placed(figure: Figure) -> _Picture:
+    """Return a figure between its edges: rows beside their names, or a frame."""
     left, right, top, bottom = (48, 428, 10, 390) if figure.square else (56, 428, 10, 300)
     y = _Scale(figure.y, bottom, top)
     if figure.y.names:
@@ -278,7 +271,7 @@ def _panel(figure: Figure) -> _Panel:
         last, name = list(figure.x.names.items())[-1]
         most = WIDTH + 4 - width_of(fit(name, TICK_WIDTH)) / 2
         end = min(end, left + (most - left) * (figure.x.high - figure.x.low) / (last - figure.x.low))
-    return _Panel(figure, _Scale(figure.x, left, end), y, left, right, top, bottom)
+    return _Picture(figure, _Scale(figure.x, left, end), y, left, right, top, bottom)
 
 
 def _layer(mark: Mark) -> int:

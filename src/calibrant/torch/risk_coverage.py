@@ -241,14 +241,14 @@ class AURC(_RiskCoverage):
             raise InputError("preds", "at least one batch before plot", "none", "call update first")
         ranks = np.unique(np.linspace(1, curve.n, min(curve.n, _POINTS)).round())
         axes = canvas.axes_for(ax, _SQUARE)
-        place, (colour, _) = canvas.series_look(axes, None)
+        series = canvas.series_on(axes)
         coverages, heights = 100 * ranks / curve.n, 100 * self._heights(curve, ranks)
         label = "Model" if name is None else canvas.literal(name)
-        axes.plot(coverages, heights, color=colour, label=label, gid=f"{canvas.SERIES}-{place}")
+        axes.plot(coverages, heights, color=series.colour, label=label, gid=series.gid)
         if plot_value:
             canvas.corner(axes, f"{self._label} = {float(self.compute()):.2%}")
         canvas.open_frame(axes)
-        top = max(1.0, math.ceil(heights.max()), axes.get_ylim()[1] if place else 0.0)
+        top = max(1.0, math.ceil(heights.max()), axes.get_ylim()[1] if series.place else 0.0)
         axes.set(xlim=(0, 100), ylim=(0, top), xlabel="Coverage (%)", ylabel=self._ylabel)
         axes.legend(loc="upper right")
         return None if ax is not None else axes.figure, axes
