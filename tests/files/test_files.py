@@ -1801,10 +1801,10 @@ def test_rain_forecasts_in_per_cent(tmp_path):
 @pytest.mark.parametrize(
     ("last", "match"),
     [
-        ("0.5,x\n", "row 300001, column 'outcome': 'x' is not a number"),
-        ("x,1\n", "row 300001, column 'score': 'x' is not a number"),
-        ("0.5\n", "line 300002 has 1 field and the header 2"),
-        (",1\n", "row 300001, column 'score' is empty"),
+        ("0.5,x\n", "row 160001, column 'outcome': 'x' is not a number"),
+        ("x,1\n", "row 160001, column 'score': 'x' is not a number"),
+        ("0.5\n", "line 160002 has 1 field and the header 2"),
+        (",1\n", "row 160001, column 'score' is empty"),
         ("0.5,0.5\n", None),
         ('0.5,"0"\n', None),
         ("\n", None),
@@ -1812,7 +1812,7 @@ def test_rain_forecasts_in_per_cent(tmp_path):
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_what_is_not_a_number_far_below_numbers_is_as_in_a_file_with_quotes(tmp_path, last, match, end):
-    body = ("score,outcome\n" + "0.25,1\n" * 300_000 + last).replace("\n", end)
+    body = ("score,outcome\n" + "0.25,1\n" * 160_000 + last).replace("\n", end)
     paths = [text(tmp_path / "a.csv", body), text(tmp_path / "b.csv", body.replace("0.25,1", '"0.25",1', 1))]
     for path in paths:
         if match is not None:

@@ -60,7 +60,6 @@ class CsvTable(EngineTable):
     def __init__(self, path: str, where: str | None, engines: Engines | None = None) -> None:
         super().__init__(path, where, engines)
         self._types: dict[str, str] = {}
-        self._as_text: list[str] = []  # columns with a type, whose text names groups
         self._any = True
         self._is_plain = check_text(path, self._engines.check, LONGEST_LINE)
         self.columns = header(path)
@@ -83,13 +82,17 @@ class CsvTable(EngineTable):
         )
         if not self._types:
             return table
-        cells = {
-            name: _pointed(name) if self.comma and kind == NUMBER else f"trim({identifier(name)})"
-            for name, kind in self._types.items()
-        }
-        casts = ", ".join(f"CAST({cells[n]} AS {kind}) AS {identifier(n)}" for n, kind in self._types.items())
-        texts = "".join(f", {identifier(n)} AS {identifier(_TEXT_OF + n)}" for n in self._as_text)
-        return f"(SELECT * REPLACE ({casts}){texts} FROM {table})"
+        casts = ", ".join(f"{self._cast(identifier(n), kind)} AS {identifier(n)}" for n, kind in self._types.items())
+        texts = ", ".join(f"{identifier(n)} AS {identifier(_TEXT_OF + n)}" for n in self._types)
+        return f"(SELECT * REPLACE ({casts}), {texts} FROM {table})"
+
+    def text_of(self, column: str) -> str:
+        """Return the SQL of the text of a cell."""
+        return identifier(_TEXT_OF + column if column in self._types else column) if column in self.columns else "NULL"
+
+    def _cast(self, text: str, kind: str) -> str:
+        """Return the SQL of what a text holds, null where it is nothing of this kind."""
+        return number_of(text, kind, comma=self.comma and kind == NUMBER)
 
     def batches(self, selection: ColumnSelection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches; pyarrow reads numbers in plain text six times faster.
@@ -137,7 +140,7 @@ class CsvTable(EngineTable):
 
     def learn(self, selection: ColumnSelection) -> bool:
         """Type the columns of the condition by all their cells, and the targets by the first ones."""
-        self._types, self.casts, self._as_text = {}, {}, []
+        self._types, self.casts = {}, {}
         sql = self.own_sql(selection)
         kinds = self._used_kinds(selection, sql)
         plain_numbers = self._plain_numbers([name for name in selection.groups if kinds.get(name) == NUMBER])
@@ -145,12 +148,20 @@ class CsvTable(EngineTable):
             # A column with a single bad cell stays text: the condition may be there to leave that row out.
             self._types = {name: kind for name, kind in kinds.items() if kind not in (TEXT, MIXED, NUMBERS)}
         for name in self.used_numbers(selection):
-            self._cast_numbers(name, kinds.get(name), is_percent=selection.percent and name in selection.probs)
+            are_lists, is_percent = kinds.get(name) == NUMBERS, selection.percent and name in selection.probs
+            text = self.text_of(name)
+            self.casts[name] = self._cast(text, NUMBERS if are_lists else NUMBER)
+            if is_percent:  # per cents are read where all kinds of files are
+                point = f"replace(trim({text}), ',', '.')" if self.comma else text
+                self.casts[name] = f"TRY_CAST(trim({text}) AS {TEXT}[])" if are_lists else point
         if len(selection.targets) == 1 and (name := selection.targets[0]) in kinds:
             self._cast_target(name, kinds[name], is_label=selection.labels)
         for name in self.used_names(selection):
             is_truth = kinds[name] == TRUTH and name in selection.groups
-            self._cast_name(name, kinds[name], is_typed=is_truth or name in plain_numbers)
+            if is_truth or name in plain_numbers or kinds[name] in (WHOLE, *TIMES):  # alike in every kind of file
+                self.casts[name] = self._cast(self.text_of(name), kinds[name])
+            else:
+                self.casts.setdefault(name, self.text_of(name))
         return self._any
 
     def _used_kinds(self, selection: ColumnSelection, sql: Collection[str]) -> dict[str, str]:
@@ -163,39 +174,15 @@ class CsvTable(EngineTable):
         kinds = self._kinds(asked, f" LIMIT {SAMPLE}")
         return kinds | self._sure_kinds(names) if names else kinds
 
-    def _cast_numbers(self, name: str, kind: str | None, *, is_percent: bool) -> None:
-        """Cast a column of numbers, or of lists of them; per cents are read where all kinds of files are."""
-        self._cast(name, NUMBERS if kind == NUMBERS else NUMBER)
-        if is_percent and kind == NUMBERS:
-            self.casts[name] = f"TRY_CAST(trim({identifier(name)}) AS {TEXT}[])"
-        elif is_percent:
-            self.casts[name] = _pointed(name) if self.comma else self.text_of(name)
-
     def _cast_target(self, name: str, kind: str, *, is_label: bool) -> None:
         """Cast a single column of targets: to text where it holds labels, to integers where all cells are."""
         if is_label or kind in (TEXT, *TIMES):
             self.casts[name] = self.text_of(name)
-        else:
-            self._cast(name, NUMBER if kind in (WHOLE, MIXED) else kind)
-            self.integers = frozenset([name]) if kind == WHOLE else frozenset()
-
-    def _cast_name(self, name: str, kind: str, *, is_typed: bool) -> None:
-        """Cast a column of names, so that they are alike in every kind of file."""
-        if is_typed or kind in (WHOLE, *TIMES):
-            self._cast(name, kind)
-        elif name in self._types and name not in self._as_text:
-            self._as_text.append(name)
-            self.casts[name] = identifier(_TEXT_OF + name)
-        elif name not in self.casts:
-            self.casts[name] = self.text_of(name)
-
-    def _cast(self, name: str, kind: str) -> None:
-        quoted = identifier(name)
+            return
+        self.casts[name] = self._cast(self.text_of(name), NUMBER if kind in (WHOLE, MIXED) else kind)
+        self.integers = frozenset([name]) if kind == WHOLE else frozenset()
         if kind == TRUTH:
             self.expected[name] = "true or false"
-        self.casts[name] = (
-            f"CAST({quoted} AS {kind})" if name in self._types else number_of(quoted, kind, comma=self.comma)
-        )
 
     def _kinds(self, names: Iterable[str], limit: str) -> dict[str, str]:
         names = list(dict.fromkeys(names)) or list(self.columns[:1])
@@ -319,11 +306,6 @@ def _counts(name: str, number: str) -> dict[str, str]:
     }
 
 
-def _pointed(name: str) -> str:
-    """Return the SQL of a cell whose decimals have a comma, with a point instead."""
-    return f"replace(trim({identifier(name)}), ',', '.')"
-
-
 def _kind(cells: int, *counts: int) -> str:
     other = MIXED if counts[KINDS.index(NUMBER)] else TEXT
     return next((kind for kind, count in zip(KINDS, counts, strict=True) if count == cells > 0), other)
@@ -423,8 +405,6 @@ class JsonTable(EngineTable):
             return FileError(
                 self.path, "has lists or objects nested deeper than 128 levels", "write the values without nesting"
             )
-        if self._shape == LINES and "non-record JSON" in str(error):
-            return self._no_record()
         if self._shape == ARRAY and re.search("Malformed JSON|non-record JSON|JSON transform error", str(error)):
             row = re.search(r"in record/value ([\d,]+)", str(error))
             place = f" near object {row[1]}" if row else ""
@@ -434,30 +414,28 @@ class JsonTable(EngineTable):
             if "Malformed" not in str(error):
                 problem = "contains an array with values that are not objects"
             return FileError(self.path, problem, "write the array again, with one object for each row")
-        if "Malformed JSON" in str(error):
-            with reading(self.path, "save the file as UTF-8", "is not UTF-8 text"), open_text(self.path) as stream:
-                for number, line in enumerate(bounded_lines(stream), 1):
-                    try:
-                        json.loads(line if line.strip() else "{}")
-                    except json.JSONDecodeError as wrong:
-                        problem = f"line {number} is not valid JSON ({wrong.msg.lower()})"
-                        return FileError(self.path, problem, "write each object on one line")
+        if re.search("Malformed JSON|non-record JSON", str(error)) and (wrong := self._wrong_line()) is not None:
+            return wrong
         if "maximum_object_size" in str(error):
             return FileError(
                 self.path, "has a line of more than 16 MB", "leave the long key out, or write a Parquet file"
             )
         return super().explain(error, condition)
 
-    def _no_record(self) -> FileError:
+    def _wrong_line(self) -> FileError | None:
         """Return the error of the first line that is not an object, or has a key without a name."""
-        with reading(self.path), open_text(self.path) as stream:
+        with reading(self.path, "save the file as UTF-8", "is not UTF-8 text"), open_text(self.path) as stream:
             for number, line in enumerate(bounded_lines(stream), 1):
-                row = json.loads(line if line.strip() else "{}")
+                try:
+                    row = json.loads(line if line.strip() else "{}")
+                except json.JSONDecodeError as wrong:
+                    problem = f"line {number} is not valid JSON ({wrong.msg.lower()})"
+                    return FileError(self.path, problem, "write each object on one line")
                 if not isinstance(row, dict):
                     return FileError(self.path, f"line {number} is not an object", "write each object on one line")
                 if "" in row:
                     return FileError(self.path, f"line {number} has a key without a name", "give the key a name")
-        return FileError(self.path, "has a line that is not an object", "write each object on one line")
+        return None
 
     def _find_types(self) -> dict[str, str]:
         """Return the type of each key in any row: a sample would miss a key that comes late.
