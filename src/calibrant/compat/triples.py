@@ -20,6 +20,7 @@ from calibrant.inputs.notions import Events, read
 from calibrant.inputs.predictions import as_predictions
 from calibrant.measures import brier_score
 from calibrant.measures.binned import binned
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.table import ReliabilityTable
 
 __all__ = ["compute_adaptive_ece", "compute_brier_score", "compute_ece", "compute_mce"]
@@ -88,7 +89,7 @@ def compute_mce(confidences: Any, predictions: Any, labels: Any, n_bins: int = 1
     return binned.calibration_error(_bins(confidences, predictions, labels, n_bins), "max")
 
 
-def compute_brier_score(probs: Any, labels: Any) -> float:
+def compute_brier_score(probs: ArrayLike, labels: Any) -> float:
     r"""Return the Brier score: the mean of :math:`\sum_k (p_k - [y = k])^2`, or of :math:`(p - y)^2` for one event.
 
     A proper score in [0, 2] ([0, 1] for one event), lower is better.

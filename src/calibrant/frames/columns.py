@@ -15,6 +15,7 @@ from calibrant.errors.faults import Facts, Fault, MissingFacts, Mistake, Place, 
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
 from calibrant.inputs.predictions import names_of
 from calibrant.inputs.weights import NOT_WHOLE
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sums import SketchConfig
 from calibrant.table import grid as grids
@@ -403,7 +404,7 @@ def _names_clusters(frame: Frame, label: Label, *, alone: bool) -> bool:
 # ---------------------------------------------------------------- one column
 
 
-def _scores(schema: Schema, probs: Any) -> tuple[str, ...]:
+def _scores(schema: Schema, probs: ArrayLike) -> tuple[str, ...]:
     if isinstance(probs, (str, bytes)) or not isinstance(probs, Iterable):
         remedy = "pass a list such as ['p_0', 'p_1'], or pass score='...' and outcome='...' for one event"
         raise InputError("probs", "a list of columns, one for each class", repr(probs), remedy)

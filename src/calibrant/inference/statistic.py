@@ -14,7 +14,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import LEAST_ROWS, check_bins, uniform_bin_of
 from calibrant.measures.binned.sums import RowBins
 from calibrant.results import Estimate
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import floor_of, p_value
@@ -31,12 +31,12 @@ def consistency(
     table: Any,
     statistic: Statistic,
     *,
-    targets: Any = None,
+    targets: ArrayLike | None = None,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
     level: float = 0.95,
     n_resamples: int = 1000,
     rng: Rng = 0,
@@ -122,12 +122,12 @@ def bootstrap(
     table: Any,
     statistic: Statistic,
     *,
-    targets: Any = None,
+    targets: ArrayLike | None = None,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
     level: float = 0.95,
     n_resamples: int = 1000,
     rng: Rng = 0,
@@ -244,7 +244,7 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     return float(bins.standard_maximum(bins.moments.gap_sums))
 
 
-def _checked(table: Any, statistic: Any, targets: Any, **options: Any) -> EventRows:
+def _checked(table: Any, statistic: Any, targets: ArrayLike | None, **options: Any) -> EventRows:
     """Return the rows, of a statistic that is a function."""
     ready = isinstance(table, (ReliabilityTable, CalibrationSketch))
     if not ready and targets is None:

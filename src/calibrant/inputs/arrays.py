@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +122,7 @@ def like(result: Any, x: Any) -> Any:
     return result if from_dlpack is None or is_tensor(x) else from_dlpack(result)
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: object) -> TypeGuard[Any]:
     """Return whether x is a tensor of torch, which is not imported for this."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)

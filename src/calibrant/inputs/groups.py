@@ -16,6 +16,7 @@ from calibrant.errors.faults import Fault, MissingFacts, Place
 from calibrant.errors.wording import refuse
 from calibrant.inputs.arrays import as_array, as_typed
 from calibrant.inputs.predictions import Predictions, check_index
+from calibrant.runtime.arrays import ArrayLike
 
 
 class _HasName(Protocol):
@@ -29,7 +30,9 @@ Named = TypeVar("Named", bound=_HasName)
 MOST_GROUPS: Final = 10_000
 
 
-def as_groups(groups: Any, predictions: Predictions, *, complete: bool = False) -> list[tuple[str, NDArray[np.intp]]]:
+def as_groups(
+    groups: ArrayLike, predictions: Predictions, *, complete: bool = False
+) -> list[tuple[str, NDArray[np.intp]]]:
     """Return the name of each group and the indices of its evaluated rows; omit groups without an evaluated row.
 
     With ``complete``, the rows that are not evaluated are among them.
@@ -74,7 +77,7 @@ def are_times(names: Sequence[str]) -> bool:
     return len(names) >= 3 and any(all(map(pattern.match, names)) for pattern in (_DATE, _YEAR))
 
 
-def has_order(groups: Any) -> bool:
+def has_order(groups: object) -> bool:
     """Whether a column of pandas says the order of its groups: ordered categories, intervals, periods."""
     dtype = getattr(groups, "dtype", None)
     if type(dtype).__module__.partition(".")[0] != "pandas":
@@ -110,7 +113,7 @@ def _ordered(groups: Any) -> _Groups | None:
     return list(categories.categories), np.asarray(categories.codes), column.shape
 
 
-def _sorted(groups: Any) -> _Groups:
+def _sorted(groups: ArrayLike) -> _Groups:
     """Return the distinct groups of any other column, sorted."""
     # NumPy would write a missing value among strings as the string "nan".
     mixed = isinstance(groups, (list, tuple)) and any(isinstance(name, str) for name in groups)

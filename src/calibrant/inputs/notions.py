@@ -24,6 +24,7 @@ from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import RowScores, class_row_scores, event_row_scores
 from calibrant.kernels import dispatch
 from calibrant.kernels.blocks import Rows, in_order
+from calibrant.runtime.arrays import Floats
 from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ def _entries(rows: Rows) -> Rows:
 
 
 def _reading(
-    scores: Any, outcomes: NDArray[np.uint8], weights: NDArray[np.float64] | None, totals: Any, histograms: Any
+    scores: Floats, outcomes: NDArray[np.uint8], weights: NDArray[np.float64] | None, totals: Any, histograms: Any
 ) -> Reading:
     keep = outcomes != dispatch.IGNORED
     if not keep.all():

@@ -48,6 +48,7 @@ from calibrant.inputs.weights import (
     integer_weights,
 )
 from calibrant.kernels.blocks import ROUNDING, Rows
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
@@ -167,9 +168,9 @@ class Predictions:
 
 def as_predictions(
     probs: Any,
-    targets: Any,
+    targets: ArrayLike | None,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
     class_names: Sequence[str] | None = None,
@@ -227,7 +228,13 @@ _Checked = tuple[Rows, NDArray[np.int64] | NDArray[np.uint8], Layout, float]
 
 
 def _on_host(
-    probs: Any, targets: Any, ignored: int | None, names: tuple[str, ...] | None, notion: str | None, *, logits: bool
+    probs: ArrayLike,
+    targets: ArrayLike | None,
+    ignored: int | None,
+    names: tuple[str, ...] | None,
+    notion: str | None,
+    *,
+    logits: bool,
 ) -> _Checked:
     values = as_array("probs", probs)
     labels = as_values("targets", targets)
@@ -249,7 +256,7 @@ def _on_host(
     return rows, index, layout, sum_tolerance("bfloat16" if bfloat16 else values.dtype.name)
 
 
-def _classes_on_device(probs: Any, notion: str | None) -> Any:
+def _classes_on_device(probs: ArrayLike, notion: str | None) -> Any:
     """Return probabilities or logits of classes that are on a device as a tensor; None for anything else.
 
     One event has one number a row, and each label of several is an event: they are what the host needs.
@@ -264,7 +271,7 @@ def _classes_on_device(probs: Any, notion: str | None) -> Any:
 
 
 def _on_device(
-    tensor: Any, targets: Any, ignored: int | None, names: tuple[str, ...] | None, *, logits: bool
+    tensor: Any, targets: ArrayLike | None, ignored: int | None, names: tuple[str, ...] | None, *, logits: bool
 ) -> _Checked:
     from calibrant.kernels.device_rows import DeviceRows, one_hot_classes
 

@@ -41,6 +41,7 @@ from calibrant.report.comparison import Comparison, GroupComparison, Pair
 from calibrant.report.evaluated_data import cluster_labels, counted_flag
 from calibrant.report.leaderboard import DEFAULT, best_first, leaderboard, sorting_measure
 from calibrant.results import ReliabilityDiagram
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.runtime.progress import counted
@@ -68,18 +69,18 @@ MOST_PAIRED: Final = 20
 def compare(
     probs_a: Any,
     probs_b: Any = None,
-    targets: Any = None,
+    targets: ArrayLike | None = None,
     *,
     names: Sequence[str] = _NAMES,
     notion: Notion | None = None,
     n_bins: int = 15,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool | Mapping[str, bool] = False,
     class_names: Sequence[str] | None = None,
     measures: Sequence[str | Measure] | None = None,
-    clusters: Any = None,
-    groups: Any = None,
+    clusters: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     paired: bool | None = None,
     weights_are: WeightsAre | None = None,
     level: float = 0.95,
@@ -246,8 +247,8 @@ def _with_groups(data: ComparedData, settings: ComparisonSettings) -> Comparison
 def _read_rows(
     named: Sequence[tuple[str, str, Any, Any, Any]],
     others: Mapping[str, Any],
-    clusters: Any,
-    groups: Any,
+    clusters: ArrayLike | None,
+    groups: ArrayLike | None,
     settings: ComparisonSettings,
 ) -> ComparedData:
     """Read models on the same rows; ``named`` also has whether their numbers are logits, and their targets."""
@@ -383,7 +384,7 @@ def _of_sketch(name: str, sketch: CalibrationSketch, settings: ComparisonSetting
 # ---------------------------------------------------------------- the arguments
 
 
-def _models(probs_a: Any, probs_b: Any, targets: Any, names: Any) -> tuple[list[_Named], Any]:
+def _models(probs_a: Any, probs_b: Any, targets: ArrayLike | None, names: Any) -> tuple[list[_Named], Any]:
     """Return the models and the targets, whichever way they were given."""
     if isinstance(probs_a, Mapping):
         if probs_b is not None and targets is not None:

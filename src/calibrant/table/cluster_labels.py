@@ -25,7 +25,7 @@ from calibrant.errors.wording import refuse
 from calibrant.inputs.arrays import as_values, is_masked
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels import dispatch
-from calibrant.runtime.arrays import UInt64s
+from calibrant.runtime.arrays import ArrayLike, UInt64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
@@ -84,7 +84,7 @@ class ClusterLabels:
         return len(self.hashes)
 
 
-def as_clusters(clusters: Any, n: int) -> ClusterLabels:
+def as_clusters(clusters: ArrayLike | ClusterLabels, n: int) -> ClusterLabels:
     """Return the hashes of cluster labels, one for each of n rows.
 
     Parameters
@@ -178,7 +178,7 @@ def hash_text(text: str) -> int:
 # ---------------------------------------------------------------- arrays
 
 
-def _unconverted(clusters: Any, n: int) -> NDArray[Any]:
+def _unconverted(clusters: ArrayLike, n: int) -> NDArray[Any]:
     """Return the labels as an array; where it holds Python objects, they are not converted to one type.
 
     NumPy would write a missing value among strings as the string "nan".
