@@ -360,8 +360,8 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 
 
 @main.command(short_help="Watch the calibration of a deployed model, slice by slice.")
-@click.argument("state_path", metavar="STATE", type=Wanted("Name the file of the state, such as state.json."))
-@click.argument("files", metavar="[FILE...]", nargs=-1)
+@shared.argument("state_path", metavar="STATE", type=Wanted("Name the file of the state, such as state.json."))
+@shared.argument("files", metavar="[FILE...]", nargs=-1)
 @shared.one_model
 @option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label.")
 @shared.classes
@@ -468,8 +468,8 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[list[FileR
 
 
 @main.command(short_help="Write a file with recalibrated scores.")
-@click.argument("map_file", metavar="MAP", type=Wanted("Name a map, which calibrant recalibrate --map writes."))
-@click.argument("path", metavar="FILE", type=Wanted("Name the file with the scores, such as new.csv."))
+@shared.argument("map_file", metavar="MAP", type=Wanted("Name a map, which calibrant recalibrate --map writes."))
+@shared.argument("path", metavar="FILE", type=Wanted("Name the file with the scores, such as new.csv."))
 @option(
     "--output",
     "-o",
@@ -592,7 +592,7 @@ def floor(ctx: click.Context, /, **params: Any) -> None:
 
 
 @main.command("completion", short_help="Make the TAB key complete commands in bash, zsh or fish.")
-@click.argument("shell", type=click.Choice(SHELLS))
+@shared.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def complete(ctx: click.Context, shell: str) -> None:
     """Print the shell code that lets the TAB key complete commands, options, files and their columns.

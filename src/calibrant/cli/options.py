@@ -18,7 +18,7 @@ from click.core import ParameterSource
 
 from calibrant.cli import console
 from calibrant.cli.conditions import Condition
-from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Configured, Wanted
+from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Argument, Configured, Option, Wanted, together
 from calibrant.errors import nearest, quoted
 from calibrant.files.columns import Options
 from calibrant.render.words import shown
@@ -240,7 +240,8 @@ def _proposals(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
     return proposals(ctx, param, incomplete)
 
 
-option = partial(click.option, shell_complete=_proposals)
+option = partial(click.option, cls=Option, shell_complete=_proposals)
+argument = partial(click.argument, cls=Argument)
 
 
 def declared(*options: Declaration) -> Declaration:
@@ -257,7 +258,7 @@ def declared(*options: Declaration) -> Declaration:
 def files(missing: str) -> Declaration:
     """Declare the files of a command, with what to say if none is named."""
     attributes: dict[str, Any] = {"nargs": -1, "required": True, "metavar": "FILE..."}
-    return click.argument("files", **attributes, type=Wanted(missing), shell_complete=_proposals)
+    return argument("files", **attributes, type=Wanted(missing), shell_complete=_proposals)
 
 
 exact = option("--exact", is_flag=True, help="Keep every row in memory. By default, large data become a sketch.")
@@ -410,16 +411,13 @@ Problem = str | tuple[str, str]
 
 def check(ctx: click.Context, problems: Iterable[Problem]) -> None:
     """Raise all problems as one error, after those of single options that the parsing of the command line found."""
-    errors: list[click.UsageError] = [*ctx.meta.get(FAULTS, ())]
-    for problem in chain(problems, _of_one_file_twice(ctx), _of_texts(ctx)):
-        if isinstance(problem, str):
-            errors.append(click.UsageError(problem, ctx))
-        else:
-            errors.append(click.BadParameter(problem[1], ctx, param_hint=problem[0]))
-    distinct = list({error.format_message(): error for error in errors}.values())
-    if len(distinct) > 1:
-        raise click.UsageError("; and ".join(error.format_message().removesuffix(".") for error in distinct), ctx)
-    for error in distinct:
+    errors = [
+        click.UsageError(problem, ctx)
+        if isinstance(problem, str)
+        else click.BadParameter(problem[1], ctx, param_hint=problem[0])
+        for problem in chain(problems, _of_one_file_twice(ctx), _of_texts(ctx))
+    ]
+    if (error := together(ctx, errors)) is not None:
         raise error
 
 
@@ -434,7 +432,7 @@ def _of_texts(ctx: click.Context) -> Iterator[Problem]:
 
 def _of_one_file_twice(ctx: click.Context) -> Iterator[Problem]:
     """Yield the outputs of any command that are one of its inputs or outputs, after patterns and links are resolved."""
-    read = [(CONFIGURED_BY, name) for name in ctx.meta.get(CONFIGURED_BY, ())]
+    read = [(CONFIGURED_BY, ctx.meta[CONFIGURED_BY])] if CONFIGURED_BY in ctx.meta else []
     for name, label in READ.items():
         given = ctx.params.get(name) or ()
         read += [(label, path) for each in ([given] if isinstance(given, str) else given) for path in _matching(each)]
