@@ -17,6 +17,7 @@ import click
 from click.core import ParameterSource
 
 from calibrant.cli import console
+from calibrant.cli.parameters import Checked, InputFile, Listed, OutputFile
 from calibrant.errors import FileError, nearest, quoted
 from calibrant.render.words import short
 from calibrant.runtime.dataclass import dataclass
@@ -102,7 +103,7 @@ class Command(click.Command):
         try:
             if not ctx.resilient_parsing:
                 typed = self._typed(ctx, args)
-                if any(param.name == "config" for param in self.params) and not typed.get("help"):
+                if any(param.name == "config" for param in self.params) and not {*args} & {*ctx.help_option_names}:
                     configure(ctx, typed)
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -246,25 +247,6 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class Count(click.IntRange):
-    """A number of things. Errors call it "integer", not "integer range" as click does."""
-
-    name = "integer"
-
-
-class Wanted(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
-    """Any text; if it is missing, the error says what to pass."""
-
-    name = "text"
-
-    def __init__(self, words: str) -> None:
-        self.words = words
-
-    def get_missing_message(self, *_: Any, **__: Any) -> str:
-        """Return what to pass."""
-        return self.words
-
-
 def command_line(ctx: click.Context, options: Sequence[str], without: Sequence[str] = ()) -> str:
     """Return the typed command with some options added or changed, and without others; a value follows each option."""
     params = {name: param for param in ctx.command.params for name in param.opts}
@@ -311,16 +293,12 @@ NAME: Final = "calibrant.toml"
 _PROJECT: Final = "pyproject.toml"
 _LARGEST: Final = 1_000_000  # bytes
 
-#: Values that are files or hosts: only the command line names them, starts an engine, and opens a page.
-_PLACES: Final = ("PATH", "FILE", "URL")
-_TYPED_ONLY: Final = ("open_page", "engine", "no_config")
+#: What only the command line does beside naming files: it chooses an engine and its host, and opens a page.
+_TYPED_ONLY: Final = ("open_page", "engine", "master", "config", "no_config")
 
 #: Options that take SQL. DuckDB runs it behind locks; Spark has none, and could run programs.
 _SQL: Final = {"where": "where", "by": "by", "clusters": "cluster"}
 _COLUMN_OR_SQL: Final = ("score", "outcome")
-
-#: Options whose value is a list with commas: the file may have an array instead.
-_LISTS: Final = ("scores", "measures", "labels", "class_names")
 
 #: The types of values by the names of click's types, and their words.
 _TYPES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
@@ -468,8 +446,9 @@ def _set(values: dict[str, Any], key: str, value: Any, owners: list[dict[str, cl
         key = str(option.name).replace("_", "-")
         problem = "expected one value, got two, perhaps in two spellings of the option; remove one of them"
     else:
-        types, words = _TYPES.get(option.type.name, _TEXT)
-        is_list = option.name in _LISTS  # a text with commas, or an array
+        base = option.type.base if isinstance(option.type, Checked) else option.type
+        types, words = _TYPES.get(base.name, _TEXT)
+        is_list = isinstance(option.type, Listed)  # a text with commas, or an array
         parts = value if isinstance(value, list) and (option.multiple or is_list) else [value]
         commas = parts is value and is_list and any("," in str(part) for part in parts)
         if not commas and all(type(part) in types for part in parts):
@@ -491,7 +470,7 @@ def _check_sql(values: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
 
 
 def _may_stand(option: click.Option) -> bool:
-    return option.metavar not in _PLACES and option.name not in _TYPED_ONLY
+    return not isinstance(option.type, (InputFile, OutputFile)) and option.name not in _TYPED_ONLY
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
