@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 try:
     import click
@@ -37,10 +37,7 @@ from calibrant.cli.parameters import (
     whole,
 )
 from calibrant.cli.usage import Commands
-from calibrant.errors import CalibrantError, quoted
-
-if TYPE_CHECKING:
-    from calibrant.files.predictions import FileRows
+from calibrant.errors import quoted
 
 #: The exit status of bad data.
 BAD_DATA: Final = 1
@@ -468,8 +465,8 @@ def monitor(ctx: click.Context, /, **params: Any) -> None:
     shared.check(ctx, shared.problems_of_monitor(ctx, options))
     from calibrant.cli import watching
 
-    with _failing(ctx, options) as rows:
-        alarmed = watching.run(ctx, options, rows)
+    with _failing(ctx, options):
+        alarmed = watching.run(ctx, options)
     if alarmed:
         sys.exit(conditions.FAILED)
 
@@ -482,30 +479,30 @@ def _run(
     status_of: Callable[..., int],
 ) -> None:
     """Load the predictions, evaluate them, write the result, and exit with its status."""
-    with _failing(ctx, options) as rows:
+    from calibrant.cli import loading
+
+    with _failing(ctx, options):
         with output.progress(quiet=options.quiet) as step:
-            predictions = load(ctx, options, step, rows)
+            predictions = load(ctx, options, step)
             step(0, 0, 0)
-            result = evaluate(predictions, options)
-        output.write(result, predictions, options)
-        status = status_of(result, options.conditions, gate=options.gate)
+            with loading.about(predictions):
+                result = evaluate(predictions, options)
+        with loading.about(predictions):
+            output.write(result, predictions, options)
+            status = status_of(result, options.conditions, gate=options.gate)
     if status:
         sys.exit(status)
 
 
 @contextmanager
-def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[list[FileRows]]:
-    """On errors about data, print one line and exit with their status; errors about rows name their place in the files.
-
-    The caller appends the rows of the files to the list, once they are read.
-    """
-    rows: list[FileRows] = []
+def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
+    """On errors about data, print one line and exit with their status."""
     try:
-        yield rows
-    except (CalibrantError, MemoryError, OSError) as error:
+        yield
+    except Exception as error:
         from calibrant.cli.errors import message
 
-        console.say(" ".join(message(error, rows, ctx, options).split()))
+        console.say(" ".join(message(error, ctx, options).split()))
         sys.exit(BAD_DATA)
 
 
@@ -540,18 +537,7 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[list[FileR
 @option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85.")
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.pass_context
-def apply(
-    ctx: click.Context,
-    map_file: str,
-    path: str,
-    output: str,
-    score: str | None,
-    probs: str | None,
-    name: str,
-    logits: bool,
-    decimal_comma: bool,
-    quiet: bool,
-) -> None:
+def apply(ctx: click.Context, /, **params: Any) -> None:
     """Apply a MAP of scores to FILE, and write its rows with one more column.
 
     \b
@@ -564,17 +550,7 @@ def apply(
     with _failing(ctx, CommandOptions()):
         from calibrant.cli import loading
 
-        loading.apply(
-            map_file,
-            path,
-            output,
-            score=score,
-            probs=probs,
-            name=name,
-            logits=logits,
-            comma=decimal_comma,
-            quiet=quiet,
-        )
+        loading.apply(**params)
 
 
 @main.command(short_help="Add up the sketches of several files.")
@@ -649,12 +625,11 @@ def floor(ctx: click.Context, /, **params: Any) -> None:
     shared.check(ctx, shared.problems_of_floor(ctx, params))
     with _failing(ctx, CommandOptions()):
         from calibrant.cli.floors import Floors
-        from calibrant.render.terminal import to_lines
 
         json_path = params.pop("json_path")
         with output.progress():
             floors = Floors.of(**params)
-        output.write_summary(floors.to_dict(), json_path, lambda: to_lines(floors.blocks(), output.style()))
+        output.write_floors(floors, CommandOptions(json_path=json_path))
 
 
 @main.command("completion", short_help="Make the TAB key complete commands in bash, zsh or fish.")

@@ -25,6 +25,7 @@ from calibrant.errors import CalibrantError, quoted
 from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
+    from calibrant.cli.floors import Floors
     from calibrant.files.predictions import FileRead, FileSketch
     from calibrant.recalibration.maps import CalibrationMap
     from calibrant.recalibration.result import RecalibrationResult
@@ -125,6 +126,16 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
     failures = _write_all(contents, lambda: _text(watch._document(source), title=options.state_path), options)
     if predictions is not None and not options.quiet:
         warn(predictions)
+    if failures:
+        raise failures[0]
+
+
+def write_floors(floors: Floors, options: CommandOptions) -> None:
+    """Write noise floors as JSON and to the terminal."""
+    from calibrant.render.terminal import to_lines
+
+    contents = {"json": lambda: _json(floors.to_dict())}
+    failures = _write_all(contents, lambda: to_lines(floors.blocks(), style()), options)
     if failures:
         raise failures[0]
 
@@ -265,20 +276,6 @@ def _sources(predictions: FileRead, options: CommandOptions, event: str | None) 
     if options.config is not None:
         sources["config"] = asdict(options.config)
     return sources
-
-
-def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
-    """Write a summary as JSON if requested, and the text to the terminal unless the JSON goes there."""
-    try:
-        if target is not None and target != "-":
-            from calibrant.results.writing import replace_file
-
-            replace_file(target, _json(summary))
-    finally:  # the pipe may be closed
-        if target == "-":
-            console.put_utf8(_json(summary))
-        else:
-            console.write(text())
 
 
 def _json(summary: Mapping[str, Any]) -> bytes:
