@@ -15,7 +15,7 @@ import numpy as np
 from calibrant.cli.options import CommandOptions
 from calibrant.cli.usage import command_line
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, meant, quoted
-from calibrant.errors.faults import MAY_BE_LOGITS, Fault, Mistake, NameFacts
+from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
 from calibrant.files.columns import Unnamed
@@ -264,7 +264,7 @@ class _OfRows(_OfFiles):
         """Return what to type against wrong targets; None for the library's own remedy."""
         columns = self.columns.get("probs", ()) if self.widths else ()
         labels = _distinct(self.rows.targets)
-        if isinstance(error.facts, NameFacts):
+        if error.fault is Fault.UNKNOWN_NAME:
             named = None if self.options.labels else self._for_named_columns(columns, labels)
             return named or self._for_name(error.facts, labels)
         if error.fault not in _OF_TARGETS:
@@ -277,7 +277,7 @@ class _OfRows(_OfFiles):
             return f"the labels look 1-based; {self._for_events(['1', '2'])}"
         return self._for_events(labels) if len(labels) == 2 and are_names else "save the outcomes as 0 and 1"
 
-    def _for_name(self, facts: NameFacts, labels: Sequence[str]) -> str | None:
+    def _for_name(self, facts: Facts, labels: Sequence[str]) -> str | None:
         """Return what to type if a label is not among the names; None if the library's remedy is more precise."""
         names = self.rows.class_names or ()
         are_words = not any(re.fullmatch(r"-?\d+", name) for name in names)
@@ -291,7 +291,7 @@ class _OfRows(_OfFiles):
                 if first == 0 and not self.options.labels and is_short:
                     words = ("--class-names", ",".join(names))
                 return f"if label {first} is class {quoted(names[0])}, and so on, type: {self.typed(*words)}"
-        if len(facts.names) <= _LISTED and not meant(facts.name, facts.names):
+        if len(facts.names) <= _LISTED and not meant(facts.value, facts.names):
             return "pass --labels with the spelling of the file, or correct the row"  # the problem lists the names
         return None
 
@@ -344,7 +344,7 @@ class _OfRows(_OfFiles):
             return None
         (column,) = self.columns["targets"]
         held = values_of(self.rows.paths, column, self.options)
-        names = error.facts.names if isinstance(error.facts, NameFacts) else ()
+        names = error.facts.names
         if names and _proposal(held, self.options) is None:
             return None
         place = f"{self.rows.paths[0]}: "

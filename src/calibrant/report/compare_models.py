@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, nearest, renaming
-from calibrant.errors.faults import Fault, ModelFacts
+from calibrant.errors.faults import Facts, Fault
 from calibrant.errors.wording import refuse
 from calibrant.inference.decision import check_tolerance, decide_difference, one_sided
 from calibrant.inputs.groups import as_groups, has_order, in_order
@@ -444,8 +444,9 @@ def _check_columns(named: Sequence[tuple[Any, ...]], shapes: Sequence[tuple[int,
     """Raise for models of different columns."""
     for (_, argument, *_), shape in zip(named, shapes, strict=False):  # up to the model that could not be read
         if shape and shapes[0] and shape != shapes[0]:
-            facts = ModelFacts(shape=shape, other=named[0][1], other_shape=shapes[0])
-            raise refuse(argument, Fault.MODEL_SHAPES, facts)
+            expected, facts = f"shape {shapes[0]}, like {named[0][1]}", Facts(value=shapes[0], names=(named[0][1],))
+            remedy = "pass the same columns for every model"
+            raise refuse(argument, Fault.MODEL_SHAPES, expected, f"shape {shape}", remedy, facts)
 
 
 def _shape(x: Any) -> tuple[int, ...]:
