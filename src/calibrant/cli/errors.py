@@ -300,11 +300,7 @@ class _OfRows(_OfFiles):
     ) -> str | None:
         """Return what to type for labels of classes, which are text or whole numbers if ``are_names``."""
         mistake, few, width = error.facts.mistake, len(labels) <= _LISTED, self.widths[0]
-        numbers = [re.sub(r"^.*?([0-9]*)$", r"\1", name) for name in columns]
-        # Columns that are only numbered do not name the classes; a column of lists has no names.
-        are_numbered = len(columns) == 1 or numbers in (
-            [str(first + k) for k in range(len(columns))] for first in (0, 1)
-        )
+        are_numbered = _are_numbered(columns)
         if mistake is Mistake.ONE_BASED:
             order = "" if are_numbered else f"if label 1 is column {quoted(columns[0])}, and so on, "
             listed = f"1-{width}" if width > 2 else "1,2"
@@ -357,6 +353,12 @@ class _OfRows(_OfFiles):
             remedy = self.for_outcomes(held, self.rows.paths, column, self.scores[0])
         expected = f"one of {', '.join(names)}" if names else "outcomes 0 or 1"
         return f"{place}column {quoted(column)}: expected {expected}, got {_listing(held, names)}; {remedy}"
+
+
+def _are_numbered(columns: Sequence[str]) -> bool:
+    """Whether columns are only numbered, and do not name the classes; a column of lists has no names."""
+    numbers = [re.sub(r"^.*?([0-9]*)$", r"\1", name) for name in columns]
+    return len(columns) == 1 or numbers in ([str(first + k) for k in range(len(columns))] for first in (0, 1))
 
 
 def _distinct(targets: np.ndarray[Any, Any]) -> list[str]:

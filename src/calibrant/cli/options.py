@@ -343,11 +343,7 @@ def _of_texts(ctx: click.Context) -> Iterator[Problem]:
 
 def _of_one_file_twice(ctx: click.Context) -> Iterator[Problem]:
     """Yield the outputs of any command that are one of its inputs or outputs, after patterns and links are resolved."""
-    owners = dict.fromkeys(_identities(ctx.meta[CONFIGURED_BY]), CONFIGURED_BY) if CONFIGURED_BY in ctx.meta else {}
-    for param, name in _named(ctx, InputFile):
-        for path in glob(name, recursive=True) if has_magic(name) and not os.path.exists(name) else [name]:
-            owners |= dict.fromkeys(_numbers(0), "standard input") if path == "-" else {}
-            owners |= dict.fromkeys(_identities(path), label(param)) if path != "-" else {}
+    owners = _owners(ctx)
     written: dict[Identity, str] = {}
     for param, path in _named(ctx, OutputFile):
         found = _identities(path)
@@ -359,6 +355,18 @@ def _of_one_file_twice(ctx: click.Context) -> Iterator[Problem]:
         elif other is not None:
             yield f"{other} and {label(param)} both name {path}; name a different file for each option"
         written |= dict.fromkeys(found, label(param))
+
+
+def _owners(ctx: click.Context) -> dict[Identity, str]:
+    """Return what the command calls each file that it reads."""
+    owners = dict.fromkeys(_identities(ctx.meta[CONFIGURED_BY]), CONFIGURED_BY) if CONFIGURED_BY in ctx.meta else {}
+    for param, name in _named(ctx, InputFile):
+        if name == "-":
+            owners |= dict.fromkeys(_numbers(0), "standard input")
+        else:
+            paths = glob(name, recursive=True) if has_magic(name) and not os.path.exists(name) else [name]
+            owners |= {identity: label(param) for path in paths for identity in _identities(path)}
+    return owners
 
 
 def _named(ctx: click.Context, kind: type[click.ParamType[Any]]) -> Iterator[tuple[click.Parameter, str]]:

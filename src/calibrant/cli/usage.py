@@ -446,18 +446,25 @@ def _set(values: dict[str, Any], key: str, value: Any, owners: list[dict[str, cl
         key = str(option.name).replace("_", "-")
         problem = "expected one value, got two, perhaps in two spellings of the option; remove one of them"
     else:
-        base = option.type.base if isinstance(option.type, Checked) else option.type
-        types, words = _TYPES.get(base.name, _TEXT)
-        is_list = isinstance(option.type, Listed)  # a text with commas, or an array
-        parts = value if isinstance(value, list) and (option.multiple or is_list) else [value]
-        commas = parts is value and is_list and any("," in str(part) for part in parts)
-        if not commas and all(type(part) in types for part in parts):
-            values[str(option.name)] = ",".join(parts) if is_list else parts if option.multiple else value
+        accepted, problem = _accepted(option, value)
+        if not problem:
+            values[str(option.name)] = accepted
             return
-        words += ", or an array of them" * (option.multiple or is_list) + " without commas" * is_list
-        problem = f"expected {words}, got {short(repr(value))}; correct the file, or pass --no-config"
     msg = f"{key}: {problem}"
     raise ValueError(msg)
+
+
+def _accepted(option: click.Option, value: Any) -> tuple[Any, str]:
+    """Return the value of an option in the file as the command line has it, and what is wrong with its type."""
+    base = option.type.base if isinstance(option.type, Checked) else option.type
+    types, words = _TYPES.get(base.name, _TEXT)
+    is_list = isinstance(option.type, Listed)  # a text with commas, or an array
+    parts = value if isinstance(value, list) and (option.multiple or is_list) else [value]
+    commas = parts is value and is_list and any("," in str(part) for part in parts)
+    if not commas and all(type(part) in types for part in parts):
+        return ",".join(parts) if is_list else parts if option.multiple else value, ""
+    words += ", or an array of them" * (option.multiple or is_list) + " without commas" * is_list
+    return None, f"expected {words}, got {short(repr(value))}; correct the file, or pass --no-config"
 
 
 def _check_sql(values: Mapping[str, Any], typed: Mapping[str, Any]) -> None:

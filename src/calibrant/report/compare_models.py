@@ -641,15 +641,7 @@ def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
     """Return the comparison of all rows: the pairs of models, of many only those with the first or the best one."""
     models, measure, level = data.models, settings.sort_by, settings.level
     fewest = min(models, key=lambda model: model.means.n)
-    places = list(itertools.combinations(range(len(models)), 2))
-    if len(models) > MOST_PAIRED:
-        kept = {0, best_first(models, measure)[0]}
-        places = [pair for pair in places if not kept.isdisjoint(pair)]
-        if measure is settings.measures[0]:
-            expected = f"a measure with an influence for more than {MOST_PAIRED} models"
-            raise InputError(
-                "sort_by", expected, f"{measure.name!r}, and {len(models)} models", "rank the models by brier"
-            )
+    places = _compared_places(models, settings)
     pairs = [_differences(data, models[i], models[j], settings) for i, j in places]
     spread: Callable[[NDArray[np.intp]], Spread | None] = partial(data.spread, measure, level)
     if measure is settings.measures[0]:
@@ -679,6 +671,19 @@ def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
         sorted_by=measure.name,
         own_outcomes=settings.own_outcomes,
     )
+
+
+def _compared_places(models: Sequence[ComparedModel], settings: ComparisonSettings) -> list[tuple[int, int]]:
+    """Return the places of each pair of models; of many models, those with the first or the best one."""
+    places = list(itertools.combinations(range(len(models)), 2))
+    if len(models) <= MOST_PAIRED:
+        return places
+    if settings.sort_by is settings.measures[0]:
+        expected = f"a measure with an influence for more than {MOST_PAIRED} models"
+        got = f"{settings.sort_by.name!r}, and {len(models)} models"
+        raise InputError("sort_by", expected, got, "rank the models by brier")
+    kept = {0, best_first(models, settings.sort_by)[0]}
+    return [pair for pair in places if not kept.isdisjoint(pair)]
 
 
 def _diagram(model: ComparedModel, level: float) -> ReliabilityDiagram:
