@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.errors.faults import Fault, MissingFacts, Place
+from calibrant.errors.faults import Facts, Fault, Place
 from calibrant.errors.wording import NO_OPTIONS, in_terms
 from calibrant.inputs.arrays import as_array
 from calibrant.inputs.notions import Events, read
@@ -150,7 +150,7 @@ def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
             raise InputError(name, "shape (N,)", f"shape {values.shape}", "pass one class for each row")
         if values.dtype.kind == "f" and np.isnan(values).any():
             row = int(np.argmax(np.isnan(values)))
-            facts = MissingFacts(entry="label", place=Place(row))
+            facts = Facts(place=Place(row))
             got, remedy = f"nan at row {row}", "filter the row out first"
             raise InputError(name, "a class in every row", got, remedy, fault=Fault.MISSING, facts=facts)
     if len(predicted) != len(true):

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.errors.faults import Fault, MissingFacts, Place
-from calibrant.errors.wording import refuse
-from calibrant.inputs.arrays import as_array, as_typed
+from calibrant.errors.faults import Facts, Fault, Place
+from calibrant.errors.wording import MISSING, refuse
+from calibrant.inputs.arrays import NAMES, as_array, as_typed
 from calibrant.inputs.predictions import Predictions, check_index
 from calibrant.runtime.arrays import ArrayLike
 
@@ -50,7 +50,7 @@ def as_groups(
         raise InputError("groups", expected, f"shape {size}", "pass the column with the group of each row")
     if (group_of_row < 0).any():
         place = Place(int(np.argmax(group_of_row < 0)))
-        raise refuse("groups", Fault.MISSING, MissingFacts(entry="name", place=place))
+        raise refuse("groups", Fault.MISSING, NAMES[0], MISSING, NAMES[1], Facts(place=place))
     if len(names) > MOST_GROUPS:
         remedy = "pass a column with fewer groups, or pass a column of patients or questions as clusters"
         raise InputError("groups", f"at most {MOST_GROUPS:,} different names", f"{len(names):,}", remedy)

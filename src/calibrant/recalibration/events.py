@@ -130,6 +130,17 @@ def brier_losses(log_odds: Float64s) -> Float64s:
     return np.stack([probabilities(log_odds[0]) ** 2, probabilities(-log_odds[-1]) ** 2])
 
 
+def _candidates(family: Family | None, *, certain: bool) -> list[Family]:
+    """Return the families to choose from; a probability 0 or 1 that was wrong is clipped."""
+    return [family] if family is not None else [CLIPPED if certain else IDENTITY, *CANDIDATES[1:]]
+
+
+def _rising(procedure: EventProcedure, parts: Parts) -> EventProcedure:
+    """Return the procedure without the families whose maps fall."""
+    source = procedure.source(parts)
+    return replace(procedure, candidates=[each for each in procedure.candidates if each.fit(source).rising])
+
+
 def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     """Return the recalibration of one evaluated event.
 
@@ -151,7 +162,7 @@ def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     of_errors = rows.fine.counts * np.minimum(rows.fine.scores, 1 - rows.fine.scores)
     expected_errors = float(np.sum(of_errors)) * rows.fine.effective_n / rows.fine.total
     procedure = EventProcedure(
-        candidates=[family] if family is not None else [CLIPPED if certain else IDENTITY, *CANDIDATES[1:]],
+        candidates=_candidates(family, certain=certain),
         prior_rows=asked.prior_rows,
         rows=rows.fine.effective_n,
         seed=resampling.seed,
@@ -162,9 +173,7 @@ def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
         largest=rows.exact.largest,
     )
     if family is None:
-        source = procedure.source(parts)
-        rising = [each for each in procedure.candidates if each.fit(source).rising]
-        procedure = replace(procedure, candidates=rising)
+        procedure = _rising(procedure, parts)
     choice = procedure.choose(parts)
     fit = _fitted(procedure, choice, rows.exact)
     # No change gains nothing, whatever the choice without a fold would be.
@@ -196,14 +205,14 @@ def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
         elif choice.family.keeps_order:
             distinct, known["auroc"] = _auroc(data, rows, fit, before, settings)
         after = _as_after(before, after, gain, clipped, bound, known)
-    flat = "" if fit.rising else _FLAT
+    flat = _FLAT * (not fit.rising)
     cautions = (design.sample.flag, rows.flag, few_errors(expected_errors), _falling(before), flat)
     return with_evidence(
         Recalibration(
             map=CalibrationMap(
                 kind=fit.kind,
                 parameters=fit.parameters,
-                event={"notion": data.notion, "class_names": None if data.names is None else list(data.names)},
+                event={"notion": data.notion, "class_names": data.names and list(data.names)},
                 fitted=fitted_to(table, clustered=data.clusters is not None),
             ),
             method=asked.method,

@@ -377,10 +377,13 @@ def _threshold(
     exact = bets and not asked.bound.observed
     doubtful = ranked.parts is not None or ranked.squares is not None or bets
     audited = audit_rows(max_risk, alpha)
-    place = int(places[-1]) if len(places) else None
+    place = value = rounded = None
+    if len(places):
+        place = int(places[-1])
+        value, rounded = float(ranked.thresholds[place]), _rounded(ranked, place)
     base = Threshold(
-        value=None if place is None else float(ranked.thresholds[place]),
-        rounded=None if place is None else _rounded(ranked, place),
+        value=value,
+        rounded=rounded,
         side="no" if ranked.downward else "yes",
         max_risk=max_risk,
         confidence=asked.confidence,
@@ -403,17 +406,7 @@ def _threshold(
     sample = ranked.sample(max_risk)
     base = replace(base, plan_maker=partial(_plan, ranked, sample, place, asked, max_risk))
     if place is None:
-        needed, worth = rows_of_first(asked, max_risk, alpha), float(sample.rows[-1])
-        promise = f"at most {percent(max_risk)} with {percent(asked.confidence)} confidence"
-        why = f"no threshold is certified to have an error rate of {promise}"
-        if not bets and worth < needed:
-            why += f": in clusters, the rows are worth {int(worth):,} independent rows, fewer than {needed:,}"
-        if bets and ranked.bettors is not None:
-            sizes = ranked.bettors.sums(ranked.bettors.weights) / asked.bound.largest
-            if not enough(sizes, max_risk, alpha):
-                why += ": even without an error, these rows would be too few for so large a "
-                why += "cluster" if asked.bound.rows is not None else "weight"
-        return replace(base, reason=why)
+        return replace(base, reason=_why_none(ranked, asked, max_risk, float(sample.rows[-1])))
     weight, errors = float(ranked.upto.rows[place]), float(ranked.upto.wrong[place])
     coverage, low, high = _coverage(ranked, place, alpha)
     risk = errors / weight
@@ -436,6 +429,21 @@ def _threshold(
         risk_high=risk_high,
         audit_fraction=min(1.0, audited / (coverage * judged.table.n)),
     )
+
+
+def _why_none(ranked: Ranked, asked: ThresholdOptions, max_risk: float, worth: float) -> str:
+    """Return why no threshold is certified; the rows are worth so many independent ones."""
+    alpha, bets = alpha_of(asked.confidence), asked.method == "betting"
+    promise = f"at most {percent(max_risk)} with {percent(asked.confidence)} confidence"
+    why, needed = f"no threshold is certified to have an error rate of {promise}", rows_of_first(asked, max_risk, alpha)
+    if not bets and worth < needed:
+        return f"{why}: in clusters, the rows are worth {int(worth):,} independent rows, fewer than {needed:,}"
+    if bets and ranked.bettors is not None:
+        sizes = ranked.bettors.sums(ranked.bettors.weights) / asked.bound.largest
+        if not enough(sizes, max_risk, alpha):
+            bound = "cluster" if asked.bound.rows is not None else "weight"
+            return f"{why}: even without an error, these rows would be too few for so large a {bound}"
+    return why
 
 
 def _rounded(ranked: Ranked, place: int) -> float:
