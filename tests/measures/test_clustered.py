@@ -30,7 +30,7 @@ from calibrant.measures.binned.binned import (
     uniform_bin_of,
 )
 from calibrant.measures.binned.clustered import ClusterBins
-from calibrant.measures.binned.sums import RowBins
+from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.cumulative import ks as cumulative
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import pair as differences
@@ -319,7 +319,7 @@ def test_correlations_of_bins_by_their_matrix():
     sd = np.sqrt(np.where(np.diag(c) > 0, np.diag(c), 1))
     c = c / np.outer(sd, sd)
     np.fill_diagonal(c, 1)
-    x, found = rng.normal(size=7), bins.Directions.of(parts)
+    x, found = rng.normal(size=7), bins.Correlations.of(parts)
     assert found.quadratic(x) == pytest.approx(x @ c @ x, rel=EXACT)
     assert found.squares(x) == pytest.approx(float(np.sum(np.outer(x, x) * c**2)), rel=EXACT)
 
@@ -363,7 +363,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
     p, y = distinct()
     rows = clustered(p, y, np.arange(len(p)))
     cells, law = rows.fine, ClusterNull.of(rows, 15)
-    plain = RowBins.of(cells, uniform_bin_of(cells.table, 15))
+    plain = BinSums.of(cells, uniform_bin_of(cells.table, 15))
     errors = errors_of(rows)
     expected = {
         "ece": binned.absolute_law(plain, 0.9, errors["absolute"]).p_value,
@@ -388,7 +388,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
 def test_clusters_of_one_row_have_nearly_the_intervals_of_independent_rows():
     p, y = distinct(seed=1)
     rows = clustered(p, y, np.arange(len(p)))
-    plain = RowBins.of(rows.fine, uniform_bin_of(rows.fine.table, 15))
+    plain = BinSums.of(rows.fine, uniform_bin_of(rows.fine.table, 15))
     errors, found = errors_of(rows), intervals(rows)
     t = t_quantile(0.9, len(p) - 1)
     half = gap_error(rows) * t

@@ -12,7 +12,7 @@ from calibrant.errors import InputError
 from calibrant.inference.rows import EventRows, Tables, calibrated_tables, cluster_tables
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import LEAST_ROWS, check_bins, uniform_bin_of
-from calibrant.measures.binned.sums import RowBins
+from calibrant.measures.binned.sums import BinSums
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import CalibrationSketch
@@ -238,7 +238,7 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     """
     check_bins(n_bins)
     cells = Cells.from_table(table)
-    bins = RowBins.of(cells, uniform_bin_of(cells.table, n_bins))
+    bins = BinSums.of(cells, uniform_bin_of(cells.table, n_bins))
     if not bins.held.any():
         raise InputError("table", f"a bin with at least {LEAST_ROWS} rows", "none", "pass fewer bins or more rows")
     return float(bins.standard_maximum(bins.moments.gap_sums))

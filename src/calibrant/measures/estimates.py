@@ -23,7 +23,7 @@ from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, absolute_error
 from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.binned.intervals import absolute_interval, absolute_law, rate_intervals
-from calibrant.measures.binned.sums import BinMoments, BinSums, RowBins, Uncorrelated
+from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED, Measure, OverClasses, Unavailable
@@ -231,7 +231,7 @@ _MOST_DRAWN: Final = 4_000  # bins: the sum over more is normal
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClassSums(RowBins):
+class ClassSums(BinSums):
     """The bins of all classes, whose rows are the same.
 
     ``n_bins`` counts the bins of all classes, empty ones too. ``rows`` tell how much sums over classes vary, if they
@@ -293,9 +293,12 @@ class ClassBins:
     @cached_property
     def sums(self) -> BinSums:
         """The sums over the filled bins of all classes, and how they vary."""
-        correlations = Uncorrelated(self.dependence, self.noise)
         return ClassSums(
-            moments=self.moments, correlations=correlations, n_bins=self.histograms[0].size, rows=self.rows
+            moments=self.moments,
+            dependence=self.dependence,
+            null_dependence=self.noise,
+            n_bins=self.histograms[0].size,
+            rows=self.rows,
         )
 
     def law(self, value: float, resampling: Resampling) -> Law:
@@ -504,7 +507,7 @@ def _class_p_value(means: Float64s, counts: Float64s, rates: Float64s, kinds: Fl
     cells = Cells(table)
     if 0 < float(cells.null_variances.sum()) < LEAST_VARIANCE:
         return count_p_value(Independent(cells))
-    return closed_form(cells, RowBins.of(cells, np.arange(len(table)))).p_value
+    return closed_form(cells, BinSums.of(cells, np.arange(len(table)))).p_value
 
 
 def inferred_by_cluster(
