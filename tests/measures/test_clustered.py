@@ -363,7 +363,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
     p, y = distinct()
     rows = clustered(p, y, np.arange(len(p)))
     cells, law = rows.fine, ClusterNull.of(rows, 15)
-    plain = BinSums.of(cells, uniform_bin_of(cells.table, 15))
+    plain = BinSums.of_cells(cells, uniform_bin_of(cells.table, 15))
     errors = errors_of(rows)
     expected = {
         "ece": binned.absolute_law(plain, 0.9, errors["absolute"]).p_value,
@@ -388,7 +388,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
 def test_clusters_of_one_row_have_nearly_the_intervals_of_independent_rows():
     p, y = distinct(seed=1)
     rows = clustered(p, y, np.arange(len(p)))
-    plain = BinSums.of(rows.fine, uniform_bin_of(rows.fine.table, 15))
+    plain = BinSums.of_cells(rows.fine, uniform_bin_of(rows.fine.table, 15))
     errors, found = errors_of(rows), intervals(rows)
     t = t_quantile(0.9, len(p) - 1)
     half = gap_error(rows) * t

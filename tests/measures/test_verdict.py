@@ -117,7 +117,7 @@ def test_the_statistic_of_large_replicates_alone(distinct: int) -> None:
     """Replicates below the least wanted may be left out, others never are; most of the small ones are."""
     p = np.linspace(0.2, 0.7, distinct).repeat(120 // distinct)
     cells = Cells.from_table(ReliabilityTable.from_scores(p, np.arange(120) % 2))
-    bins = BinSums.of(cells, uniform_bin_of(cells.table, 15))
+    bins = BinSums.of_cells(cells, uniform_bin_of(cells.table, 15))
     own = verdict.Verdict.of(Independent(cells), bins)
     y = np.random.default_rng(47).binomial(cells.counts.astype(int), cells.scores, (5000, len(cells)))
     sums = RowSums(cells, bins, y)

@@ -252,7 +252,7 @@ def test_interval_of_the_maximum_is_its_formula(case):
 def test_low_is_gated_and_high_is_never_below_the_value(interval):
     p, y, _, _ = BINNED_CASES["tilted"]
     cells = cells_of(p, y)
-    bins = BinSums.of(cells, uniform_bin_of(cells.table, 8))
+    bins = BinSums.of_cells(cells, uniform_bin_of(cells.table, 8))
     low, high = interval(bins, 0.01, LEVEL, rejected=True)
     assert interval(bins, 0.01, LEVEL, rejected=False) == (0.0, high)
     assert interval(bins, 2.0, LEVEL, rejected=False)[1] >= 2.0
@@ -674,7 +674,7 @@ def test_closed_forms_are_the_laws_of_normal_sums(scores):
     y = (rng.uniform(size=900) < p).astype(int)
     found = evaluate(p, y, level=LEVEL, n_resamples=0)
     cells = cells_of(p, y)
-    bins = BinSums.of(cells, uniform_bin_of(cells.table, 15)).moments
+    bins = BinSums.of_cells(cells, uniform_bin_of(cells.table, 15)).moments
     sums, n, runs = folded(bins.null_variances, 100_000, 32), len(p), 100_000
     squares = (sums**2 / bins.counts).sum(axis=1)
     replicates = {

@@ -238,7 +238,7 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     """
     check_bins(n_bins)
     cells = Cells.from_table(table)
-    bins = BinSums.of(cells, uniform_bin_of(cells.table, n_bins))
+    bins = BinSums.of_cells(cells, uniform_bin_of(cells.table, n_bins))
     if not bins.held.any():
         raise InputError("table", f"a bin with at least {LEAST_ROWS} rows", "none", "pass fewer bins or more rows")
     return float(bins.standard_maximum(bins.moments.gap_sums))

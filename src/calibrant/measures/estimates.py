@@ -507,7 +507,7 @@ def _class_p_value(means: Float64s, counts: Float64s, rates: Float64s, kinds: Fl
     cells = Cells(table)
     if 0 < float(cells.null_variances.sum()) < LEAST_VARIANCE:
         return count_p_value(Independent(cells))
-    return closed_form(cells, BinSums.of(cells, np.arange(len(table)))).p_value
+    return closed_form(cells, BinSums.of_cells(cells, np.arange(len(table)))).p_value
 
 
 def inferred_by_cluster(

@@ -383,4 +383,4 @@ def quantile_sums(event: Event) -> BinSums:
 
 def _sums(design: Independent | Clustered, bins: NDArray[np.intp]) -> BinSums:
     """Return the sums over bins; ``bins`` is the bin of each cell of `SamplingDesign.fine`."""
-    return ClusterBins.of(design, bins) if isinstance(design, Clustered) else BinSums.of(design.cells, bins)
+    return ClusterBins.of(design, bins) if isinstance(design, Clustered) else BinSums.of_cells(design.cells, bins)

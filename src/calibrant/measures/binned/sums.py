@@ -167,7 +167,7 @@ class BinSums:
     null_dependence: float = 1.0
 
     @classmethod
-    def of(cls, cells: Cells, bins: NDArray[np.intp]) -> BinSums:
+    def of_cells(cls, cells: Cells, bins: NDArray[np.intp]) -> BinSums:
         """Return the bins of independent rows; ``bins`` is the bin of each cell, in increasing order."""
         return cls(moments=BinMoments.of(cells, bins))
 
