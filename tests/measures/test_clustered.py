@@ -59,7 +59,7 @@ from calibrant.measures.verdict import closed_form as independent_verdict
 from calibrant.statistics import cluster_sums as sums
 from calibrant.statistics import design
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Independent, details_of
+from calibrant.statistics.design import Clustered, SamplingDesign, details_of
 from calibrant.statistics.folds import deal_buckets
 from calibrant.statistics.intervals import score_end
 from calibrant.statistics.resampling import Resampling, normal_quantile, t_quantile
@@ -123,7 +123,7 @@ def rate_of(rows):
 
 def gap_error(rows):
     """The standard error of the mean gap if the rows were independent."""
-    return gap_variance(Independent(rows.fine)).error
+    return gap_variance(SamplingDesign(rows.fine)).error
 
 
 def absolute(sums):
@@ -368,7 +368,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
     expected = {
         "ece": binned.absolute_law(plain, 0.9, errors["absolute"]).p_value,
         "rmsce": binned.square_laws(plain, 0.9)[0].p_value,
-        "gap": mean_gap_law(Independent(cells), errors["gap"], 0.9).p_value,
+        "gap": mean_gap_law(SamplingDesign(cells), errors["gap"], 0.9).p_value,
         "spiegelhalter": spiegelhalter_test(cells.table).p_value,
         "verdict": independent_verdict(cells, plain).p_value,
     }
@@ -791,7 +791,7 @@ def test_the_part_of_singletons_is_that_of_independent_rows():
     p, y = distinct(seed=7)
     rows = clustered(p, y, np.arange(240))
     masses, fit, base = corp.in_sample(rows)
-    independent = Independent(rows.cells)
+    independent = SamplingDesign(rows.cells)
     for first in (rows.cells.scores, base):
         found = corp.difference(rows, masses, first, fit)
         plain = corp.difference(independent, corp.in_sample(independent).masses, first, fit)
@@ -820,7 +820,7 @@ def test_the_bands_hold_the_curves():
         assert (curve.confidence_lows <= curve.rates).all()
         assert (curve.rates <= curve.confidence_highs).all()
         assert (curve.consistency_lows <= curve.consistency_highs).all()
-    plain = smooth_curve(Independent(rows.fine), 0.05, resampling.level)
+    plain = smooth_curve(SamplingDesign(rows.fine), 0.05, resampling.level)
     np.testing.assert_array_equal(soft.rates, plain.rates)
     without = isotonic_curve(rows, None, Resampling.of(0.9, 0, 0))
     np.testing.assert_array_equal(

@@ -23,7 +23,7 @@ from calibrant.measures.simulated import RowSums
 from calibrant.measures.verdict import closed_form_test
 from calibrant.results import Code
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Independent
+from calibrant.statistics.design import SamplingDesign
 
 PARTS = ("mean", "spread", "ece")
 
@@ -118,7 +118,7 @@ def test_the_statistic_of_large_replicates_alone(distinct: int) -> None:
     p = np.linspace(0.2, 0.7, distinct).repeat(120 // distinct)
     cells = Cells.from_table(ReliabilityTable.from_scores(p, np.arange(120) % 2))
     bins = BinSums.of_cells(cells, uniform_bin_of(cells.table, 15))
-    own = verdict.Verdict.of(Independent(cells), bins)
+    own = verdict.Verdict.of(SamplingDesign(cells), bins)
     y = np.random.default_rng(47).binomial(cells.counts.astype(int), cells.scores, (5000, len(cells)))
     sums = RowSums(cells, bins, y)
     whole = own.statistic(sums)

@@ -35,7 +35,7 @@ from calibrant.measures.smooth import intervals as smoothing
 from calibrant.measures.smooth.intervals import Mesh, NullSmooth, expected
 from calibrant.statistics import null
 from calibrant.statistics.cells import Aliases, Cells, binomial_laws
-from calibrant.statistics.design import Independent
+from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.resampling import draw_rows
 
 CLOSE = 1e-10
@@ -298,12 +298,15 @@ def smooth_ends(p, y, s, nodes=4000):
 def test_smooth_interval_solves_its_equations(n, slope):
     p, y = draw(n, n, slope)
     cells, value = cells_of(p, y), calibrant.smooth_calibration_error(p, y)
-    low, high = calibrant.measures.smooth.intervals.interval(Independent(cells), value, LEVEL, rejected=True)
+    low, high = calibrant.measures.smooth.intervals.interval(SamplingDesign(cells), value, LEVEL, rejected=True)
     # The root is found to 1e-4 of s; a mesh of 8 steps a bandwidth widens the kernel by 1 / 300 at the most.
     assert smooth_ends(p, y, high)[1] == pytest.approx(high, rel=4e-3)
     if low > 0:  # where it is more than exp(-3) of the value
         assert smooth_ends(p, y, low)[0] == pytest.approx(low, rel=4e-3)
-    assert calibrant.measures.smooth.intervals.interval(Independent(cells), value, LEVEL, rejected=False) == (0.0, high)
+    assert calibrant.measures.smooth.intervals.interval(SamplingDesign(cells), value, LEVEL, rejected=False) == (
+        0.0,
+        high,
+    )
 
 
 def brownian_tail(x):
@@ -420,8 +423,8 @@ def test_discrimination_of_scores_that_tell_nothing():
     cells = [cells_of(p, rng.uniform(size=n) < 0.5) for _ in range(runs)]
     gains = []
     for one in cells:
-        masses, fit, base = corp.in_sample(Independent(one))
-        gains.append(corp.difference(Independent(one), masses, base, fit).value)
+        masses, fit, base = corp.in_sample(SamplingDesign(one))
+        gains.append(corp.difference(SamplingDesign(one), masses, base, fit).value)
     # The variance of a chi-bar-square, whose kurtosis is about 10: its estimate from R runs is off by sqrt(9 / R) of
     # itself, its root by half of that. The central limit theorem of the blocks takes another tenth.
     sd = np.mean([corp.null_discrimination_sd(one) for one in cells])

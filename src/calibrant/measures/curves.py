@@ -20,7 +20,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import LazyMapping
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, Outcomes
-from calibrant.statistics.design import Clustered, Independent, SamplingDesign
+from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.resampling import Resampling, Stream, alpha_of, in_blocks, t_quantile
 from calibrant.table import ReliabilityTable
 
@@ -56,7 +56,7 @@ def curves_of(inference: Inference, kinds: Sequence[CurveKind]) -> Mapping[str, 
 
 
 def isotonic_curve(
-    design: Independent | Clustered, consistency: tuple[Float64s, Float64s] | None, resampling: Resampling
+    design: SamplingDesign, consistency: tuple[Float64s, Float64s] | None, resampling: Resampling
 ) -> CalibrationCurve:
     """Return the isotonic fit x at the shown cells; ``consistency`` is its band under calibration.
 

@@ -37,7 +37,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, Outcomes
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.statistics.cluster_sums import by_content
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.groups import LEAST_VARIANCE, GroupTest, holm
 from calibrant.statistics.impossible import ImpossibleOutcomes, of_classes
 from calibrant.statistics.intervals import Variance, clopper_pearson
@@ -506,7 +506,7 @@ def _class_p_value(means: Float64s, counts: Float64s, rates: Float64s, kinds: Fl
     table = ReliabilityTable(means, counts, counts * rates, round(counts.sum()), square_weights=squares)
     cells = Cells(table)
     if 0 < float(cells.null_variances.sum()) < LEAST_VARIANCE:
-        return count_p_value(Independent(cells))
+        return count_p_value(SamplingDesign(cells))
     return closed_form(cells, BinSums.of_cells(cells, np.arange(len(table)))).p_value
 
 

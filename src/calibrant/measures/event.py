@@ -18,7 +18,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, pooled
-from calibrant.statistics.design import Clustered, Independent, Influence
+from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.intervals import has_link, link_slope
 from calibrant.statistics.null import Interval, Law
@@ -138,9 +138,9 @@ class Event(Memo):
         return Cells(pooled(self.table))
 
     @cached_property
-    def design(self) -> Independent | Clustered:
+    def design(self) -> SamplingDesign:
         """How sums over the rows vary."""
-        return Independent(self.cells) if self.clusters is None else self.clusters
+        return SamplingDesign(self.cells) if self.clusters is None else self.clusters
 
     @cached_property
     def impossible(self) -> ImpossibleOutcomes | None:

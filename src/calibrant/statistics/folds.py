@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cluster_sums import centred, variance_of
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.intervals import Variance
 
 FOLDS: Final = 5
@@ -90,7 +90,7 @@ class Parts:
     sizes: Float64s | None = None
 
     @classmethod
-    def of(cls, design: Independent | Clustered) -> Parts:
+    def of(cls, design: SamplingDesign) -> Parts:
         """Return all rows of a design: one part of independent rows, or its buckets."""
         cells = design.cells
         if isinstance(design, Clustered):

@@ -31,7 +31,7 @@ from calibrant.statistics.cluster_sums import (
     upper_quantile,
     variance_of,
 )
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.intervals import PRIOR_ROWS, Variance, blend, centred_blend
 from calibrant.statistics.null import GammaMoments, absolute_moments
 
@@ -381,6 +381,6 @@ def quantile_sums(event: Event) -> BinSums:
     return _sums(event.design, quantile_bin_of(event.design.fine.table, event.n_bins))
 
 
-def _sums(design: Independent | Clustered, bins: NDArray[np.intp]) -> BinSums:
+def _sums(design: SamplingDesign, bins: NDArray[np.intp]) -> BinSums:
     """Return the sums over bins; ``bins`` is the bin of each cell of `SamplingDesign.fine`."""
     return ClusterBins.of(design, bins) if isinstance(design, Clustered) else BinSums.of_cells(design.cells, bins)

@@ -29,7 +29,7 @@ from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, accuracy_interval, heavy, score_influence
 from calibrant.measures.measure import Measure
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.design import Clustered, Independent, rare
+from calibrant.statistics.design import Clustered, SamplingDesign, rare
 from calibrant.statistics.intervals import Variance, link_slope
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import alpha_of
@@ -48,7 +48,7 @@ class Summed:
 
     name: str
     event: Event
-    design: Independent | Clustered
+    design: SamplingDesign
     deciding: float = math.inf
 
     @property
@@ -90,7 +90,7 @@ class Summed:
     def half_width(self, mean: Mean, level: float) -> float:
         """Return half the width of the interval of the mean Brier score or log loss."""
         influence = score_influence(self.design, "brier" if mean == "brier" else "log", self.means)
-        if isinstance(self.design, Independent):
+        if not isinstance(self.design, Clustered):
             influence = replace(influence, steadied=None)
         spread = self.design.variance(influence)
         return self.unseen(spread, mean, alpha_of(level) / 2).half_width(level)
