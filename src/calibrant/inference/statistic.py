@@ -18,7 +18,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import floor_of, p_value
-from calibrant.statistics.resampling import Resampling, Rng, Stream, draw_rows, in_blocks
+from calibrant.statistics.resampling import Resampling, Rng, Stream, draw_rows
 from calibrant.table import ReliabilityTable
 
 Statistic = Callable[[ReliabilityTable], float]
@@ -288,7 +288,7 @@ def _replicates(statistic: Statistic, draw: Tables, resampling: Resampling, stre
     def block(rng: np.random.Generator, size: int) -> Float64s:
         return np.array([_number(statistic, table) for table in draw(rng, size)])
 
-    return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, stream, block, cells=n_cells)))
+    return resampling.draws(stream, block, cells=n_cells)
 
 
 def _number(statistic: Statistic, table: ReliabilityTable) -> float:

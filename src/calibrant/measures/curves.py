@@ -21,7 +21,7 @@ from calibrant.runtime.cached import LazyMapping
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, Outcomes
 from calibrant.statistics.design import Clustered, SamplingDesign
-from calibrant.statistics.resampling import Resampling, Stream, alpha_of, in_blocks, t_quantile
+from calibrant.statistics.resampling import Resampling, Stream, alpha_of, t_quantile
 from calibrant.table import ReliabilityTable
 
 _POINTS: Final = 64  # points of a curve along the scores, and again as many along the rows
@@ -96,8 +96,7 @@ def _refits(cells: Cells, resampling: Resampling) -> Float64s:
     def block(rng: np.random.Generator, size: int) -> Float64s:
         return dispatch.isotonic_fits(cells.counts, refitted.draw(rng, size))[:, shown]
 
-    n_resamples, seed = resampling.n_resamples, resampling.seed
-    return np.concatenate(list(in_blocks(n_resamples, seed, Stream.REFITTED, block, cells=len(cells))))
+    return resampling.draws(Stream.REFITTED, block, cells=len(cells))
 
 
 def _refits_by_cluster(rows: Clustered, resampling: Resampling) -> Float64s:
@@ -110,7 +109,7 @@ def _refits_by_cluster(rows: Clustered, resampling: Resampling) -> Float64s:
         positives = cells.counts * fit + rng.standard_normal((size, len(around))) @ around
         return np.clip(dispatch.isotonic_fits(cells.counts, positives), 0.0, 1.0)[:, places]
 
-    return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.REFITTED, block)))
+    return resampling.draws(Stream.REFITTED, block)
 
 
 def smooth_curve(design: SamplingDesign, bandwidth: float, level: float) -> CalibrationCurve:

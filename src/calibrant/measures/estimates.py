@@ -42,7 +42,7 @@ from calibrant.statistics.groups import LEAST_VARIANCE, GroupTest, holm
 from calibrant.statistics.impossible import ImpossibleOutcomes, of_classes
 from calibrant.statistics.intervals import Variance, clopper_pearson
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
-from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.resampling import Resampling, Stream
 from calibrant.table import ReliabilityTable
 from calibrant.table.cluster_sums import BucketSums, ClusterSums, aligned
 
@@ -312,8 +312,7 @@ class ClassBins:
         def block(rng: np.random.Generator, size: int) -> Float64s:
             return absolute_error(bins.score_sums - calibrated.draw(rng, size), bins.total)
 
-        n_resamples, seed, size = resampling.n_resamples, resampling.seed, len(bins.rows)
-        drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CLASSES, block, cells=size)))
+        drawn = resampling.draws(Stream.CLASSES, block, cells=len(bins.rows))
         widened = drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean())
         return _drawn_law(widened, value, resampling, closed_form)
 
@@ -399,8 +398,7 @@ class ClusterClassBins(ClassBins):
         def block(rng: np.random.Generator, size: int) -> Float64s:
             return absolute_error(rng.standard_normal((size, len(gaps))) @ gaps, self.moments.total)
 
-        drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.CLASSES, block)))
-        return _drawn_law(drawn, value, resampling, closed_form)
+        return _drawn_law(resampling.draws(Stream.CLASSES, block), value, resampling, closed_form)
 
 
 def _bucket_weights(parts: Sequence[BucketSums]) -> Float64s:

@@ -20,7 +20,7 @@ from calibrant.statistics.cluster_sums import centred, variance_of
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.intervals import PRIOR_ROWS, root
 from calibrant.statistics.null import Interval, Law
-from calibrant.statistics.resampling import Resampling, Stream, in_blocks, normal_quantile, t_quantile
+from calibrant.statistics.resampling import Resampling, Stream, normal_quantile, t_quantile
 from calibrant.table import ReliabilityTable
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
@@ -182,8 +182,7 @@ def _low(around: Float64s, sums: Float64s, value: float, resampling: Resampling)
             drawn = rng.standard_normal((size, len(columns))) @ columns
             return np.asarray((np.abs(drawn) if both else drawn).max(axis=1))
 
-        largest = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.BOOTSTRAP, block)))
-        return float(np.quantile(largest, 1 - resampling.tail))
+        return float(np.quantile(resampling.draws(Stream.BOOTSTRAP, block), 1 - resampling.tail))
 
     most = quantile(around, both=True)
     if value <= most:

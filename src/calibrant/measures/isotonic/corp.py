@@ -26,7 +26,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import Interval
-from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.resampling import Resampling, Stream
 
 
 def score_decomposition(
@@ -127,8 +127,7 @@ def refinement(null: RowNull | ClusterNull, resampling: Resampling) -> float:
         outcomes = fine.calibrated.draw(rng, size)
         return isotonic.miscalibrations(fine, outcomes, dispatch.isotonic_fits(fine.counts, outcomes))
 
-    blocks = in_blocks(resampling.n_resamples, resampling.seed, Stream.CALIBRATED, block)
-    mean = float(np.concatenate(list(blocks)).mean())
+    mean = float(resampling.draws(Stream.CALIBRATED, block).mean())
     coarse = float(null.replicates(coarse_miscalibrations, resampling, independent=True).mean())
     return mean / coarse if coarse > 0 else 1.0
 

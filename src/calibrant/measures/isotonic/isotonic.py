@@ -25,7 +25,7 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.folds import FOLDS, deal_buckets, deal_rows
 from calibrant.statistics.intervals import Variance, score_end
-from calibrant.statistics.resampling import Resampling, Stream, generator, in_blocks, t_quantile
+from calibrant.statistics.resampling import Resampling, Stream, generator, t_quantile
 from calibrant.table import ReliabilityTable
 
 METHOD: Final = "in-sample and 5-fold isotonic fits"
@@ -339,8 +339,7 @@ def null_discrimination_sd_by_cluster(rows: Clustered, resampling: Resampling) -
         parts = cells.counts * (means**2 - fits**2) + 2 * positives * (fits - means)
         return np.asarray(parts.sum(axis=1) / rows.total)
 
-    blocks = in_blocks(resampling.n_resamples, resampling.seed, Stream.BOOTSTRAP, block)
-    return float(np.concatenate(list(blocks)).std())
+    return float(resampling.draws(Stream.BOOTSTRAP, block).std())
 
 
 def rank_p_value_by_cluster(rows: Clustered) -> float:
