@@ -49,9 +49,7 @@ def adaptive_calibration_error(
     >>> round(calibrant.adaptive_calibration_error([0.5] * 4, [1, 1, 0, 0]), 12)
     0.0
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return binned_error(arguments, n_bins, binning="quantile", norm=norm, closed="right")
 
 

@@ -105,9 +105,7 @@ def expected_calibration_error(
     >>> round(calibrant.expected_calibration_error(probs, [2, 1, 2], n_bins=2), 12)
     0.363333333333
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return binned_error(arguments, n_bins, binning=binning, norm=norm, closed=closed)
 
 
@@ -212,8 +210,6 @@ def gaussian_debiased_calibration_error(
     0.222228
     """
     binned.check_bins(n_bins, binning, closed=closed)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     bins = bins_with_rows(arguments, n_bins, binning, closed, "the debiased error")
     return binned.gaussian_debiased_error(bins)

@@ -65,9 +65,7 @@ def maximum_calibration_error(
     0.3167
     """
     check_least_rows(least_rows)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return binned_error(arguments, n_bins, binning=binning, norm="max", closed=closed, least_rows=least_rows)
 
 

@@ -70,9 +70,7 @@ def root_mean_square_calibration_error(
     >>> round(calibrant.root_mean_square_calibration_error(p, y, n_bins=2), 4)
     0.2918
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     if not debiased:
         return binned_error(arguments, n_bins, binning=binning, norm="l2", closed=closed)
     binned.check_bins(n_bins, binning, "l2", closed)

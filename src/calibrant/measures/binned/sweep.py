@@ -75,9 +75,7 @@ def monotone_sweep_calibration_error(
     0.133333333333
     """
     check_choice("norm", norm, NORMS)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return sweep_error(event_table(arguments, "the monotone sweep calibration error"), norm)
 
 

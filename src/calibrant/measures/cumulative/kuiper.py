@@ -49,9 +49,7 @@ def kuiper_calibration_error(
     >>> round(calibrant.kuiper_calibration_error(probs, targets), 4)
     0.2625
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return kuiper_error(event_table(arguments, "Kuiper's error"))
 
 

@@ -112,9 +112,7 @@ def net_benefit(
     places = _thresholds(thresholds)
     if level is not None:
         check_level(level)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return decision_curve_of(Event(table=event_table(arguments, "net benefit")), level, places)
 
 
@@ -172,9 +170,7 @@ def murphy_curve(
     (array([0.25  , 0.25  , 0.0625]), 0.2625)
     """
     places = _thresholds(thresholds)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return murphy_curve_of(Event(table=event_table(arguments, "a Murphy curve")), places)
 
 

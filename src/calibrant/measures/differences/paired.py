@@ -249,8 +249,11 @@ class Model(UnitModel):
 
 
 @dataclass(frozen=True, eq=False)
-class RowPair(UnitPair[Model]):
+class RowPair(UnitPair):
     """Two models evaluated on the same rows, which are independent of each other."""
+
+    first: Model
+    second: Model
 
     mean_method = "paired central limit theorem"
     square_method = "paired U-statistics, normal"
@@ -369,9 +372,11 @@ def paired_rows(models: Sequence[tuple[Cells, BucketSums]]) -> list[Clustered]:
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterPair(UnitPair[ClusterModel]):
+class ClusterPair(UnitPair):
     """Two models on rows of the same clusters. The weights of ``deciding`` rows decide variances."""
 
+    first: ClusterModel
+    second: ClusterModel
     deciding: float = math.inf
 
     mean_method = f"central limit theorem{BY_CLUSTER}"
@@ -391,14 +396,8 @@ class ClusterPair(UnitPair[ClusterModel]):
         return (self.first.rows.sizes + self.second.rows.sizes) / 2
 
     def variance(self, changes: Float64s, unseen: float = 0.0) -> Variance:
-        """Return the variance of the sum of what the buckets add, which is around 0, and what was not seen."""
-        df, share = self.df_and_share
-        return Variance(float(np.sum(changes**2)) / share + unseen, df=df)
-
-    @cached_property
-    def df_and_share(self) -> tuple[float, float]:
-        """What `degrees_of_freedom` returns for the sizes of the buckets."""
-        return degrees_of_freedom(self.sizes, CORRELATION)
+        """Return the variance of the sum of what the buckets add, and of what was not seen."""
+        return variance(changes, self.sizes, unseen)
 
     def noise(self) -> float:
         """Return 2 sum k_b k_c Sigma'_bc^2 over the bins of both, k what a pair adds; to the second, minus that."""

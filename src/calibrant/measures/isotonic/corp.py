@@ -88,9 +88,7 @@ def score_decomposition(
     check_choice("score", score, SCORES)
     check_choice("method", method, ("corp", "murphy"))
     binned.check_bins(n_bins, binning, "l1", closed)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     table = event_table(arguments, "a score decomposition")
     if method == "corp":
         return isotonic.corp(table, score)

@@ -62,9 +62,7 @@ def calibration_intercept(
     >>> round(calibrant.calibration_intercept(probs, targets), 4)
     0.7245
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return in_the_large(event_table(arguments, "the calibration intercept"), CERTAIN)
 
 
@@ -97,9 +95,7 @@ def calibration_slope(
     >>> round(calibrant.calibration_slope(probs, targets), 4)
     0.7002
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return cox_fit(event_table(arguments, "the calibration slope"), CERTAIN).slope
 
 

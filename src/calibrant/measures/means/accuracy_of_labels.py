@@ -26,7 +26,7 @@ def accuracy(
     >>> calibrant.accuracy([[0.6, 0.4], [0.5, 0.5]], [0, 1])
     0.5
     """
-    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
     return score_means(arguments).accuracy
 
 

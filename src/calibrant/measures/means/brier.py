@@ -41,7 +41,7 @@ def brier_score(
     >>> round(calibrant.brier_score([[0.1, 0.9], [0.8, 0.2]], [1, 0]), 12)
     0.05
     """
-    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
     return score_means(arguments).brier
 
 
@@ -59,7 +59,7 @@ def top_label_brier_score(
     >>> round(calibrant.top_label_brier_score([[0.6, 0.4], [0.3, 0.7]], [0, 0]), 12)
     0.325
     """
-    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
     if arguments.sketch() is not None:  # folding p to max(p, 1 - p) does not change the squared residual
         return isotonic.table_score(arguments.table(), "brier")
     predictions, _ = arguments.predictions()

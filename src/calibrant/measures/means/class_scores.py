@@ -51,7 +51,7 @@ def ranked_probability_score(
     >>> round(calibrant.ranked_probability_score([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]], [2, 2]), 12)
     0.73
     """
-    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
     predictions = class_predictions(arguments, "the ranked probability score")
     return mean_of_classes(predictions, ranked_probability_scores)
 
@@ -95,6 +95,6 @@ def spherical_score(
     >>> round(calibrant.spherical_score([[0.6, 0.4], [0.5, 0.5]], [0, 1]), 6)
     0.769579
     """
-    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
     predictions = class_predictions(arguments, "the spherical score")
     return mean_of_classes(predictions, spherical_scores)

@@ -54,7 +54,7 @@ def negative_log_likelihood(
     """
     if not (isinstance(eps, (int, float, np.integer, np.floating)) and 0 <= eps < 1):
         raise InputError("eps", "a number in [0, 1)", repr(eps), "leave it out, or pass something like 1e-12")
-    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
     totals = arguments.totals()
     if totals is not None:
         if eps > 0:

@@ -53,9 +53,7 @@ def log_loss_skill_score(
     >>> round(calibrant.log_loss_skill_score([0.9, 0.2, 0.4, 0.6], [1, 0, 0, 1]), 12)
     0.513034405834
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return _skill(event_table(arguments, "the log loss skill"))
 
 

@@ -55,7 +55,7 @@ def brier_skill_score(
     >>> round(calibrant.brier_skill_score([0.9, 0.2, 0.4, 0.6], [1, 0, 0, 1]), 12)
     0.63
     """
-    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
     sketch = arguments.sketch()
     if sketch is not None:
         arguments.totals()  # rejects what does not belong to a sketch

@@ -94,9 +94,7 @@ def kernel_calibration_error(
         raise InputError("width", "a number from 0.001 to 1,000", repr(width), "pass a number such as 0.4")
     if not isinstance(unbiased, (bool, np.bool_)):
         raise InputError("unbiased", "True or False", repr(unbiased), "pass False to count a row with itself too")
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     table = event_table(arguments, "the kernel calibration error")
     if unbiased and len(table) == 1 and table.total == 1:
         remedy = "pass more rows, or unbiased=False"

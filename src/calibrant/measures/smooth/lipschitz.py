@@ -67,9 +67,7 @@ def lipschitz_calibration_error(
     >>> round(calibrant.lipschitz_calibration_error(probs, [0, 0, 1, 0, 1, 0, 1, 1, 1, 0]), 12)
     0.14475
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return lipschitz_error(event_table(arguments, "the Lipschitz calibration error"))
 
 

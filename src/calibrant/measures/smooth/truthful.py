@@ -65,9 +65,7 @@ def truthful_calibration_error(
     >>> calibrant.truthful_calibration_error([0.5, 0.5, 0.5], [1, 1, 1])
     0.25
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return truthful_square(event_table(arguments, "the truthful calibration error"))
 
 
