@@ -100,10 +100,10 @@ def mesh_smooth_error(
     - ``bandwidth="auto"``: bisection of [0, 1] with ``refine_steps`` halvings, down whenever ``h < tolerance`` or
       :math:`h < S(h)`; the upper end of the last interval is the bandwidth h, and S(h), not h, the value.
 
-    Scores are (N,), residuals the outcome - score of each row, of either sign. A row of count c with a summed residual is
-    c predictions at that score, and a row of count 0 is ignored. The floor of the density is counted in rows: scaling
-    all weights changes the value, by about 1e-4 / N relatively. The options are those of `smooth_calibration_error`,
-    with a ``bandwidth`` of at least 1e-6.
+    Scores are (N,), residuals the outcome - score of each row, of either sign. A row of count c with a summed residual
+    is c predictions at that score, and a row of count 0 is ignored. The floor of the density is counted in rows:
+    scaling all weights changes the value, by about 1e-4 / N relatively. The options are those of
+    `smooth_calibration_error`, with a ``bandwidth`` of at least 1e-6.
 
     The rows are read once per mesh of nodes; all bandwidths from 0.01 upward share one (logit: from about 0.03). A
     smoothing is a convolution of M nodes with at most M, or 740, taps. The order of the rows changes only the rounding
