@@ -371,7 +371,7 @@ class ClusterClassBins(ClassBins):
         """
         n_bins, moments = self.histograms.shape[1], self.moments
         parts = aligned(self.buckets)
-        weights = _bucket_weights(parts)
+        weights = max((part.weight for part in parts), key=np.sum)  # other classes may leave rows out
         held = np.flatnonzero(weights > 0)
         held = held[by_content(np.stack([part.cell_sums.sum(axis=1) for part in parts], axis=1)[held])]
         if len(held) < 2:
@@ -399,12 +399,6 @@ class ClusterClassBins(ClassBins):
             return absolute_error(rng.standard_normal((size, len(gaps))) @ gaps, self.moments.total)
 
         return _drawn_law(resampling.draws(Stream.CLASSES, block), value, resampling, closed_form)
-
-
-def _bucket_weights(parts: Sequence[BucketSums]) -> Float64s:
-    """Return the weight of each bucket, (B,), in the class with most rows: others may leave rows out."""
-    weights = np.stack([part.weight for part in parts])
-    return np.asarray(weights[weights.sum(axis=1).argmax()])
 
 
 def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
@@ -440,7 +434,7 @@ def exact_absolute_law(
 
     E |k - n p| = 2 (m + 1) C(n, m + 1) p^(m + 1) (1 - p)^(n - m) with m = floor(n p) (de Moivre).
     """
-    from scipy.special import gammaln, xlog1py, xlogy
+    from scipy.special import gammaln, ndtr, ndtri, xlog1py, xlogy
 
     n, p = np.rint(counts), np.clip(rates, 0.0, 1.0)
     m = np.minimum(np.floor(n * p), np.maximum(n - 1, 0))
@@ -448,12 +442,7 @@ def exact_absolute_law(
     deviations = np.where(n > 0, 2 * np.exp(logs), 0.0)
     squares = np.maximum(n * p * (1 - p) - deviations**2, 0.0)
     sd = math.sqrt(dependence * float(np.sum(units**2 * squares))) / total
-    return _normal_law(float(np.sum(units * deviations)) / total, sd, value, level)
-
-
-def _normal_law(mean: float, sd: float, value: float, level: float) -> Law:
-    from scipy.special import ndtr, ndtri
-
+    mean = float(np.sum(units * deviations)) / total
     if sd == 0:
         return Law(Floor(mean, mean), float(value <= mean))
     return Law(Floor(mean, mean + float(ndtri(level)) * sd), float(ndtr((mean - value) / sd)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -21,21 +21,12 @@ from calibrant.statistics.cells import Cells, pooled
 from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.intervals import has_link, link_slope
-from calibrant.statistics.null import Interval, Law
-from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
 
+if TYPE_CHECKING:
+    from calibrant.measures.estimates import ClassBins
+
 _ROUNDING: Final = 1e-20  # relative: a smaller sum of squares around a mean is rounding
-
-
-class MeanError(Protocol):
-    """The mean of the classes' errors."""
-
-    def interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Interval:
-        """Return its interval."""
-
-    def law(self, value: float, resampling: Resampling) -> Law:
-        """Return its null distribution."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,7 +37,7 @@ class Classes:
     """
 
     errors: ClasswiseCalibration
-    bins: MeanError
+    bins: ClassBins
     names: tuple[str, ...] | None = None
     bound: float = 0.0
     impossible: bool = False

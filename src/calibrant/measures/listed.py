@@ -97,8 +97,8 @@ copyreg.pickle(Measure, _reduced)
 
 def compared() -> list[Measure]:
     """Return the compared measures: first the one that decides, then those of the evaluated event, then the rest."""
-    measures = [measure for measure in MEASURES if isinstance(measure.difference, Difference)]
-    return sorted(measures, key=lambda measure: (not _decides(measure), measure.judges != "event"))
+    found = [(each, each.difference.decides) for each in MEASURES if isinstance(each.difference, Difference)]
+    return [measure for measure, _ in sorted(found, key=lambda pair: (not pair[1], pair[0].judges != "event"))]
 
 
 def compared_by(further: Any = None) -> tuple[Measure, ...]:
@@ -123,10 +123,6 @@ def compared_by(further: Any = None) -> tuple[Measure, ...]:
         if measure not in measures:
             measures.append(measure)
     return tuple(measures)
-
-
-def _decides(measure: Measure) -> bool:
-    return isinstance(measure.difference, Difference) and measure.difference.decides
 
 
 class Selection(NamedTuple):

@@ -110,11 +110,6 @@ def replicate(replicates: Replicates) -> Float64s:
     return binned.root_square_error(replicates.uniform_gaps, moments.counts, moments.total)
 
 
-def _debiased_replicate(replicates: Replicates) -> Float64s:
-    bins = replicates.inference.event.of(uniform_sums)
-    return bins.debiased_square(replicates.uniform_gaps, replicates.uniform_squares)
-
-
 def _error(event: Event) -> float:
     return binned.calibration_error(event.of(uniform_bins), "l2")
 
@@ -156,7 +151,9 @@ DEBIASED_SQUARE = Measure(
     interval=lambda inference: Interval(*_square_ends(inference), _METHOD),
     implied=lambda inference: inference.interval(RMSCE).high ** 2,
     null=Null(
-        replicate=_debiased_replicate,
+        replicate=lambda draws: draws.inference.event.of(uniform_sums).debiased_square(
+            draws.uniform_gaps, draws.uniform_squares
+        ),
         statistic=replicate,
         closed_form=lambda inference: square_laws(inference.event.of(uniform_sums), inference.level)[1],
     ),
