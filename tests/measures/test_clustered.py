@@ -31,7 +31,7 @@ from calibrant.measures.binned.binned import (
 )
 from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.binned.sums import BinSums
-from calibrant.measures.cumulative import ks as cumulative
+from calibrant.measures.cumulative import cumulative
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences import paired as pairs

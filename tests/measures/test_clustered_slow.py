@@ -20,7 +20,7 @@ from calibrant.inputs.scores import event_row_scores
 from calibrant.measures.binned import intervals
 from calibrant.measures.binned.binned import absolute_error, root_square_error
 from calibrant.measures.binned.intervals import absolute_law
-from calibrant.measures.cumulative import ks as cumulative
+from calibrant.measures.cumulative import cumulative
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences import paired as pairs
 from calibrant.measures.estimates import ClusterClassBins

@@ -28,7 +28,7 @@ from calibrant.measures import Inference
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.intervals import absolute_interval, maximum_interval, square_interval
 from calibrant.measures.binned.sums import BinSums
-from calibrant.measures.cumulative import ks as cumulative
+from calibrant.measures.cumulative import cumulative
 from calibrant.measures.estimates import exact_absolute_law
 from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.smooth import intervals as smoothing
