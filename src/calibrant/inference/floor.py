@@ -14,7 +14,7 @@ from calibrant.inference.decision import check_tolerance, one_sided
 from calibrant.inputs.arrays import as_array
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.intervals import absolute_interval
-from calibrant.measures.binned.sums import BinMoments, RowBins
+from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.listed import MEASURES
@@ -201,7 +201,7 @@ def _upper_end(bins: BinMoments, positives: Float64s, squared_residuals: Float64
     drawn = replace(
         bins, gap_sums=gaps, squared_gaps=gaps, squared_positives=positives, squared_residuals=squared_residuals
     )
-    return absolute_interval(RowBins(moments=drawn), float(np.abs(gaps).sum()) / bins.total, level, rejected=False)[1]
+    return absolute_interval(BinSums(moments=drawn), float(np.abs(gaps).sum()) / bins.total, level, rejected=False)[1]
 
 
 def _rows_with_both(rate: float) -> float:

@@ -25,8 +25,13 @@ from calibrant.inference.rows import (
     units_of,
 )
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.cumulative.ks import brownian_sf, ks_error
-from calibrant.measures.cumulative.kuiper import brownian_range_sf, cumulated_range, kuiper_error
+from calibrant.measures.cumulative.cumulative import (
+    brownian_range_sf,
+    brownian_sf,
+    cumulated_range,
+    ks_error,
+    kuiper_error,
+)
 from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large, log_odds
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s

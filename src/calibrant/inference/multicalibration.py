@@ -17,7 +17,7 @@ from calibrant.inputs.arrays import as_array
 from calibrant.inputs.groups import as_groups
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
-from calibrant.measures.cumulative.kuiper import cumulated_range, kuiper_bound
+from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bound
 from calibrant.measures.grid_cells import GridCells
 from calibrant.results.values import frame_of, plain
 from calibrant.runtime.arrays import ArrayLike

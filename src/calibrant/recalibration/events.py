@@ -28,7 +28,7 @@ from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Independent, rarer_rows
+from calibrant.statistics.design import SamplingDesign, rarer_rows
 from calibrant.statistics.folds import Parts
 from calibrant.statistics.resampling import Stream, alpha_of, generator
 from calibrant.table import ReliabilityTable
@@ -344,7 +344,7 @@ def _auroc(
     numbers = min(len(data.tables[0]), len(z)), len(np.unique(probabilities(mapped)))
     if numbers[0] == numbers[1] or data.tables[0].grid is not None:
         return numbers, before["auroc"]
-    alone = _auroc_of(data, Independent(Cells(rows.distinct)), mapped, settings)
+    alone = _auroc_of(data, SamplingDesign(Cells(rows.distinct)), mapped, settings)
     if data.clusters is None:
         return numbers, alone
     found = _auroc_of(data, rows.design, fit.pieces.of_logits(rows.log_odds), settings)
@@ -352,9 +352,7 @@ def _auroc(
     return numbers, replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
 
 
-def _auroc_of(
-    data: EvaluatedData, design: Independent | Clustered, log_odds: Float64s, settings: ReportSettings
-) -> Estimate:
+def _auroc_of(data: EvaluatedData, design: SamplingDesign, log_odds: Float64s, settings: ReportSettings) -> Estimate:
     """Return the AUROC of rows with these mapped log-odds, (K,)."""
     parts = Parts.of(design)
     found = _recalibrated(data, parts, np.broadcast_to(log_odds, parts.masses.shape[1:]))

@@ -617,7 +617,7 @@ class ComparedData:
         """The models with their common buckets, if all have rows of the same clusters."""
         return with_shared_buckets(self.models) if self.paired else {}
 
-    def pair(self, first: ComparedModel, second: ComparedModel) -> ModelPair[ComparedModel]:
+    def pair(self, first: ComparedModel, second: ComparedModel) -> ModelPair:
         """Return two of the models, which know how their differences vary."""
         if isinstance(first, Model) and isinstance(second, Model):
             return RowPair(first, second)

@@ -35,7 +35,7 @@ def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) ->
         raise InputError("notion", f"{sketch.notion!r}, the notion of the sketch", repr(notion), remedy)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Arguments:
     """The caller's raw arguments: ``probs`` may be predictions, a `ReliabilityTable` or a `CalibrationSketch`."""
 
@@ -116,6 +116,4 @@ def table_of(
     logits: bool = False,
 ) -> ReliabilityTable:
     """Return the table of the evaluated event."""
-    return Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    ).table()
+    return Arguments(probs, targets, notion, weights, ignore_index, logits).table()
