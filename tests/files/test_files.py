@@ -1442,7 +1442,7 @@ def test_a_text_that_is_not_utf_8_is_an_error_where_it_is_used(tmp_path, options
         read_predictions([str(path)], **options)
 
 
-@pytest.mark.parametrize(("library", "name"), [("duckdb", "f.csv"), ("pyarrow", "f.parquet"), ("pyarrow", "f.csv")])
+@pytest.mark.parametrize(("library", "name"), [("duckdb", "f.jsonl"), ("pyarrow", "f.parquet"), ("pyarrow", "f.csv")])
 def test_a_library_is_missing(tmp_path, monkeypatch, library, name):
     path = write(tmp_path / name, {"score": SCORES, "outcome": OUTCOMES})
     for module in [module for module in sys.modules if module.partition(".")[0] == library]:
@@ -1796,3 +1796,30 @@ def test_rain_forecasts_in_per_cent(tmp_path):
     cells = [f"{100 * share!r}%" for share in read.probs.tolist()]
     again = read_predictions([save(tmp_path / "f.jsonl", cells)], percent=True)
     np.testing.assert_allclose(again.probs, read.probs, rtol=2**-51)  # a product and a quotient, half an ulp each
+
+
+@pytest.mark.parametrize(
+    ("last", "match"),
+    [
+        ("0.5,x\n", "row 300001, column 'outcome': 'x' is not a number"),
+        ("x,1\n", "row 300001, column 'score': 'x' is not a number"),
+        ("0.5\n", "line 300002 has 1 field and the header 2"),
+        (",1\n", "row 300001, column 'score' is empty"),
+        ("0.5,0.5\n", None),
+        ('0.5,"0"\n', None),
+        ("\n", None),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_is_not_a_number_far_below_numbers_is_as_in_a_file_with_quotes(tmp_path, last, match, end):
+    body = ("score,outcome\n" + "0.25,1\n" * 300_000 + last).replace("\n", end)
+    paths = [text(tmp_path / "a.csv", body), text(tmp_path / "b.csv", body.replace("0.25,1", '"0.25",1', 1))]
+    for path in paths:
+        if match is not None:
+            with pytest.raises(FileError, match=re.escape(match)):
+                read_predictions([path])
+    if match is None:
+        one, other = (read_predictions([path]) for path in paths)
+        np.testing.assert_array_equal(one.probs, other.probs)
+        np.testing.assert_array_equal(one.targets, other.targets)
+        assert one.targets.dtype == other.targets.dtype

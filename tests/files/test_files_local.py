@@ -499,11 +499,11 @@ def test_a_name_of_many_parts_is_refused_at_once(tmp_path):
         ("raise MemoryError", "the predictions do not fit into memory"),
     ],
 )
-@pytest.mark.parametrize(("package", "name"), [("python_calamine", "f.xlsx"), ("duckdb", "f.csv")])
+@pytest.mark.parametrize(("package", "name"), [("python_calamine", "f.xlsx"), ("duckdb", "f.jsonl")])
 def test_a_package_that_does_not_load_is_not_called_missing(tmp_path, monkeypatch, code, words, package, name):
     (tmp_path / package).mkdir()
     (tmp_path / package / "__init__.py").write_text(code)
-    (tmp_path / name).write_text("score,outcome\n0.5,1\n")
+    (tmp_path / name).write_text('{"score": 0.5, "outcome": 1}\n')
     monkeypatch.syspath_prepend(tmp_path)
     for loaded in [each for each in sys.modules if each.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, loaded)

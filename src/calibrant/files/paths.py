@@ -205,32 +205,35 @@ def bounded_lines(stream: Any) -> Iterator[str]:
     return iter(lambda: stream.readline(LONGEST_OBJECT), "")
 
 
-def check_text(path: str, check: Callable[[], None], longest: int | None = None) -> None:
-    """Read a text to its end where DuckDB would lose rows without a word.
+def check_text(path: str, check: Callable[[], None], longest: int | None = None) -> bool:
+    """Read a text to its end where DuckDB would lose rows without a word; of a CSV return whether it is plain.
 
-    DuckDB 1.5 takes the rows of a truncated ``.gz``. It also drops a last line of more than 32 MB from a CSV.
+    DuckDB 1.5 takes the rows of a truncated ``.gz``. It also drops a last line of more than 32 MB from a CSV. A plain
+    text is ASCII without quotation marks, and all its lines end alike.
 
     Raises
     ------
     FileError
         For a damaged ``.gz``, or a line of more than ``longest`` bytes.
     """
-    zipped = located(path).lower().endswith(".gz")
-    if not zipped and (longest is None or os.path.getsize(located(path)) <= longest):
-        return
+    if longest is None and not located(path).lower().endswith(".gz"):
+        return False
+    is_plain, ends = True, [0, 0, 0]
     try:
         with open_bytes(path) as stream:
-            number, length = 1, 0  # of a line, and its bytes so far
+            length = 0  # of a line so far, in bytes
             while data := stream.read(1 << 20):
                 check()
-                number += data.count(b"\n")
-                ends = max(data.rfind(b"\n"), data.rfind(b"\r"))
-                length = len(data) - 1 - ends if ends >= 0 else length + len(data)
+                is_plain = is_plain and data.isascii() and b'"' not in data
+                ends = [count + data.count(end) for count, end in zip(ends, (b"\n", b"\r", b"\r\n"), strict=True)]
+                last = max(data.rfind(b"\n"), data.rfind(b"\r"))
+                length = len(data) - 1 - last if last >= 0 else length + len(data)
                 if longest is not None and length > longest:
-                    problem = f"line {number:,} has more than {longest / 1e6:.0f} MB"
+                    problem = f"line {ends[0] + 1:,} has more than {longest / 1e6:.0f} MB"
                     raise FileError(path, problem, "leave the long column out, or write the file as Parquet")
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(path, f"is damaged ({first_line(error)})", "compress or copy the file again") from error
+    return is_plain and (not ends[1] or len({*ends}) == 1)
 
 
 # ---------------------------------------------------------------- names that are not UTF-8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from calibrant.files.logs import check, log_columns, protocol, read_logs, with_d
 from calibrant.files.paths import check_bytes, expand, kind_of
 from calibrant.files.predictions import Omitted
 from calibrant.files.roles import ROWS, cluster_hint, find, first_look, parts_of_ids, select
-from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable
+from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable, StoredTable
 from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.files.values import Piece
 from calibrant.runtime.dataclass import dataclass
@@ -53,6 +53,7 @@ class FileSource:
     row_of: Callable[[int], int] = lambda index: index + 1
     #: The file of the targets and the position of the first of them in it, where it is a file of its own.
     targets_from: tuple[str, int] | None = None
+    table: FileTable | None = None  #: where it has columns
 
     def guess_rows(self) -> int:
         """Return about how many rows there are, for the progress: by the length of the first lines, if need be."""
@@ -77,6 +78,7 @@ def _from_table(table: FileTable, selection: ColumnSelection) -> FileSource:
         pieces=lambda asked: table_pieces(table, replace(asked, percent=False) if fractions else asked),
         rows=table.rows,
         row_of=table.row_of,
+        table=table,
     )
 
 
@@ -181,7 +183,7 @@ def open_sources(
         notes={"protocol": made} if made else {},
         omitted=omitted,
         where=options.where,
-        repeated=_repeated_columns(sources[0].path, {*first.probs, *first.targets, *first.keys, first.weights}),
+        repeated=_repeated_columns(sources[0]),
     )
 
 
@@ -340,19 +342,20 @@ def column_names(path: str) -> tuple[str, ...]:
     return log_columns(path) or tuple(dotted(first_object(path)))
 
 
-def _repeated_columns(path: str, taken: Collection[str | None]) -> tuple[tuple[str, ...], ...]:
+def _repeated_columns(source: FileSource) -> tuple[tuple[str, ...], ...]:
     """Return the columns of a file that name things with several rows each, for a hint: patients, questions, games.
 
     Columns that name them together are one entry. The file is looked at when it is opened: once it is read, it may be
     replaced.
     """
+    selection, table = source.selection, source.table
+    taken = {*selection.probs, *selection.targets, *selection.keys, selection.weights}
     try:
-        if kind_of(path) == "npz":
-            columns = first_rows(path, ROWS, parts_of_ids(array_names(path)))
-        else:
-            table = table_of(path, kind_of(path), None)
-            names = tuple(name for name in parts_of_ids(table.columns) if name not in taken)
-            columns = table.head(ROWS, names) if names else {}
+        if isinstance(table, StoredTable) and table.structs:
+            table = FilteredTable(table, None)  # which has the columns within structs too
+        columns = array_names(source.path) if table is None else table.columns
+        names = tuple(name for name in parts_of_ids(columns) if name not in taken)
+        cells = {} if not names else first_rows(source.path, ROWS, names) if table is None else table.head(ROWS, names)
     except CalibrantError:  # reading the file says what is wrong
         return ()
-    return cluster_hint({name: values for name, values in columns.items() if name not in taken})
+    return cluster_hint(cells)

@@ -8,7 +8,6 @@ import re
 import shutil
 import struct
 import tempfile
-from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -21,7 +20,7 @@ from calibrant.files.columns import ColumnSelection
 from calibrant.files.engine import Engines, EngineTable, FileTable, batch_rows
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import utf8_path
-from calibrant.files.sql import engine_path, identifier, literal, period, with_paths
+from calibrant.files.sql import engine_path, literal, period, with_paths
 from calibrant.inputs.memory import max_memory
 from calibrant.runtime.dataclass import dataclass
 
@@ -32,12 +31,18 @@ _LARGE = 1 << 26  # bytes of a batch that are read at once, at most
 _COPIED = 1 << 20  # bytes that are copied at a time
 _NUMBER = re.compile(r"halffloat|float|double|u?int\d+|bool")
 _KEPT = 1 << 24  # bytes of a mapped copy that are held in memory
+_TEXTS = ("string", "large_string")
+_ROWS = "calibrant_rows"  # what the engine calls the rows of a file
 
 
 class StoredTable(FileTable):
     """A file whose schema says what its columns hold."""
 
     failure: FileError | None = None  #: why the engine was not given all rows
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._arrow = load("pyarrow", f"to read {os.path.basename(path)}")
 
     def read_schema(self, schema: Any) -> None:
         """Take over the columns of a schema."""
@@ -55,12 +60,26 @@ class StoredTable(FileTable):
         """Return the field of a column."""
         return self._schema.field(self.columns.index(name))
 
-    @abstractmethod
-    def relation(self) -> str:
-        """Return the SQL of the table."""
-
     def register(self, connection: Any, columns: tuple[str, ...]) -> None:
-        """Give columns to the engine, where it does not read the file itself."""
+        """Give columns to the engine as an Arrow stream, which it can read once."""
+        schema = self._arrow.schema([field.with_type(self._streamed(field)) for field in map(self.field, columns)])
+
+        def batches() -> Iterator[Any]:
+            try:
+                for batch in self.batches(ColumnSelection(keys=columns)):
+                    yield batch.cast(schema)
+            except FileError as error:
+                self.failure = error  # the engine turns it into one of its own
+                raise
+
+        connection.register(_ROWS, self._arrow.RecordBatchReader.from_batches(schema, batches()))
+
+    def _streamed(self, field: Any) -> Any:
+        """Return the type of a column for the engine, which knows no 16-bit floats; each is a 32-bit float too."""
+        kind, single = field.type, self._arrow.float32()
+        if not self.is_narrow(field.name):
+            return kind
+        return single if self._arrow.types.is_floating(kind) else self._arrow.list_(single)
 
 
 class ParquetTable(StoredTable):
@@ -73,11 +92,6 @@ class ParquetTable(StoredTable):
         with reading(path), self._open() as file:
             self.read_schema(file.schema_arrow)
             self.rows = file.metadata.num_rows
-
-    def relation(self) -> str:
-        """Return the SQL of the table."""
-        # A folder named year=2024 is not a column of the file.
-        return f"read_parquet({engine_path(self.path)}, hive_partitioning=false)"
 
     def _open(self, names: Sequence[str] = ()) -> Any:
         """Open the file; columns of ``names`` come as codes, since a short file may repeat a long text often."""
@@ -94,13 +108,20 @@ class ParquetTable(StoredTable):
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         used = selection.used
         words = {*selection.targets[:1], *selection.groups, *selection.clusters, *selection.keys}
-        texts = [name for name in used if name in words and str(self.field(name).type) in ("string", "large_string")]
+        texts = [name for name in used if name in words and str(self.field(name).type) in _TEXTS]
         numbers = self._are_numbers(used)
+        # pyarrow takes a name with a point for a path, too.
+        columns = None if self.structs and any("." in name for name in used) else list(used)
         with reading(self.path), self._open(texts) as file:
-            for batch in file.iter_batches(self._rows_at_a_time(file, used), columns=list(used)):
+            for batch in file.iter_batches(self._rows_at_a_time(file, used), columns=columns):
                 if not numbers:
                     batch.validate(full=True)  # pyarrow hands on texts that are not UTF-8
-                yield batch
+                yield batch.select(list(used))
+
+    def _streamed(self, field: Any) -> Any:
+        """Return the type of a column for the engine; texts come as codes."""
+        arrow, is_text = self._arrow, str(field.type) in _TEXTS
+        return arrow.dictionary(arrow.int32(), arrow.string()) if is_text else super()._streamed(field)
 
     def _are_numbers(self, columns: Sequence[str]) -> bool:
         return all(_NUMBER.fullmatch(str(self.field(name).type)) for name in columns)
@@ -138,14 +159,9 @@ class ArrowTable(StoredTable):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self._arrow = load("pyarrow", f"to read {os.path.basename(path)}")
         load("pyarrow.ipc", f"to read {os.path.basename(path)}")
         with reading(path), self._open(self._arrow.OSFile(utf8_path(path))) as reader:
             self.read_schema(reader.schema)
-
-    def relation(self) -> str:
-        """Return the SQL of the table."""
-        return "calibrant_rows"
 
     @contextmanager
     def _reader(self, columns: tuple[str, ...]) -> Iterator[tuple[Any, mmap.mmap | None]]:
@@ -220,27 +236,6 @@ class ArrowTable(StoredTable):
             remedy = f"write batches of at most {most / 1e9:.1f} GB, or raise CALIBRANT_MAX_MEMORY"
             raise FileError(self.path, problem, remedy)
 
-    def register(self, connection: Any, columns: tuple[str, ...]) -> None:
-        """Give columns to the engine as an Arrow stream, which it can read once."""
-        # The engine knows no 16-bit floats in Arrow data; each is a 32-bit float too.
-        fields = list(map(self.field, columns))
-        for number, field in enumerate(fields):
-            if self.is_narrow(field.name):
-                kind, single = field.type, self._arrow.float32()
-                wide = single if self._arrow.types.is_floating(kind) else self._arrow.list_(single)
-                fields[number] = field.with_type(wide)
-        schema = self._arrow.schema(fields)
-
-        def batches() -> Iterator[Any]:
-            try:
-                for batch in self.batches(ColumnSelection(probs=columns)):
-                    yield batch.cast(schema)
-            except FileError as error:
-                self.failure = error  # the engine turns it into one of its own
-                raise
-
-        connection.register(self.relation(), self._arrow.RecordBatchReader.from_batches(schema, batches()))
-
 
 def _batches(reader: Any) -> Iterator[Any]:
     """Yield the record batches of an Arrow file or stream."""
@@ -295,23 +290,11 @@ class FilteredTable(EngineTable):
 
     def explain(self, error: Exception, condition: bool = True) -> CalibrantError:
         """Turn an error of the engine into one line, about the file if that is damaged."""
-        return self._stored.failure or super().explain(error, condition and not self._is_damaged())
-
-    def _is_damaged(self) -> bool:
-        """Return whether a Parquet file cannot be read without the condition either."""
-        if isinstance(self._stored, ArrowTable):
-            return False
-        sums = ", ".join(f"sum(hash({identifier(name)}))" for name in self._streamed)
-        with self.connection() as connection:
-            try:
-                connection.execute(f"SELECT {sums} FROM {self.relation()}").fetchall()
-            except Exception:
-                return True
-        return False
+        return self._stored.failure or super().explain(error, condition)
 
     def relation(self) -> str:
         """Return the SQL of the table."""
-        return with_paths(self._stored.relation(), self._asked)
+        return with_paths(_ROWS, self._asked)
 
 
 # ---------------------------------------------------------------- the size of decompressed Arrow data

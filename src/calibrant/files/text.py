@@ -13,16 +13,25 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.columns import ColumnSelection
 from calibrant.files.engine import Engines, EngineTable
-from calibrant.files.local import located, reading
-from calibrant.files.paths import LONGEST_LINE, LONGEST_OBJECT, bounded_lines, check_text, open_bytes, open_text
+from calibrant.files.local import load, located, reading
+from calibrant.files.paths import (
+    LONGEST_LINE,
+    LONGEST_OBJECT,
+    bounded_lines,
+    check_text,
+    open_bytes,
+    open_text,
+    utf8_path,
+)
 from calibrant.files.sql import engine_path, identifier, literal, number_of, sql_name, with_paths
+from calibrant.kernels.blocks import n_threads
 
 SAMPLE = 20_000
 MOST_COLUMNS = 100_000
@@ -53,7 +62,7 @@ class CsvTable(EngineTable):
         self._types: dict[str, str] = {}
         self._as_text: list[str] = []  # columns with a type, whose text names groups
         self._any = True
-        check_text(path, self._engines.check, LONGEST_LINE)
+        self._is_plain = check_text(path, self._engines.check, LONGEST_LINE)
         self.columns = header(path)
         self.check_names()
 
@@ -81,6 +90,50 @@ class CsvTable(EngineTable):
         casts = ", ".join(f"CAST({cells[n]} AS {kind}) AS {identifier(n)}" for n, kind in self._types.items())
         texts = "".join(f", {identifier(n)} AS {identifier(_TEXT_OF + n)}" for n in self._as_text)
         return f"(SELECT * REPLACE ({casts}){texts} FROM {table})"
+
+    def batches(self, selection: ColumnSelection) -> Iterator[Any]:
+        """Yield the used columns as Arrow record batches; pyarrow reads numbers in plain text six times faster.
+
+        At the first cell or line that it does not take, DuckDB reads the file again, and says what is wrong.
+        """
+        read = 0
+        if self._is_plain and self._are_numbers(selection):
+            with suppress(load("pyarrow", f"to read {os.path.basename(self.path)}").ArrowInvalid):
+                for batch in self._plain_batches(selection):
+                    yield batch
+                    read += batch.num_rows
+                return
+        for batch in super().batches(selection):
+            yield batch.slice(read)
+            read = max(read - batch.num_rows, 0)
+
+    def _are_numbers(self, selection: ColumnSelection) -> bool:
+        """Whether columns alone are used, all of them as numbers."""
+        is_text = self.comma or selection.percent or selection.labels or bool(self.used_names(selection))
+        return not (is_text or self.own_sql(selection))
+
+    def _plain_batches(self, selection: ColumnSelection) -> Iterator[Any]:
+        """Yield record batches by pyarrow, which raises `ArrowInvalid` where the text holds something else."""
+        arrow, reader = load("pyarrow", "to read CSV"), load("pyarrow.csv", "to read CSV")
+        numbers = dict.fromkeys(self.used_numbers(selection), arrow.float64())
+        with reader.open_csv(
+            utf8_path(self.path),
+            reader.ReadOptions(column_names=self.columns, skip_rows=1, use_threads=n_threads() > 1),
+            reader.ParseOptions(delimiter=separator(self.path), quote_char=False),
+            reader.ConvertOptions(
+                include_columns=selection.used,
+                column_types=numbers,
+                null_values=[""],
+                true_values=["true", "True", "TRUE"],
+                false_values=["false", "False", "FALSE"],
+            ),
+        ) as batches:
+            if not {"int64", "double", "bool"}.issuperset(map(str, batches.schema.types)):
+                msg = "the targets are not numbers"
+                raise arrow.ArrowInvalid(msg)
+            for batch in batches:
+                self._engines.check()
+                yield batch
 
     def learn(self, selection: ColumnSelection) -> bool:
         """Type the columns of the condition by all their cells, and the targets by the first ones."""
@@ -250,7 +303,8 @@ def _fields(path: str, between: str) -> list[str]:
 def _counts(name: str, number: str) -> dict[str, str]:
     """Return the SQL that counts a column's cells of each kind; ``number`` is that of a cell as a number."""
     cell = f"trim({identifier(name)})"
-    zoned = f"regexp_matches({cell}, ':.*[-+A-Za-z]')"
+    other = f"CASE WHEN isfinite({number}) THEN NULL ELSE {cell} END"  # numbers are no times, and casts take long
+    zoned = f"regexp_matches({other}, ':.*[-+A-Za-z]')"
     return {
         TRUTH: f"count(*) FILTER (lower({cell}) IN ('true', 'false'))",
         # Written back as it stood: nothing was rounded.
@@ -258,10 +312,10 @@ def _counts(name: str, number: str) -> dict[str, str]:
         NUMBER: f"count({number})",
         NUMBERS: f"count(*) FILTER (starts_with({cell}, '['))",
         # A cast to a date drops the time, and one to a time without a zone drops the zone.
-        "DATE": f"count(TRY_CAST({cell} AS DATE)) FILTER (NOT contains({cell}, ':'))",
-        "TIME": f"count(TRY_CAST({cell} AS TIME)) FILTER (regexp_matches({cell}, '^[0-9]+:[^-+A-Za-z]*$'))",
-        "TIMESTAMP": f"count(TRY_CAST({cell} AS TIMESTAMP)) FILTER (NOT {zoned})",
-        "TIMESTAMPTZ": f"count(TRY_CAST({cell} AS TIMESTAMPTZ)) FILTER ({zoned})",
+        "DATE": f"count(TRY_CAST({other} AS DATE)) FILTER (NOT contains({other}, ':'))",
+        "TIME": f"count(TRY_CAST({other} AS TIME)) FILTER (regexp_matches({other}, '^[0-9]+:[^-+A-Za-z]*$'))",
+        "TIMESTAMP": f"count(TRY_CAST({other} AS TIMESTAMP)) FILTER (NOT {zoned})",
+        "TIMESTAMPTZ": f"count(TRY_CAST({other} AS TIMESTAMPTZ)) FILTER ({zoned})",
     }
 
 
@@ -356,9 +410,8 @@ class JsonTable(EngineTable):
         texts = [name for name in dict.fromkeys(names) if self._types[name] == TEXT and name not in self._paths]
         if not texts:
             return
-        counts = [
-            f"[count({identifier(name)}), {', '.join(_counts(name, 'NULL')[kind] for kind in TIMES)}]" for name in texts
-        ]
+        kinds = [(name, _counts(name, "CAST(NULL AS DOUBLE)")) for name in texts]
+        counts = [f"[count({identifier(name)}), {', '.join(of[kind] for kind in TIMES)}]" for name, of in kinds]
         row = self.ask(f"SELECT {', '.join(counts)} FROM {self.relation()}")[0]
         for name, (cells, *times) in zip(texts, row, strict=True):
             if cells and cells in times:
