@@ -21,8 +21,6 @@ from click.testing import CliRunner
 import calibrant
 from calibrant.cli import main
 from calibrant.cli.usage import SECTIONS
-from calibrant.errors import InputError
-from calibrant.errors.faults import Facts, Fault
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
@@ -653,44 +651,6 @@ def test_a_few_other_outcomes_are_kept_by_the_command_that_is_proposed() -> None
     assert (report["n"], report["outcome_rate"]) == (6, 0.5)
     np.savez("a.npz", score=SCORES, outcome=[0, 1, 1, 0.5, 0, 1])
     assert refused("report", "a.npz").endswith("; save the outcomes as 0 and 1")
-
-
-# ---------------------------------------------------------------- the command reads facts, not words
-
-
-def test_the_library_may_word_an_error_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every line stays the same where the errors of the library have no words at all."""
-    rows, target = np.random.default_rng(0).dirichlet(np.ones(3), 12), np.arange(12) % 3
-    classes = {f"p_{k}": rows[:, k] for k in range(3)}
-    lines = {
-        "swapped": (("--score", "won", "--outcome", "win"), {"win": SCORES, "won": WON}),
-        "words": ((), {"score": SCORES, "outcome": list("nyynny")}),
-        "from 1": ((), {"score": SCORES, "outcome": [y + 1 for y in WON]}),
-        "fractions": ((), {"score": SCORES, "outcome": [0, 1, 1, 0.5, 0, 1]}),
-        "whole": (("--score", "year", "--outcome", "won"), {"year": range(2020, 2026), "win": SCORES, "won": WON}),
-        "percent": ((), {"score": [85, 3, 7], "outcome": [1, 0, 0]}),
-        "logits": ((), {"score": [-5.5, 2.25], "outcome": [0, 1]}),
-        "nan": ((), {"score": [0.5, "nan"], "outcome": [0, 1]}),
-        "weight": (("--weight", "w"), {"score": SCORES, "outcome": WON, "w": [1, 1, -1, 1, 1, 1]}),
-        "classes from 1": ((), classes | {"target": target + 1}),
-        "classes beyond": ((), classes | {"target": 2 * target}),
-        "sum": ((), {"p_0": [0.5, 0.5], "p_1": [0.25, 0.5], "target": [0, 1]}),
-        "models": (("--probs", "a,b", "--target", "won"), {"a": SCORES, "b": SCORES, "won": WON}),
-        "named": ((), classes | {"target": np.array(["cat", "dog", "eel"])[target]}),
-        "unknown": (("--labels", "cat,dgo,eel"), classes | {"target": np.array(["cat", "dog", "eel"])[target]}),
-    }
-    for name, (_, columns) in lines.items():
-        table(f"{name}.csv", **columns)
-    np.savez("plain.npz", probs=rows, target=target)
-    calls = [("report", f"{name}.csv", *options) for name, (options, _) in lines.items()]
-    calls.append(("report", "plain.npz", "--logits"))
-    expected = [refused(*call) for call in calls]
-
-    def mute(argument: str, fault: Fault, facts: Facts | None = None) -> InputError:
-        return InputError(argument, "?", "?", "?", fault=fault, facts=facts or Facts())
-
-    monkeypatch.setattr("calibrant.inputs.predictions.refuse", mute)
-    assert [refused(*call) for call in calls] == expected
 
 
 def test_a_sketch_that_something_else_wrote() -> None:

@@ -21,7 +21,7 @@ from calibrant.errors import InputError
 from calibrant.inference.hosmer_lemeshow import hosmer_lemeshow_test
 from calibrant.inference.hypotheses import cox_test, ks_test, kuiper_test, spiegelhalter_test
 from calibrant.inference.t_cal import t_cal_test
-from calibrant.measures.cumulative.kuiper import brownian_range_sf
+from calibrant.measures.cumulative.cumulative import brownian_range_sf
 from calibrant.measures.line.line import cox_fit, log_odds
 
 CLOSE = 1e-11

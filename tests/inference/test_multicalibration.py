@@ -20,7 +20,7 @@ import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable, evaluate, multicalibration_error
 from calibrant.errors import InputError
 from calibrant.inference import kuiper_test
-from calibrant.measures.cumulative.kuiper import brownian_range_sf
+from calibrant.measures.cumulative.cumulative import brownian_range_sf
 
 CLOSE = 1e-10
 near = functools.partial(pytest.approx, rel=CLOSE, abs=1e-12, nan_ok=True)

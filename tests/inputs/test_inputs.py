@@ -258,7 +258,7 @@ BAD_ROWS = [
         [0, 1],
     ),
     case(
-        "targets: expected 3 labels, one for each row of probs (or one-hot rows of 4), got shape (4,); probs look "
+        "targets: expected 3 labels, one for each row (or one-hot rows of 4), got shape (4,); probs look "
         "transposed: pass shape (N, C), with a row for each prediction and a column for each class",
         np.transpose(ROWS),
         CLASSES,
@@ -329,26 +329,25 @@ FRACTION = "filter the row out of probs and targets, or round the target if it s
 
 BAD_OUTCOMES = [
     case(
-        "targets: expected 4 labels, one for each row of probs, got shape (3,); probs and targets must have the same "
-        "rows",
+        "targets: expected 4 labels, one for each row, got shape (3,); probs and targets must have the same rows",
         PROBS,
         TARGETS[:3],
     ),
-    case("targets: expected 1 label, one for each row of probs, got shape (2,)", [0.5], [0, 1]),
+    case("targets: expected 1 label, one for each row, got shape (2,)", [0.5], [0, 1]),
     case(
-        "targets: expected 4 labels, one for each row of probs, got shape (); pass a label for each row, such as [1]",
+        "targets: expected 4 labels, one for each row, got shape (); pass a label for each row, such as [1]",
         PROBS,
         1,
     ),
     case(
-        "targets: expected 4 labels, one for each row of probs, got shape (4, 2); the targets look one-hot: pass "
+        "targets: expected 4 labels, one for each row, got shape (4, 2); the targets look one-hot: pass "
         "targets[:, 1] if that column marks the event",
         PROBS,
         [[1, 0], [0, 1], [0, 1], [1, 0]],
     ),
-    case("targets: expected 4 labels, one for each row of probs, got shape (1, 4)", PROBS, [TARGETS]),
+    case("targets: expected 4 labels, one for each row, got shape (1, 4)", PROBS, [TARGETS]),
     case(
-        "targets: expected 4 labels, one for each row of probs, got shape (4, 2); pass one label per row, or for "
+        "targets: expected 4 labels, one for each row, got shape (4, 2); pass one label per row, or for "
         "several labels per row notion='multilabel' and probs of the same shape",
         PROBS,
         [[1, 1]] * 4,
@@ -464,13 +463,13 @@ ONE_HOT = "targets: expected one-hot rows (a single 1 among 0s), got"
 
 BAD_CLASSES = [
     case(
-        "targets: expected 4 labels, one for each row of probs (or one-hot rows of 3), got shape (5,); probs and "
+        "targets: expected 4 labels, one for each row (or one-hot rows of 3), got shape (5,); probs and "
         "targets must have the same rows",
         ROWS,
         [0] * 5,
     ),
     case(
-        "targets: expected 4 labels, one for each row of probs (or one-hot rows of 3), got shape (4, 2)",
+        "targets: expected 4 labels, one for each row (or one-hot rows of 3), got shape (4, 2)",
         ROWS,
         [[0, 1]] * 4,
     ),
@@ -528,13 +527,13 @@ BAD_CLASSES = [
         [TARGETS],
     ),
     case(
-        "targets: expected 1 label, one for each row of probs (or one-hot rows of 4), got shape (4,); probs look like "
+        "targets: expected 1 label, one for each row (or one-hot rows of 4), got shape (4,); probs look like "
         "one row of many classes: for one event pass probs.reshape(-1)",
         [PROBS],
         TARGETS,
     ),
     case(
-        "targets: expected 4 labels, one for each row of probs (or one-hot rows of 3), got shape (3, 4); the one-hot "
+        "targets: expected 4 labels, one for each row (or one-hot rows of 3), got shape (3, 4); the one-hot "
         "targets look transposed: pass targets.T",
         ROWS,
         np.eye(3)[CLASSES].T,

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable
-from calibrant.measures.cumulative.kuiper import RANGE, brownian_range_sf
+from calibrant.measures.cumulative.cumulative import RANGE, brownian_range_sf
 from tests.examples_of import at_most
 
 CLOSE = 1e-12

@@ -30,8 +30,8 @@ from calibrant.measures.binned.binned import (
     uniform_bin_of,
 )
 from calibrant.measures.binned.clustered import ClusterBins
-from calibrant.measures.binned.sums import RowBins
-from calibrant.measures.cumulative import ks as cumulative
+from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.cumulative import cumulative
 from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences import paired as pairs
@@ -59,7 +59,7 @@ from calibrant.measures.verdict import closed_form as independent_verdict
 from calibrant.statistics import cluster_sums as sums
 from calibrant.statistics import design
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Independent, details_of
+from calibrant.statistics.design import Clustered, SamplingDesign, details_of
 from calibrant.statistics.folds import deal_buckets
 from calibrant.statistics.intervals import score_end
 from calibrant.statistics.resampling import Resampling, normal_quantile, t_quantile
@@ -123,7 +123,7 @@ def rate_of(rows):
 
 def gap_error(rows):
     """The standard error of the mean gap if the rows were independent."""
-    return gap_variance(Independent(rows.fine)).error
+    return gap_variance(SamplingDesign(rows.fine)).error
 
 
 def absolute(sums):
@@ -319,7 +319,7 @@ def test_correlations_of_bins_by_their_matrix():
     sd = np.sqrt(np.where(np.diag(c) > 0, np.diag(c), 1))
     c = c / np.outer(sd, sd)
     np.fill_diagonal(c, 1)
-    x, found = rng.normal(size=7), bins.Directions.of(parts)
+    x, found = rng.normal(size=7), bins.Correlations.of(parts)
     assert found.quadratic(x) == pytest.approx(x @ c @ x, rel=EXACT)
     assert found.squares(x) == pytest.approx(float(np.sum(np.outer(x, x) * c**2)), rel=EXACT)
 
@@ -363,12 +363,12 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
     p, y = distinct()
     rows = clustered(p, y, np.arange(len(p)))
     cells, law = rows.fine, ClusterNull.of(rows, 15)
-    plain = RowBins.of(cells, uniform_bin_of(cells.table, 15))
+    plain = BinSums.of_cells(cells, uniform_bin_of(cells.table, 15))
     errors = errors_of(rows)
     expected = {
         "ece": binned.absolute_law(plain, 0.9, errors["absolute"]).p_value,
         "rmsce": binned.square_laws(plain, 0.9)[0].p_value,
-        "gap": mean_gap_law(Independent(cells), errors["gap"], 0.9).p_value,
+        "gap": mean_gap_law(SamplingDesign(cells), errors["gap"], 0.9).p_value,
         "spiegelhalter": spiegelhalter_test(cells.table).p_value,
         "verdict": independent_verdict(cells, plain).p_value,
     }
@@ -388,7 +388,7 @@ def test_clusters_of_one_row_have_the_laws_of_independent_rows():
 def test_clusters_of_one_row_have_nearly_the_intervals_of_independent_rows():
     p, y = distinct(seed=1)
     rows = clustered(p, y, np.arange(len(p)))
-    plain = RowBins.of(rows.fine, uniform_bin_of(rows.fine.table, 15))
+    plain = BinSums.of_cells(rows.fine, uniform_bin_of(rows.fine.table, 15))
     errors, found = errors_of(rows), intervals(rows)
     t = t_quantile(0.9, len(p) - 1)
     half = gap_error(rows) * t
@@ -791,7 +791,7 @@ def test_the_part_of_singletons_is_that_of_independent_rows():
     p, y = distinct(seed=7)
     rows = clustered(p, y, np.arange(240))
     masses, fit, base = corp.in_sample(rows)
-    independent = Independent(rows.cells)
+    independent = SamplingDesign(rows.cells)
     for first in (rows.cells.scores, base):
         found = corp.difference(rows, masses, first, fit)
         plain = corp.difference(independent, corp.in_sample(independent).masses, first, fit)
@@ -820,7 +820,7 @@ def test_the_bands_hold_the_curves():
         assert (curve.confidence_lows <= curve.rates).all()
         assert (curve.rates <= curve.confidence_highs).all()
         assert (curve.consistency_lows <= curve.consistency_highs).all()
-    plain = smooth_curve(Independent(rows.fine), 0.05, resampling.level)
+    plain = smooth_curve(SamplingDesign(rows.fine), 0.05, resampling.level)
     np.testing.assert_array_equal(soft.rates, plain.rates)
     without = isotonic_curve(rows, None, Resampling.of(0.9, 0, 0))
     np.testing.assert_array_equal(

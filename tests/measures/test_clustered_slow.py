@@ -20,7 +20,7 @@ from calibrant.inputs.scores import event_row_scores
 from calibrant.measures.binned import intervals
 from calibrant.measures.binned.binned import absolute_error, root_square_error
 from calibrant.measures.binned.intervals import absolute_law
-from calibrant.measures.cumulative import ks as cumulative
+from calibrant.measures.cumulative import cumulative
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences import paired as pairs
 from calibrant.measures.estimates import ClusterClassBins
@@ -36,7 +36,7 @@ from calibrant.measures.smooth.smece import null_smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
@@ -146,7 +146,7 @@ def evaluated(rows, resampling, *, slow):
         at_value = law.replicates(lambda draws: null(draws.cell_gaps)[1], resampling)
         p["smece"] = p_value(at_value, null(rows.cells.gap_sums[None])[1][0])
         ends["smece"] = smooth.interval(rows, value, level, rejected=p["smece"] <= tail)
-        fine = Independent(rows.fine)
+        fine = SamplingDesign(rows.fine)
         masses, fit, base = corp.in_sample(fine)
         parts = [corp.difference(fine, masses, first, fit).value for first in (rows.fine.scores, base)]
         factors = refinement(law, resampling) * law.replicates(coarse_miscalibrations, resampling)

@@ -16,7 +16,7 @@ import calibrant
 from calibrant import CalibrationSketch, MurphyCurve, NetBenefit, ReliabilityTable, murphy_curve, net_benefit
 from calibrant.errors import InputError
 from calibrant.measures import Event
-from calibrant.measures.cumulative.kuiper import kuiper_error
+from calibrant.measures.cumulative.cumulative import kuiper_error
 from calibrant.measures.decisions.decision_curve import (
     Treated,
     decision_curve_of,

@@ -33,7 +33,7 @@ from calibrant import (
 from calibrant.errors import InputError
 from calibrant.kernels import loading
 from calibrant.measures.binned import sweep as sweep
-from calibrant.measures.smooth.lipschitz import lipschitz_error
+from calibrant.measures.smooth.without_bins import lipschitz_error
 
 #: Sums of at most some thousand numbers up to 1 in another order, divided by their number.
 CLOSE = 1e-13
@@ -296,7 +296,7 @@ def test_large_tables_take_compiled_kernels(monkeypatch: Any) -> None:
         seen.append(choose(family, size).__name__.rpartition(".")[2])
         return choose(family, size)
 
-    monkeypatch.setattr("calibrant.measures.smooth.lipschitz.kernels_for", watched)
+    monkeypatch.setattr("calibrant.measures.smooth.without_bins.kernels_for", watched)
     rng = np.random.default_rng(0)
     for n in (4_396, 20_000):
         scores = rng.random(n)

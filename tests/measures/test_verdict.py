@@ -17,13 +17,13 @@ import calibrant
 from calibrant import ReliabilityTable, evaluate
 from calibrant.measures import verdict
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.sums import RowBins
+from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.event import Event
 from calibrant.measures.simulated import RowSums
 from calibrant.measures.verdict import closed_form_test
 from calibrant.results import Code
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Independent
+from calibrant.statistics.design import SamplingDesign
 
 PARTS = ("mean", "spread", "ece")
 
@@ -117,8 +117,8 @@ def test_the_statistic_of_large_replicates_alone(distinct: int) -> None:
     """Replicates below the least wanted may be left out, others never are; most of the small ones are."""
     p = np.linspace(0.2, 0.7, distinct).repeat(120 // distinct)
     cells = Cells.from_table(ReliabilityTable.from_scores(p, np.arange(120) % 2))
-    bins = RowBins.of(cells, uniform_bin_of(cells.table, 15))
-    own = verdict.Verdict.of(Independent(cells), bins)
+    bins = BinSums.of_cells(cells, uniform_bin_of(cells.table, 15))
+    own = verdict.Verdict.of(SamplingDesign(cells), bins)
     y = np.random.default_rng(47).binomial(cells.counts.astype(int), cells.scores, (5000, len(cells)))
     sums = RowSums(cells, bins, y)
     whole = own.statistic(sums)

@@ -25,7 +25,7 @@ from calibrant.recalibration.softmax import CLASS_TEMPERATURE
 from calibrant.render.blocks import tables_of
 from calibrant.report.evaluated_data import of_arguments
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Independent
+from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.folds import FOLDS, Parts, deal_buckets
 
 
@@ -44,7 +44,7 @@ def fix_of(p: Any, y: Any = None, **options: Any) -> Recalibration:
 
 def test_rows_are_dealt_without_loss_and_evenly() -> None:
     p, y = sample(5_000, 0)
-    parts = Parts.of(Independent(Cells.from_table(calibrant.ReliabilityTable.from_scores(np.round(p, 1), y))))
+    parts = Parts.of(SamplingDesign(Cells.from_table(calibrant.ReliabilityTable.from_scores(np.round(p, 1), y))))
     dealt = parts.dealt(np.random.default_rng(0))
     np.testing.assert_array_equal(dealt.masses.sum(axis=1), parts.masses.sum(axis=1))
     sizes = dealt.masses.sum(axis=(0, 2))
@@ -169,7 +169,7 @@ def test_the_gain_is_the_naive_one_with_these_folds() -> None:
     table = calibrant.ReliabilityTable.from_scores(p, y)
     from calibrant.statistics.resampling import Stream, generator
 
-    parts = Parts.of(Independent(Cells.from_table(table)))
+    parts = Parts.of(SamplingDesign(Cells.from_table(table)))
     dealt = parts.dealt(generator(np.random.SeedSequence(7), Stream.DEALS, 0))
     rows = []
     for fold in range(FOLDS):

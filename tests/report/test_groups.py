@@ -22,7 +22,7 @@ from calibrant.errors import InputError
 from calibrant.measures.verdict import count_p_value
 from calibrant.results import TestResult
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Independent
+from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.groups import LEAST_GROUP, GroupTest, holm
 
 CLOSE = 1e-10
@@ -425,11 +425,11 @@ def test_the_exact_law_of_the_number_of_outcomes(scores):
         events = y[p <= 0.5].sum() - (1 - y)[p > 0.5].sum() + offset  # the outcomes in all
         far = np.abs(np.arange(len(p) + 1) - p.sum()) >= abs(events - p.sum()) - 1e-9
         table = calibrant.ReliabilityTable.from_scores(p, y)
-        assert count_p_value(Independent(Cells.from_table(table))) == pytest.approx(
+        assert count_p_value(SamplingDesign(Cells.from_table(table))) == pytest.approx(
             min(law[far].sum(), 1), rel=1e-9, abs=1e-15
         )
     weighted = calibrant.ReliabilityTable.from_scores(p, y, weights=np.linspace(0.5, 1.5, len(p)))
-    assert math.isnan(count_p_value(Independent(Cells.from_table(weighted))))
+    assert math.isnan(count_p_value(SamplingDesign(Cells.from_table(weighted))))
 
 
 def sparse_family(rng, n_groups, rows, p):

@@ -19,7 +19,7 @@ from calibrant import CalibrationSketch, ReliabilityTable
 from calibrant.measures import Unavailable
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ace_bound, ece_bound
-from calibrant.measures.cumulative.ks import ks_bound, ks_error
+from calibrant.measures.cumulative.cumulative import ks_bound, ks_error
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.isotonic import recalibrated_bound

@@ -27,15 +27,15 @@ from calibrant.inference import bootstrap, consistency, standardised_maximum
 from calibrant.measures import Inference
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.intervals import absolute_interval, maximum_interval, square_interval
-from calibrant.measures.binned.sums import RowBins
-from calibrant.measures.cumulative import ks as cumulative
+from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.cumulative import cumulative
 from calibrant.measures.estimates import exact_absolute_law
 from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.smooth import intervals as smoothing
 from calibrant.measures.smooth.intervals import Mesh, NullSmooth, expected
 from calibrant.statistics import null
 from calibrant.statistics.cells import Aliases, Cells, binomial_laws
-from calibrant.statistics.design import Independent
+from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.resampling import draw_rows
 
 CLOSE = 1e-10
@@ -252,7 +252,7 @@ def test_interval_of_the_maximum_is_its_formula(case):
 def test_low_is_gated_and_high_is_never_below_the_value(interval):
     p, y, _, _ = BINNED_CASES["tilted"]
     cells = cells_of(p, y)
-    bins = RowBins.of(cells, uniform_bin_of(cells.table, 8))
+    bins = BinSums.of_cells(cells, uniform_bin_of(cells.table, 8))
     low, high = interval(bins, 0.01, LEVEL, rejected=True)
     assert interval(bins, 0.01, LEVEL, rejected=False) == (0.0, high)
     assert interval(bins, 2.0, LEVEL, rejected=False)[1] >= 2.0
@@ -298,12 +298,15 @@ def smooth_ends(p, y, s, nodes=4000):
 def test_smooth_interval_solves_its_equations(n, slope):
     p, y = draw(n, n, slope)
     cells, value = cells_of(p, y), calibrant.smooth_calibration_error(p, y)
-    low, high = calibrant.measures.smooth.intervals.interval(Independent(cells), value, LEVEL, rejected=True)
+    low, high = calibrant.measures.smooth.intervals.interval(SamplingDesign(cells), value, LEVEL, rejected=True)
     # The root is found to 1e-4 of s; a mesh of 8 steps a bandwidth widens the kernel by 1 / 300 at the most.
     assert smooth_ends(p, y, high)[1] == pytest.approx(high, rel=4e-3)
     if low > 0:  # where it is more than exp(-3) of the value
         assert smooth_ends(p, y, low)[0] == pytest.approx(low, rel=4e-3)
-    assert calibrant.measures.smooth.intervals.interval(Independent(cells), value, LEVEL, rejected=False) == (0.0, high)
+    assert calibrant.measures.smooth.intervals.interval(SamplingDesign(cells), value, LEVEL, rejected=False) == (
+        0.0,
+        high,
+    )
 
 
 def brownian_tail(x):
@@ -420,8 +423,8 @@ def test_discrimination_of_scores_that_tell_nothing():
     cells = [cells_of(p, rng.uniform(size=n) < 0.5) for _ in range(runs)]
     gains = []
     for one in cells:
-        masses, fit, base = corp.in_sample(Independent(one))
-        gains.append(corp.difference(Independent(one), masses, base, fit).value)
+        masses, fit, base = corp.in_sample(SamplingDesign(one))
+        gains.append(corp.difference(SamplingDesign(one), masses, base, fit).value)
     # The variance of a chi-bar-square, whose kurtosis is about 10: its estimate from R runs is off by sqrt(9 / R) of
     # itself, its root by half of that. The central limit theorem of the blocks takes another tenth.
     sd = np.mean([corp.null_discrimination_sd(one) for one in cells])
@@ -674,7 +677,7 @@ def test_closed_forms_are_the_laws_of_normal_sums(scores):
     y = (rng.uniform(size=900) < p).astype(int)
     found = evaluate(p, y, level=LEVEL, n_resamples=0)
     cells = cells_of(p, y)
-    bins = RowBins.of(cells, uniform_bin_of(cells.table, 15)).moments
+    bins = BinSums.of_cells(cells, uniform_bin_of(cells.table, 15)).moments
     sums, n, runs = folded(bins.null_variances, 100_000, 32), len(p), 100_000
     squares = (sums**2 / bins.counts).sum(axis=1)
     replicates = {

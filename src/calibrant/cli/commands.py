@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from importlib import import_module
+from typing import Any, Final
 
 try:
     import click
@@ -17,17 +18,33 @@ except ModuleNotFoundError:
 from calibrant import __version__
 from calibrant.cli import conditions, console, output
 from calibrant.cli import options as shared
-from calibrant.cli.options import ENGINES, CommandOptions, option
-from calibrant.cli.usage import Commands, Count, Wanted
-from calibrant.errors import CalibrantError
-
-if TYPE_CHECKING:
-    from calibrant.files.predictions import FileRows
+from calibrant.cli.options import COLUMN, ENGINES, CommandOptions, option
+from calibrant.cli.parameters import (
+    COMPLETING,
+    ERROR,
+    NATURAL,
+    POSITIVE,
+    RISK,
+    SHARE,
+    Among,
+    Checked,
+    InputFile,
+    Listed,
+    MeasureNames,
+    OutputFile,
+    real,
+    split,
+    whole,
+)
+from calibrant.cli.usage import Commands
+from calibrant.errors import quoted
 
 #: The exit status of bad data.
 BAD_DATA: Final = 1
 
 SHELLS: Final = ("bash", "zsh", "fish")
+
+_SKETCH: Final = "name a file that ends in .cal, such as week.cal"
 
 
 @click.group(
@@ -55,7 +72,11 @@ def main() -> None:
 @main.command(short_help="Report how well the predictions of a model are calibrated.")
 @shared.predictions
 @shared.one_model
-@option("--notion", metavar="NOTION", help="The type of calibration: positive, top-label, classwise or multilabel.")
+@option(
+    "--notion",
+    type=Among("notion", lambda: import_module("calibrant.inputs.notions").NOTIONS),
+    help="The type of calibration: positive, top-label, classwise or multilabel.",
+)
 @shared.n_bins
 @option(
     "--classwise/--no-classwise",
@@ -66,15 +87,13 @@ def main() -> None:
 @shared.level
 @option(
     "--profile",
-    metavar="NAME",
     default=CommandOptions.profile,
-    callback=shared.profile,
+    type=Among("name", lambda: import_module("calibrant.measures.profiles").PROFILES),
     help="The set of measures and figures: standard, clinical, forecast or all.",
 )
 @option(
     "--measures",
-    metavar="MEASURES",
-    callback=shared.measures,
+    type=MeasureNames("measures"),
     help="Show only these measures, separated by commas, such as ece,ks.",
 )
 @option("--all", "all_measures", is_flag=True, help="Show every measure of the profile.")
@@ -88,13 +107,12 @@ def main() -> None:
 )
 @option(
     "--tolerance",
-    type=float,
-    metavar="ERROR",
+    type=ERROR,
     help="The largest error without practical importance, such as 0.02, to compare the error with.",
 )
 @option(
     "--tolerance-of",
-    metavar="MEASURE",
+    type=Among("measure", lambda: import_module("calibrant.inference.decision").TOLERATED),
     default=CommandOptions.tolerance_of,
     help="The measure that --tolerance applies to: ece, smece, rmsce or mean_gap.",
 )
@@ -111,7 +129,7 @@ def main() -> None:
 @option(
     "--sketch",
     "sketch_path",
-    metavar="PATH",
+    type=OutputFile(".cal", remedy=_SKETCH),
     help="Write a sketch to this .cal file. The command merge can add several sketches.",
 )
 @shared.outputs
@@ -154,28 +172,28 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @shared.predictions
 @option(
     "--scores",
-    metavar="COLUMNS",
+    type=Listed("columns"),
     help="The models in one file, as columns or patterns such as 'p_*', separated by commas.",
 )
 @shared.score
 @option(
     "--outcome",
     "--target",
-    metavar="COLUMN",
+    type=COLUMN,
     help="The column of outcomes (0 or 1) or true classes, or SQL such as 'predicted = label'.",
 )
 @shared.probs
 @shared.targets
 @option(
     "--on",
-    metavar="COLUMN",
+    type=COLUMN,
     multiple=True,
     help="The column that identifies a row, or a question, for every model. By default, rows of files are matched by "
     "position, and models in one file are not paired.",
 )
 @option(
     "--baseline",
-    metavar="FILE",
+    type=InputFile(),
     help="The file of an earlier report, such as last.json or last.cal, to use as the first model.",
 )
 @option(
@@ -198,15 +216,14 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     default=CommandOptions.sort_by,
     help="The measure that the leaderboard ranks the models by, such as nll, accuracy, auroc or debiased_square.",
 )
-@option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label.")
+@shared.one_event
 @shared.n_bins
 @shared.classes
 @shared.level
 @shared.outputs
 @option(
     "--tolerance",
-    type=float,
-    metavar="ERROR",
+    type=ERROR,
     help="The largest acceptable increase of the ECE from the first model to another model, such as 0.01.",
 )
 @option(
@@ -240,7 +257,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 a gate fails or a condition is true; 4 inconclusive gate.
     """  # noqa: D301
-    options = CommandOptions(scores=scores, models=shared.split(scores or ""), **params)
+    options = CommandOptions(scores=scores, models=split(scores or ""), **params)
     shared.check(ctx, shared.problems_of_compare(ctx, options))
     from calibrant.cli import loading
 
@@ -251,7 +268,9 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 @shared.predictions
 @shared.one_model
 @option(
-    "--notion", metavar="NOTION", help="The type of calibration: positive or top-label for one event, or multilabel."
+    "--notion",
+    type=Among("notion", lambda: ("positive", "top-label", "multilabel")),
+    help="The type of calibration: positive or top-label for one event, or multilabel.",
 )
 @shared.classes
 @option(
@@ -261,9 +280,19 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     help="The kind of map: auto, temperature, cox, beta, isotonic, constant, shift, clipped, histogram; or vector, "
     "matrix.",
 )
-@option("--map", "map_path", metavar="PATH", help="Write the map, as JSON, if it helps.")
-@option("--sql", "sql_path", metavar="PATH", help="Write the map as an SQL expression, if it helps.")
-@option("--onnx", "onnx_path", metavar="PATH", help="Write the map as a model of ONNX, if it helps.")
+@option("--map", "map_path", type=OutputFile(".json"), help="Write the map, as JSON, if it helps.")
+@option(
+    "--sql",
+    "sql_path",
+    type=OutputFile(".sql"),
+    help="Write the map as an SQL expression, if it helps.",
+)
+@option(
+    "--onnx",
+    "onnx_path",
+    type=OutputFile(".onnx"),
+    help="Write the map as a model of ONNX, if it helps.",
+)
 @option("--anyway", is_flag=True, help="Write the map even without evidence that it helps.")
 @shared.exact
 @shared.level
@@ -292,24 +321,22 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 @main.command(short_help="Certify from which score on decisions can be automated.")
 @shared.predictions
 @shared.one_model
-@option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label.")
+@shared.one_event
 @shared.classes
 @option(
     "--max-risk",
-    type=float,
-    metavar="RISK",
+    type=RISK,
     help="The largest acceptable error rate of automatic decisions (default: 0.05).",
 )
 @option(
     "--yes-risk",
-    type=float,
-    metavar="RISK",
+    type=RISK,
     help="The largest acceptable error rate of decisions 'yes', with --no-risk. Cases between are referred.",
 )
-@option("--no-risk", type=float, metavar="RISK", help="The largest acceptable error rate of decisions 'no'.")
+@option("--no-risk", type=RISK, help="The largest acceptable error rate of decisions 'no'.")
 @option(
     "--confidence",
-    type=float,
+    type=SHARE,
     default=CommandOptions.confidence,
     help="The probability that the error rate is as promised, and the level of intervals.",
 )
@@ -323,14 +350,12 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 )
 @option(
     "--largest-cluster",
-    type=int,
-    metavar="N",
+    type=whole(lambda bound: bound > 0, "pass a number of rows, such as 20", name="n"),
     help="The largest possible number of rows of a cluster. The method is then betting, whose promise is exact.",
 )
 @option(
     "--max-weight",
-    type=float,
-    metavar="WEIGHT",
+    type=real(lambda bound: 0 < bound < float("inf"), "pass a weight, such as 20", "weight"),
     help="The largest possible weight of a row, for sampling weights. The method is then betting.",
 )
 @option("--per-class", is_flag=True, help="Certify a threshold for each predicted class, all together.")
@@ -360,21 +385,27 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 
 
 @main.command(short_help="Watch the calibration of a deployed model, slice by slice.")
-@click.argument("state_path", metavar="STATE", type=Wanted("Name the file of the state, such as state.json."))
-@click.argument("files", metavar="[FILE...]", nargs=-1)
-@shared.one_model
-@option("--notion", metavar="NOTION", help="The type of calibration: positive or top-label.")
-@shared.classes
-@option(
-    "--label", metavar="TEXT", help="The name of the slice, such as 2026-W31 (default: the name of the first file)."
+@shared.argument(
+    "state_path",
+    metavar="STATE",
+    type=OutputFile(
+        ".json",
+        remedy="name the file of the state first, such as state.json",
+        missing="Name the file of the state, such as state.json.",
+    ),
 )
+@shared.argument("files", metavar="[FILE...]", nargs=-1, type=InputFile())
+@shared.one_model
+@shared.one_event
+@shared.classes
+@option("--label", help="The name of the slice, such as 2026-W31 (default: the name of the first file).")
 @option(
     "--groups",
     metavar="NAMES",
-    callback=lambda _ctx, _option, listed: None if listed is None else shared.split(listed),
+    callback=lambda _ctx, _option, listed: None if listed is None else split(listed),
     help="All groups of --by, such as north,south, with rows or without (default: those of the first slice).",
 )
-@option("--time", metavar="COLUMN", help="Make a slice of each period of this column of dates or times.")
+@option("--time", type=COLUMN, help="Make a slice of each period of this column of dates or times.")
 @option(
     "--every",
     metavar="PERIOD",
@@ -384,26 +415,34 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 )
 @option(
     "--alpha",
-    type=float,
-    metavar="P",
+    type=real(lambda alpha: 0 < alpha <= 0.5, "pass a probability above 0 and up to 0.5, such as 0.05", "p"),
     help="The probability of an alarm without a drift, over all slices (default: 0.05).",
 )
-@option("--tolerance", type=float, metavar="ERROR", help="An error without practical importance, such as 0.02.")
-@option("--tolerance-odds", type=float, metavar="FACTOR", help="The same as a factor of the odds, such as 1.1.")
+@option("--tolerance", type=ERROR, help="An error without practical importance, such as 0.02.")
+@option(
+    "--tolerance-odds",
+    type=real(lambda odds: odds > 1, "pass a factor above 1, such as 1.1", "factor"),
+    help="The same as a factor of the odds, such as 1.1.",
+)
 @option("--max-weight", type=float, metavar="WEIGHT", help="A bound on the weights, if they are not whole numbers.")
 @option(
     "--threshold",
     "threshold_path",
-    metavar="PATH",
+    type=InputFile("path"),
     help="Watch the promise of this threshold too, the JSON of calibrant threshold.",
 )
 @option(
     "--since-onset",
     "since_onset_path",
-    metavar="PATH",
+    type=OutputFile(".cal", remedy=_SKETCH),
     help="At an alarm, write a sketch of the rows since its onset to this .cal file.",
 )
-@option("--prometheus", "prometheus_path", metavar="PATH", help="Write metrics of Prometheus to this .prom file.")
+@option(
+    "--prometheus",
+    "prometheus_path",
+    type=OutputFile(".prom"),
+    help="Write metrics of Prometheus to this .prom file.",
+)
 @shared.exact
 @shared.keep_going
 @shared.outputs
@@ -426,8 +465,8 @@ def monitor(ctx: click.Context, /, **params: Any) -> None:
     shared.check(ctx, shared.problems_of_monitor(ctx, options))
     from calibrant.cli import watching
 
-    with _failing(ctx, options) as rows:
-        alarmed = watching.run(ctx, options, rows)
+    with _failing(ctx, options):
+        alarmed = watching.run(ctx, options)
     if alarmed:
         sys.exit(conditions.FAILED)
 
@@ -440,63 +479,65 @@ def _run(
     status_of: Callable[..., int],
 ) -> None:
     """Load the predictions, evaluate them, write the result, and exit with its status."""
-    with _failing(ctx, options) as rows:
+    from calibrant.cli import loading
+
+    with _failing(ctx, options):
         with output.progress(quiet=options.quiet) as step:
-            predictions = load(ctx, options, step, rows)
+            predictions = load(ctx, options, step)
             step(0, 0, 0)
-            result = evaluate(predictions, options)
-        output.write(result, predictions, options)
-        status = status_of(result, options.conditions, gate=options.gate)
+            with loading.about(predictions):
+                result = evaluate(predictions, options)
+        with loading.about(predictions):
+            output.write(result, predictions, options)
+            status = status_of(result, options.conditions, gate=options.gate)
     if status:
         sys.exit(status)
 
 
 @contextmanager
-def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[list[FileRows]]:
-    """On errors about data, print one line and exit with their status; errors about rows name their place in the files.
-
-    The caller appends the rows of the files to the list, once they are read.
-    """
-    rows: list[FileRows] = []
+def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
+    """On errors about data, print one line and exit with their status."""
     try:
-        yield rows
-    except (CalibrantError, MemoryError, OSError) as error:
+        yield
+    except Exception as error:
         from calibrant.cli.errors import message
 
-        console.say(" ".join(message(error, rows, ctx, options).split()))
+        console.say(" ".join(message(error, ctx, options).split()))
         sys.exit(BAD_DATA)
 
 
 @main.command(short_help="Write a file with recalibrated scores.")
-@click.argument("map_file", metavar="MAP", type=Wanted("Name a map, which calibrant recalibrate --map writes."))
-@click.argument("path", metavar="FILE", type=Wanted("Name the file with the scores, such as new.csv."))
+@shared.argument(
+    "map_file", metavar="MAP", type=InputFile("map", "Name a map, which calibrant recalibrate --map writes.")
+)
+@shared.argument("path", metavar="FILE", type=InputFile(missing="Name the file with the scores, such as new.csv."))
 @option(
     "--output",
     "-o",
     metavar="PATH",
     required=True,
-    type=Wanted("Name the file to write, such as --output calibrated.csv."),
+    type=OutputFile(
+        *(".csv", ".parquet", ".arrow", ".feather"),
+        remedy="name a file that ends in .csv, .parquet, .arrow or .feather",
+        missing="Name the file to write, such as --output calibrated.csv.",
+    ),
     help="The file to write: .csv, .parquet, .arrow or .feather.",
 )
-@option("--score", metavar="COLUMN", help="The column of the scores (default: the usual names).")
-@option("--probs", metavar="COLUMNS", help="The probabilities of many classes, such as 'p_*', for a map of classes.")
-@option("--name", metavar="NAME", default="calibrated", help="The name of the new column, or its beginning.")
+@option("--score", type=COLUMN, help="The column of the scores (default: the usual names).")
+@option(
+    "--probs", type=Listed("columns"), help="The probabilities of many classes, such as 'p_*', for a map of classes."
+)
+@option(
+    "--name",
+    type=Checked("name", lambda name: "" if name.strip() else f"{quoted(name)}; name the new column"),
+    default="calibrated",
+    help="The name of the new column, or its beginning.",
+)
 @shared.logits
 @option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85.")
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.pass_context
-def apply(
-    ctx: click.Context,
-    map_file: str,
-    path: str,
-    output: str,
-    score: str | None,
-    probs: str | None,
-    name: str,
-    logits: bool,
-    decimal_comma: bool,
-    quiet: bool,
-) -> None:
+def apply(ctx: click.Context, /, **params: Any) -> None:
     """Apply a MAP of scores to FILE, and write its rows with one more column.
 
     \b
@@ -505,21 +546,11 @@ def apply(
 
     Exit status: 0; 1 unusable data; 2 wrong usage.
     """  # noqa: D301
-    shared.check(ctx, shared.problems_of_apply(path, output, name))
+    shared.check(ctx)
     with _failing(ctx, CommandOptions()):
         from calibrant.cli import loading
 
-        loading.apply(
-            map_file,
-            path,
-            output,
-            score=score,
-            probs=probs,
-            name=name,
-            logits=logits,
-            comma=decimal_comma,
-            quiet=quiet,
-        )
+        loading.apply(**params)
 
 
 @main.command(short_help="Add up the sketches of several files.")
@@ -530,7 +561,12 @@ def apply(
     "sketch_path",
     metavar="PATH",
     required=True,
-    type=Wanted("Name the file for the merged sketch, such as --sketch week.cal."),
+    type=OutputFile(
+        ".cal",
+        remedy=_SKETCH,
+        missing="Name the file for the merged sketch, such as --sketch week.cal.",
+        may_be_read=True,
+    ),
     help="The .cal file for the merged sketch. It may be one of the input files.",
 )
 @shared.keep_going
@@ -544,7 +580,7 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
 
     Exit status: 0; 1 unusable data; 2 wrong usage.
     """  # noqa: D301
-    shared.check(ctx, shared.problems_of_sketch(sketch_path))
+    shared.check(ctx)
     with _failing(ctx, CommandOptions()):
         from calibrant.files import read_sketches, write_sketch
 
@@ -557,18 +593,24 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
 
 
 @main.command(short_help="Print noise floors and sample sizes, without data.")
-@option("--n", "n", type=Count(min=1), help="The number of predictions.")
+@option("--n", "n", type=POSITIVE, help="The number of predictions.")
 @option(
     "--prove",
-    type=float,
-    metavar="ERROR",
+    type=ERROR,
     help="Print the sample size at which a perfectly calibrated model "
     "shows, with 80 % power, that its ECE is below this value.",
 )
-@option("--bins", "--n-bins", "n_bins", type=Count(1, 1_000_000), default=15, help="The number of bins.")
-@option("--level", type=float, default=0.95, help="The share of samples below the printed upper value.")
-@option("--n-resamples", type=Count(min=1), default=1000, help="The number of simulated data sets.")
-@option("--rng", type=Count(min=0), default=0, help="The seed of the simulated data sets.")
+@option(
+    "--bins",
+    "--n-bins",
+    "n_bins",
+    type=whole(lambda count: 1 <= count <= 1_000_000, "pass 1 to 1,000,000"),
+    default=15,
+    help="The number of bins.",
+)
+@option("--level", type=SHARE, default=0.95, help="The share of samples below the printed upper value.")
+@option("--n-resamples", type=POSITIVE, default=1000, help="The number of simulated data sets.")
+@option("--rng", type=NATURAL, default=0, help="The seed of the simulated data sets.")
 @shared.json
 @click.pass_context
 def floor(ctx: click.Context, /, **params: Any) -> None:
@@ -583,16 +625,15 @@ def floor(ctx: click.Context, /, **params: Any) -> None:
     shared.check(ctx, shared.problems_of_floor(ctx, params))
     with _failing(ctx, CommandOptions()):
         from calibrant.cli.floors import Floors
-        from calibrant.render.terminal import to_lines
 
         json_path = params.pop("json_path")
         with output.progress():
             floors = Floors.of(**params)
-        output.write_summary(floors.to_dict(), json_path, lambda: to_lines(floors.blocks(), output.style()))
+        output.write_floors(floors, CommandOptions(json_path=json_path))
 
 
 @main.command("completion", short_help="Make the TAB key complete commands in bash, zsh or fish.")
-@click.argument("shell", type=click.Choice(SHELLS))
+@shared.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def complete(ctx: click.Context, shell: str) -> None:
     """Print the shell code that lets the TAB key complete commands, options, files and their columns.
@@ -602,7 +643,8 @@ def complete(ctx: click.Context, shell: str) -> None:
     eval "$(calibrant completion zsh)"     a line for ~/.zshrc, after compinit
     calibrant completion fish | source     a line for ~/.config/fish/config.fish
     """  # noqa: D301
-    shared.check(ctx, ())
-    from calibrant.cli.completion import script
+    shared.check(ctx)
+    from click.shell_completion import get_completion_class
 
-    console.put(script(shell, main))
+    if (script := get_completion_class(shell)) is not None:
+        console.put(script(main, {}, "calibrant", COMPLETING).source() + "\n")

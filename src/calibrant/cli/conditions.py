@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from calibrant.cli import console
+from calibrant.cli.parameters import starting
 from calibrant.errors import CalibrantError, nearest, quoted
 from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
     from calibrant.results import Decision
@@ -120,6 +123,19 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
             self.fail(problem, param, ctx)
         name, field, sign = match["name"], match["field"] or FIELDS[0], match["sign"]
         return Condition(value.strip(), name, field, sign, float(match["bound"]), match["groups"] is not None)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Propose the beginnings of conditions: each measure with > and <; after its dot its numbers."""
+        from calibrant.measures.listed import BY_NAME
+
+        typed = incomplete.lstrip()
+        start = OF_GROUPS if typed.startswith(OF_GROUPS) else ""
+        name, dot, _ = typed.removeprefix(start).partition(".")
+        if dot and name in BY_NAME:
+            numbers = [f"{name}.{field} {sign}" for field in FIELDS[1:] for sign in "><"]
+        else:
+            numbers = [f"{name} {sign}" for name in (*BY_NAME, ROWS) for sign in "><"] + [f"{TEST}.{FIELDS[-1]} <"]
+        return starting([*(start + number for number in numbers), *([] if start else [OF_GROUPS])], typed)
 
     def _problem(self, match: re.Match[str]) -> str:
         """Return what is wrong with the measure, its number, or the bound of a condition; empty if nothing is."""

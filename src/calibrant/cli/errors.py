@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import numpy as np
@@ -15,12 +15,13 @@ import numpy as np
 from calibrant.cli.options import CommandOptions
 from calibrant.cli.usage import command_line
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, meant, quoted
-from calibrant.errors.faults import MAY_BE_LOGITS, Fault, Mistake, NameFacts
+from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
 from calibrant.files.columns import Unnamed
 from calibrant.files.hints import candidates_in, unusable_values, values_of
 from calibrant.files.paths import expand
+from calibrant.files.predictions import BadRows
 from calibrant.files.roles import best_pair, predicted_beside
 from calibrant.files.sql import sql_name, where_option
 from calibrant.files.values import BadTarget, shown
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 #: If less than this share of the outcomes is 0 or 1, the column is wrong, not its rows.
 _FEW: Final = 0.5
 _LISTED: Final = 20  # labels or values that a message lists
+_ARRAYS: Final = (".npz", ".npy")
 
 #: The words of remedies: the command has these options.
 _TERMS: Final = Terms(
@@ -43,52 +45,31 @@ _TERMS: Final = Terms(
     ignore_index="pass --ignore-index {} to leave such rows out",
     class_names="--class-names",
 )
-#: Faults of single targets: `_for_labels` proposes options against them.
+#: Faults of single targets: `_OfRows.for_labels` proposes options against them.
 _OF_TARGETS: Final = (Fault.OUTCOMES, Fault.CLASS_INDICES, Fault.LABEL_TYPE, Fault.LABEL_NAMES)
+_SAME_NAMES: Final = (
+    *("class_names", "ignore_index", "notion", "logits", "n_bins", "bands", "weights_are", "method"),
+    *("max_risk", "yes_risk", "no_risk", "sort_by"),
+)
 _ARGUMENTS: Final = {
-    "groups": "--by",
-    "clusters": "--cluster",
-    "weights": "--weight",
-    **{
-        option.removeprefix("--").replace("-", "_"): option
-        for option in (
-            "--class-names",
-            "--ignore-index",
-            "--notion",
-            "--logits",
-            "--n-bins",
-            "--bands",
-            "--weights-are",
-            "--method",
-            "--max-risk",
-            "--yes-risk",
-            "--no-risk",
-            "--sort-by",
-        )
-    },
+    **{"groups": "--by", "clusters": "--cluster", "weights": "--weight"},
+    **{name: f"--{name.replace('_', '-')}" for name in _SAME_NAMES},
 }
 
 
-class _Said(NamedTuple):
-    """The text of an error, and whether it lists all unusable values of its column."""
-
-    text: str
-    is_whole: bool = False
-
-
-def message(error: Exception, files: Sequence[FileRows], ctx: click.Context, options: CommandOptions) -> str:
+def message(error: Exception, ctx: click.Context, options: CommandOptions) -> str:
     """Return the line about an error; one about rows, in the files that were read, names their place there."""
     match error:
-        case InputError() if files:
-            text = _of_rows(error, files[0], ctx, options)
+        case BadRows():
+            text = _OfRows(ctx, options, error.rows).message(error.error)
         case FileError():
-            text = _of_file(error, ctx, options)
+            text = _OfFiles(ctx, options).message(error)
         case InputError():
             text = str(error.renamed(_ARGUMENTS))
         case CalibrantError():
             text = str(error)
         case MemoryError():
-            arrays = options.files and options.files[0].lower().endswith((".npz", ".npy"))
+            arrays = options.files and options.files[0].lower().endswith(_ARRAYS)
             remedy = "save fewer rows in a file" if arrays else "read fewer rows with --where"
             text = f"the predictions do not fit into memory; {'leave --exact out' if options.exact else remedy}"
         case OSError():
@@ -98,242 +79,286 @@ def message(error: Exception, files: Sequence[FileRows], ctx: click.Context, opt
     return text if options.config is None else f"{text} ({options.config})"
 
 
-def _of_rows(error: InputError, rows: FileRows, ctx: click.Context, options: CommandOptions) -> str:
-    said = _place(error, rows, ctx, options)
-    if error.argument not in rows.columns:
-        return said.text
-    path = rows.paths[0] if error.row is None else rows.locate(error.row)[0]
-    columns = (*rows.columns[error.argument], *(rows.columns["targets"] if error.fault is Fault.SWAPPED else ()))
-    return _with_others(said, path, columns, rows.paths, options)
+class _OfFiles:
+    """The words of errors about files, and what to type."""
+
+    def __init__(self, ctx: click.Context, options: CommandOptions) -> None:
+        self.ctx, self.options = ctx, options
+
+    def message(self, error: FileError) -> str:
+        """Return the error with the command to type, and with all values of its columns that cannot be used."""
+        text, is_whole = str(error), False
+        if isinstance(error, BadTarget):
+            held = values_of([error.path], error.column, self.options)
+            is_missing = set(held.unusable) <= set(held.missing)
+            is_whole = not is_missing or len(held.missing) > 1
+            if is_whole:
+                without = where_option(held.is_known(), self.options.where)
+                remedy = f"fill the outcomes, or leave such rows out with {without}"
+                if not is_missing:
+                    remedy = self.for_outcomes(held, [error.path], error.column, error.score)
+                got = f"column {quoted(error.column)}: expected outcomes 0 or 1, got {_listing(held)}"
+                text = f"{error.path}: {got}; {remedy}"
+        elif isinstance(error, Unnamed) and error.readings:
+            cases = [f"{each.case}, type: {command_line(self.ctx, each.options)}" for each in error.readings]
+            text = "; ".join([f"{error.path}: {error.problem}", error.words, *cases])
+        elif error.options:
+            text = f"{error.path}: {error.problem}; {error.remedy}: {command_line(self.ctx, error.options)}"
+        else:
+            text += self._for_filled_in(error)
+        if error.fault not in (FileFault.VALUE, FileFault.NO_SUCH_COLUMN):
+            return text
+        least = 1 if error.fault is FileFault.NO_SUCH_COLUMN else 2
+        columns = () if error.column is None else (error.column,)
+        return self.with_others(text, error.path, columns, self._beside(error.path), least, is_whole=is_whole)
+
+    def with_others(
+        self, text: str, path: str, columns: Sequence[str], paths: Sequence[str], least: int = 2, *, is_whole: bool
+    ) -> str:
+        """Return an error about columns of a file after the numbers of all values that cannot be used, by kind.
+
+        They are counted after a failure alone. A single value, a column whose values the error lists as a ``is_whole``,
+        and a column that is the wrong one as a whole, the error says alone.
+        """
+        options = self.options
+        if options.engine == "spark" or any(name.lower().endswith(".cal") for name in paths):
+            return text
+        try:
+            unusable = unusable_values(paths, options, options.logits, options.ignore_index, options.targets_file)
+        except (CalibrantError, OSError):  # the first error stands
+            return text
+        unusable = [each for each in unusable if not (each.is_whole and each.column in columns)]
+        is_said = is_whole and [each.column for each in unusable] == list(columns)
+        if is_said or sum(each.counts.total() for each in unusable) < least:
+            return text
+        listed = "; ".join(map(str, unusable[:_LISTED]))
+        files = f" in {len(paths)} files" if len(paths) > 1 else ""
+        return f"{path}: values that cannot be used{files}: {listed}; first: {text.removeprefix(f'{path}: ')}"
+
+    def _beside(self, path: str) -> list[str]:
+        """Return the files whose rows are read with those of a file; a comparison may have a file a model."""
+        if self.ctx.command.name == "compare" and self.options.scores is None:
+            return [path]
+        try:
+            paths = expand(self.options.files)
+        except CalibrantError:
+            return [path]
+        return paths if path in paths else [path]
+
+    def _for_filled_in(self, error: FileError) -> str:
+        """Return how to quote a pattern of columns that the shell expanded to files."""
+        options = self.options
+        option, value = ("--probs", options.probs) if options.probs else ("--scores", options.scores)
+        if not value or not os.path.isfile(value) or error.fault in (FileFault.UNREADABLE, FileFault.VALUE):
+            return ""
+        other_files = [name for name in options.files[1:] if name[:1] == value[0]]  # the shell's other files
+        common = os.path.commonprefix([value, *other_files])  # noqa: RUF071 - characters, as in a pattern
+        prefix = common if other_files else re.sub(r"[^_]*$", "", value)
+        return f"; {quoted(value)} is a file: if the shell expanded a pattern, quote it: {option} '{prefix}*'"
+
+    def typed(self, *words: str) -> str:
+        """Return the command with other options; a new outcome replaces the options about the old one."""
+        target = ["--target"] if self.options.target is not None else []
+        return command_line(self.ctx, words, ["--labels", "--class-names", *target] if "--outcome" in words else [])
+
+    def for_outcomes(self, held: Held, paths: Sequence[str], column: str, score: str) -> str:
+        """Return what to type where the column of outcomes holds something else than 0 and 1."""
+        choice = _proposal(held, self.options)
+        if choice is None:
+            seen = candidates_in(paths[0])
+            pair = best_pair(seen, [score], seen.outcomes)
+            if pair is not None and pair[1] != column:
+                return f"name the column that holds 0 and 1, such as: {self.typed('--outcome', pair[1])}"
+            predicted = predicted_beside(seen, column)
+            if predicted is not None:
+                words = f"if {shown(predicted)} is the predicted label, and the event is a correct prediction"
+                choice = words, ("--outcome", f"{sql_name(predicted)} = {held.spoken}")
+            elif 0 < len(held.present) <= _LISTED:
+                choice = _of_event([max(held.present)], held, self.options)
+            else:
+                return "name the column that holds 0 and 1 with --outcome"
+        return f"{choice[0]}, type: {self.typed(*choice[1])}"
 
 
-def _of_file(error: FileError, ctx: click.Context, options: CommandOptions) -> str:
-    said = _with_command(error, ctx, options)
-    if error.fault not in (FileFault.VALUE, FileFault.NO_SUCH_COLUMN):
-        return said.text
-    least = 1 if error.fault is FileFault.NO_SUCH_COLUMN else 2
-    columns = () if error.column is None else (error.column,)
-    return _with_others(said, error.path, columns, _beside(error, ctx, options), options, least)
+class _OfRows(_OfFiles):
+    """The words of errors about rows that were read, with their place in the files, and what to type."""
 
+    def __init__(self, ctx: click.Context, options: CommandOptions, rows: FileRows) -> None:
+        super().__init__(ctx, options)
+        self.rows, self.columns = rows, rows.columns
+        probs = [name for name in rows.columns if name.startswith("probs")]
+        self.scores = [rows.columns[name][0] for name in probs]  # the first column of each model
+        self.widths = [rows.arrays[name].shape[1] for name in probs if rows.arrays[name].ndim > 1]
 
-def _with_others(
-    said: _Said, path: str, columns: Sequence[str], paths: Sequence[str], options: CommandOptions, least: int = 2
-) -> str:
-    """Return an error about columns of a file after the numbers of all values that cannot be used, by kind.
+    def message(self, error: InputError) -> str:  # type: ignore[override]
+        """Return an error of the library with its place in the files, and the option to type."""
+        path, columns, listing = self.rows.paths[0], self.columns.get(error.argument, ()), None
+        if error.fault is Fault.SWAPPED:
+            text, columns = self._swapped(error), (*columns, *self.columns["targets"])
+        elif error.argument in self.columns:
+            listing = self._of_outcomes(error)
+            path, problem = self.rows.place(error)
+            text = listing or f"{path}: {problem}; {self._remedy(error)}"
+        else:
+            argument = _ARGUMENTS.get(error.argument, error.argument)
+            argument = "--labels" if argument == "--class-names" and self.options.labels else argument
+            expected, got, _ = reword(error, _TERMS)
+            return f"{path}: {argument}: expected {expected}, got {got}; {self._remedy(error)}"
+        if error.argument not in self.columns:
+            return text
+        path = self.rows.paths[0] if error.row is None else self.rows.locate(error.row)[0]
+        return self.with_others(text, path, columns, self.rows.paths, is_whole=listing is not None)
 
-    They are counted after a failure alone. A single value, a column whose values it lists, and a column that is the
-    wrong one as a whole, the error says alone.
-    """
-    if options.engine == "spark" or any(name.lower().endswith(".cal") for name in paths):
-        return said.text
-    try:
-        unusable = unusable_values(paths, options, options.logits, options.ignore_index, options.targets_file)
-    except (CalibrantError, OSError):  # the first error stands
-        return said.text
-    unusable = [each for each in unusable if not (each.is_whole and each.column in columns)]
-    is_said = said.is_whole and [each.column for each in unusable] == list(columns)
-    if is_said or sum(each.counts.total() for each in unusable) < least:
-        return said.text
-    listed = "; ".join(map(str, unusable[:_LISTED]))
-    files = f" in {len(paths)} files" if len(paths) > 1 else ""
-    return f"{path}: values that cannot be used{files}: {listed}; first: {said.text.removeprefix(f'{path}: ')}"
+    def _swapped(self, error: InputError) -> str:
+        score = self.columns[error.argument if error.argument in self.columns else "probs"][0]
+        outcome = self.columns["targets"][0]
+        remedy = "name the scores with --scores and the outcomes with --outcome"
+        if self.options.scores is None:
+            names = ("--score", "--outcome") if self.options.score is not None else ("--probs", "--target")
+            remedy = f"type: {command_line(self.ctx, (names[0], outcome, names[1], score))}"
+        problem = f"the scores {quoted(score)} are labels and the outcomes {quoted(outcome)} are fractions"
+        return f"{self.rows.paths[0]}: {problem}, so the two columns look swapped; {remedy}"
 
-
-def _beside(error: FileError, ctx: click.Context, options: CommandOptions) -> list[str]:
-    """Return the files whose rows are read together with those of an error; a comparison may have a file a model."""
-    if ctx.command.name == "compare" and options.scores is None:
-        return [error.path]
-    try:
-        paths = expand(options.files)
-    except CalibrantError:
-        return [error.path]
-    return paths if error.path in paths else [error.path]
-
-
-def _with_command(error: FileError, ctx: click.Context, options: CommandOptions) -> _Said:
-    if isinstance(error, BadTarget):
-        held = values_of([error.path], error.column, options)
-        got = f"column {quoted(error.column)}: expected outcomes 0 or 1, got {_listing(held)}"
-        remedy = f"fill the outcomes, or leave such rows out with {where_option(held.is_known(), options.where)}"
-        if not set(held.unusable) <= set(held.missing):
-            remedy = _for_outcomes(held, [error.path], error.column, error.score, ctx, options)
-        elif len(held.missing) == 1:
-            return _Said(str(error))
-        return _Said(f"{error.path}: {got}; {remedy}", is_whole=True)
-    if isinstance(error, Unnamed) and error.readings:
-        cases = [f"{reading.case}, type: {command_line(ctx, reading.options)}" for reading in error.readings]
-        return _Said("; ".join([f"{error.path}: {error.problem}", error.words, *cases]))
-    if not error.options:
-        return _Said(str(error) + _for_filled_in(error, options))
-    return _Said(f"{error.path}: {error.problem}; {error.remedy}: {command_line(ctx, error.options)}")
-
-
-def _for_filled_in(error: FileError, options: CommandOptions) -> str:
-    """Return how to quote a pattern of columns that the shell expanded to files."""
-    option, value = ("--probs", options.probs) if options.probs else ("--scores", options.scores)
-    if not value or not os.path.isfile(value) or error.fault in (FileFault.UNREADABLE, FileFault.VALUE):
-        return ""
-    other_files = [name for name in options.files[1:] if name[:1] == value[0]]  # the shell's other files
-    common = os.path.commonprefix([value, *other_files])  # noqa: RUF071 - characters, as in a pattern
-    prefix = common if other_files else re.sub(r"[^_]*$", "", value)
-    return f"; {quoted(value)} is a file: if the shell expanded a pattern, quote it: {option} '{prefix}*'"
-
-
-def _place(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> _Said:
-    """Return an error of the library with its place in the files, and the option to type."""
-    if error.fault is Fault.SWAPPED:
-        return _Said(_swapped(error, predictions, ctx, options))
-    if error.argument in predictions.columns:
-        text = _of_outcomes(error, predictions, ctx, options)
-        if text is not None:
-            return _Said(text, is_whole=True)
-        path, problem = predictions.place(error)
-        return _Said(f"{path}: {problem}; {_remedy(error, predictions, ctx, options)}")
-    argument = _ARGUMENTS.get(error.argument, error.argument)
-    argument = "--labels" if argument == "--class-names" and options.labels else argument
-    expected, got, _ = reword(error, _TERMS)
-    remedy = _remedy(error, predictions, ctx, options)
-    return _Said(f"{predictions.paths[0]}: {argument}: expected {expected}, got {got}; {remedy}")
-
-
-def _swapped(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str:
-    columns = predictions.columns
-    score, outcome = columns[error.argument if error.argument in columns else "probs"][0], columns["targets"][0]
-    remedy = "name the scores with --scores and the outcomes with --outcome"
-    if options.scores is None:
-        names = ("--score", "--outcome") if options.score is not None else ("--probs", "--target")
-        remedy = f"type: {command_line(ctx, (names[0], outcome, names[1], score))}"
-    problem = f"the scores {quoted(score)} are labels and the outcomes {quoted(outcome)} are fractions"
-    return f"{predictions.paths[0]}: {problem}, so the two columns look swapped; {remedy}"
-
-
-def _remedy(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str:
-    """Return the remedy for an error of the library."""
-    if error.fault is Fault.PROBABILITIES_AS_LOGITS and not options.logits:
-        return "the name of the array suggests logits; if it holds probabilities, rename it to probs"
-    remedy = None
-    if error.argument == "targets" and predictions.targets.ndim == 1:
-        remedy = _for_labels(error, predictions, ctx, options)
-    if error.argument == "probs" and predictions.arrays["probs"].ndim == 1 and error.facts.mistake in MAY_BE_LOGITS:
-        remedy = _for_scores(predictions, ctx, options)
-    if remedy is not None:
+    def _remedy(self, error: InputError) -> str:
+        """Return the remedy for an error of the library."""
+        if error.fault is Fault.PROBABILITIES_AS_LOGITS and not self.options.logits:
+            return "the name of the array suggests logits; if it holds probabilities, rename it to probs"
+        remedy = None
+        if error.argument == "targets" and self.rows.targets.ndim == 1:
+            remedy = self._for_labels(error)
+        elif error.argument == "probs" and not self.widths and error.facts.mistake in MAY_BE_LOGITS:
+            remedy = self._for_scores()
+        if remedy is None:
+            remedy = reword(error, _TERMS).remedy
+            if error.argument == "probs" and error.fault is Fault.ROW_SUM:
+                remedy += self._for_models()
         return remedy
-    models = _for_models(predictions, options) if error.argument == "probs" and error.fault is Fault.ROW_SUM else ""
-    return reword(error, _TERMS).remedy + models
 
+    def _for_scores(self) -> str | None:
+        """Return what to type if the scores are integers such as a year; None if they may be logits."""
+        scores, path = self.rows.arrays["probs"], self.rows.paths[0]
+        if self.options.score is None or path.lower().endswith(_ARRAYS):
+            return None
+        if not np.array_equal(scores, np.floor(scores)) or np.isin(scores, (0, 1)).mean() >= _FEW:
+            return None
+        seen = candidates_in(path)
+        pair = best_pair(seen, seen.scores, [self.columns["targets"][0]])
+        if pair is None or pair[0] in self.columns["probs"]:
+            return None
+        return f"name the column that holds the probabilities, such as: {self.typed('--score', pair[0])}"
 
-def _for_scores(predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
-    """Return what to type if the scores are integers such as a year; None if they may be logits."""
-    scores, path = predictions.arrays["probs"], predictions.paths[0]
-    if options.score is None or path.lower().endswith((".npz", ".npy")):
+    def _for_models(self) -> str:
+        """Return what to type if the columns of classes may be models."""
+        options, targets = self.options, self.rows.targets
+        if "," not in (options.probs or "") or targets.ndim > 1 or targets.dtype.kind not in "fiub":
+            return ""
+        if not np.isin(targets, (0, 1)).all():
+            return ""
+        words = ["calibrant", "compare", *options.files, "--scores", ",".join(self.columns["probs"])]
+        target = options.outcome if options.target is None else options.target
+        for option, value in (("--outcome", target), ("--weight", options.weight), ("--where", options.where)):
+            words += [option, value] if value is not None else []
+        return f"; if the columns are models of one event, type: {shlex.join(words)}"
+
+    def _for_labels(self, error: InputError) -> str | None:
+        """Return what to type against wrong targets; None for the library's own remedy."""
+        columns = self.columns.get("probs", ()) if self.widths else ()
+        labels = _distinct(self.rows.targets)
+        if error.fault is Fault.UNKNOWN_NAME:
+            named = None if self.options.labels else self._for_named_columns(columns, labels)
+            return named or self._for_name(error.facts, labels)
+        if error.fault not in _OF_TARGETS:
+            return None
+        are_names = error.fault is Fault.LABEL_NAMES or all(re.fullmatch(r"-?\d+", label) for label in labels)
+        if self.widths:
+            named = self._for_named_columns(columns, labels) if are_names else None
+            return named or self._for_classes(error, columns, labels, are_names=are_names)
+        if error.facts.mistake is Mistake.ONE_BASED:
+            return f"the labels look 1-based; {self._for_events(['1', '2'])}"
+        return self._for_events(labels) if len(labels) == 2 and are_names else "save the outcomes as 0 and 1"
+
+    def _for_name(self, facts: Facts, labels: Sequence[str]) -> str | None:
+        """Return what to type if a label is not among the names; None if the library's remedy is more precise."""
+        names = self.rows.class_names or ()
+        are_words = not any(re.fullmatch(r"-?\d+", name) for name in names)
+        if are_words and all(re.fullmatch(r"\d+", label) for label in labels):
+            numbers, width = sorted(map(int, labels)), len(names)
+            first = min(numbers[0], 1)
+            if numbers[-1] == width if first else numbers[-1] < width:
+                # If the labels are indices already, the names of the columns stay.
+                is_short = width <= _LISTED and all("," not in name for name in names)
+                words = ("--labels", f"{first}-{width - 1 + first}")
+                if first == 0 and not self.options.labels and is_short:
+                    words = ("--class-names", ",".join(names))
+                return f"if label {first} is class {quoted(names[0])}, and so on, type: {self.typed(*words)}"
+        if len(facts.names) <= _LISTED and not meant(facts.value, facts.names):
+            return "pass --labels with the spelling of the file, or correct the row"  # the problem lists the names
         return None
-    if not np.array_equal(scores, np.floor(scores)) or np.isin(scores, (0, 1)).mean() >= _FEW:
-        return None
-    seen = candidates_in(path)
-    pair = best_pair(seen, seen.scores, [predictions.columns["targets"][0]])
-    if pair is None or pair[0] in predictions.columns["probs"]:
-        return None
-    return f"name the column that holds the probabilities, such as: {command_line(ctx, ('--score', pair[0]))}"
 
+    def _for_classes(
+        self, error: InputError, columns: Sequence[str], labels: Sequence[str], *, are_names: bool
+    ) -> str | None:
+        """Return what to type for labels of classes, which are text or whole numbers if ``are_names``."""
+        mistake, few, width = error.facts.mistake, len(labels) <= _LISTED, self.widths[0]
+        are_numbered = _are_numbered(columns)
+        if mistake is Mistake.ONE_BASED:
+            order = "" if are_numbered else f"if label 1 is column {quoted(columns[0])}, and so on, "
+            listed = f"1-{width}" if width > 2 else "1,2"
+            return f"the labels look 1-based; {order}type: {self.typed('--labels', listed)}"
+        strings = error.fault is Fault.LABEL_NAMES
+        are_all = len(labels) == width and are_names and (strings or mistake is Mistake.TWO_LABELS)
+        if are_all and are_numbered and few and all("," not in label for label in labels):
+            return f"if the columns have the order of these labels, type: {self.typed('--labels', ','.join(labels))}"
+        if not strings:
+            return None
+        if len(columns) > 1 and few:
+            these = f"the labels of the columns {', '.join(columns)}"
+            return f"pass --labels with {these}, in this order; the file has {', '.join(labels)}"
+        return f"pass --labels with the {width} labels, separated by commas, in the order of the columns"
 
-def _for_models(predictions: FileRows, options: CommandOptions) -> str:
-    """Return what to type if the columns of classes may be models."""
-    probs, targets = options.probs, predictions.targets
-    if not probs or "," not in probs or targets.ndim > 1 or targets.dtype.kind not in "fiub":
-        return ""
-    if not np.isin(targets, (0, 1)).all():
-        return ""
-    words = ["calibrant", "compare", *options.files, "--scores", ",".join(predictions.columns["probs"])]
-    target = options.outcome if options.target is None else options.target
-    for option, value in (("--outcome", target), ("--weight", options.weight), ("--where", options.where)):
-        words += [option, value] if value is not None else []
-    return f"; if the columns are models of one event, type: {shlex.join(words)}"
+    def _for_events(self, labels: Sequence[str]) -> str:
+        """Return what to type for each of two labels that may be the event of the scores."""
+        event = event_of(labels, self.scores[0] if len(self.scores) == 1 else "")
+        orders = [order for order in (tuple(labels), tuple(labels[::-1])) if event in (None, order[1])]
+        cases = [
+            f"if {quoted(order[1])} is the event, type: {self.typed('--labels', ','.join(order))}" for order in orders
+        ]
+        return "; ".join(cases)
 
+    def _for_named_columns(self, columns: Sequence[str], labels: Sequence[str]) -> str | None:
+        """Return what to type for columns that name the labels, whole or in part; None where they do not."""
+        order = order_of(columns, labels) if columns else None
+        if order is None:
+            return None
+        return f"the columns have the names of the labels; type: {self.typed('--labels', ','.join(order))}"
 
-def _for_name(facts: NameFacts, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
-    """Return what to type if a label is not among the names; None if the library's remedy is more precise."""
-    names, labels = predictions.class_names or (), _distinct(predictions.targets)
-    if not any(re.fullmatch(r"-?\d+", name) for name in names) and all(re.fullmatch(r"\d+", each) for each in labels):
-        numbers, width = sorted(map(int, labels)), len(names)
-        first = min(numbers[0], 1)
-        if numbers[-1] == width if first else numbers[-1] < width:
-            names_kept = (
-                first == 0 and not options.labels and width <= _LISTED and all("," not in name for name in names)
-            )
-            # If the labels are indices already, the names of the columns stay.
-            words = ("--class-names", ",".join(names)) if names_kept else ("--labels", f"{first}-{width - 1 + first}")
-            return f"if label {first} is class {quoted(names[0])}, and so on, type: {command_line(ctx, words)}"
-    if len(facts.names) <= _LISTED and not meant(facts.name, facts.names):
-        return "pass --labels with the spelling of the file, or correct the row"  # the problem lists the names
-    return None
-
-
-def _for_labels(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
-    """Return what to type against wrong targets; None for the library's own remedy."""
-    probs = [array for name, array in predictions.arrays.items() if name.startswith("probs")]
-    one_event = all(array.ndim == 1 for array in probs)
-    columns = () if one_event else predictions.columns.get("probs", ())
-    labels = _distinct(predictions.targets)
-    if isinstance(error.facts, NameFacts):
-        if columns and not options.labels and (remedy := _for_named_columns(columns, labels, ctx)):
-            return remedy
-        return _for_name(error.facts, predictions, ctx, options)
-    if error.fault not in _OF_TARGETS:
-        return None
-    are_names = error.fault is Fault.LABEL_NAMES or all(re.fullmatch(r"-?\d+", label) for label in labels)
-    if not one_event:
-        width = next(array.shape[1] for array in probs)
-        return _for_classes(error, columns, labels, width, ctx, are_names=are_names)
-    if error.facts.mistake is Mistake.ONE_BASED:
-        return f"the labels look 1-based; {_for_events(['1', '2'], predictions, ctx)}"
-    return _for_events(labels, predictions, ctx) if len(labels) == 2 and are_names else "save the outcomes as 0 and 1"
-
-
-def _for_classes(
-    error: InputError, columns: Sequence[str], labels: Sequence[str], width: int, ctx: click.Context, *, are_names: bool
-) -> str | None:
-    """Return what to type for labels of classes, which are text or whole numbers if ``are_names``."""
-    if are_names and (remedy := _for_named_columns(columns, labels, ctx)):
-        return remedy
-    mistake, few = error.facts.mistake, len(labels) <= _LISTED
-    if mistake is Mistake.ONE_BASED:
-        order = "" if _are_numbered(columns) else f"if label 1 is column {quoted(columns[0])}, and so on, "
-        return f"the labels look 1-based; {order}type: {_typed(ctx, f'1-{width}' if width > 2 else '1,2')}"
-    strings = error.fault is Fault.LABEL_NAMES
-    are_all = len(labels) == width and are_names and (strings or mistake is Mistake.TWO_LABELS)
-    if are_all and _are_numbered(columns) and few and all("," not in label for label in labels):
-        return f"if the columns have the order of these labels, type: {_typed(ctx, ','.join(labels))}"
-    if not strings:
-        return None
-    if len(columns) > 1 and few:
-        these = f"the labels of the columns {', '.join(columns)}"
-        return f"pass --labels with {these}, in this order; the file has {', '.join(labels)}"
-    return f"pass --labels with the {width} labels, separated by commas, in the order of the columns"
-
-
-def _for_events(labels: Sequence[str], predictions: FileRows, ctx: click.Context) -> str:
-    """Return what to type for each of two labels that may be the event of the scores."""
-    scores = [names[0] for name, names in predictions.columns.items() if name.startswith("probs")]
-    event = event_of(labels, scores[0] if len(scores) == 1 else "")
-    orders = [order for order in (tuple(labels), tuple(labels[::-1])) if event in (None, order[1])]
-    return "; ".join(f"if {quoted(order[1])} is the event, type: {_typed(ctx, ','.join(order))}" for order in orders)
-
-
-def _for_named_columns(columns: Sequence[str], labels: Sequence[str], ctx: click.Context) -> str | None:
-    """Return what to type for columns that name the labels, whole or in part; None where they do not."""
-    order = order_of(columns, labels)
-    return None if order is None else f"the columns have the names of the labels; type: {_typed(ctx, ','.join(order))}"
+    def _of_outcomes(self, error: InputError) -> str | None:
+        """Return the message about a column of outcomes that holds something else; None for arrays and classes."""
+        if self.rows.paths[0].lower().endswith(_ARRAYS) or error.argument != "targets" or self.widths:
+            return None
+        if error.fault not in (*_OF_TARGETS, Fault.UNKNOWN_NAME) or error.facts.mistake is Mistake.ONE_BASED:
+            return None
+        (column,) = self.columns["targets"]
+        held = values_of(self.rows.paths, column, self.options)
+        names = error.facts.names
+        if names and _proposal(held, self.options) is None:
+            return None
+        place = f"{self.rows.paths[0]}: "
+        if error.row is not None:
+            path, row = self.rows.locate(error.row)
+            place = f"{path}: row {row:,}, "
+        if len(held.counts) == len(held.present) == 2 and all(map(_is_label, held.present)):
+            remedy = self._remedy(error)
+        else:
+            remedy = self.for_outcomes(held, self.rows.paths, column, self.scores[0])
+        expected = f"one of {', '.join(names)}" if names else "outcomes 0 or 1"
+        return f"{place}column {quoted(column)}: expected {expected}, got {_listing(held, names)}; {remedy}"
 
 
 def _are_numbered(columns: Sequence[str]) -> bool:
     """Whether columns are only numbered, and do not name the classes; a column of lists has no names."""
-    numbers = [re.search(r"[0-9]*$", name) for name in columns]
-    ends = [match[0] for match in numbers if match]
-    return len(columns) == 1 or ends in ([str(first + k) for k in range(len(columns))] for first in (0, 1))
-
-
-def _typed(ctx: click.Context, labels: str) -> str:
-    return command_line(ctx, ("--labels", labels))
+    numbers = [re.sub(r"^.*?([0-9]*)$", r"\1", name) for name in columns]
+    return len(columns) == 1 or numbers in ([str(first + k) for k in range(len(columns))] for first in (0, 1))
 
 
 def _distinct(targets: np.ndarray[Any, Any]) -> list[str]:
@@ -352,30 +377,6 @@ _UNKNOWN: Final = re.findall(
     invalid abandoned postponed withdrawn disputed
     """,
 )
-
-
-def _of_outcomes(error: InputError, predictions: FileRows, ctx: click.Context, options: CommandOptions) -> str | None:
-    """Return the whole message about a column of outcomes that holds something else; None for arrays and classes."""
-    probs = [name for name in predictions.columns if name.startswith("probs")]
-    tables = not predictions.paths[0].lower().endswith((".npz", ".npy"))
-    if not tables or error.argument != "targets" or any(predictions.arrays[name].ndim > 1 for name in probs):
-        return None
-    if error.fault not in (*_OF_TARGETS, Fault.UNKNOWN_NAME) or error.facts.mistake is Mistake.ONE_BASED:
-        return None
-    (column,) = predictions.columns["targets"]
-    held = values_of(predictions.paths, column, options)
-    names = error.facts.names if isinstance(error.facts, NameFacts) else ()
-    if names and _proposal(held, options) is None:
-        return None
-    path, row = (predictions.paths[0], None) if error.row is None else predictions.locate(error.row)
-    score = predictions.columns[probs[0]][0]
-    if len(held.counts) == len(held.present) == 2 and all(map(_is_label, held.present)):
-        remedy = _remedy(error, predictions, ctx, options)
-    else:
-        remedy = _for_outcomes(held, predictions.paths, column, score, ctx, options)
-    place = f"{path}: " + (f"row {row:,}, " if row is not None else "") + f"column {quoted(column)}"
-    expected = f"one of {', '.join(names)}" if names else "outcomes 0 or 1"
-    return f"{place}: expected {expected}, got {_listing(held, names)}; {remedy}"
 
 
 def _listing(held: Held, labels: Sequence[str] = ()) -> str:
@@ -398,34 +399,6 @@ def _is_label(text: str) -> bool:
     return (
         text == text.strip() and text != "" and "," not in text and (not _is_number(text) or float(text).is_integer())
     )
-
-
-def _for_outcomes(
-    held: Held, paths: Sequence[str], column: str, score: str, ctx: click.Context, options: CommandOptions
-) -> str:
-    """Return what to type where the column of outcomes holds something else than 0 and 1."""
-    choice = _proposal(held, options)
-    if choice is None:
-        seen = candidates_in(paths[0])
-        pair = best_pair(seen, [score], seen.outcomes)
-        if pair is not None and pair[1] != column:
-            return f"name the column that holds 0 and 1, such as: {_replaced(ctx, ('--outcome', pair[1]), options)}"
-        predicted = predicted_beside(seen, column)
-        if predicted is not None:
-            words = f"if {shown(predicted)} is the predicted label, and the event is a correct prediction"
-            choice = words, ("--outcome", f"{sql_name(predicted)} = {held.spoken}")
-        elif 0 < len(held.present) <= _LISTED:
-            choice = _of_event([max(held.present)], held, options)
-        else:
-            return "name the column that holds 0 and 1 with --outcome"
-    return f"{choice[0]}, type: {_replaced(ctx, choice[1], options)}"
-
-
-def _replaced(ctx: click.Context, words: Sequence[str], options: CommandOptions) -> str:
-    """Return the command with other options for the outcome: what they replace is left out."""
-    is_new = "--outcome" in words
-    without = ["--labels", "--class-names", *(["--target"] if options.target is not None else [])] if is_new else []
-    return command_line(ctx, words, without)
 
 
 def _proposal(held: Held, options: CommandOptions) -> tuple[str, tuple[str, ...]] | None:

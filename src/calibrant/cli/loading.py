@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -12,7 +13,8 @@ import click
 
 from calibrant.cli import console
 from calibrant.cli.options import ENGINES, CommandOptions, single_file
-from calibrant.errors import FileError
+from calibrant.cli.parameters import label
+from calibrant.errors import FileError, InputError
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.columns import Options
 from calibrant.files.logs import is_log, models_of
@@ -39,6 +41,9 @@ _FIXED_BY_SKETCH: Final = {field.name for field in fields(Options)} - {"weights_
     *("targets_file", "logits", "notion", "classwise", "ignore_index", "exact", "master")
 }
 
+#: What belongs to rows, and not to their events alone.
+_OF_EVENTS: Final = ("notion", "clusters", "groups")
+
 #: The options that are arguments of `evaluate` of the same names.
 _OF_EVALUATION: Final = (
     *("n_bins", "level", "profile", "measures", "n_resamples", "rng", "bands"),
@@ -46,10 +51,19 @@ _OF_EVALUATION: Final = (
 )
 
 
-def load(
-    ctx: click.Context, options: CommandOptions, step: Progress, rows: list[FileRows]
-) -> FilePredictions | FileSketch:
-    """Read the files; append to ``rows`` what an error may be about."""
+@contextmanager
+def about(predictions: object) -> Iterator[None]:
+    """Have errors of the library about rows that were read say where in the files the rows are."""
+    try:
+        yield
+    except InputError as error:
+        if isinstance(predictions, FileRows):
+            raise BadRows(error, predictions) from None
+        raise
+
+
+def load(ctx: click.Context, options: CommandOptions, step: Progress) -> FilePredictions | FileSketch:
+    """Read the files."""
     remote = options.engine == "spark" and any("://" in name for name in options.files)  # only Spark finds these
     paths = list(options.files) if remote else expand(options.files)
     if not remote and is_sketch_file(paths[0]):
@@ -64,48 +78,41 @@ def load(
         return spark.load(ctx, options, paths)
     judging = Judging(options.notion, options.classwise, weights_are=options.weights_are)
     how = {"sketch": options.sketch_path is not None, "keep_going": options.keep_going}
-    return _read(paths, options, judging, step, rows, keep=True if options.exact else None, **how)
+    return _read(paths, options, judging, step, keep=True if options.exact else None, **how)
 
 
 def _read(
-    paths: Sequence[str], options: CommandOptions, judging: Judging, step: Progress, rows: list[FileRows], **how: Any
+    paths: Sequence[str], options: CommandOptions, judging: Judging, step: Progress, **how: Any
 ) -> FilePredictions | FileSketch:
-    """Read the predictions of files, and check the logits of rows that are kept; ``rows`` holds the rows then."""
+    """Read the predictions of files, and check the logits of rows that are kept."""
     judging = replace(judging, ignore_index=options.ignore_index, logits=options.logits)
-    try:
-        loaded = read_predictions(paths, options, judging, targets_file=options.targets_file, progress=step, **how)
-    except BadRows as bad:
-        rows[:] = [bad.rows]
-        raise bad.error from None
-    if isinstance(loaded, FilePredictions):
-        rows[:] = [loaded]
-        if options.logits or loaded.logits:
+    loaded = read_predictions(paths, options, judging, targets_file=options.targets_file, progress=step, **how)
+    if isinstance(loaded, FilePredictions) and (options.logits or loaded.logits):
+        with about(loaded):
             check_logits(loaded.probs)
     return loaded
 
 
-def load_models(
-    ctx: click.Context, options: CommandOptions, step: Progress, rows: list[FileRows]
-) -> FileModels | FileSketches:
+def load_models(ctx: click.Context, options: CommandOptions, step: Progress) -> FileModels | FileSketches:
     """Read the predictions of several models: columns of the same files, files of their own, or sketches."""
     baseline = [] if options.baseline is None else [options.baseline]
     paths = [path for name in (*options.files, *baseline) for path in expand([name])]
     if options.models:
-        return _load_columns(options, step, rows)
+        return _load_columns(options, step)
     if options.is_long and len(paths) == 1 and not is_sketch_file(paths[0]):
-        return _load_long(ctx, options, step, rows)
+        return _load_long(ctx, options, step)
     models = [*baseline, *(options.files if len(options.files) > 1 or baseline else paths)]
     if len(models) < 2:
         raise click.UsageError(single_file(options), ctx)
     names = model_names(models)
     of_rows = [model for model in models if not is_sketch_file(expand([model])[0])]
     if len(of_rows) < len(models):
-        return _load_sketches(ctx, options, dict(zip(names, models, strict=True)), of_rows, step, rows)
+        return _load_sketches(ctx, options, dict(zip(names, models, strict=True)), of_rows, step)
     if options.paired is not None:
         option = "--paired" if options.paired else "--independent"
         msg = f"{option} is only for .cal files, because rows are always compared in pairs; leave the option out"
         raise click.UsageError(msg, ctx)
-    return _load_files(options, names, models, paths, step, rows)
+    return _load_files(options, names, models, paths, step)
 
 
 def _load_files(
@@ -114,25 +121,20 @@ def _load_files(
     models: Sequence[str],
     paths: Sequence[str],
     step: Progress,
-    rows: list[FileRows],
 ) -> FileModels:
     """Read the rows of each model from files of its own, and match them; logs are matched by their questions."""
     logs = all(map(is_log, paths))
     options = replace(options, on_questions=logs)
-    loaded = [_load_model(options, model, step, rows) for model in models]
+    loaded = [_load_model(options, model, step) for model in models]
     if logs and len(paths) == len(models):
         names = models_of(paths) or names
     own = options.own_outcomes
     if own is None and not logs:
         own = False  # only the answers of several models to the questions of a log may be their own
-    read = matched(dict(zip(names, loaded, strict=True)), own=own, keyed=bool(options.on))
-    rows[:] = [read]
-    return read
+    return matched(dict(zip(names, loaded, strict=True)), own=own, keyed=bool(options.on))
 
 
-def _load_long(
-    ctx: click.Context, options: CommandOptions, step: Progress, rows: list[FileRows]
-) -> FileModels | FileSketches:
+def _load_long(ctx: click.Context, options: CommandOptions, step: Progress) -> FileModels | FileSketches:
     """Read a file with the rows of all models: paired by keys, or without keys the sketch of each model."""
     options = replace(options, by_values=True)
     if options.on:
@@ -140,12 +142,10 @@ def _load_long(
             option = "--paired" if options.paired else "--independent"
             msg = f"{option} does not work with --on, which pairs the rows; leave one of them out"
             raise click.UsageError(msg, ctx)
-        every = _load_model(options, options.files[0], step, rows)
-        read = matched(by_model(every), own=options.own_outcomes, long=True)
-        rows[:] = [read]
-        return read
+        every = _load_model(options, options.files[0], step)
+        return matched(by_model(every), own=options.own_outcomes, long=True)
     judging = Judging(options.notion, False, weights_are=options.weights_are)
-    loaded = cast("FileSketch", _read(options.files, options, judging, step, rows, keep=False))
+    loaded = cast("FileSketch", _read(options.files, options, judging, step, keep=False))
     check_models(loaded.paths[0], loaded.sources["groups"], len(loaded.sketch.groups))
     how = "by cluster" if options.clusters else "not paired, because --on names no question"
     sources = {name: source for name, source in loaded.sources.items() if name != "groups"}
@@ -160,30 +160,24 @@ def _load_long(
     )
 
 
-def _load_columns(options: CommandOptions, step: Progress, rows: list[FileRows]) -> FileModels:
+def _load_columns(options: CommandOptions, step: Progress) -> FileModels:
     """Read the predictions of models that are columns of the same files."""
     read = read_models(options.files, options, logits=options.logits, progress=step)
-    rows.append(read)
-    for name, argument in read.models.items():
-        if options.logits or read.logits[name]:
-            check_logits(read.arrays[argument])
+    with about(read):
+        for name, argument in read.models.items():
+            if options.logits or read.logits[name]:
+                check_logits(read.arrays[argument])
     return read
 
 
-def _load_model(options: CommandOptions, model: str, step: Progress, rows: list[FileRows]) -> FilePredictions:
+def _load_model(options: CommandOptions, model: str, step: Progress) -> FilePredictions:
     """Read the predictions of one model from files of its own, and evaluate their events for their errors."""
-    loaded = _read([model], options, Judging(options.notion, False), step, rows, keep=True)
+    loaded = _read([model], options, Judging(options.notion, False), step, keep=True)
     loaded = cast("FilePredictions", loaded)  # whose rows are kept
-    predictions = as_predictions(
-        loaded.probs,
-        loaded.targets,
-        weights=loaded.weights,
-        ignore_index=options.ignore_index,
-        logits=options.logits or loaded.logits,
-        class_names=loaded.class_names,
-        weights_are=options.weights_are,
-    )
-    notions.read(predictions, notions.resolve(predictions, options.notion))
+    arguments = {name: value for name, value in data_of(loaded, options).items() if name not in _OF_EVENTS}
+    with about(loaded):
+        predictions = as_predictions(**arguments, weights_are=options.weights_are)
+        notions.read(predictions, notions.resolve(predictions, options.notion))
     return loaded
 
 
@@ -193,7 +187,6 @@ def _load_sketches(
     models: Mapping[str, str],
     of_rows: Sequence[str],
     step: Progress,
-    rows: list[FileRows],
 ) -> FileSketches:
     """Read sketches; files of rows become sketches of the same event."""
     if options.on:
@@ -208,19 +201,41 @@ def _load_sketches(
         if name in saved:
             sketches[name] = saved[name]
             continue
-        read = _read([model], options, judging, step, rows, keep=False)
+        read = _read([model], options, judging, step, keep=False)
         sketches[name] = cast("FileSketch", read).sketch
         doubts += [f"{model}: {doubt}" for doubt in read.doubts]
     counts = tuple(sketch.n for sketch in sketches.values())
     return FileSketches(sketches=sketches, sources={}, paths=tuple(models.values()), rows=counts, doubts=tuple(doubts))
 
 
+def _named(options: CommandOptions, *names: str) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in names}
+
+
+def data_of(predictions: FilePredictions | FileSketch, options: CommandOptions) -> dict[str, Any]:
+    """Return the arguments of the library for what was read: a sketch, or rows and what belongs to them."""
+    if isinstance(predictions, FileSketch):
+        return {"probs": predictions.sketch}
+    logits = options.logits or predictions.logits
+    return {
+        "probs": predictions.probs,
+        "targets": predictions.targets,
+        "logits": logits,
+        **_of_rows(predictions, options),
+    }
+
+
+def _of_rows(predictions: FileRows, options: CommandOptions) -> dict[str, Any]:
+    """Return the arguments for rows that all functions of the library share."""
+    columns = {name: getattr(predictions, name) for name in ("weights", "class_names", "clusters", "groups")}
+    return {"notion": options.notion, "ignore_index": options.ignore_index, **columns}
+
+
 def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> Comparison:
     """Return the comparison of the models."""
     from calibrant.report.compare_models import compare as compare_models
 
-    names = ("n_bins", "level", "tolerance", "weights_are", "sort_by")
-    how: dict[str, Any] = {name: getattr(options, name) for name in names}
+    how = _named(options, "n_bins", "level", "tolerance", "weights_are", "sort_by")
     if isinstance(predictions, FileSketches):
         paired, own = options.paired, bool(options.own_outcomes)
         of_one_file = bool(predictions.sources)  # saved sketches do not say what was read
@@ -234,22 +249,15 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
             raise FileError(predictions.paths[0], problem, "make the sketch again with the same --by")
         return comparison
     models: dict[str, Any] = {name: predictions.arrays[argument] for name, argument in predictions.models.items()}
-    targets = None if predictions.targets_of else predictions.targets
     for name, argument in predictions.targets_of.items():
         models[name] = models[name], predictions.arrays[argument]
     return compare_models(
         models,
-        targets,
+        None if predictions.targets_of else predictions.targets,
         **_of_rows(predictions, options),
         logits={name: options.logits or is_logits for name, is_logits in predictions.logits.items()},
         **how,
     )
-
-
-def _of_rows(predictions: FileRows, options: CommandOptions) -> dict[str, Any]:
-    """Return the arguments for rows that `evaluate` and `compare` of the library share."""
-    columns = {name: getattr(predictions, name) for name in ("weights", "class_names", "clusters", "groups")}
-    return {"notion": options.notion, "ignore_index": options.ignore_index, **columns}
 
 
 def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Report:
@@ -257,21 +265,12 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
     from calibrant.report.evaluated_data import UNIT_LOGITS
     from calibrant.report.evaluation import evaluate as evaluate_predictions
 
+    how = _named(options, *_OF_EVALUATION)
     # The choices of an evaluation log are not classes: the second choice of one question is not that of another.
-    classwise = False if options.classwise is None and predictions.protocol else options.classwise
-    how: dict[str, Any] = {name: getattr(options, name) for name in _OF_EVALUATION} | {"classwise": classwise}
-    if isinstance(predictions, FileSketch):
-        report = evaluate_predictions(predictions.sketch, **how)
-    else:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", re.escape(UNIT_LOGITS))  # among the doubts, with the name of the column
-            report = evaluate_predictions(
-                predictions.probs,
-                predictions.targets,
-                **_of_rows(predictions, options),
-                logits=options.logits or predictions.logits,
-                **how,
-            )
+    how["classwise"] = False if options.classwise is None and predictions.protocol else options.classwise
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", re.escape(UNIT_LOGITS))  # among the doubts, with the name of the column
+        report = evaluate_predictions(**data_of(predictions, options), **how)
     return replace(report, omitted=dict(predictions.omitted))
 
 
@@ -279,34 +278,20 @@ def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptio
     """Return the map of the scores, with its proof."""
     from calibrant.recalibration.fitting import recalibrate as recalibrate_predictions
 
-    how: dict[str, Any] = {
-        name: getattr(options, name) for name in ("method", "level", "n_resamples", "rng", "weights_are")
-    }
-    if isinstance(predictions, FileSketch):
-        if predictions.sketch.notion == "top-label" and options.notion is None and not is_sketch_file(options.files[0]):
-            problem = "has so many rows that they became a sketch, which holds only the predicted class"
-            remedy = "pass --exact to map all classes, or --notion top-label to map the confidence"
-            raise FileError(predictions.paths[0], problem, remedy)
-        return recalibrate_predictions(predictions.sketch, **how)
-    return recalibrate_predictions(
-        predictions.probs,
-        predictions.targets,
-        **_of_rows(predictions, options),
-        logits=options.logits or predictions.logits,
-        **how,
-    )
+    is_sum = isinstance(predictions, FileSketch) and predictions.sketch.notion == "top-label"
+    if is_sum and options.notion is None and not is_sketch_file(options.files[0]):
+        problem = "has so many rows that they became a sketch, which holds only the predicted class"
+        remedy = "pass --exact to map all classes, or --notion top-label to map the confidence"
+        raise FileError(predictions.paths[0], problem, remedy)
+    how = _named(options, "method", "level", "n_resamples", "rng", "weights_are")
+    return recalibrate_predictions(**data_of(predictions, options), **how)
 
 
 def certify(predictions: FilePredictions | FileSketch, options: CommandOptions) -> ThresholdResult:
     """Return the certified threshold, or those of both decisions."""
     from calibrant.thresholds import certify_threshold, certify_two_sided
 
-    names = ("confidence", "cost_of_error", "cost_of_referral", "weights_are", "largest_cluster", "max_weight")
-    how: dict[str, Any] = {name: getattr(options, name) for name in names}
-    how["method"] = options.certified_by
-    data: Any
     if isinstance(predictions, FileSketch):
-        data = predictions.sketch
         bets = options.certified_by == "betting" or options.largest_cluster or options.max_weight
         if bets and not is_sketch_file(options.files[0]):
             problem = "has so many rows that they became a sketch, which contains no clusters but sums of several"
@@ -314,46 +299,39 @@ def certify(predictions: FilePredictions | FileSketch, options: CommandOptions) 
             raise FileError(predictions.paths[0], problem, remedy)
         if options.per_class:
             problem = "is a sketch, which does not contain the predicted class"
-            raise FileError(
-                predictions.paths[0], problem, "pass --exact and a file with rows, or leave --per-class out"
-            )
-    else:
-        data = predictions.probs
-        how |= {**_of_rows(predictions, options), "logits": options.logits or predictions.logits}
-        how["targets"] = predictions.targets
+            remedy = "pass --exact and a file with rows, or leave --per-class out"
+            raise FileError(predictions.paths[0], problem, remedy)
+    names = ("confidence", "cost_of_error", "cost_of_referral", "weights_are", "largest_cluster", "max_weight")
+    how = {**data_of(predictions, options), **_named(options, *names), "method": options.certified_by}
     if options.yes_risk is not None and options.no_risk is not None:
-        for name in ("notion", "class_names", "groups"):
-            how.pop(name, None)
-        return certify_two_sided(data, yes_risk=options.yes_risk, no_risk=options.no_risk, **how)
+        how = {name: value for name, value in how.items() if name not in ("notion", "class_names", "groups")}
+        return certify_two_sided(**how, yes_risk=options.yes_risk, no_risk=options.no_risk)
     max_risk = _MAX_RISK if options.max_risk is None else options.max_risk
-    return certify_threshold(data, max_risk=max_risk, per_class=options.per_class, **how)
+    return certify_threshold(**how, max_risk=max_risk, per_class=options.per_class)
 
 
 def apply(
-    map_path: str,
-    path: str,
-    output_path: str,
     *,
+    map_file: str,
+    path: str,
+    output: str,
     score: str | None,
     probs: str | None,
     name: str,
     logits: bool,
-    comma: bool,
+    decimal_comma: bool,
     quiet: bool,
 ) -> None:
     """Write a file with the mapped scores, and say so; warn of a map without proof and of scores that have drifted."""
-    from calibrant.errors import FileError
     from calibrant.files.applied import ClassColumns, apply_to_file
     from calibrant.recalibration.maps import CalibrationMap, Watch
 
-    fitted = CalibrationMap.read(map_path)
+    fitted = CalibrationMap.read(map_file)
     drift, number = Watch(fitted.fitted), fitted.n_classes
     for option, given, wrong in (("--score", score, number is not None), ("--probs", probs, number is None)):
         if given is not None and wrong:
-            remedy = "leave it out, or use another map"
-            raise FileError(
-                map_path, f"{option} does not suit a map of {'one event' if number is None else 'classes'}", remedy
-            )
+            problem = f"{option} does not suit a map of {'one event' if number is None else 'classes'}"
+            raise FileError(map_file, problem, "leave it out, or use another map")
 
     def mapped(scores: Any) -> Any:
         values = fitted(scores, logits=logits)
@@ -361,11 +339,11 @@ def apply(
         return values
 
     classes = None if number is None else ClassColumns(number, fitted.event.get("class_names"), probs)
-    rows = apply_to_file(path, output_path, mapped, score=score, classes=classes, name=name, comma=comma)
+    rows = apply_to_file(path, output, mapped, score=score, classes=classes, name=name, comma=decimal_comma)
     if not quiet:
-        console.say(f"wrote {output_path} ({rows:,} rows)")
+        console.say(f"wrote {output} ({rows:,} rows)")
     if not fitted.proven:
-        console.say(f"{map_path}: the gain of this map is not proven")
+        console.say(f"{map_file}: the gain of this map is not proven")
     if (found := drift.result()).drifted:
         console.say(
             f"the scores differ from those that the map was fitted to: distance {found.distance:.3f}, "
@@ -375,15 +353,12 @@ def apply(
 
 def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that cannot change a sketch."""
-    names = {str(param.name): max(param.opts, key=len) for param in ctx.command.params}
     values = {name: getattr(options, name) for name in _FIXED_BY_SKETCH}
     changed = [name for name, value in values.items() if value is not False and value != getattr(CommandOptions, name)]
-    useless = [option for name, option in names.items() if name in changed]
-    if options.engine != ENGINES[0]:
-        useless.append("--engine")
-    if options.classwise is False:
-        useless.append("--no-classwise")
+    useless = [label(param) for param in ctx.command.params if param.name in changed]
+    useless += ["--engine"] * (options.engine != ENGINES[0]) + ["--no-classwise"] * (options.classwise is False)
     if useless:
-        verb = "has" if len(useless) == 1 else "have"
-        msg = f"{', '.join(useless)} {verb} no effect on a sketch, because a sketch contains no rows; leave it out"
-        raise click.UsageError(msg if verb == "has" else msg.replace("leave it out", "leave them out"), ctx)
+        verb, them = ("has", "it") if len(useless) == 1 else ("have", "them")
+        listed = ", ".join(useless)
+        msg = f"{listed} {verb} no effect on a sketch, because a sketch contains no rows; leave {them} out"
+        raise click.UsageError(msg, ctx)

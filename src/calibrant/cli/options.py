@@ -6,10 +6,11 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from glob import glob, has_magic
+from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,44 +19,37 @@ from click.core import ParameterSource
 
 from calibrant.cli import console
 from calibrant.cli.conditions import Condition
-from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Configured, Wanted
-from calibrant.errors import nearest, quoted
+from calibrant.cli.parameters import (
+    NATURAL,
+    SHARE,
+    Among,
+    ClassNames,
+    ColumnName,
+    InputFile,
+    Listed,
+    OutputFile,
+    exact_number,
+    label,
+    whole,
+)
+from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Argument, Configured, Option, together
+from calibrant.errors import quoted
 from calibrant.files.columns import Options
 from calibrant.render.words import shown
 from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from calibrant.inputs.predictions import Notion
     from calibrant.results import Bands
 
 #: The engines that can read files.
 ENGINES: Final = ("embedded", "spark")
 
-#: The parameters of commands that name files to read. No output may be one of these files.
-READ: Final = {
-    "files": "FILE",
-    "path": "FILE",
-    "map_file": "MAP",
-    "targets_file": "--targets",
-    "baseline": "--baseline",
-    "threshold_path": "--threshold",
-}
-#: The parameters of commands that name files to write. No two of them may be the same file.
-WRITTEN: Final = {
-    **{f"{kind}_path": f"--{kind}" for kind in ("json", "html", "markdown", "png", "svg", "sketch", "map", "sql")},
-    "onnx_path": "--onnx",
-    "since_onset_path": "--since-onset",
-    "prometheus_path": "--prometheus",
-    "output": "--output",
-}
-#: The parameters of commands that name files to read and to write.
-UPDATED: Final = {"state_path": "STATE"}
-#: The output that may be one of the inputs, with its command: sketches may be added up in one of them.
-_MAY_BE_READ: Final = ("merge", "sketch_path")
-
-_MOST_LABELS: Final = 100_000
+#: What is written, by the names of its options.
+OUTPUTS: Final = (
+    *("sketch", "json", "html", "markdown", "png", "svg"),
+    *("map", "sql", "onnx", "since_onset", "prometheus"),
+)
 
 Command = Callable[..., Any]
 Declaration = Callable[[Command], Command]
@@ -149,72 +143,12 @@ class CommandOptions(Options):
 
     @property
     def outputs(self) -> dict[str, str]:
-        """The paths to write to, by option."""
-        paths = {option: getattr(self, name, None) for name, option in WRITTEN.items()}
-        return {option: path for option, path in paths.items() if path is not None}
+        """The paths to write to, by the names of what is written."""
+        paths = {name: getattr(self, f"{name}_path") for name in OUTPUTS}
+        return {name: path for name, path in paths.items() if path is not None}
 
 
-# ---------------------------------------------------------------- the parsing of values
-
-
-def _names(ctx: click.Context, option: click.Parameter, listed: str | None) -> tuple[str, ...] | None:
-    """Return the names of an option, split at commas; 1-3 means 1,2,3."""
-    if listed is None:
-        return None
-    names = [name.strip() for name in listed.split(",")]
-    ends = re.fullmatch(r"(-?\d{1,9})-(\d{1,9})", names[0]) if len(names) == 1 and option.name == "labels" else None
-    if ends is not None and 0 < int(ends[2]) - int(ends[1]) < _MOST_LABELS:
-        names = [str(label) for label in range(int(ends[1]), int(ends[2]) + 1)]
-    if option.name == "labels" and len(set(names)) < max(len(names), 2):
-        hint = f"{quoted(listed)}; name two labels or more, each once, such as no,yes or 1-10"
-        raise click.BadParameter(hint, ctx, option)
-    return tuple(names)
-
-
-def measures(ctx: click.Context, option: click.Parameter, listed: str | None) -> tuple[str, ...] | None:
-    """Return the measures of a list, split at commas."""
-    if listed is None:
-        return None
-    from calibrant.measures.profiles import PROFILES
-
-    if listed.strip() in PROFILES:
-        hint = f"{quoted(listed.strip())} is a profile, not a measure; pass --profile {listed.strip()}"
-        raise click.BadParameter(hint, ctx, option)
-    names = split(listed)
-    _check_selected(ctx, option, measures=names)
-    return names
-
-
-def profile(ctx: click.Context, option: click.Parameter, name: str) -> str:
-    """Return the name of a profile."""
-    if name != CommandOptions.profile:
-        _check_selected(ctx, option, profile=name)
-    return name
-
-
-def _check_selected(ctx: click.Context, option: click.Parameter, **chosen: Any) -> None:
-    """Reject what names no measures or no profile as click does."""
-    from calibrant.errors import InputError
-    from calibrant.measures.listed import selected
-
-    try:
-        selected(**chosen)
-    except InputError as error:
-        hint = f"{error.got}; {error.remedy}"
-        raise click.BadParameter(hint, ctx, option) from None
-
-
-def _timezone(ctx: click.Context, option: click.Parameter, name: str) -> str:
-    """Return the name of a time zone."""
-    if name == "UTC":  # also where the system has no list of zones
-        return name
-    import zoneinfo
-
-    zones = zoneinfo.available_timezones() - {"localtime"}  # which is that of the machine
-    if name not in zones:
-        hint = f"there is no time zone {quoted(name)}; {nearest(name, sorted(zones))}"
-        raise click.BadParameter(hint, ctx, option)
-    return name
+# ---------------------------------------------------------------- the options that several commands share
 
 
 def _standard_output(_ctx: click.Context, _option: click.Parameter, path: str | None) -> str | None:
@@ -226,21 +160,8 @@ def _standard_output(_ctx: click.Context, _option: click.Parameter, path: str | 
     return "-" if descriptor_of(path) == console.OUT else path
 
 
-def split(listed: str) -> tuple[str, ...]:
-    """Return the names in a list, split at commas; empty ones are left out."""
-    return tuple(name.strip() for name in listed.split(",") if name.strip())
-
-
-# ---------------------------------------------------------------- the options that several commands share
-
-
-def _proposals(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from calibrant.cli.completion import proposals
-
-    return proposals(ctx, param, incomplete)
-
-
-option = partial(click.option, shell_complete=_proposals)
+option = partial(click.option, cls=Option)
+argument = partial(click.argument, cls=Argument)
 
 
 def declared(*options: Declaration) -> Declaration:
@@ -256,36 +177,34 @@ def declared(*options: Declaration) -> Declaration:
 
 def files(missing: str) -> Declaration:
     """Declare the files of a command, with what to say if none is named."""
-    attributes: dict[str, Any] = {"nargs": -1, "required": True, "metavar": "FILE..."}
-    return click.argument("files", **attributes, type=Wanted(missing), shell_complete=_proposals)
+    return argument("files", metavar="FILE...", nargs=-1, required=True, type=InputFile(missing=missing))
 
 
+COLUMN: Final = ColumnName()
 exact = option("--exact", is_flag=True, help="Keep every row in memory. By default, large data become a sketch.")
 predictions = files("Name a file, such as predictions.csv.")
 score = option(
-    "--score", metavar="COLUMN", help="The column with the probability of one event, or SQL such as '1 - p_loss'."
+    "--score", type=COLUMN, help="The column with the probability of one event, or SQL such as '1 - p_loss'."
 )
 probs = option(
     "--probs",
-    metavar="COLUMNS",
+    type=Listed("columns"),
     help="The probabilities of many classes, as columns 'p_*', a column of lists, or an array.",
 )
 targets = option(
-    "--targets", "targets_file", metavar="FILE", help="The .npy file with the targets, if FILE is an .npy file."
+    "--targets", "targets_file", type=InputFile(), help="The .npy file with the targets, if FILE is an .npy file."
 )
-weights = declared(
-    option("--weight", metavar="COLUMN", help="The column with the weight of each row."),
+rows = declared(
+    option("--weight", type=COLUMN, help="The column with the weight of each row."),
     option(
         "--weights-are",
         type=click.Choice(("frequency", "sampling")),
         metavar="KIND",
         help="The meaning of whole-number weights: frequency (counts of equal rows) or sampling.",
     ),
-)
-groups = declared(
     option(
         "--by",
-        metavar="COLUMN",
+        type=COLUMN,
         multiple=True,
         help="Evaluate groups by a column, SQL, month(date) or week(date). The option may be repeated.",
     ),
@@ -294,132 +213,121 @@ groups = declared(
         is_flag=True,
         help="Make a group of each number in --by. By default, more than 50 numbers become quintiles.",
     ),
-)
-selection = declared(
     option(
         "--cluster",
         "clusters",
-        metavar="COLUMN",
+        type=COLUMN,
         multiple=True,
         help="The column (or SQL) of clusters, such as patient. Rows of one cluster may be dependent.",
     ),
     option("--where", metavar="SQL", help="Use only the rows that meet this SQL condition."),
     option(
         "--timezone",
-        metavar="NAME",
-        callback=_timezone,
+        type=Among(
+            "name",
+            lambda: sorted(import_module("zoneinfo").available_timezones() - {"localtime"}),  # that of the machine
+            "there is no time zone {}",
+        ),
         default=CommandOptions.timezone,
         help="The time zone for SQL and groups, such as Europe/Berlin.",
     ),
 )
-rows = declared(weights, groups, selection)
 numbers = declared(
     option("--percent", is_flag=True, help="Read the probabilities as percentages, such as 85 or '85%'."),
     option("--decimal-comma", is_flag=True, help="Read a comma as the decimal point, such as in 0,85."),
+)
+one_event = option(
+    "--notion",
+    type=Among("notion", lambda: ("positive", "top-label")),
+    help="The type of calibration: positive or top-label.",
 )
 n_bins = option(
     "--n-bins",
     "--bins",
     "n_bins",
-    type=int,
+    type=whole(lambda count: count >= 1, "pass 1 or more", "{} bins"),
     default=CommandOptions.n_bins,
     help="The number of bins.",
 )
 classes = declared(
     option(
         "--labels",
-        metavar="LABELS",
-        callback=_names,
+        type=ClassNames("labels"),
         help="The labels of the targets in the order of the classes, such as 'no,yes' or '1-10'.",
     ),
     option(
         "--class-names",
-        metavar="NAMES",
-        callback=_names,
+        type=ClassNames("names"),
         help="The names of the classes in column order, separated by commas.",
     ),
     option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows whose target is this label."),
 )
-level = option("--level", type=float, default=CommandOptions.level, help="The level of the confidence intervals.")
+level = option("--level", type=SHARE, default=CommandOptions.level, help="The level of the confidence intervals.")
 keep_going = option("--keep-going", is_flag=True, help="Leave out files that cannot be used, and print their names.")
 json = option(
     "--json",
     "json_path",
-    metavar="PATH",
+    type=OutputFile(),
     callback=_standard_output,
     help="Write every number as JSON to this file, or to standard output with -.",
 )
-outcome = option(
-    "--outcome", metavar="COLUMN", help="The column of outcomes, 0 or 1, or SQL such as 'predicted = label'."
-)
-target = option("--target", metavar="COLUMN", help="The column of the true classes, as indices from 0 or as names.")
 logits = option("--logits", is_flag=True, help="Read the numbers as logits, not as probabilities.")
 #: What the rows of one model are read from.
-one_model = declared(score, outcome, probs, target, targets, rows, logits, numbers)
+one_model = declared(
+    score,
+    option("--outcome", type=COLUMN, help="The column of outcomes, 0 or 1, or SQL such as 'predicted = label'."),
+    probs,
+    option("--target", type=COLUMN, help="The column of the true classes, as indices from 0 or as names."),
+    targets,
+    rows,
+    logits,
+    numbers,
+)
 draws = declared(
     option(
         "--n-resamples",
-        type=int,
+        type=NATURAL,
         default=CommandOptions.n_resamples,
         help="The number of simulated data sets. With 0, closed formulas replace the simulation.",
     ),
-    option("--rng", type=int, default=CommandOptions.rng, help="The seed of the simulated data sets."),
+    option("--rng", type=NATURAL, default=CommandOptions.rng, help="The seed of the simulated data sets."),
 )
 outputs = declared(
     option("--quiet", is_flag=True, help="Print only errors, warnings, and why a condition or gate failed."),
     json,
-    option("--html", "html_path", metavar="PATH", help="Write the result as one HTML page."),
-    option("--title", metavar="TEXT", help="The title of the HTML page (default: the file name)."),
-    option("--date", metavar="TEXT", help="A date or other text below the title of the HTML page."),
+    option("--html", "html_path", type=OutputFile(".html", ".htm"), help="Write the result as one HTML page."),
+    option("--title", help="The title of the HTML page (default: the file name)."),
+    option("--date", help="A date or other text below the title of the HTML page."),
     option("--open", "open_page", is_flag=True, help="Open the HTML page in a browser."),
     option(
         "--markdown",
         "markdown_path",
-        metavar="PATH",
+        type=OutputFile(),
         callback=_standard_output,
         help="Write a summary in Markdown to this file, or to standard output with -.",
     ),
-    option("--png", "png_path", metavar="PATH", help="Write the figure to this PNG file."),
-    option("--svg", "svg_path", metavar="PATH", help="Write the figure to this SVG file."),
-    option(
-        "--config",
-        metavar="PATH",
-        help="A file with options (default: calibrant.toml or pyproject.toml).",
-    ),
+    option("--png", "png_path", type=OutputFile(".png"), help="Write the figure to this PNG file."),
+    option("--svg", "svg_path", type=OutputFile(".svg"), help="Write the figure to this SVG file."),
+    option("--config", metavar="PATH", help="A file with options (default: calibrant.toml or pyproject.toml)."),
     option("--no-config", is_flag=True, expose_value=False, help="Do not read a file of options."),
 )
 
 
 # ---------------------------------------------------------------- checks of the usage, before any file is opened
 
-#: How the names of files must end, by option.
-_ENDINGS: Final = {
-    "--html": (".html", ".htm"),
-    "--png": (".png",),
-    "--svg": (".svg",),
-    "--map": (".json",),
-    "--sql": (".sql",),
-    "--onnx": (".onnx",),
-    "--since-onset": (".cal",),
-    "--prometheus": (".prom",),
-}
-
 #: A wrong use of the options: a sentence, or an option and what is wrong with its value.
 Problem = str | tuple[str, str]
 
 
-def check(ctx: click.Context, problems: Iterable[Problem]) -> None:
+def check(ctx: click.Context, problems: Iterable[Problem] = ()) -> None:
     """Raise all problems as one error, after those of single options that the parsing of the command line found."""
-    errors: list[click.UsageError] = [*ctx.meta.get(FAULTS, ())]
-    for problem in chain(problems, _of_one_file_twice(ctx), _of_texts(ctx)):
-        if isinstance(problem, str):
-            errors.append(click.UsageError(problem, ctx))
-        else:
-            errors.append(click.BadParameter(problem[1], ctx, param_hint=problem[0]))
-    distinct = list({error.format_message(): error for error in errors}.values())
-    if len(distinct) > 1:
-        raise click.UsageError("; and ".join(error.format_message().removesuffix(".") for error in distinct), ctx)
-    for error in distinct:
+    errors = [
+        click.UsageError(problem, ctx)
+        if isinstance(problem, str)
+        else click.BadParameter(problem[1], ctx, param_hint=problem[0])
+        for problem in chain(problems, _of_one_file_twice(ctx), _of_texts(ctx))
+    ]
+    if (error := together(ctx, errors)) is not None:
         raise error
 
 
@@ -428,37 +336,44 @@ def _of_texts(ctx: click.Context) -> Iterator[Problem]:
     for param in ctx.command.params:
         given = ctx.params.get(str(param.name)) or ()
         texts = [given] if isinstance(given, str) else given if isinstance(given, tuple) else ()
-        if param.name not in {**READ, **WRITTEN, **UPDATED} and re.search("[\ud800-\udfff]", "".join(map(str, texts))):
-            yield max(param.opts, key=len), f"{quoted(shown(str(given), '?'))}; pass text in UTF-8"
+        is_file = isinstance(param.type, (InputFile, OutputFile))
+        if not is_file and re.search("[\ud800-\udfff]", "".join(map(str, texts))):
+            yield label(param), f"{quoted(shown(str(given), '?'))}; pass text in UTF-8"
 
 
 def _of_one_file_twice(ctx: click.Context) -> Iterator[Problem]:
     """Yield the outputs of any command that are one of its inputs or outputs, after patterns and links are resolved."""
-    read = [(CONFIGURED_BY, name) for name in ctx.meta.get(CONFIGURED_BY, ())]
-    for name, label in READ.items():
-        given = ctx.params.get(name) or ()
-        read += [(label, path) for each in ([given] if isinstance(given, str) else given) for path in _matching(each)]
-    owners = {identity: label for label, path in read if path != "-" for identity in _identities(path)}
-    if any(path == "-" for _, path in read):
-        owners |= dict.fromkeys(_numbers(0), "standard input")
+    owners = _owners(ctx)
     written: dict[Identity, str] = {}
-    for name, label in {**UPDATED, **WRITTEN}.items():
-        path = ctx.params.get(name)
-        if not path:
-            continue
+    for param, path in _named(ctx, OutputFile):
         found = _identities(path)
         within = {os.path.dirname(each) for each in found if isinstance(each, str)} if os.path.exists(path) else set()
-        if (ctx.command.name, name) != _MAY_BE_READ and (owner := _first(owners, found | within)) is not None:
-            yield label, f"{quoted(path)} is also read, as {owner}; name another file"
-        elif (other := _first(written, found)) is not None:
-            yield f"{other} and {label} both name {path}; name a different file for each option"
-        written |= dict.fromkeys(found, label)
+        owner = next((owners[each] for each in found | within if each in owners), None)
+        other = next((written[each] for each in found if each in written), None)
+        if owner is not None and not (isinstance(param.type, OutputFile) and param.type.may_be_read):
+            yield label(param), f"{quoted(path)} is also read, as {owner}; name another file"
+        elif other is not None:
+            yield f"{other} and {label(param)} both name {path}; name a different file for each option"
+        written |= dict.fromkeys(found, label(param))
 
 
-def _matching(pattern: str) -> list[str]:
-    """Return the files of this machine that a name or a pattern stands for."""
-    exists = pattern == "-" or os.path.exists(pattern)
-    return glob(pattern, recursive=True) if has_magic(pattern) and not exists else [pattern]
+def _owners(ctx: click.Context) -> dict[Identity, str]:
+    """Return what the command calls each file that it reads."""
+    owners = dict.fromkeys(_identities(ctx.meta[CONFIGURED_BY]), CONFIGURED_BY) if CONFIGURED_BY in ctx.meta else {}
+    for param, name in _named(ctx, InputFile):
+        if name == "-":
+            owners |= dict.fromkeys(_numbers(0), "standard input")
+        else:
+            paths = glob(name, recursive=True) if has_magic(name) and not os.path.exists(name) else [name]
+            owners |= {identity: label(param) for path in paths for identity in _identities(path)}
+    return owners
+
+
+def _named(ctx: click.Context, kind: type[click.ParamType[Any]]) -> Iterator[tuple[click.Parameter, str]]:
+    """Yield the files of a kind that the command names."""
+    for param in ctx.command.params:
+        if isinstance(param.type, kind) and (given := ctx.params.get(str(param.name))):
+            yield from ((param, path) for path in ([given] if isinstance(given, str) else given))
 
 
 def _identities(path: str) -> set[Identity]:
@@ -475,128 +390,23 @@ def _numbers(file: str | int) -> list[Identity]:
     return []
 
 
-def _first(labels: Mapping[Identity, str], identities: Iterable[Identity]) -> str | None:
-    return next((labels[each] for each in identities if each in labels), None)
-
-
 def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``report``."""
-    from calibrant.inputs.notions import NOTIONS
-
-    yield from _of_one_model(ctx, options, NOTIONS)
+    yield from problems_of_one_model(ctx, options)
     if not _is_faulty(ctx, "measures", "profile"):
         yield from _of_conditions(options)
-    yield from _of_tolerance(options.tolerance)
-    yield from _of_tolerated(ctx, options)
-    yield from problems_of_sketch(options.sketch_path)
+    if options.tolerance_of != CommandOptions.tolerance_of:
+        from calibrant.inputs.notions import PER_CLASS
+
+        if options.tolerance is None and not _is_faulty(ctx, "tolerance"):
+            yield "--tolerance-of works only with --tolerance; pass --tolerance too"
+        elif options.notion in PER_CLASS:
+            problem = f"with --notion {options.notion}, a tolerance is available only for the ECE"
+            yield f"--tolerance-of {options.tolerance_of}: {problem}; leave --tolerance-of out"
     if options.exact and options.engine == "spark":
         yield "--exact keeps the rows in this process, but --engine spark does not; pass only one of the two options"
     if options.master is not None and options.engine != "spark":
         yield "--master works only with --engine spark; pass --engine spark too"
-
-
-def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problems of the options of ``recalibrate``."""
-    yield from _of_one_model(ctx, options, ("positive", "top-label", "multilabel"))
-    if options.anyway and not any((options.map_path, options.sql_path, options.onnx_path)):
-        yield "--anyway writes a map that is not proven; name it with --map"
-
-
-def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problems of the options of ``threshold``."""
-    yield from _of_one_model(ctx, options, ("positive", "top-label"))
-    yield from _of_risks(options)
-    if not 0.5 <= options.confidence < 1:
-        yield "--confidence", f"{_exact(options.confidence)}; pass a share from 0.5 to below 1, such as 0.95"
-    if options.per_class and options.by:
-        yield "--per-class and --by exclude each other; pass only one of the two options"
-    yield from _of_bounds(options)
-    error, referral = options.cost_of_error, options.cost_of_referral
-    if (error is None) != (referral is None):
-        yield "--cost-of-error and --cost-of-referral belong together; pass both"
-    elif error is not None and referral is not None and not 0 < referral < error:
-        yield (
-            "--cost-of-referral",
-            f"{_exact(referral)}; pass a cost above 0 and below that of an error, {_exact(error)}",
-        )
-
-
-def _of_bounds(options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problems of the largest cluster and the largest weight, which betting assumes."""
-    bounds = {
-        "--largest-cluster": (options.largest_cluster, options.clusters, "--cluster", "a number of rows, such as 20"),
-        "--max-weight": (options.max_weight, options.weight, "--weight", "a weight, such as 20"),
-    }
-    for option, (bound, column, needed, example) in bounds.items():
-        if bound is None:
-            continue
-        if not 0 < bound < float("inf"):
-            yield option, f"{bound:g}; pass {example}"
-        if not column:
-            yield f"{option} is for {needed}; pass {needed} too"
-        if options.certified_by not in (None, "betting"):
-            yield f"{option} works only with --method betting; leave --method {options.certified_by} out"
-
-
-def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problems of the options of ``monitor``."""
-    yield from _of_one_model(ctx, options, ("positive", "top-label"))
-    if not _is_faulty(ctx, "state_path") and not options.state_path.lower().endswith(".json"):
-        yield "STATE", f"{quoted(options.state_path)}; name the file of the state first, such as state.json"
-    elif options.state_path:
-        yield from _of_folder("STATE", options.state_path)
-    if options.alpha is not None and not 0 < options.alpha <= 0.5:
-        yield "--alpha", f"{_exact(options.alpha)}; pass a probability above 0 and up to 0.5, such as 0.05"
-    if options.tolerance is not None and options.tolerance_odds is not None:
-        yield "--tolerance and --tolerance-odds exclude each other; pass only one of the two options"
-    yield from _of_tolerance(options.tolerance)
-    if options.tolerance_odds is not None and not options.tolerance_odds > 1:
-        yield "--tolerance-odds", f"{_exact(options.tolerance_odds)}; pass a factor above 1, such as 1.1"
-    if options.time is not None:
-        for option, given in (("--label", options.label is not None), ("--by", bool(options.by))):
-            if given:
-                yield f"{option} does not work with --time; leave one of them out, or monitor one file for each slice"
-    if options.groups is not None and not options.by:
-        yield "--groups needs --by, the column of the groups"
-    if not options.files:
-        yield from _of_slices(options)
-
-
-def _of_slices(options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problems of options that need the file of a slice, where none is named."""
-    for name in ("label", "groups", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path"):
-        if getattr(options, name) is not None:
-            yield f"--{name.removesuffix('_path').replace('_', '-')} is for a slice; name its file too"
-
-
-def _of_risks(options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problems of the largest error rates, and of what does not work with two of them."""
-    risks = {"--max-risk": options.max_risk, "--yes-risk": options.yes_risk, "--no-risk": options.no_risk}
-    for option, risk in risks.items():
-        if risk is not None and not 0 < risk <= 0.5:
-            example = f", such as {risk / 100:g}; {risk:g} % is {risk / 100:g}" if 1 <= risk <= 50 else ", such as 0.05"
-            yield option, f"{_exact(risk)}; pass a share above 0 and up to 0.5{example}"
-    if (options.yes_risk is None) != (options.no_risk is None):
-        yield "--yes-risk and --no-risk belong together; pass both, or --max-risk for one kind of decision"
-    elif options.yes_risk is not None:
-        others = {"max_risk": None, "by": (), "per_class": False, "probs": None}
-        for name, default in others.items():
-            if getattr(options, name) != default:
-                option = f"--{name.replace('_', '-')}"
-                yield f"{option} does not work with --yes-risk and --no-risk; leave one of them out"
-
-
-def _of_one_model(ctx: click.Context, options: CommandOptions, notions: Sequence[str]) -> Iterator[Problem]:
-    """Yield the problems of the options that ``report``, ``recalibrate`` and ``threshold`` share."""
-    yield from _of_both(ctx, options, notions)
-    yield from _of_level(options.level)
-    for option, whole in (("--n-resamples", options.n_resamples), ("--rng", options.rng)):
-        if whole < 0:
-            yield option, f"{whole}; pass 0 or more"
-    if options.score and options.probs:
-        yield "--score is for one event, and --probs is for many classes; pass only one of the two options"
-    if options.outcome and options.target:
-        yield "--outcome and --target both name the true values; pass only one of the two options"
 
 
 def _of_conditions(options: CommandOptions) -> Iterator[Problem]:
@@ -605,68 +415,102 @@ def _of_conditions(options: CommandOptions) -> Iterator[Problem]:
 
     selection = selected(options.measures, options.profile)
     shown = {"n", "test", *(measure.name for measure in selection.measures)}
-    option = "--measures" if selection.listed else f"--profile {options.profile}"
     for condition in options.conditions:
         if condition.measure not in shown:
-            remedy = (
-                "add the measure there"
-                if selection.listed
-                else f"list the measures with --measures {condition.measure},..."
-            )
+            option, remedy = "--measures", "add the measure there"
+            if not selection.listed:
+                option = f"--profile {options.profile}"
+                remedy = f"list the measures with --measures {condition.measure},..."
             yield f"--fail-if {quoted(condition.text)}: {option} leaves {condition.measure} out; {remedy}"
 
 
-def _of_tolerated(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problem of an error that no tolerance can be about, or that is named without a tolerance."""
-    from calibrant.inference.decision import TOLERATED
-    from calibrant.inputs.notions import PER_CLASS
+def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options of ``recalibrate``."""
+    yield from problems_of_one_model(ctx, options)
+    if options.anyway and not options.outputs.keys() & {"map", "sql", "onnx"} and not _is_faulty(ctx, "map_path"):
+        yield "--anyway writes a map that is not proven; name it with --map"
 
-    if options.tolerance_of not in TOLERATED:
-        yield "--tolerance-of", f"{quoted(options.tolerance_of)}; {nearest(options.tolerance_of, TOLERATED)}"
-    elif options.tolerance_of != TOLERATED[0]:
-        if options.tolerance is None and not _is_faulty(ctx, "tolerance"):
-            yield "--tolerance-of works only with --tolerance; pass --tolerance too"
-        elif options.notion in PER_CLASS:
-            problem = f"with --notion {options.notion}, a tolerance is available only for the ECE"
-            yield f"--tolerance-of {options.tolerance_of}: {problem}; leave --tolerance-of out"
+
+def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options of ``threshold``."""
+    yield from problems_of_one_model(ctx, options)
+    if (options.yes_risk is None) != (options.no_risk is None):
+        yield "--yes-risk and --no-risk belong together; pass both, or --max-risk for one kind of decision"
+    elif options.yes_risk is not None:
+        others = {"--max-risk": options.max_risk, "--by": options.by, "--probs": options.probs}
+        for option in _given({**others, "--per-class": options.per_class}):
+            yield f"{option} does not work with --yes-risk and --no-risk; leave one of them out"
+    if options.per_class and options.by:
+        yield "--per-class and --by exclude each other; pass only one of the two options"
+    bounds = {"--largest-cluster": options.largest_cluster, "--max-weight": options.max_weight}
+    for option in _given(bounds):
+        needed, column = ("--cluster", options.clusters) if "cluster" in option else ("--weight", options.weight)
+        if not column:
+            yield f"{option} is for {needed}; pass {needed} too"
+        if options.certified_by not in (None, "betting"):
+            yield f"{option} works only with --method betting; leave --method {options.certified_by} out"
+    error, referral = options.cost_of_error, options.cost_of_referral
+    if (error is None) != (referral is None):
+        yield "--cost-of-error and --cost-of-referral belong together; pass both"
+    elif error is not None and referral is not None and not 0 < referral < error:
+        remedy = f"pass a cost above 0 and below that of an error, {exact_number(error)}"
+        yield "--cost-of-referral", f"{exact_number(referral)}; {remedy}"
+
+
+def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options of ``monitor``."""
+    yield from problems_of_one_model(ctx, options)
+    if options.tolerance is not None and options.tolerance_odds is not None:
+        yield "--tolerance and --tolerance-odds exclude each other; pass only one of the two options"
+    if options.time is not None:
+        for option in _given({"--label": options.label, "--by": options.by}):
+            yield f"{option} does not work with --time; leave one of them out, or monitor one file for each slice"
+    if options.groups is not None and not options.by:
+        yield "--groups needs --by, the column of the groups"
+    if not options.files:
+        names = ("label", "groups", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path")
+        for option in _given({f"--{name.removesuffix('_path')}": getattr(options, name) for name in names}):
+            yield f"{option.replace('_', '-')} is for a slice; name its file too"
+
+
+def problems_of_one_model(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options that name the columns of one model, and of those of every result."""
+    yield from _of_both(ctx, options)
+    if options.outcome and options.target:
+        yield "--outcome and --target both name the true values; pass only one of the two options"
 
 
 def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``compare``."""
-    yield from _of_both(ctx, options, ("positive", "top-label"))
-    if options.scores is not None and len(set(options.models)) < max(len(options.models), 2):
-        yield "--scores", f"{quoted(options.scores)}; name two models or more, each once, such as old,new"
-    yield from _of_one_file(options)
-    for_files = {
-        "--score": options.score,
-        "--probs": options.probs,
-        "--targets": options.targets_file,
-        "--on": options.on,
-        "--baseline": options.baseline,
-        "--paired": options.paired,
-        "--independent": options.paired is False,
-    }
-    passed = [option for option, value in for_files.items() if value]
-    if options.scores is not None and passed:
-        yield f"--scores is for models in one file, but {passed[0]} is for separate files; pass only one of the two"
-    if options.score and options.probs:
-        yield "--score is for one event, and --probs is for many classes; pass only one of the two options"
-    yield from _of_level(options.level)
-    yield from _of_tolerance(options.tolerance)
-
-
-def _of_one_file(options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problems of the models in one file, which are columns or rows, and of whose outcomes they are."""
-    one_file = len(options.files) == 1 and not has_magic(options.files[0])
-    if options.scores is None and not options.baseline and one_file and not options.by:
+    yield from _of_both(ctx, options)
+    if options.scores is not None:
+        if len(set(options.models)) < max(len(options.models), 2):
+            yield "--scores", f"{quoted(options.scores)}; name two models or more, each once, such as old,new"
+        for_files = {
+            "--score": options.score,
+            "--probs": options.probs,
+            "--targets": options.targets_file,
+            "--on": options.on,
+            "--baseline": options.baseline,
+            "--paired": options.paired,
+            "--independent": options.paired is False,
+        }
+        for option in _given(for_files)[:1]:
+            yield f"--scores is for models in one file, but {option} is for separate files; pass only one of the two"
+        if options.own_outcomes is not None:
+            yield "--scores is for models with the same outcomes, so --own-outcomes does not work with it; leave it out"
+    elif not options.baseline and len(options.files) == 1 and not has_magic(options.files[0]) and not options.by:
         yield single_file(options)
     if options.is_long and not options.on:
         if options.paired and not options.clusters:
             yield "--paired needs the clusters that pair the models; pass --cluster too, such as --cluster question_id"
         if options.own_outcomes is False:
             yield "--same-outcomes needs rows that are paired; pass --on too, such as --on question_id"
-    if options.own_outcomes is not None and options.scores is not None:
-        yield "--scores is for models with the same outcomes, so --own-outcomes does not work with it; leave it out"
+
+
+def _given(values: Mapping[str, Any]) -> list[str]:
+    """Return the options that have a value."""
+    return [option for option, value in values.items() if value not in (None, (), False)]
 
 
 def single_file(options: CommandOptions) -> str:
@@ -679,85 +523,26 @@ def single_file(options: CommandOptions) -> str:
 
 def problems_of_floor(ctx: click.Context, params: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the problems of the options of ``floor``."""
-    yield from _of_level(params["level"])
-    yield from _of_tolerance(params["prove"], "--prove")
     if params["n"] is None and params["prove"] is None and not _is_faulty(ctx, "n", "prove"):
         yield "name the number of predictions, such as --n 500, or the largest acceptable ECE, such as --prove 0.02"
 
 
-def _exact(value: float) -> str:
-    """Return a number with the digits that make it wrong."""
-    from calibrant.errors.wording import number  # which loads NumPy
-
-    return number(value)
-
-
-def _of_tolerance(tolerance: float | None, option: str = "--tolerance") -> Iterator[Problem]:
-    if tolerance is not None and not 0 < tolerance < 1:
-        yield option, f"{_exact(tolerance)}; pass the largest acceptable error, such as 0.02"
-
-
-def _of_level(level: float) -> Iterator[Problem]:
-    if not 0.5 <= level < 1:
-        yield "--level", f"{_exact(level)}; pass a share from 0.5 to below 1, such as 0.95"
-
-
-def _of_both(ctx: click.Context, options: CommandOptions, notions: Sequence[str]) -> Iterator[Problem]:
-    """Yield the problems of the options that ``report`` and ``compare`` share."""
+def _of_both(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options of ``compare`` that other commands have too."""
+    if options.score and options.probs:
+        yield "--score is for one event, and --probs is for many classes; pass only one of the two options"
     if len(set(options.clusters)) < len(options.clusters):
         yield "--cluster", f"{', '.join(options.clusters)}; name each column once"
-    if options.notion is not None and options.notion not in notions:
-        yield "--notion", f"{quoted(options.notion)}; {nearest(options.notion, notions)}"
-    if options.n_bins < 1:
-        yield "--n-bins", f"{options.n_bins} bins; pass 1 or more"
-    yield from _of_outputs(ctx, options)
+    for option in ("title", "date"):
+        typed = ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
+        if typed and options.html_path is None and not options.open_page and not _is_faulty(ctx, "html_path"):
+            yield f"--{option} sets the {option} of the HTML page; pass --html too"
     if options.by_values and not options.by:
         yield "--by-values works only with --by; pass --by too"
     if options.labels and options.class_names:
         yield "--labels and --class-names both name the classes; pass only one of the two options"
     if options.logits and options.percent:
         yield "--logits and --percent exclude each other; pass only one of the two options"
-
-
-def _of_outputs(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
-    for option, path in options.outputs.items():
-        endings = _ENDINGS.get(option, ("",))
-        if path.lower().endswith(endings):
-            yield from _of_folder(option, path)
-        else:
-            yield option, f"{quoted(path)}; name a file that ends in {endings[0]}, such as report{endings[0]}"
-    for option in ("title", "date"):
-        typed = ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
-        if typed and options.html_path is None and not options.open_page:
-            yield f"--{option} sets the {option} of the HTML page; pass --html too"
-
-
-def problems_of_apply(path: str | None, output: str | None, name: str) -> Iterator[Problem]:
-    """Yield the problems of the options of ``apply``; what is None has an error of its own."""
-    if not name.strip():
-        yield "--name", f"{quoted(name)}; name the new column"
-    if output is None or path is None:
-        return
-    endings = (".csv", ".parquet", ".arrow", ".feather")
-    if not output.lower().endswith(endings):
-        yield "--output", f"{quoted(output)}; name a file that ends in {', '.join(endings[:-1])} or {endings[-1]}"
-    yield from _of_folder("--output", output)
-
-
-def problems_of_sketch(path: str | None) -> Iterator[Problem]:
-    """Yield the problem of a file name for a sketch."""
-    if path is not None and not path.lower().endswith(".cal"):
-        yield "--sketch", f"{quoted(path)}; name a file that ends in .cal, such as week.cal"
-    elif path is not None:
-        yield from _of_folder("--sketch", path)
-
-
-def _of_folder(option: str, path: str) -> Iterator[Problem]:
-    if path == "":
-        yield option, "''; name a file or leave the option out; perhaps a shell variable is empty"
-    folder = os.path.dirname(path)
-    if folder and not os.path.isdir(folder):
-        yield option, f"{quoted(path)}; the folder {quoted(folder)} does not exist; make the folder first"
 
 
 def _is_faulty(ctx: click.Context, *names: str) -> bool:

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,6 +25,7 @@ from calibrant.errors import CalibrantError, quoted
 from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
+    from calibrant.cli.floors import Floors
     from calibrant.files.predictions import FileRead, FileSketch
     from calibrant.recalibration.maps import CalibrationMap
     from calibrant.recalibration.result import RecalibrationResult
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from calibrant.monitoring import Monitor
 
 _NAMED: Final = 3  # columns that a hint names
-_OF_MAPS: Final = ("--map", "--sql", "--onnx")  # the options that write a map
+_MAPS: Final = ("map", "sql", "onnx")  # the forms of a map
 _COLUMN: Final = re.compile(r"\w+")
 #: Names of columns whose groups are models.
 _MODELS: Final = ("model", "llm", "judge", "forecaster", "checkpoint", "vendor", "classifier", "algorithm", "learner")
@@ -60,48 +62,46 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     calibrant.errors.FileError
         The first error, if files cannot be written; the other files are written first.
     """
+    from calibrant.report.report import Report
+
     event = _event(result, predictions, options)
     sources = _sources(predictions, options, event)
-    if _is_report(result):
+    if isinstance(result, Report):
         sources |= _pooled(predictions, options)
     source = _source(sources, predictions, options)
-    title = options.title or _title([Path(path).name for path in predictions.paths])
-    readable = _with_file_names(result, predictions)
-
-    def described() -> dict[str, Any]:
-        return {**_described(result, source, options), "source": sources}
+    names = {Path(path).name: reason for path, reason in predictions.omitted}
+    readable = result  # with the names of files left out without their folders, if these differ
+    if isinstance(result, Report) and len(names) == len(predictions.omitted):
+        readable = replace(result, omitted=names)
 
     def fitted() -> CalibrationMap:
         fix = cast("RecalibrationResult", result)
         return fix.fitted() if options.anyway else fix.map
 
+    title = options.title or _title([Path(path).name for path in predictions.paths])
     contents: dict[str, Callable[[], bytes]] = {
-        "--sketch": lambda: cast("FileSketch", predictions).sketch.to_bytes(),
-        "--json": lambda: _json({**described(), **_for_comparisons(result, predictions, options)}),
-        "--html": lambda: _page(readable, source, title, options),
-        "--markdown": lambda: _markdown(readable, source, title, options),
-        "--png": lambda: _picture(result, "png"),
-        "--svg": lambda: _picture(result, "svg"),
-        "--map": lambda: f"{fitted().to_json()}\n".encode(),
-        "--sql": lambda: _sql(fitted(), predictions),
-        "--onnx": lambda: fitted().to_onnx().SerializeToString(),
+        "sketch": lambda: cast("FileSketch", predictions).sketch.to_bytes(),
+        "json": lambda: _json(
+            {**_described(result, source, options), "source": sources, **_for_comparisons(result, predictions, options)}
+        ),
+        **_contents(readable, source, title, options),
+        "map": lambda: f"{fitted().to_json()}\n".encode(),
+        "sql": lambda: _sql(fitted(), predictions),
+        "onnx": lambda: fitted().to_onnx().SerializeToString(),
     }
-    if _is_unproven(result) and not options.anyway and any(option in options.outputs for option in _OF_MAPS):
+    if not options.anyway and options.outputs.keys() & set(_MAPS) and not cast("RecalibrationResult", result).proven:
         console.say("the map is not written, because its gain is not proven; --anyway writes it")
-        contents = {option: content for option, content in contents.items() if option not in _OF_MAPS}
-    failures = _write_files(contents, options)
-    # Write to the terminal last: the pipe may be closed.
-    if options.markdown_path == "-":
-        console.put_utf8(contents["--markdown"]())
-    elif options.json_path == "-":
-        console.put_utf8(_json(described()))
-    elif not options.quiet:
+        contents = {name: content for name, content in contents.items() if name not in _MAPS}
+
+    def text() -> str:
         used = "; ".join(filter(None, (predictions.described(), predictions.protocol, str(options.config or ""))))
         document = result._document(source, complete=options.all_measures)
-        console.write(_text(document, title=_title(predictions.paths), used=used))
+        return _text(document, title=_title(predictions.paths), used=used)
+
+    failures = _write_all(contents, text, options)
     if not options.quiet:
         warn(predictions)
-        suggest_clusters(result, predictions, options)
+        suggest_clusters(predictions, options)
     if failures:
         raise failures[0]
 
@@ -110,42 +110,71 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
     """Write a monitor as the options say: to the terminal, to files, as a page."""
     from calibrant.render.blocks import Source
 
-    name = options.title or Path(options.state_path).name
     event = None if predictions is None else _event(watch, predictions, options)
     source = Source(event=event or "")
-    summary = watch.to_dict()
+    summary = watch.to_dict() | ({} if event is None else {"source": {"event": event}})
     contents: dict[str, Callable[[], bytes]] = {
-        "--json": lambda: _json(summary),
-        "--html": lambda: _page(watch, source, name, options),
-        "--markdown": lambda: _markdown(watch, source, name, options),
-        "--png": lambda: _picture(watch, "png"),
-        "--svg": lambda: _picture(watch, "svg"),
-        "--since-onset": lambda: watch.since_onset().to_bytes(),
-        "--prometheus": lambda: watch.to_prometheus(Path(options.state_path).stem).encode(),
+        "json": lambda: _json(summary),
+        **_contents(watch, source, options.title or Path(options.state_path).name, options),
+        "since_onset": lambda: watch.since_onset().to_bytes(),
+        "prometheus": lambda: watch.to_prometheus(Path(options.state_path).stem).encode(),
     }
-    if event is not None:
-        summary["source"] = {"event": event}
     if watch.drift is None and options.since_onset_path is not None:
         if not options.quiet:
             console.say(f"{options.since_onset_path} is not written, because there is no alarm about a drift")
-        del contents["--since-onset"]
-    failures = _write_files(contents, options)
-    if options.markdown_path == "-":
-        console.put_utf8(contents["--markdown"]())
-    elif options.json_path == "-":
-        console.put_utf8(_json(summary))
-    elif not options.quiet:
-        console.write(_text(watch._document(source), title=options.state_path))
+        del contents["since_onset"]
+    failures = _write_all(contents, lambda: _text(watch._document(source), title=options.state_path), options)
     if predictions is not None and not options.quiet:
         warn(predictions)
     if failures:
         raise failures[0]
 
 
+def write_floors(floors: Floors, options: CommandOptions) -> None:
+    """Write noise floors as JSON and to the terminal."""
+    from calibrant.render.terminal import to_lines
+
+    contents = {"json": lambda: _json(floors.to_dict())}
+    failures = _write_all(contents, lambda: to_lines(floors.blocks(), style()), options)
+    if failures:
+        raise failures[0]
+
+
+def _contents(
+    result: Result | Monitor, source: Source, title: str, options: CommandOptions
+) -> dict[str, Callable[[], bytes]]:
+    """Return the page, the Markdown and the pictures of a result."""
+
+    def page() -> bytes:
+        from calibrant.render import page
+
+        document = result._document(source, full=True)
+        return page.to_page(document, title=title, used=source.columns, date=options.date or "").encode()
+
+    def markdown() -> bytes:
+        from calibrant.render import markdown
+
+        return markdown.to_markdown(result._document(source, complete=options.all_measures), title=title).encode()
+
+    pictures = {kind: partial(_picture, result, kind) for kind in _METADATA}
+    return {"html": page, "markdown": markdown, **pictures}
+
+
+def _write_all(
+    contents: Mapping[str, Callable[[], bytes]], text: Callable[[], str], options: CommandOptions
+) -> list[CalibrantError]:
+    """Write files, and then to the terminal, whose pipe may be closed; return the errors of files."""
+    failures = _write_files(contents, options)
+    if "-" in (options.markdown_path, options.json_path):
+        console.put_utf8(contents["markdown" if options.markdown_path == "-" else "json"]())
+    elif not options.quiet:
+        console.write(text())
+    return failures
+
+
 def _described(result: Result, source: Source, options: CommandOptions) -> dict[str, Any]:
     """Return a result as plain Python."""
     from calibrant.report.report import Report
-    from calibrant.thresholds.result import ThresholdResult
 
     curves = any((options.json_path, options.html_path, options.open_page))
     if isinstance(result, Report):
@@ -154,31 +183,9 @@ def _described(result: Result, source: Source, options: CommandOptions) -> dict[
         summary = result.to_dict(curves=curves, groups=options.json_path is not None)
         texts = {"methods": methods_text.paragraph(result, source), "methods_brief": methods_text.brief(result, source)}
         return summary | texts
-    if _is_comparison(result) or isinstance(result, ThresholdResult):
-        return result.to_dict()
-    return cast("RecalibrationResult", result).to_dict(curves=curves)
-
-
-def _is_report(result: Result) -> bool:
-    from calibrant.report.report import Report
-
-    return isinstance(result, Report)
-
-
-def _is_comparison(result: Result) -> bool:
-    if _is_report(result):  # which loads no comparison
-        return False
-    from calibrant.report.comparison import Comparison
-
-    return isinstance(result, Comparison)
-
-
-def _is_unproven(result: Result) -> bool:
-    if _is_report(result):  # which loads no maps
-        return False
     from calibrant.recalibration.result import RecalibrationResult
 
-    return isinstance(result, RecalibrationResult) and not result.proven
+    return result.to_dict(curves=curves) if isinstance(result, RecalibrationResult) else result.to_dict()
 
 
 def _sql(fitted: CalibrationMap, predictions: FileRead) -> bytes:
@@ -207,25 +214,25 @@ def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOp
 
     targets = options.outputs
     if options.open_page and options.html_path is None:
-        targets["--html"] = _temporary_page()
+        targets["html"] = _temporary_page()
     shared_file = os.environ.get("GITHUB_STEP_SUMMARY")
     failures = []
-    for option, content in contents.items():
-        target = targets.get(option, "-")
+    for name, content in contents.items():
+        target = targets.get(name, "-")
         if target == "-":
             continue
         try:
             data = content()
-            if option == "--markdown" and shared_file and os.path.realpath(target) == os.path.realpath(shared_file):
+            if name == "markdown" and shared_file and os.path.realpath(target) == os.path.realpath(shared_file):
                 append_file(target, b"\n" + data)  # other steps of GitHub may use it
             else:
                 replace_file(target, data)
         except CalibrantError as error:
             failures.append(error)
             continue
-        if option != "--json" and not options.quiet:
+        if name != "json" and not options.quiet:
             console.say(f"wrote {target} ({len(data) / 1000:,.0f} kB)")
-        if option == "--html" and options.open_page and (problem := open_page(target)):
+        if name == "html" and options.open_page and (problem := open_page(target)):
             console.say(problem)  # with --quiet too: nobody would find the page
     return failures
 
@@ -271,20 +278,6 @@ def _sources(predictions: FileRead, options: CommandOptions, event: str | None) 
     return sources
 
 
-def write_summary(summary: Mapping[str, Any], target: str | None, text: Callable[[], str]) -> None:
-    """Write a summary as JSON if requested, and the text to the terminal unless the JSON goes there."""
-    try:
-        if target is not None and target != "-":
-            from calibrant.results.writing import replace_file
-
-            replace_file(target, _json(summary))
-    finally:  # the pipe may be closed
-        if target == "-":
-            console.put_utf8(_json(summary))
-        else:
-            console.write(text())
-
-
 def _json(summary: Mapping[str, Any]) -> bytes:
     """Return JSON as UTF-8; what acts on a terminal, and bytes of a file's name that are not text, are escaped."""
     text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
@@ -308,14 +301,6 @@ def _source(sources: Mapping[str, Any], predictions: FileRead, options: CommandO
     )
 
 
-def _with_file_names(result: Result, predictions: FileRead) -> Result:
-    """Return a report whose files left out have no folders, if their names differ; other results unchanged."""
-    names = {Path(path).name: reason for path, reason in predictions.omitted}
-    if not _is_report(result) or len(names) < len(predictions.omitted):
-        return result
-    return replace(cast("Report", result), omitted=names)
-
-
 def _for_comparisons(result: Result, predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     """Return what the JSON file of a report on one event holds too: its sketch, for `calibrant compare`."""
     from calibrant.files.predictions import FilePredictions, FileSketch
@@ -323,7 +308,7 @@ def _for_comparisons(result: Result, predictions: FileRead, options: CommandOpti
     from calibrant.inputs.notions import PER_CLASS
     from calibrant.report.report import Report
 
-    if not isinstance(result, Report) or result.notion in PER_CLASS:
+    if not isinstance(result, Report) or result.notion in PER_CLASS or options.json_path == "-":
         return {}
     if not isinstance(predictions, (FilePredictions, FileSketch)):
         return {}
@@ -336,13 +321,6 @@ def _for_comparisons(result: Result, predictions: FileRead, options: CommandOpti
         groups=len(result.groups),
     )
     return {"sketch": sketch_as_text(sketch)}
-
-
-def _page(result: Result | Monitor, source: Source, title: str, options: CommandOptions) -> bytes:
-    from calibrant.render import page
-
-    document = result._document(source, full=True)
-    return page.to_page(document, title=title, used=source.columns, date=options.date or "").encode()
 
 
 def _temporary_page() -> str:
@@ -369,12 +347,6 @@ def open_page(path: str) -> str:
     ):
         return ""
     return f"--open: no browser can be opened here; open this page yourself: {path}"
-
-
-def _markdown(result: Result | Monitor, source: Source, title: str, options: CommandOptions) -> bytes:
-    from calibrant.render import markdown
-
-    return markdown.to_markdown(result._document(source, complete=options.all_measures), title=title).encode()
 
 
 def _text(document: Document, *, title: str, used: str = "") -> str:
@@ -408,14 +380,16 @@ def _picture(result: Result | Monitor, kind: str) -> bytes:
     return picture.getvalue()
 
 
-def suggest_clusters(result: Result, predictions: FileRead, options: CommandOptions) -> None:
+def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
     """Name on standard error the columns that look like ids of things with several rows each.
 
     In a file with the rows of several models these may be the questions that all models answer.
     """
     if options.clusters or predictions.protocol or options.engine != ENGINES[0] or not predictions.sources:
         return
-    if options.is_long and _is_comparison(result):
+    from calibrant.files.predictions import FileModels, FileSketches
+
+    if options.is_long and isinstance(predictions, (FileModels, FileSketches)):
         keys = " ".join(f"--on {shlex.quote(name)}" for name in next(iter(predictions.repeated), ()))
         if keys and not options.on:
             named = ", ".join(map(repr, predictions.repeated[0]))

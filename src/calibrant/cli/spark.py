@@ -17,7 +17,7 @@ import click
 
 from calibrant.cli.options import CommandOptions
 from calibrant.errors import CalibrantError, FileError, InputError, MissingDependencyError, is_missing, quoted
-from calibrant.errors.faults import Fault, LabelFacts, MissingFacts, Mistake
+from calibrant.errors.faults import Fault, Mistake
 from calibrant.files import FileSketch
 from calibrant.files.columns import ColumnSelection, Cuts
 from calibrant.files.local import first_line, located
@@ -508,9 +508,9 @@ def _of_frame(error: InputError, selection: ColumnSelection, title: str) -> Exce
 def _remedy(error: InputError) -> str:
     """Return the remedy for an error of a frame: options to type, or changes in the files."""
     facts = error.facts
-    if isinstance(facts, LabelFacts) and facts.mistake is Mistake.ONE_BASED:
+    if facts.mistake is Mistake.ONE_BASED:
         return f"pass --labels 1-{facts.n_classes} if the labels are 1-based, or {_LEAVE_OUT}"
-    if isinstance(facts, MissingFacts) and facts.entry == "name":
+    if error.fault is Fault.MISSING and error.argument == "by":
         return "fill the missing names, such as with 'unknown'"
     if facts.mistake is not None:
         return _OF_MISTAKES.get(facts.mistake, error.remedy)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import difflib
-import enum
 import glob
 import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from click.core import ParameterSource, iter_params_for_processing
+from click.core import ParameterSource
 
 from calibrant.cli import console
+from calibrant.cli.parameters import Checked, InputFile, Listed, OutputFile
 from calibrant.errors import FileError, nearest, quoted
 from calibrant.render.words import short
 from calibrant.runtime.dataclass import dataclass
@@ -28,7 +28,7 @@ TYPED: Final = "calibrant.typed"
 #: The key of the errors of single options in a context's ``meta``: the checks of the command raise them with theirs.
 FAULTS: Final = "calibrant.faults"
 
-#: The key of the files of options that were read in a context's ``meta``; errors call these files so too.
+#: The key of the path of the file of options in a context's ``meta``; errors call the file so too.
 CONFIGURED_BY: Final = "the file of options"
 
 #: The sections of a command's help, each with the names of its options.
@@ -64,119 +64,114 @@ _ELSEWHERE: Final = {
 }
 
 
+class Collecting(click.Parameter):
+    """A parameter whose errors wait for those of the others, which `together` joins; it has its default then."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Convert and check a value; of an option that is repeated, each value has an error of its own."""
+        if self.multiple and isinstance(value, (list, tuple)) and len(value) > 1:
+            return tuple(each for part in value for each in self.process_value(ctx, (part,)))
+        try:
+            return super().process_value(ctx, value)
+        except click.BadParameter as error:
+            if not ctx.resilient_parsing:
+                ctx.meta.setdefault(FAULTS, []).append(error)
+            return () if self.multiple or self.nargs == -1 else self.get_default(ctx)
+
+
+class Option(Collecting, click.Option):
+    """An option whose errors are collected."""
+
+
+class Argument(Collecting, click.Argument):
+    """An argument whose errors are collected."""
+
+
+def together(ctx: click.Context, errors: Iterable[click.UsageError]) -> click.UsageError | None:
+    """Return one error for those of the parameters and others; None if there are none."""
+    distinct = list({error.format_message(): error for error in (*ctx.meta.get(FAULTS, ()), *errors)}.values())
+    if len(distinct) > 1:
+        return click.UsageError("; and ".join(error.format_message().removesuffix(".") for error in distinct), ctx)
+    return distinct[0] if distinct else None
+
+
 class Command(click.Command):
     """A command that proposes an option for a misspelt one, and has sections in its help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, and propose an option for an unknown one; errors of several options are raised together."""
-        typed = list(args)
+        """Parse, with the options of a file as the defaults; errors of single options wait in ``ctx.meta``."""
         try:
-            if any(param.name == "config" for param in self.params) and not ctx.resilient_parsing:
-                return self._parse_with_file(ctx, args)
+            if not ctx.resilient_parsing:
+                typed = self._typed(ctx, args)
+                if any(param.name == "config" for param in self.params) and not {*args} & {*ctx.help_option_names}:
+                    configure(ctx, typed)
             return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            ctx.ignore_unknown_options = True
-            faults = [self._unknown(ctx, error.option_name, typed)]
-        except click.BadParameter as error:
-            faults = [error]
-        ctx.meta[FAULTS] = self._faults(ctx, typed, faults)
-        return []
-
-    def _faults(self, ctx: click.Context, typed: list[str], faults: list[click.UsageError]) -> list[click.UsageError]:
-        """Return the errors of all options of a command line after the first; the options have their defaults then."""
-        try:
-            values, _, order = self.make_parser(ctx).parse_args(list(typed))
         except click.UsageError as error:
-            return [*faults, error]
-        params = self.get_params(ctx)
-        for param in iter_params_for_processing(order, params):
-            name = param.name or ""
-            if name == "config":  # its value is what came from the file, once that is read
-                ctx.params.setdefault("config", None)
-                continue
-            words = values.get(name)
-            if ctx.ignore_unknown_options and isinstance(param, click.Argument) and isinstance(words, tuple):
-                unknown = [word for word in words if word.startswith("-") and word in typed and word != "-"]
-                faults += [self._unknown(ctx, word, typed) for word in unknown]
-                values[name] = tuple(word for word in words if word not in unknown)
-            faults += self._faults_of(ctx, param, values)
-        # click marks what is missing by a value of its own until it has parsed all.
-        for param in params:
-            if param.expose_value and param.name and isinstance(ctx.params.get(param.name), enum.Enum):
-                ctx.params[param.name] = None
-        return faults
+            raise together(ctx, [error]) or error from None
 
-    def _faults_of(
-        self, ctx: click.Context, param: click.Parameter, values: Mapping[str, Any]
-    ) -> list[click.UsageError]:
-        """Return the errors of an option, of each of its values if it is repeated; it has its default then."""
-        try:
-            param.handle_parse_result(ctx, values, [])
-        except click.BadParameter as error:
-            name = param.name or ""
-            words = values.get(name) or () if param.multiple else ()
-            singles = [{name: (word,)} for word in words] if len(words) > 1 else []
-            faults = [fault for single in singles for fault in self._faults_of(ctx, param, single)]
-            if param.expose_value and name:
-                ctx.params[name] = param.get_default(ctx) if param.nargs == 1 and not param.multiple else ()
-            return faults or [error]
-        return []
+    def _typed(self, ctx: click.Context, args: list[str]) -> Mapping[str, Any]:
+        """Return what the command line says, by the names of parameters; unknown options leave ``args``."""
+        typed = list(args)
+        while True:
+            try:
+                return self.make_parser(ctx).parse_args(list(args))[0]
+            except click.NoSuchOption as error:
+                # click takes -score for -s, -c and so on.
+                name = error.option_name
+                same = (word for word in args if word.partition("=")[0] == name or not name.startswith("--"))
+                word = next((word for word in same if word.startswith(name)), "")
+                if not word:
+                    raise
+                args.remove(word)
+                ctx.allow_extra_args = True  # the value of the unknown option
+                ctx.meta.setdefault(FAULTS, []).append(self._unknown(ctx, word.partition("=")[0], typed))
 
     def _unknown(self, ctx: click.Context, name: str, typed: list[str]) -> click.UsageError:
         """Return the error of an unknown option, with a proposal."""
-        options = [option for param in self.params for option in param.opts if option.startswith("--")]
-        # click takes -score for -s, -c and so on.
-        if not name.startswith("--"):
-            name = next((word for word in typed if word.startswith(name)), name)
-        matches = _meant(name, options)
+        matches = _meant(name, [option for param in self.params for option in param.opts if option.startswith("--")])
         if matches == ["--json"] and _value_of(name, typed).lower().endswith((".html", ".htm")):
             matches = ["--html"]
         meant = " or ".join(map(repr, matches))
         hint = f"did you mean {meant}?" if meant else f"'{ctx.command_path} --help' lists them"
-        return click.UsageError(f"No such option {quoted(name.partition('=')[0])}; {hint}", ctx)
-
-    def _parse_with_file(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, with the options of a file as the defaults."""
-        words, _, _ = self.make_parser(ctx).parse_args(list(args))
-        helping = self.get_help_option(ctx)
-        path = None if helping is not None and words.get(helping.name) else configure(ctx, words)
-        try:
-            return super().parse_args(ctx, args)
-        except (click.NoSuchOption, click.BadParameter):
-            raise  # `invoke` names the file
-        except click.UsageError as error:
-            raise _blamed(error, configured(ctx, path)) from None
-        finally:
-            ctx.params["config"] = configured(ctx, path)
+        return click.UsageError(f"No such option {quoted(name)}; {hint}", ctx)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error of usage names the file that an option came from."""
+        source = configured(ctx)
+        if "config" in ctx.params:
+            ctx.params["config"] = source
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            raise _blamed(error, ctx.params.get("config")) from None
+            text = error.format_message()
+            options = [] if source is None else [f"--{name}" for name in source.options]
+            named = [option for option in options if re.search(rf"{re.escape(option)}(?![\w-])", text)]
+            if source is not None and named:
+                verb, them = ("comes", "it") if len(named) == 1 else ("come", "them")
+                origin = f" ({', '.join(named)} {verb} from {source.path}; --no-config leaves {them} out)"
+                vars(error).update(message=error.message + origin)
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options by section; all explanations are in one column."""
-        of_section: dict[str, list[tuple[str, str]]] = {}
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         if len(options) < _MANY:
             super().format_options(ctx, formatter)
             return
-        for param in options:
-            record = param.get_help_record(ctx)
-            section = next((title for title, names in SECTIONS.items() if param.name in names), "Others")
-            if record is not None:
-                head = re.sub(r"(--\S+), --\S+", r"\1", record[0])  # the first of two names keeps the column narrow
-                if param.secondary_opts:
-                    no = param.secondary_opts[0]
-                    head = f"--[no-]{param.opts[0][2:]}" if no.startswith("--no-") else f"{param.opts[0]}/{no}"
-                of_section.setdefault(section, []).append((head, record[1]))
-        width = min(max(len(head) for records in of_section.values() for head, _ in records), 30)
-        for title in (*SECTIONS, "Others"):
-            if title in of_section:
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Others")}
+        for option in options:
+            title = next((title for title, names in SECTIONS.items() if option.name in names), "Others")
+            head, words = option.get_help_record(ctx) or ("", "")
+            head = re.sub(r"(--\S+), --\S+", r"\1", head)  # the first of two names keeps the column narrow
+            if option.secondary_opts:
+                no = option.secondary_opts[0]
+                head = f"--[no-]{option.opts[0][2:]}" if no.startswith("--no-") else f"{option.opts[0]}/{no}"
+            sections[title].append((head, words))
+        width = min(max(len(head) for records in sections.values() for head, _ in records), 30)
+        for title, records in sections.items():
+            if records:
                 with formatter.section(title):
-                    formatter.write_dl([(head.ljust(width), words) for head, words in of_section[title]])
+                    formatter.write_dl([(head.ljust(width), words) for head, words in records])
 
 
 class Commands(click.Group):
@@ -195,7 +190,6 @@ class Commands(click.Group):
         """Run the typed command and exit with its status; without ``args``, this process is the command."""
         if args is None:
             console.prepare()
-
         run = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
         if not standalone_mode:
             return run()
@@ -221,17 +215,11 @@ class Commands(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            name = error.option_name
-            owners = [
-                command.name or ""
-                for command in self.commands.values()
-                if any(name in param.opts for param in command.params)
-            ]
-            if owners:
-                owner = "report" if "report" in owners else owners[0]
-                remedy = f"did you mean: calibrant {owner} {shlex.join(typed)}?"
-                msg = f"Option {quoted(name)} belongs to a command; {remedy}"
-                raise click.UsageError(msg, ctx) from None
+            for name, command in self.commands.items():
+                if any(error.option_name in param.opts for param in command.params):
+                    remedy = f"did you mean: calibrant {name} {shlex.join(typed)}?"
+                    msg = f"Option {quoted(error.option_name)} belongs to a command; {remedy}"
+                    raise click.UsageError(msg, ctx) from None
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -247,48 +235,16 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or propose one."""
-        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
-            hint = f"did you mean: calibrant report {shlex.join(args)}?"
-            if not _looks_like_file(args[0]):
-                hint = nearest(args[0], self.list_commands(ctx))
-            msg = f"No such command {quoted(args[0])}; {hint}"
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            from calibrant.files.paths import ending_of
+
+            hint = nearest(name, self.list_commands(ctx))
+            if os.path.exists(name) or glob.has_magic(name) or ending_of(name):
+                hint = f"did you mean: calibrant report {shlex.join(args)}?"
+            msg = f"No such command {quoted(name)}; {hint}"
             raise click.UsageError(msg, ctx)
         return super().resolve_command(ctx, args)
-
-
-class Count(click.IntRange):
-    """A number of things. Errors call it "integer", not "integer range" as click does."""
-
-    name = "integer"
-
-    def get_missing_message(self, param: click.Parameter, *_: Any, **__: Any) -> str:
-        """Return what to pass."""
-        return f"Pass a number, such as {param.opts[0]} 500."
-
-
-class Wanted(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
-    """Any text; if it is missing, the error says what to pass."""
-
-    name = "text"
-
-    def __init__(self, words: str) -> None:
-        self.words = words
-
-    def get_missing_message(self, *_: Any, **__: Any) -> str:
-        """Return what to pass."""
-        return self.words
-
-
-def _blamed(error: click.UsageError, source: Configured | None) -> click.UsageError:
-    """Return the error, which says which of the options it names came from a file."""
-    text = error.format_message()
-    options = [] if source is None else [f"--{name}" for name in source.options]
-    named = [option for option in options if re.search(rf"{re.escape(option)}(?![\w-])", text)]
-    if source is not None and named:
-        verb, them = ("comes", "it") if len(named) == 1 else ("come", "them")
-        origin = f" ({', '.join(named)} {verb} from {source.path}; --no-config leaves {them} out)"
-        vars(error).update(message=error.message + origin)
-    return error
 
 
 def command_line(ctx: click.Context, options: Sequence[str], without: Sequence[str] = ()) -> str:
@@ -327,12 +283,6 @@ def _value_of(name: str, typed: Sequence[str]) -> str:
     return ""
 
 
-def _looks_like_file(name: str) -> bool:
-    from calibrant.files.paths import ending_of
-
-    return os.path.exists(name) or glob.has_magic(name) or bool(ending_of(name))
-
-
 # ---------------------------------------------------------------- options from a file
 
 # ``calibrant.toml``, or ``[tool.calibrant]`` in ``pyproject.toml``. The file may come with a repository that somebody
@@ -343,16 +293,12 @@ NAME: Final = "calibrant.toml"
 _PROJECT: Final = "pyproject.toml"
 _LARGEST: Final = 1_000_000  # bytes
 
-#: Values that are files or hosts: only the command line names them, starts an engine, and opens a page.
-_PLACES: Final = ("PATH", "FILE", "URL")
-_TYPED_ONLY: Final = ("open_page", "engine", "no_config")
+#: What only the command line does beside naming files: it chooses an engine and its host, and opens a page.
+_TYPED_ONLY: Final = ("open_page", "engine", "master", "config", "no_config")
 
 #: Options that take SQL. DuckDB runs it behind locks; Spark has none, and could run programs.
 _SQL: Final = {"where": "where", "by": "by", "clusters": "cluster"}
 _COLUMN_OR_SQL: Final = ("score", "outcome")
-
-#: Options whose value is a list with commas: the file may have an array instead.
-_LISTS: Final = ("scores", "measures", "labels", "class_names")
 
 #: The types of values by the names of click's types, and their words.
 _TYPES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
@@ -376,54 +322,43 @@ class Configured:
         return f"options from {self.path}: {', '.join(self.options)}"
 
 
-def configure(ctx: click.Context, typed: Mapping[str, Any]) -> str | None:
-    """Make the file's options the defaults of a command, and return the file's path; None without a file.
-
-    Parameters
-    ----------
-    ctx
-        The context of the command.
-    typed
-        What the command line says: ``config`` and ``no_config`` choose the file.
+def configure(ctx: click.Context, typed: Mapping[str, Any]) -> None:
+    """Make the options of a file the defaults of a command; ``typed`` is what the command line says.
 
     Raises
     ------
     click.UsageError
         For a file that cannot be read, for an unknown option, and for a value of another type.
     """
-    path = typed.get("config")
+    named = typed.get("config")
     if typed.get("no_config"):
-        if path:
-            raise click.UsageError(
-                "--config names a file of options, but --no-config excludes it; pass only one of the two options",
-                ctx,
-            )
-        return None
-    for file in (_File(ctx, name) for name in (_candidates() if path is None else [path])):
-        table = file.table()
-        if table is not None:
-            break
-        if path is not None:
-            raise file.error("has no table [tool.calibrant]; add the table, or name another file")
-    else:
-        return None
-    ctx.meta[CONFIGURED_BY] = [file.path]
-    values = file.values(table)
-    expressions = {name: name for name in _COLUMN_OR_SQL if re.search(r"\W", str(values.get(name, "")))}
-    for name, option in (_SQL | expressions).items():
-        if name in values and name not in typed and typed.get("engine") == "spark":
-            raise file.error(
-                option, "calibrant does not restrict Spark SQL, so type this option yourself, or pass --no-config"
-            )
-    ctx.default_map = values
-    return file.path
+        if named:
+            msg = "--config names a file of options, but --no-config excludes it; pass only one of the two options"
+            raise click.UsageError(msg, ctx)
+        return
+    for path in _candidates() if named is None else [named]:
+        try:
+            table = _table_of(path)
+            if table is None and named is None:
+                continue
+            ctx.default_map = _values(ctx, table)
+            _check_sql(ctx.default_map, typed)
+        except ValueError as error:
+            msg = f"{path}: {error}"
+            raise click.UsageError(msg, ctx) from None
+        ctx.meta[CONFIGURED_BY] = path
+        return
 
 
-def configured(ctx: click.Context, path: str | None) -> Configured | None:
+def configured(ctx: click.Context) -> Configured | None:
     """Return which options of a parsed command came from the file; None if none did."""
-    names = {param.name or "": _names(param)[0] for param in ctx.command.params if isinstance(param, click.Option)}
-    used = [name for key, name in names.items() if ctx.get_parameter_source(key) is ParameterSource.DEFAULT_MAP]
-    return Configured(path, tuple(used)) if path is not None and used else None
+    options = [param for param in ctx.command.params if isinstance(param, click.Option)]
+    used = [_names(param)[0] for param in options if _source_of(ctx, param) is ParameterSource.DEFAULT_MAP]
+    return Configured(ctx.meta[CONFIGURED_BY], tuple(used)) if used else None
+
+
+def _source_of(ctx: click.Context, param: click.Parameter) -> ParameterSource | None:
+    return ctx.get_parameter_source(param.name or "")
 
 
 def _candidates() -> list[str]:
@@ -444,107 +379,105 @@ def _candidates() -> list[str]:
     return [path for path in paths if os.path.isfile(path)]
 
 
-@dataclass(frozen=True)
-class _File:
-    """A file that may hold options, read for the command of a context."""
+def _table_of(path: str) -> _Table | None:
+    """Return the table of options in a file; None if it is a project's file without one."""
+    from calibrant.results.envelope import read_bytes
 
-    ctx: click.Context
-    path: str
+    is_project = os.path.basename(path) == _PROJECT
+    try:
+        data = read_bytes(path, "", _LARGEST)
+    except FileError as error:
+        msg = f"{error.problem}; check the path, or pass --no-config"
+        raise ValueError(msg) from None
+    if is_project and b"calibrant" not in data:
+        return None
+    import tomllib
 
-    def error(self, *parts: str) -> click.UsageError:
-        """Return an error: the key of an option, if it is about one, what is wrong, and the remedy."""
-        return click.UsageError(": ".join((self.path, *parts)), self.ctx)
+    try:
+        table: _Table = tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        msg = f"expected TOML, got invalid TOML ({short(str(error), 200)}); correct the file, or pass --no-config"
+        raise ValueError(msg) from None
+    if not is_project:
+        return table
+    tool = table.get("tool")
+    part = tool.get("calibrant") if isinstance(tool, dict) else None
+    if not isinstance(part, dict | None):
+        msg = f"tool.calibrant: expected a table, got {short(repr(part))}; correct it"
+        raise ValueError(msg)
+    return part
 
-    def table(self) -> _Table | None:
-        """Return the table of options; None if it is a project's file without one."""
-        is_project = os.path.basename(self.path) == _PROJECT
-        try:
-            from calibrant.results.envelope import read_bytes
 
-            data = read_bytes(self.path, "", _LARGEST)
-            if is_project and b"calibrant" not in data:
-                return None
-            import tomllib
+def _values(ctx: click.Context, table: _Table | None) -> dict[str, Any]:
+    """Return the values of a command's options by click's names; the whole file is checked."""
+    if table is None:
+        msg = "has no table [tool.calibrant]; add the table, or name another file"
+        raise ValueError(msg)
+    group = ctx.parent.command if ctx.parent is not None else None
+    commands = group.commands if isinstance(group, click.Group) else {str(ctx.command.name): ctx.command}
+    options = {name: _options(command) for name, command in commands.items() if "config" in _options(command)}
+    own = options[str(ctx.command.name)]
+    of_all: dict[str, Any] = {}
+    of_command: dict[str, Any] = {}
+    for key, value in table.items():
+        if key in options and isinstance(value, dict):
+            values = of_command if key == ctx.command.name else {}
+            for inner, part in value.items():
+                _set(values, f"{key}.{inner}", part, [options[key]])
+        elif isinstance(value, dict) and key.replace("_", "-") not in own:
+            msg = f"[{short(key)}]: expected the name of a command, got another name; {nearest(key, options)}"
+            raise ValueError(msg)
+        else:
+            _set(of_all, key, value, [own, *options.values()])
+    names = {option.name for option in own.values()}
+    return {**{name: value for name, value in of_all.items() if name in names}, **of_command}
 
-            table: _Table = tomllib.loads(data.decode())
-        except FileError as error:
-            msg = f"{error.problem}; check the path, or pass --no-config"
-            raise self.error(msg) from None
-        except (ValueError, RecursionError) as error:
-            problem = (
-                f"expected TOML, got invalid TOML ({short(str(error), 200)}); correct the file, or pass --no-config"
-            )
-            raise self.error(problem) from None
-        if not is_project:
-            return table
-        tool = table.get("tool")
-        part = tool.get("calibrant") if isinstance(tool, dict) else None
-        if not isinstance(part, dict | None):
-            raise self.error("tool.calibrant", f"expected a table, got {short(repr(part))}; correct it")
-        return part
 
-    def values(self, table: _Table) -> dict[str, Any]:
-        """Return the values of a command's options by click's names; the whole file is checked."""
-        ctx = self.ctx
-        group = ctx.parent.command if ctx.parent is not None else None
-        commands = group.commands if isinstance(group, click.Group) else {str(ctx.command.name): ctx.command}
-        options = {name: _options(command) for name, command in commands.items() if "config" in _options(command)}
-        shared: dict[str, Any] = {}
-        of_command: dict[str, Any] = {}
-        for key, value in table.items():
-            if key in options and isinstance(value, dict):
-                for inner, part in value.items():
-                    name, checked = self._checked(f"{key}.{inner}", part, [options[key]])
-                    if key == ctx.command.name:
-                        self._set(of_command, name, checked)
-                continue
-            if isinstance(value, dict) and key.replace("_", "-") not in _options(ctx.command):
-                problem = f"expected the name of a command, got another name; {nearest(key, options)}"
-                raise self.error("[" + short(key) + "]", problem)
-            owners = [options[str(ctx.command.name)], *options.values()]
-            name, checked = self._checked(key, value, owners)
-            if name in {option.name for option in owners[0].values()}:
-                self._set(shared, name, checked)
-        return {**shared, **of_command}
+def _set(values: dict[str, Any], key: str, value: Any, owners: list[dict[str, click.Option]]) -> None:
+    """Add the value of a key of the file, which is an option of one of the commands, under click's name."""
+    written = key.rpartition(".")[2].replace("_", "-")
+    option = next((options[written] for options in owners if written in options), None)
+    if option is None:
+        names = dict.fromkeys(name for options in owners for name, option in options.items() if _may_stand(option))
+        problem = f"expected the name of an option, got {quoted(short(written))}; {nearest(written, names)}"
+    elif not _may_stand(option):
+        problem = "this option is allowed only on the command line; remove it from the file"
+    elif option.name in values:
+        key = str(option.name).replace("_", "-")
+        problem = "expected one value, got two, perhaps in two spellings of the option; remove one of them"
+    else:
+        accepted, problem = _accepted(option, value)
+        if not problem:
+            values[str(option.name)] = accepted
+            return
+    msg = f"{key}: {problem}"
+    raise ValueError(msg)
 
-    def _set(self, values: dict[str, Any], name: str, value: Any) -> None:
-        if name in values:
-            problem = "expected one value, got two, perhaps in two spellings of the option; remove one of them"
-            raise self.error(name.replace("_", "-"), problem)
-        values[name] = value
 
-    def _checked(self, key: str, value: Any, owners: list[dict[str, click.Option]]) -> tuple[str, Any]:
-        """Return click's name of an option of a file, and its value, checked."""
-        option = self._option_of(key, owners)
-        types, words = _TYPES.get(option.type.name, _TEXT)
-        parts = value if isinstance(value, list) and (option.multiple or option.name in _LISTS) else [value]
-        if option.multiple:
-            words = f"{words}, or an array of them"
-        elif option.name in _LISTS:
-            words = f"{words}, or an array of them without commas"
-        commas = parts is value and not option.multiple and any("," in str(part) for part in parts)
-        if commas or any(type(part) not in types for part in parts):
-            raise self.error(key, f"expected {words}, got {short(repr(value))}; correct the file, or pass --no-config")
-        if option.name in _LISTS:
-            return str(option.name), ",".join(parts)
-        return str(option.name), parts if option.multiple else value
+def _accepted(option: click.Option, value: Any) -> tuple[Any, str]:
+    """Return the value of an option in the file as the command line has it, and what is wrong with its type."""
+    base = option.type.base if isinstance(option.type, Checked) else option.type
+    types, words = _TYPES.get(base.name, _TEXT)
+    is_list = isinstance(option.type, Listed)  # a text with commas, or an array
+    parts = value if isinstance(value, list) and (option.multiple or is_list) else [value]
+    commas = parts is value and is_list and any("," in str(part) for part in parts)
+    if not commas and all(type(part) in types for part in parts):
+        return ",".join(parts) if is_list else parts if option.multiple else value, ""
+    words += ", or an array of them" * (option.multiple or is_list) + " without commas" * is_list
+    return None, f"expected {words}, got {short(repr(value))}; correct the file, or pass --no-config"
 
-    def _option_of(self, key: str, owners: list[dict[str, click.Option]]) -> click.Option:
-        """Return the option that a key of a file names, if a file may name it."""
-        written = key.rpartition(".")[2].replace("_", "-")
-        option = next((options[written] for options in owners if written in options), None)
-        if option is None:
-            names = dict.fromkeys(name for options in owners for name, option in options.items() if _may_stand(option))
-            problem = f"expected the name of an option, got {quoted(short(written))}; {nearest(written, names)}"
-            raise self.error(key, problem)
-        if not _may_stand(option):
-            problem = "this option is allowed only on the command line; remove it from the file"
-            raise self.error(key, problem)
-        return option
+
+def _check_sql(values: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
+    """Reject SQL in a file if Spark would run it."""
+    expressions = {name: name for name in _COLUMN_OR_SQL if re.search(r"\W", str(values.get(name, "")))}
+    for name, option in (_SQL | expressions).items():
+        if name in values and name not in typed and typed.get("engine") == "spark":
+            msg = f"{option}: calibrant does not restrict Spark SQL, so type this option yourself, or pass --no-config"
+            raise ValueError(msg)
 
 
 def _may_stand(option: click.Option) -> bool:
-    return option.metavar not in _PLACES and option.name not in _TYPED_ONLY
+    return not isinstance(option.type, (InputFile, OutputFile)) and option.name not in _TYPED_ONLY
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import click
 
     from calibrant.files.chunks import Progress
-    from calibrant.files.predictions import FileRows
 
 #: The groups of a period, as SQL of a column.
 _PERIODS: Final = {"day": "strftime({}, '%Y-%m-%d')", "week": "week({})", "month": "month({})"}
@@ -31,31 +30,34 @@ _PERIODS: Final = {"day": "strftime({}, '%Y-%m-%d')", "week": "week({})", "month
 _SETTINGS: Final = ("alpha", "tolerance", "tolerance_odds", "max_weight")
 
 
-def run(ctx: click.Context, options: CommandOptions, rows: list[FileRows]) -> bool:
+def run(ctx: click.Context, options: CommandOptions) -> bool:
     """Add the files to the state and show it; return whether there is an alarm."""
     predictions = None
     if options.files:
         with output.progress(quiet=options.quiet) as step:
-            predictions = _loaded(ctx, options, step, rows)
-    if predictions is None:
-        watch = _existing(options)
-    else:
-        with state.locked(options.state_path):
-            watch = _updated(predictions, options)
-            state.write(options.state_path, watch.to_state())
-    output.write_monitor(watch, predictions, options)
+            predictions = _loaded(ctx, options, step)
+    with loading.about(predictions):
+        if predictions is None:
+            content = state.read(options.state_path)
+            if content is None:
+                remedy = "name a file with the first slice, such as week31.csv"
+                raise FileError(options.state_path, "does not exist", remedy)
+            watch = Monitor.of_state(content, options.state_path)
+        else:
+            with state.locked(options.state_path):
+                watch = _updated(predictions, options)
+                state.write(options.state_path, watch.to_state())
+        output.write_monitor(watch, predictions, options)
     return watch.alarm or watch.promise_broken or bool(watch.called_out)
 
 
-def _loaded(
-    ctx: click.Context, options: CommandOptions, step: Progress, rows: list[FileRows]
-) -> FilePredictions | FileSketch:
+def _loaded(ctx: click.Context, options: CommandOptions, step: Progress) -> FilePredictions | FileSketch:
     """Read the files. The periods of ``--time`` are groups, and an error about them is one about ``--time``."""
     if options.time is None:
-        return loading.load(ctx, options, step, rows)
+        return loading.load(ctx, options, step)
     periods = _PERIODS[options.every].format(sql_name(options.time))
     try:
-        return loading.load(ctx, replace(options, by=(periods,)), step, rows)
+        return loading.load(ctx, replace(options, by=(periods,)), step)
     except FileError as error:
         if type(error) is not FileError:  # one that proposes columns
             raise
@@ -67,34 +69,15 @@ def _loaded(
         raise FileError(error.path, problem, remedy, error.options, error.fault, options.time) from None
 
 
-def _existing(options: CommandOptions) -> Monitor:
-    content = state.read(options.state_path)
-    if content is None:
-        remedy = "name a file with the first slice, such as week31.csv"
-        raise FileError(options.state_path, "does not exist", remedy)
-    return Monitor.of_state(content, options.state_path)
-
-
 def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Monitor:
     """Return the monitor of the state with the new slices."""
     content = state.read(options.state_path)
-    given = {name: getattr(options, name) for name in _SETTINGS if getattr(options, name) is not None}
-    watch = (
-        Monitor(**given, groups=options.groups) if content is None else Monitor.of_state(content, options.state_path)
-    )
-    if options.groups is not None and set(options.groups) != set(watch.groups or ()):
-        had = ", ".join(watch.groups or ()) or "none"
-        problem = f"was begun with other groups than those of --groups ({had})"
-        raise FileError(options.state_path, problem, "leave --groups out, or begin a new state")
-    for name, value in given.items():
-        if watch.settings[name] != value:
-            option, own = f"--{name.replace('_', '-')}", watch.settings[name]
-            problem = (
-                f"was begun without {option}"
-                if own is None
-                else f"was begun with {option} {number(own)}, not {number(value)}"
-            )
-            raise FileError(options.state_path, problem, f"leave {option} out, or begin a new state")
+    given = {name: value for name in _SETTINGS if (value := getattr(options, name)) is not None}
+    if content is None:
+        watch = Monitor(**given, groups=options.groups)
+    else:
+        watch = Monitor.of_state(content, options.state_path)
+        _check_settings(watch, given, options)
     if options.threshold_path is not None:
         with of_file(options.threshold_path):
             watch.watch_threshold(_threshold(options.threshold_path))
@@ -107,6 +90,19 @@ def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions)
     if seen and not options.quiet:
         console.say(f"{len(seen)} periods are in the state already, up to {seen[-1]}; they are left out")
     return watch
+
+
+def _check_settings(watch: Monitor, given: Mapping[str, Any], options: CommandOptions) -> None:
+    """Reject options that differ from those that a state was begun with."""
+    if options.groups is not None and set(options.groups) != set(watch.groups or ()):
+        had = ", ".join(watch.groups or ()) or "none"
+        problem = f"was begun with other groups than those of --groups ({had})"
+        raise FileError(options.state_path, problem, "leave --groups out, or begin a new state")
+    for name, value in given.items():
+        option, own = f"--{name.replace('_', '-')}", watch.settings[name]
+        if own != value:
+            had = f"without {option}" if own is None else f"with {option} {number(own)}, not {number(value)}"
+            raise FileError(options.state_path, f"was begun {had}", f"leave {option} out, or begin a new state")
 
 
 def _threshold(path: str) -> dict[str, Any]:
@@ -125,42 +121,20 @@ def _slices(
     predictions: FilePredictions | FileSketch, options: CommandOptions
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the label and the arguments of each slice, in order."""
+    label = Path(options.files[0]).stem if options.label is None else options.label
     if isinstance(predictions, FileSketch):
-        yield from _of_sketch(predictions, options)
+        sketches = {label: predictions.sketch} if options.time is None else predictions.sketch.groups
+        yield from ((name, {"probs": sketch}) for name, sketch in sorted(sketches.items()))
         return
-    arguments = {
-        "probs": predictions.probs,
-        "targets": predictions.targets,
-        "weights": predictions.weights,
-        "clusters": predictions.clusters,
-        "groups": predictions.groups,
-    }
-    shared = {
-        "notion": options.notion,
-        "ignore_index": options.ignore_index,
-        "logits": options.logits or predictions.logits,
-        "class_names": predictions.class_names,
-        "weights_are": options.weights_are,
-    }
+    arguments = {**loading.data_of(predictions, options), "weights_are": options.weights_are}
     if options.time is None:
-        yield _label(options), arguments | shared
+        yield label, arguments
         return
     periods = np.asarray(predictions.groups).astype(str)
-    for label in np.unique(periods).tolist():
-        held = np.flatnonzero(periods == label)
-        parts = {name: None if value is None else np.asarray(value)[held] for name, value in arguments.items()}
+    for period in np.unique(periods).tolist():
+        held = np.flatnonzero(periods == period)
+        columns = {name: arguments[name] for name in ("probs", "targets", "weights", "clusters")}
+        parts = {name: None if value is None else np.asarray(value)[held] for name, value in columns.items()}
         if options.ignore_index is not None and bool(np.all(parts["targets"] == options.ignore_index)):
             continue  # no label of this period is known yet
-        yield label, parts | shared | {"groups": None}
-
-
-def _of_sketch(predictions: FileSketch, options: CommandOptions) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if options.time is None:
-        yield _label(options), {"probs": predictions.sketch}
-        return
-    for label, part in sorted(predictions.sketch.groups.items()):
-        yield label, {"probs": part}
-
-
-def _label(options: CommandOptions) -> str:
-    return Path(options.files[0]).stem if options.label is None else options.label
+        yield period, {**arguments, **parts, "groups": None}

@@ -7,8 +7,6 @@ precision works; rows that are not probabilities raise errors.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from calibrant.errors import InputError
@@ -17,12 +15,13 @@ from calibrant.inputs.notions import own_probabilities, read
 from calibrant.inputs.predictions import Predictions, as_predictions
 from calibrant.inputs.scores import shifted_log_loss
 from calibrant.measures.binned import binned
+from calibrant.runtime.arrays import ArrayLike
 
 __all__ = ["brier_score", "expected_calibration_error", "negative_log_likelihood", "reliability_diagram"]
 
 
 @in_terms({}, NO_OPTIONS)
-def negative_log_likelihood(probs: Any, targets: Any, eps: float = 1e-8) -> float:
+def negative_log_likelihood(probs: ArrayLike, targets: ArrayLike, eps: float = 1e-8) -> float:
     r"""Return the negative log likelihood: the mean of :math:`-\log(p_y + \varepsilon)`, in nats.
 
     A proper score except for the shift; at most :math:`-\log\varepsilon`, lower is better.
@@ -56,7 +55,7 @@ def negative_log_likelihood(probs: Any, targets: Any, eps: float = 1e-8) -> floa
 
 
 @in_terms({}, NO_OPTIONS)
-def brier_score(probs: Any, targets: Any) -> float:
+def brier_score(probs: ArrayLike, targets: ArrayLike) -> float:
     r"""Return the Brier score: the mean over rows of :math:`\sum_k (p_k - [y = k])^2`.
 
     A proper score in [0, 2], lower is better. Parameters and errors: see `negative_log_likelihood`.
@@ -75,7 +74,7 @@ def brier_score(probs: Any, targets: Any) -> float:
 
 
 @in_terms({}, NO_OPTIONS)
-def expected_calibration_error(probs: Any, targets: Any, n_bins: int = 15) -> float:
+def expected_calibration_error(probs: ArrayLike, targets: ArrayLike, n_bins: int = 15) -> float:
     r"""Return the expected calibration error of the top label: :math:`\sum_b o_b |P_b - Y_b|`.
 
     With :math:`o_b` the share of the rows in bin b, :math:`P_b` their mean confidence and :math:`Y_b` their accuracy.
@@ -96,7 +95,7 @@ def expected_calibration_error(probs: Any, targets: Any, n_bins: int = 15) -> fl
 
 
 @in_terms({}, NO_OPTIONS)
-def reliability_diagram(probs: Any, targets: Any, n_bins: int = 15) -> dict[str, list[float]]:
+def reliability_diagram(probs: ArrayLike, targets: ArrayLike, n_bins: int = 15) -> dict[str, list[float]]:
     """Return the bins of a reliability diagram as lists, to draw it.
 
     Parameters and errors: see `expected_calibration_error`.
@@ -124,7 +123,7 @@ def reliability_diagram(probs: Any, targets: Any, n_bins: int = 15) -> dict[str,
     }
 
 
-def _classes(probs: Any, targets: Any) -> Predictions:
+def _classes(probs: ArrayLike, targets: ArrayLike) -> Predictions:
     predictions = as_predictions(probs, targets)
     if predictions.layout != "multiclass":
         remedy = "pass a column for each class; for one event, use the functions of calibrant itself"
@@ -132,6 +131,6 @@ def _classes(probs: Any, targets: Any) -> Predictions:
     return predictions
 
 
-def _bins(probs: Any, targets: Any, n_bins: int) -> binned.Bins:
+def _bins(probs: ArrayLike, targets: ArrayLike, n_bins: int) -> binned.Bins:
     binned.check_bins(n_bins)
     return binned.bin_events(read(_classes(probs, targets), "top-label", scoring=False).events, n_bins)

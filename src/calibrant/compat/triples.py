@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.errors.faults import Fault, MissingFacts, Place
+from calibrant.errors.faults import Facts, Fault, Place
 from calibrant.errors.wording import NO_OPTIONS, in_terms
 from calibrant.inputs.arrays import as_array
 from calibrant.inputs.notions import Events, read
 from calibrant.inputs.predictions import as_predictions
 from calibrant.measures import brier_score
 from calibrant.measures.binned import binned
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.table import ReliabilityTable
 
 __all__ = ["compute_adaptive_ece", "compute_brier_score", "compute_ece", "compute_mce"]
@@ -88,7 +89,7 @@ def compute_mce(confidences: Any, predictions: Any, labels: Any, n_bins: int = 1
     return binned.calibration_error(_bins(confidences, predictions, labels, n_bins), "max")
 
 
-def compute_brier_score(probs: Any, labels: Any) -> float:
+def compute_brier_score(probs: ArrayLike, labels: Any) -> float:
     r"""Return the Brier score: the mean of :math:`\sum_k (p_k - [y = k])^2`, or of :math:`(p - y)^2` for one event.
 
     A proper score in [0, 2] ([0, 1] for one event), lower is better.
@@ -149,7 +150,7 @@ def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
             raise InputError(name, "shape (N,)", f"shape {values.shape}", "pass one class for each row")
         if values.dtype.kind == "f" and np.isnan(values).any():
             row = int(np.argmax(np.isnan(values)))
-            facts = MissingFacts(entry="label", place=Place(row))
+            facts = Facts(place=Place(row))
             got, remedy = f"nan at row {row}", "filter the row out first"
             raise InputError(name, "a class in every row", got, remedy, fault=Fault.MISSING, facts=facts)
     if len(predicted) != len(true):

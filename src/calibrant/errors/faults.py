@@ -1,13 +1,13 @@
 """What can be wrong with an argument, as values: the fault, its facts, and the mistake that probably caused it.
 
-The code that rejects an argument sets these. `wording` writes the sentences; the command, the torch metrics and Spark
-write their own. A program reads the fault and the facts, never a sentence.
+The code that rejects an argument sets these, and words the error. A program reads the fault and the facts, never a
+sentence.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from calibrant.runtime.dataclass import dataclass
 
@@ -101,116 +101,32 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The facts of a fault: the suspected mistake, the place, and the number of rows with the fault."""
+    """The facts of a fault.
+
+    Attributes
+    ----------
+    suspicion : Suspicion or None
+        The suspected mistake.
+    place : Place or None
+        Where the first invalid value is.
+    n_rows : int
+        The number of rows with the fault.
+    value : Any
+        What came: a number, a label, a shape or a type.
+    n_classes : int or None
+        The number of classes of a label; None means one event.
+    names : tuple of str
+        The names that were known, or the argument whose shape differs.
+    """
 
     suspicion: Suspicion | None = None
     place: Place | None = None
     n_rows: int = 1
+    value: Any = None
+    n_classes: int | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def mistake(self) -> Mistake | None:
         """The suspected mistake."""
         return None if self.suspicion is None else self.suspicion.mistake
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArrayFacts(Facts):
-    """An object that is not an array: the name of its type, and the file that it names."""
-
-    type_name: str
-    path: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextFacts(Facts):
-    """Text instead of numbers: the first entry, None for an empty array."""
-
-    text: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MissingFacts(Facts):
-    """A missing value: what every row should have."""
-
-    entry: Literal["label", "name", "number", "cluster"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreFacts(Facts):
-    """A score that is not finite or outside [0, 1]."""
-
-    value: Any
-
-
-@dataclass(frozen=True, kw_only=True)
-class SumFacts(Facts):
-    """A row of probabilities: its sum, and how far from 1 it may be."""
-
-    total: float
-    tolerance: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class LengthFacts(Facts):
-    """Targets of ``shape`` for ``rows`` rows of ``n_classes`` columns; None means one event."""
-
-    shape: tuple[int, ...]
-    rows: int
-    n_classes: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelFacts(Facts):
-    """A model's ``shape``, and the shape of another model, whose argument is ``other``."""
-
-    shape: tuple[int, ...]
-    other: str
-    other_shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelFacts(Facts):
-    """A wrong target of ``n_classes`` classes; None means outcomes. For a wrong type ``value`` is that type."""
-
-    value: Any
-    n_classes: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelNameFacts(Facts):
-    """Names of classes without their order: the first name, and whether they belong to one event."""
-
-    name: str
-    one_event: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class NameFacts(Facts):
-    """A label that is not among the names of the classes."""
-
-    name: str
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneHotFacts(Facts):
-    """A row of one-hot targets: how many ones it has, and its first entry other than 0 and 1."""
-
-    ones: int
-    value: Any = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClusterFacts(Facts):
-    """A label that names no cluster: what was expected in its place, and what to do."""
-
-    value: Any
-    expected: str
-    remedy: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeightFacts(Facts):
-    """A wrong weight."""
-
-    value: Any

@@ -1,6 +1,6 @@
-"""Write the message of a fault and its facts: what was expected, what was passed, what to do.
+"""The remedies of faults, which differ between Python, the command and the torch metrics.
 
-Each message is written here once. `Terms` holds what differs between Python, the command and the torch metrics.
+The code that rejects an argument words what was expected and what came. `Terms` holds how a surface says what to do.
 """
 
 from __future__ import annotations
@@ -11,33 +11,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from calibrant.errors import InputError, nearest
-from calibrant.errors.faults import (
-    ArrayFacts,
-    ClusterFacts,
-    Facts,
-    Fault,
-    LabelFacts,
-    LabelNameFacts,
-    LengthFacts,
-    MissingFacts,
-    Mistake,
-    ModelFacts,
-    NameFacts,
-    OneHotFacts,
-    ScoreFacts,
-    SumFacts,
-    TextFacts,
-    WeightFacts,
-)
+from calibrant.errors import InputError
+from calibrant.errors.faults import Facts, Fault, Mistake
 from calibrant.runtime.dataclass import dataclass
 
-_ENTRIES: Final = {
-    "label": "a label in every row",
-    "name": "a name in every row",
-    "number": "numbers",
-    "cluster": "a label in every row",
-}
+_NO_FACTS: Final = Facts()
+
+#: What came in the place of a value.
+MISSING: Final = "a missing value"
 
 
 class Words(NamedTuple):
@@ -80,28 +61,27 @@ NO_OPTIONS: Final = Terms(
 )
 
 
-def refuse(argument: str, fault: Fault, facts: Facts | None = None, terms: Terms = PYTHON) -> InputError:
-    """Return the error for a fault, in the terms of a surface."""
-    facts = facts or Facts()
-    words = _words(argument, fault, facts, terms)
-    if words is None:
-        msg = f"{fault} with {facts} has no words"
-        raise TypeError(msg)
-    got = words.got if facts.place is None else f"{words.got} at {facts.place}"
-    return InputError(argument, words.expected, got, words.remedy, fault=fault, facts=facts)
+def refuse(
+    argument: str, fault: Fault, expected: str, got: str, remedy: str = "", facts: Facts = _NO_FACTS
+) -> InputError:
+    """Return the error for a fault, with its place; without a remedy, that of `remedy_of`."""
+    remedy = remedy or remedy_of(argument, fault, facts, PYTHON)
+    got = got if facts.place is None else f"{got} at {facts.place}"
+    return InputError(argument, expected, got, remedy, fault=fault, facts=facts)
 
 
-def reword(error: InputError, terms: Terms = PYTHON) -> Words:
-    """Return the words of an error in the terms of a surface; an error without facts keeps its words."""
-    return _words(error.argument, error.fault, error.facts, terms) or Words(error.expected, error.got, error.remedy)
+def reword(error: InputError, terms: Terms = PYTHON, argument: str | None = None) -> Words:
+    """Return the words of an error in the terms of a surface, which may call the argument otherwise."""
+    remedy = error.remedy
+    if remedy == remedy_of(error.argument, error.fault, error.facts, PYTHON):
+        remedy = remedy_of(argument or error.argument, error.fault, error.facts, terms)
+    return Words(error.expected, error.got.removesuffix(f" at {error.facts.place}"), remedy)
 
 
 def translate(error: InputError, names: Mapping[str, str], terms: Terms) -> InputError:
     """Return the error with the argument names and the terms of a surface."""
     argument = names.get(error.argument, error.argument)
-    if _words(argument, error.fault, error.facts, terms) is None:
-        return error.renamed(names)
-    return refuse(argument, error.fault, error.facts, terms)
+    return error.reworded(argument, reword(error, terms, argument).remedy)
 
 
 @contextmanager
@@ -133,112 +113,61 @@ def expected_sum(tolerance: float) -> str:
     return f"rows that sum to 1 within {tolerance:.2g}"
 
 
-def _words(argument: str, fault: Fault, facts: Facts, terms: Terms) -> Words | None:
-    match facts:
-        case ArrayFacts():
-            return _no_array(argument, facts)
-        case TextFacts():
-            return _text(argument, facts)
-        case MissingFacts(entry=entry):
+# ---------------------------------------------------------------- remedies that depend on the surface
+
+
+def remedy_of(argument: str, fault: Fault, facts: Facts, terms: Terms) -> str:
+    """Return what to do about a fault, in the terms of a surface; empty if the terms do not matter."""
+    match fault:
+        case Fault.TEXT:
             remedies = {
-                "name": "name the row's group, such as 'unknown'",
-                "cluster": "name the row's cluster, or give the row a label of its own",
+                Mistake.PERCENT_TEXT: "convert them to fractions first, for example '85%' to 0.85",
+                Mistake.NUMBER_TEXT: f"convert them to numbers first, with np.asarray({argument}, dtype=float)",
             }
-            return Words(_ENTRIES[entry], "a missing value", remedies.get(entry, f"{terms.filter} first"))
-        case ClusterFacts(value=value, expected=expected, remedy=remedy):
-            return Words(expected, f"{value!s:.40}", remedy)
-        case ScoreFacts():
-            return _score(fault, facts, terms)
-        case SumFacts(total=total, tolerance=tolerance):
-            remedy = _of_column(facts, terms) or (
-                f"normalise the rows (divide each by its sum), {terms.logits} if they are logits, or "
-                f"{terms.multilabel} for one event per column{terms.unsummed}"
-            )
-            return Words(expected_sum(tolerance), f"{total:.10g}", remedy)
-        case LengthFacts():
-            return _length(facts, terms)
-        case ModelFacts(shape=shape, other=other, other_shape=other_shape):
-            remedy = "pass the same columns for every model"
-            return Words(f"shape {other_shape}, like {other}", f"shape {shape}", remedy)
-        case LabelFacts():
-            return _label(fault, facts, terms)
-        case LabelNameFacts():
-            return _label_name(facts, terms)
-        case NameFacts(name=name, names=names):
-            return Words("names among class_names", repr(name), nearest(name, names))
-        case OneHotFacts():
-            return _one_hot(facts, terms)
-        case WeightFacts(value=value):
-            return Words("finite numbers of 0 or more", f"{value}", "correct or drop the row")
-    if fault is Fault.SWAPPED:
-        remedy = f"the arguments look swapped: call f({terms.probs}, {terms.targets})"
-        return Words("probabilities first and targets second", "labels first and fractions second", remedy)
-    if fault is Fault.PROBABILITIES_AS_LOGITS:
-        remedy = f"{terms.no_logits} the softmax of {terms.probs} if they are logits"
-        return Words("logits", "probabilities: every row is in [0, 1] and adds up to 1", remedy)
-    return None
+            return remedies[facts.mistake] if facts.mistake else "pass numbers, not names"
+        case Fault.SWAPPED:
+            return f"the arguments look swapped: call f({terms.probs}, {terms.targets})"
+        case Fault.PROBABILITIES_AS_LOGITS:
+            return f"{terms.no_logits} the softmax of {terms.probs} if they are logits"
+        case Fault.MISSING:
+            return f"{terms.filter} first"
+        case Fault.NOT_FINITE:
+            return f"find the source of this value, or {terms.filter}"
+        case Fault.NO_LOGIT:
+            return f"give every row a possible class, or {terms.filter}"
+        case Fault.OUTSIDE_RANGE | Fault.ROW_SUM:
+            return _of_scores(fault, facts, terms)
+        case Fault.LENGTHS:
+            return _of_lengths(facts, terms)
+        case Fault.OUTCOMES | Fault.CLASS_INDICES:
+            return _of_label(facts, terms)
+        case Fault.LABEL_NAMES:
+            return _of_label_name(facts, terms)
+        case Fault.ONE_HOT:
+            return _of_one_hot(facts, terms)
+    return ""
 
 
-def _no_array(argument: str, facts: ArrayFacts) -> Words:
-    name, remedy = facts.type_name, "pass an array, a column or a list of numbers"
-    got = "None" if name == "None" else f"{'an' if name[0] in 'aeiouAEIO' else 'a'} {name}"
-    if facts.mistake is Mistake.NOT_COLLECTED:
-        remedy = "collect it first"
-    if facts.mistake is Mistake.FILE_NAME:
-        remedy = "read the file first" + (f", or run: calibrant report {facts.path}" if argument == "probs" else "")
-    return Words("an array", got, remedy)
-
-
-def _text(argument: str, facts: TextFacts) -> Words:
-    remedy = "pass numbers, not names"
-    if facts.mistake is Mistake.PERCENT_TEXT:
-        remedy = "convert them to fractions first, for example '85%' to 0.85"
-    if facts.mistake is Mistake.NUMBER_TEXT:
-        remedy = f"convert them to numbers first, with np.asarray({argument}, dtype=float)"
-    return Words("real numbers", "strings" if facts.text is None else f"strings such as {facts.text!r}", remedy)
-
-
-# ---------------------------------------------------------------- probabilities
-
-
-def _score(fault: Fault, facts: ScoreFacts, terms: Terms) -> Words:
-    value = number(facts.value)
-    if fault is Fault.PREDICTED_CLASSES:
-        remedy = "they look like predicted classes: pass the probabilities of the classes, of shape (N, C)"
-        return Words("probabilities", f"whole numbers up to {value}", remedy)
-    if fault is Fault.NOT_FINITE:
-        return Words("finite numbers", value, f"find the source of this value, or {terms.filter}")
-    if fault is Fault.NO_LOGIT:
-        remedy = f"give every row a possible class, or {terms.filter}"
-        return Words("a finite logit in each row", f"only {value}", remedy)
+def _of_scores(fault: Fault, facts: Facts, terms: Terms) -> str:
+    if facts.suspicion is not None and facts.suspicion.column is not None:
+        column = f"column {facts.suspicion.column} of {terms.probs}"
+        if facts.mistake is Mistake.TARGET_COLUMN:
+            return f"{column} holds the targets, so leave the column out"
+        return f"{column} holds whole numbers: leave the column out if it is not a probability"
     logits = f"{terms.logits} if they are logits"
+    if fault is Fault.ROW_SUM:
+        one_event = f"{terms.multilabel} for one event per column{terms.unsummed}"
+        return f"normalise the rows (divide each by its sum), {logits}, or {one_event}"
     remedies = {
         Mistake.PERCENT: terms.percent,
         Mistake.PERCENT_OR_CLASSES: f"{terms.percent} (if they are predicted classes, pass the probabilities instead)",
         Mistake.ROUNDING: f"{terms.rounding}, or {logits}",
     }
-    remedy = _of_column(facts, terms) or (remedies.get(facts.mistake, logits) if facts.mistake else logits)
-    return Words("values in [0, 1]", value, remedy)
+    return remedies.get(facts.mistake, logits) if facts.mistake else logits
 
 
-def _of_column(facts: Facts, terms: Terms) -> str | None:
-    """Return what to do about a column that is not a probability; None without such a column."""
-    if facts.suspicion is None or facts.suspicion.column is None:
-        return None
-    column = f"column {facts.suspicion.column} of {terms.probs}"
-    if facts.mistake is Mistake.TARGET_COLUMN:
-        return f"{column} holds the targets, so leave the column out"
-    return f"{column} holds whole numbers: leave the column out if it is not a probability"
-
-
-# ---------------------------------------------------------------- targets
-
-
-def _length(facts: LengthFacts, terms: Terms) -> Words:
+def _of_lengths(facts: Facts, terms: Terms) -> str:
     probs, targets = terms.probs, terms.targets
-    expected = f"{facts.rows} label{'s' * (facts.rows != 1)}, one for each row of {probs}"
-    if facts.n_classes is not None:
-        expected += f" (or one-hot rows of {facts.n_classes})"
     remedies = {
         Mistake.SINGLE_LABEL: "pass a label for each row, such as [1]",
         Mistake.SINGLE_ROW: f"{probs} look like one row of many classes: for one event pass {probs}.reshape(-1)",
@@ -249,51 +178,44 @@ def _length(facts: LengthFacts, terms: Terms) -> Words:
         Mistake.SEVERAL_LABELS: f"pass one label per row, or for several labels per row {terms.multilabel} and {probs} "
         "of the same shape",
     }
-    remedy = remedies[facts.mistake] if facts.mistake else f"{probs} and {targets} must have the same rows"
-    return Words(expected, f"shape {facts.shape}", remedy)
+    return remedies[facts.mistake] if facts.mistake else f"{probs} and {targets} must have the same rows"
 
 
-def _label(fault: Fault, facts: LabelFacts, terms: Terms) -> Words:
-    expected, value = expected_labels(facts.n_classes), facts.value
-    if fault is Fault.LABEL_TYPE:
-        return Words(expected, f"dtype {value}", "pass integers, booleans or class names")
-    ignored = terms.ignore_index.format(value)
-    remedy = f"map the targets to 0 and 1, or for more than two classes pass {terms.probs} of shape (N, C)"
+def _of_label(facts: Facts, terms: Terms) -> str:
+    ignored = terms.ignore_index.format(facts.value)
     match facts.mistake:
         case Mistake.ONE_BASED:
-            remedy = "the labels look 1-based: subtract 1"
+            return "the labels look 1-based: subtract 1"
         case Mistake.TWO_LABELS if facts.suspicion is not None:
             low, high = facts.suspicion.labels
             meant = "the event" if facts.n_classes is None else "the second class"
-            remedy = f"the labels are {low} and {high}: pass {terms.equal.format(high)} if {high} is {meant}"
+            return f"the labels are {low} and {high}: pass {terms.equal.format(high)} if {high} is {meant}"
         case Mistake.IGNORED_LABEL:
-            remedy = f"map -1 to 0, or {ignored}" if facts.n_classes is None else ignored
+            return f"map -1 to 0, or {ignored}" if facts.n_classes is None else ignored
         case Mistake.COLUMN_LACKING:
-            remedy = f"check that {terms.probs} has a column for every class, or {ignored}"
+            return f"check that {terms.probs} has a column for every class, or {ignored}"
         case Mistake.PROBABILITY_TARGETS:
-            remedy = "the targets look like probabilities; pass the observed outcomes, as 0 and 1 or class indices"
+            return "the targets look like probabilities; pass the observed outcomes, as 0 and 1 or class indices"
         case Mistake.FRACTION:
-            remedy = f"{terms.filter}, or round the target if it should be an integer"
-        case _ if not np.isfinite(value):
-            remedy = terms.filter
-    return Words(expected, f"{value}", remedy)
+            return f"{terms.filter}, or round the target if it should be an integer"
+        case _ if not np.isfinite(facts.value):
+            return terms.filter
+    return f"map the targets to 0 and 1, or for more than two classes pass {terms.probs} of shape (N, C)"
 
 
-def _label_name(facts: LabelNameFacts, terms: Terms) -> Words:
-    order = "" if facts.one_event else ", in the order of the columns"
-    remedy = f"pass {terms.class_names} to evaluate{order}, or map them to integers"
+def _of_label_name(facts: Facts, terms: Terms) -> str:
     if facts.mistake is Mistake.NUMBER_TEXT:
-        remedy = f"convert them to integers first, with np.asarray({terms.targets}, dtype=int)"
+        return f"convert them to integers first, with np.asarray({terms.targets}, dtype=int)"
     if facts.mistake is Mistake.TWO_LABELS and facts.suspicion is not None:
         labels, event = list(facts.suspicion.labels), facts.suspicion.labels[1]
         equal = f"{terms.equal.format(event)} if {event!r} is the event"
-        remedy = f"pass {equal}, or {terms.class_names}={labels} to evaluate"
-    return Words("integers", f"strings such as {facts.name!r}", remedy)
+        return f"pass {equal}, or {terms.class_names}={labels} to evaluate"
+    order = "" if facts.n_classes is None else ", in the order of the columns"
+    return f"pass {terms.class_names} to evaluate{order}, or map them to integers"
 
 
-def _one_hot(facts: OneHotFacts, terms: Terms) -> Words:
+def _of_one_hot(facts: Facts, terms: Terms) -> str:
     probs, targets = terms.probs, terms.targets
-    ones = f"{facts.ones or 'no'} one{'s' * (facts.ones != 1)}"
     remedies = {
         Mistake.SINGLE_ROW: f"{probs} look like one row of many classes: for one event pass {probs}.reshape(-1), "
         f"{targets}.reshape(-1)",
@@ -302,5 +224,4 @@ def _one_hot(facts: OneHotFacts, terms: Terms) -> Words:
         f"labels, {targets}.argmax(axis=1))",
     }
     remedy = f"pass class indices, or {terms.multilabel} for several labels per row"
-    got = ones if facts.value is None else number(facts.value)
-    return Words("one-hot rows (a single 1 among 0s)", got, remedies[facts.mistake] if facts.mistake else remedy)
+    return remedies[facts.mistake] if facts.mistake else remedy

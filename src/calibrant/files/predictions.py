@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, quoted
-from calibrant.errors.faults import Fault, ModelFacts
+from calibrant.errors.faults import Fault
 from calibrant.errors.wording import reword
 from calibrant.files.columns import listed
 from calibrant.runtime.dataclass import dataclass
@@ -128,8 +128,8 @@ class FileRows(FileRead):
             The file, and the row, the column, what was expected there and what came.
         """
         expected, got, _ = reword(error)
-        if isinstance(error.facts, ModelFacts):
-            expected = f"shape {error.facts.other_shape}, as column {quoted(self.column_name(error.facts.other))}"
+        if error.fault is Fault.MODEL_SHAPES:
+            expected = f"shape {error.facts.value}, as column {quoted(self.column_name(error.facts.names[0]))}"
         if error.fault is Fault.UNKNOWN_NAME and self.class_names:
             names, more = self.class_names[:_LISTED], len(self.class_names) > _LISTED
             expected = f"one of {', '.join(names)}{', ...' if more else ''}"

@@ -11,10 +11,11 @@ import narwhals as nw
 import numpy as np
 
 from calibrant.errors import InputError, check_choice, nearest
-from calibrant.errors.faults import Facts, Fault, MissingFacts, Mistake, Place, Suspicion
+from calibrant.errors.faults import Facts, Fault, Mistake, Place, Suspicion
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
 from calibrant.inputs.predictions import names_of
 from calibrant.inputs.weights import NOT_WHOLE
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sums import SketchConfig
 from calibrant.table import grid as grids
@@ -187,9 +188,9 @@ def with_expression(frame: Frame, argument: str, value: Any) -> tuple[Frame, Any
         raise InputError(argument, "an expression of the columns", got, remedy) from error
     n_missing = values.null_count()
     if n_missing:
-        entry: Literal["label", "number"] = "label" if argument == "outcome" else "number"
+        entry = "label" if argument == "outcome" else "number"
         place = Place(values.is_null().arg_true().to_list()[0])
-        facts = MissingFacts(entry=entry, place=place, n_rows=n_missing)
+        facts = Facts(place=place, n_rows=n_missing)
         got = f"missing values (null or NaN) in {n_missing:,} row{'s' * (n_missing > 1)}, the first at {place}"
         raise InputError(argument, f"a {entry} in every row", got, FILTER, fault=Fault.MISSING, facts=facts)
     return frame.with_columns(nw.new_series(name, values.to_numpy(), backend=engine)), name
@@ -403,7 +404,7 @@ def _names_clusters(frame: Frame, label: Label, *, alone: bool) -> bool:
 # ---------------------------------------------------------------- one column
 
 
-def _scores(schema: Schema, probs: Any) -> tuple[str, ...]:
+def _scores(schema: Schema, probs: ArrayLike) -> tuple[str, ...]:
     if isinstance(probs, (str, bytes)) or not isinstance(probs, Iterable):
         remedy = "pass a list such as ['p_0', 'p_1'], or pass score='...' and outcome='...' for one event"
         raise InputError("probs", "a list of columns, one for each class", repr(probs), remedy)

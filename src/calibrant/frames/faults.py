@@ -10,19 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from calibrant.errors import InputError, nearest
-from calibrant.errors.faults import (
-    ClusterFacts,
-    Fault,
-    LabelFacts,
-    MissingFacts,
-    Mistake,
-    NameFacts,
-    Place,
-    ScoreFacts,
-    SumFacts,
-    Suspicion,
-    WeightFacts,
-)
+from calibrant.errors.faults import Facts, Fault, Mistake, Place, Suspicion
 from calibrant.errors.mistakes import look_percent, of_score
 from calibrant.errors.wording import expected_labels, expected_sum, number
 from calibrant.frames import rows
@@ -145,21 +133,21 @@ def _faults(frame: LazyFrame, columns: Columns) -> LazyFrame:
 
 def _of_missing(row_fault: RowFault, columns: Columns) -> InputError:
     label = "a label in every row"
-    entries: dict[int, tuple[str, Any, str, str]] = {
-        _GROUP: ("by", "name", "a name in every row", "fill the missing names in the frame, such as with 'unknown'"),
-        _NO_TARGET: (columns.target_argument, "label", label, FILTER),
-        _NO_CLUSTER: ("cluster", "cluster", label, f"name the clusters of such rows, or {FILTER}"),
-        _NO_WEIGHT: ("weight", "number", _WEIGHTS, _CORRECT),
-        _NO_SCORE: (columns.score_argument, "number", "numbers in every row", FILTER),
+    entries = {
+        _GROUP: ("by", "a name in every row", "fill the missing names in the frame, such as with 'unknown'"),
+        _NO_TARGET: (columns.target_argument, label, FILTER),
+        _NO_CLUSTER: ("cluster", label, f"name the clusters of such rows, or {FILTER}"),
+        _NO_WEIGHT: ("weight", _WEIGHTS, _CORRECT),
+        _NO_SCORE: (columns.score_argument, "numbers in every row", FILTER),
     }
-    argument, entry, expected, remedy = entries[row_fault.kind]
+    argument, expected, remedy = entries[row_fault.kind]
     got, place = row_fault.missing, Place(row_fault.row)
     if row_fault.kind == _NO_SCORE:
         values = [row_fault.values[name] for name in rows.score_names(columns)]
         column = values.index(None)
         place = Place(row_fault.row, column, len(values))
         got += f", in column {columns.scores[column]!r}" if columns.classes else ""
-    facts = MissingFacts(entry=entry, place=place, n_rows=row_fault.n)
+    facts = Facts(place=place, n_rows=row_fault.n)
     return InputError(argument, expected, got, remedy, fault=Fault.MISSING, facts=facts)
 
 
@@ -167,7 +155,7 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
     argument = columns.target_argument
     value = row_fault.values["t"]
     if columns.writing == "words" and columns.names is not None:
-        names = NameFacts(name=str(value), names=columns.names, place=Place(row_fault.row), n_rows=row_fault.n)
+        names = Facts(value=str(value), names=columns.names, place=Place(row_fault.row), n_rows=row_fault.n)
         got, remedy = row_fault.among(repr(value)), nearest(str(value), columns.names)
         return InputError(argument, "names from class_names", got, remedy, fault=Fault.UNKNOWN_NAME, facts=names)
     n_classes = columns.n_classes if columns.classes else None
@@ -181,9 +169,7 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
     else:
         remedy = "map the outcomes to 0 and 1 in the frame, or pass probs=[...] for classes"
     suspicion = None if mistake is None else Suspicion(mistake)
-    facts = LabelFacts(
-        value=value, n_classes=n_classes, suspicion=suspicion, place=Place(row_fault.row), n_rows=row_fault.n
-    )
+    facts = Facts(value=value, n_classes=n_classes, suspicion=suspicion, place=Place(row_fault.row), n_rows=row_fault.n)
     fault = Fault.CLASS_INDICES if columns.classes else Fault.OUTCOMES
     return InputError(
         argument, expected_labels(n_classes), row_fault.among(number(value)), remedy, fault=fault, facts=facts
@@ -195,7 +181,7 @@ def _of_weight(row_fault: RowFault, _columns: Columns) -> InputError:
     if 0 < value < math.inf:
         expected = f"0, or numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
         remedy = "divide all weights, including the weights of other frames, by the same number"
-    facts = WeightFacts(value=value, place=Place(row_fault.row), n_rows=row_fault.n)
+    facts = Facts(value=value, place=Place(row_fault.row), n_rows=row_fault.n)
     return InputError("weight", expected, row_fault.among(number(value)), remedy, fault=Fault.WEIGHT, facts=facts)
 
 
@@ -210,14 +196,14 @@ def _of_cluster(row_fault: RowFault, columns: Columns) -> InputError:
 
 
 def _of_label(row_fault: RowFault, value: Any, expected: str, remedy: str) -> InputError:
-    facts = ClusterFacts(value=value, expected=expected, remedy=remedy, place=Place(row_fault.row), n_rows=row_fault.n)
+    facts = Facts(value=value, place=Place(row_fault.row), n_rows=row_fault.n)
     return InputError("cluster", expected, row_fault.among(number(value)), remedy, fault=Fault.VALUE, facts=facts)
 
 
 def _of_sum(row_fault: RowFault, columns: Columns) -> InputError:
     total = sum(float(row_fault.values[name]) for name in rows.score_names(columns))
     tolerance = sum_tolerance(columns.precision)
-    facts = SumFacts(total=total, tolerance=tolerance, place=Place(row_fault.row), n_rows=row_fault.n)
+    facts = Facts(value=total, place=Place(row_fault.row), n_rows=row_fault.n)
     got, remedy = row_fault.among(f"{total:.10g}"), "divide each row by its sum, or make a sketch for each label"
     return InputError("probs", expected_sum(tolerance), got, remedy, fault=Fault.ROW_SUM, facts=facts)
 
@@ -235,7 +221,7 @@ def _of_score(row_fault: RowFault, frame: Frame, columns: Columns) -> InputError
         Mistake.ROUNDING: "clip the values to [0, 1] in the frame if rounding caused this",
         Mistake.LOGITS: f"if they are logits, compute the probabilities in the frame first ({how})",
     }
-    score = ScoreFacts(
+    score = Facts(
         value=values[column], suspicion=suspicion, place=Place(row_fault.row, column, len(values)), n_rows=row_fault.n
     )
     argument, remedy = columns.score_argument, remedies[suspicion.mistake]

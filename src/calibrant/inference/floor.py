@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,13 +14,13 @@ from calibrant.inference.decision import check_tolerance, one_sided
 from calibrant.inputs.arrays import as_array
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.intervals import absolute_interval
-from calibrant.measures.binned.sums import BinMoments, RowBins
+from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.listed import MEASURES
 from calibrant.measures.measure import Null
 from calibrant.results import Floor
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import MINORITY
@@ -82,7 +82,13 @@ class NoiseFloor:
 
 
 def noise_floor(
-    n: int, n_bins: int = 15, *, scores: Any = "uniform", level: float = 0.95, n_resamples: int = 1000, rng: Rng = 0
+    n: int,
+    n_bins: int = 15,
+    *,
+    scores: ArrayLike = "uniform",
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
 ) -> NoiseFloor:
     r"""Return the noise floor of each measure: what perfectly calibrated scores show by chance.
 
@@ -134,7 +140,7 @@ def noise_floor(
 
 
 def rows_to_prove(
-    tolerance: float, n_bins: int = 15, *, scores: Any = "uniform", level: float = 0.95, rng: Rng = 0
+    tolerance: float, n_bins: int = 15, *, scores: ArrayLike = "uniform", level: float = 0.95, rng: Rng = 0
 ) -> int:
     """Return about how many rows prove that the ECE of calibrated scores is below a tolerance.
 
@@ -195,7 +201,7 @@ def _upper_end(bins: BinMoments, positives: Float64s, squared_residuals: Float64
     drawn = replace(
         bins, gap_sums=gaps, squared_gaps=gaps, squared_positives=positives, squared_residuals=squared_residuals
     )
-    return absolute_interval(RowBins(moments=drawn), float(np.abs(gaps).sum()) / bins.total, level, rejected=False)[1]
+    return absolute_interval(BinSums(moments=drawn), float(np.abs(gaps).sum()) / bins.total, level, rejected=False)[1]
 
 
 def _rows_with_both(rate: float) -> float:
@@ -206,7 +212,7 @@ def _rows_with_both(rate: float) -> float:
     return float(gammaincinv(MINORITY, _POWER)) / rarer if rarer > 0 else 0.0  # the count has Poisson's law
 
 
-def _table(n: int, scores: Any) -> tuple[str, ReliabilityTable]:
+def _table(n: int, scores: ArrayLike) -> tuple[str, ReliabilityTable]:
     """Return a table of n rows whose scores have the requested law. Its outcomes are not used."""
     points = min(n, _POINTS)
     shares = (np.arange(points) + 0.5) / points

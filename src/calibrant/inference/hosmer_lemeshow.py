@@ -21,8 +21,9 @@ from calibrant.inference.rows import (
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import quantile_bin_of, sample_quantile_bin_of, uniform_bin_of
 from calibrant.results import TestResult
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
+from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.resampling import Resampling, Rng, check_draws
 from calibrant.table import ReliabilityTable
 
@@ -43,17 +44,17 @@ _MOST_GROUPS: Final = 1_000_000
 
 
 def hosmer_lemeshow_test(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     sample: Sample,
     n_groups: int = 10,
     cuts: Cuts = "r",
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
     n_resamples: int = 1000,
     rng: Rng = 0,
 ) -> TestResult:

@@ -10,7 +10,7 @@ nothing can deviate, and p is 1.
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -25,11 +25,17 @@ from calibrant.inference.rows import (
     units_of,
 )
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.cumulative.ks import brownian_sf, ks_error
-from calibrant.measures.cumulative.kuiper import brownian_range_sf, cumulated_range, kuiper_error
+from calibrant.measures.cumulative.cumulative import (
+    brownian_range_sf,
+    brownian_sf,
+    cumulated_range,
+    ks_error,
+    kuiper_error,
+)
 from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large, log_odds
 from calibrant.results import TestResult
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.cluster_sums import NOTHING, null_effect
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling, Rng, check_draws
@@ -39,14 +45,14 @@ _LEAST_EPS: Final = 1e-15  # below about 1e-16, 1 - eps rounds to 1
 
 
 def spiegelhalter_test(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
 ) -> TestResult:
     r"""Test calibration by Spiegelhalter's z: whether the Brier score is as large as the scores themselves imply.
 
@@ -132,14 +138,14 @@ def spiegelhalter_test(
 
 
 def ks_test(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
     n_resamples: int = 1000,
     rng: Rng = 0,
 ) -> TestResult:
@@ -200,14 +206,14 @@ def ks_test(
 
 
 def kuiper_test(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
     n_resamples: int = 1000,
     rng: Rng = 0,
 ) -> TestResult:
@@ -249,15 +255,15 @@ def kuiper_of(rows: EventRows, resampling: Resampling | None) -> TestResult:
 
 
 def cox_test(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     eps: float | None = None,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
 ) -> TestResult:
     r"""Test calibration by logistic recalibration: whether intercept 0 and slope 1 fit as well as any others.
 

@@ -17,11 +17,13 @@ from calibrant.inputs.arrays import as_array
 from calibrant.inputs.groups import as_groups
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
-from calibrant.measures.cumulative.kuiper import cumulated_range, kuiper_bound
+from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bound
 from calibrant.measures.grid_cells import GridCells
 from calibrant.results.values import frame_of, plain
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch, check_alone
+from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.groups import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
 from calibrant.statistics.null import least_of, sequential_p_value
@@ -141,15 +143,15 @@ class MulticalibrationError:
 
 
 def multicalibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
-    groups: Any = None,
+    groups: ArrayLike | Mapping[str, ArrayLike] | None = None,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
     n_resamples: int = 1000,
     rng: Rng = 0,
 ) -> MulticalibrationError:
@@ -223,7 +225,7 @@ def multicalibration_error(
     resampling = Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1)
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
-    options = {"targets": targets, "weights": weights, "ignore_index": ignore_index, "logits": logits}
+    options: dict[str, Any] = {"targets": targets, "weights": weights, "ignore_index": ignore_index, "logits": logits}
     if isinstance(probs, CalibrationSketch):
         check_alone(probs, notion, **options, groups=groups, clusters=clusters)
         return _of_sketch(probs, resampling)
@@ -388,7 +390,9 @@ def _drawn_p_value(cells: Cells, resampling: Resampling) -> float:
     return sequential_p_value(drawn(), least_of(value))
 
 
-def _segments(groups: Any, predictions: Predictions) -> list[tuple[str, NDArray[np.intp]]]:
+def _segments(
+    groups: ArrayLike | Mapping[str, ArrayLike], predictions: Predictions
+) -> list[tuple[str, NDArray[np.intp]]]:
     """Return the name of each group and the indices of its evaluated rows."""
     if not isinstance(groups, Mapping):
         return as_groups(groups, predictions)

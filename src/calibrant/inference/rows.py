@@ -23,10 +23,11 @@ from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.line.line import CERTAIN, log_odds
 from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.results import TestResult
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch, table_of
+from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import NOTHING
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered
@@ -62,7 +63,9 @@ class EventRows:
     logits: bool = False
 
     @classmethod
-    def of(cls, probs: Any, targets: Any = None, *, clusters: Any = None, **options: Any) -> EventRows:
+    def of(
+        cls, probs: Predicted, targets: ArrayLike | None = None, *, clusters: ArrayLike | None = None, **options: Any
+    ) -> EventRows:
         """Return the rows of predictions, of a table or of a sketch; ``options`` are those of `table_of`.
 
         Raises
@@ -83,7 +86,7 @@ class EventRows:
         return cls._of_predictions(Arguments(probs=probs, targets=targets, **options), clusters)
 
     @classmethod
-    def _of_predictions(cls, arguments: Arguments, clusters: Any) -> EventRows:
+    def _of_predictions(cls, arguments: Arguments, clusters: ArrayLike) -> EventRows:
         """Return the rows of predictions in clusters, from one read of them."""
         predictions, notion = arguments.predictions()
         check_notion(notion)

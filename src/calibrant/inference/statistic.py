@@ -12,13 +12,13 @@ from calibrant.errors import InputError
 from calibrant.inference.rows import EventRows, Tables, calibrated_tables, cluster_tables
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import LEAST_ROWS, check_bins, uniform_bin_of
-from calibrant.measures.binned.sums import RowBins
+from calibrant.measures.binned.sums import BinSums
 from calibrant.results import Estimate
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import floor_of, p_value
-from calibrant.statistics.resampling import Resampling, Rng, Stream, draw_rows, in_blocks
+from calibrant.statistics.resampling import Resampling, Rng, Stream, draw_rows
 from calibrant.table import ReliabilityTable
 
 Statistic = Callable[[ReliabilityTable], float]
@@ -31,12 +31,12 @@ def consistency(
     table: Any,
     statistic: Statistic,
     *,
-    targets: Any = None,
+    targets: ArrayLike | None = None,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
     level: float = 0.95,
     n_resamples: int = 1000,
     rng: Rng = 0,
@@ -122,12 +122,12 @@ def bootstrap(
     table: Any,
     statistic: Statistic,
     *,
-    targets: Any = None,
+    targets: ArrayLike | None = None,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
     level: float = 0.95,
     n_resamples: int = 1000,
     rng: Rng = 0,
@@ -238,13 +238,13 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     """
     check_bins(n_bins)
     cells = Cells.from_table(table)
-    bins = RowBins.of(cells, uniform_bin_of(cells.table, n_bins))
+    bins = BinSums.of_cells(cells, uniform_bin_of(cells.table, n_bins))
     if not bins.held.any():
         raise InputError("table", f"a bin with at least {LEAST_ROWS} rows", "none", "pass fewer bins or more rows")
     return float(bins.standard_maximum(bins.moments.gap_sums))
 
 
-def _checked(table: Any, statistic: Any, targets: Any, **options: Any) -> EventRows:
+def _checked(table: Any, statistic: Any, targets: ArrayLike | None, **options: Any) -> EventRows:
     """Return the rows, of a statistic that is a function."""
     ready = isinstance(table, (ReliabilityTable, CalibrationSketch))
     if not ready and targets is None:
@@ -288,7 +288,7 @@ def _replicates(statistic: Statistic, draw: Tables, resampling: Resampling, stre
     def block(rng: np.random.Generator, size: int) -> Float64s:
         return np.array([_number(statistic, table) for table in draw(rng, size)])
 
-    return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, stream, block, cells=n_cells)))
+    return resampling.draws(stream, block, cells=n_cells)
 
 
 def _number(statistic: Statistic, table: ReliabilityTable) -> float:

@@ -14,8 +14,9 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.results import TestResult
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
+from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import p_value
@@ -27,16 +28,16 @@ _ROUNDING: Final = 1e-9  # where a deviation is 0, squared errors up to this are
 
 
 def t_cal_test(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     n_resamples: int = 1000,
     rng: Rng = 0,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
 ) -> TestResult:
     r"""Test calibration by the debiased squared l2 error over 2, 4, 8, ... bins at once: adaptive T-Cal.
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, Final, Literal
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, MissingDependencyError, is_missing, mistakes
-from calibrant.errors.faults import ArrayFacts, Fault, MissingFacts, Mistake, Place, Suspicion, TextFacts
-from calibrant.errors.wording import refuse
+from calibrant.errors.faults import Facts, Fault, Mistake, Place, Suspicion
+from calibrant.errors.wording import MISSING, refuse
 from calibrant.runtime.arrays import to_host
 
-#: What every row of an argument should have; for other arguments it is a number.
-_ENTRIES: Final[Mapping[str, Literal["label", "name"]]] = {"targets": "label", "groups": "name"}
+#: What every row of the groups should have, and what to do about a row without it.
+NAMES: Final = ("a name in every row", "name the row's group, such as 'unknown'")
+#: The same of arguments that do not hold numbers.
+_EXPECTED: Final = {"targets": ("a label in every row", ""), "groups": NAMES}
 
 #: DLPack's numbers for CUDA and ROCm; torch calls both cuda.
 _ON_CUDA: Final = (2, 10)
@@ -122,7 +124,7 @@ def like(result: Any, x: Any) -> Any:
     return result if from_dlpack is None or is_tensor(x) else from_dlpack(result)
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: object) -> TypeGuard[Any]:
     """Return whether x is a tensor of torch, which is not imported for this."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
@@ -189,9 +191,15 @@ def _from_library(argument: str, x: Any) -> NDArray[Any]:
 def _no_array(argument: str, x: Any) -> InputError:
     path = mistakes.named_file(x)
     mistake = Mistake.NOT_COLLECTED if hasattr(x, "collect") else Mistake.FILE_NAME if path else None
-    name = "None" if x is None else type(x).__name__
-    facts = ArrayFacts(type_name=name, path=path, suspicion=None if mistake is None else Suspicion(mistake))
-    return refuse(argument, Fault.NO_ARRAY, facts)
+    remedy = "pass an array, a column or a list of numbers"
+    if mistake is not None:
+        remedy = "collect it first" if mistake is Mistake.NOT_COLLECTED else "read the file first"
+    if mistake is Mistake.FILE_NAME and argument == "probs":
+        remedy += f", or run: calibrant report {path}"
+    name = type(x).__name__
+    got = "None" if x is None else f"{'an' if name[0] in 'aeiouAEIO' else 'a'} {name}"
+    facts = Facts(suspicion=None if mistake is None else Suspicion(mistake))
+    return refuse(argument, Fault.NO_ARRAY, "an array", got, remedy, facts)
 
 
 def _column(x: Any) -> NDArray[Any]:
@@ -236,7 +244,9 @@ def as_numbers(argument: str, array: NDArray[Any]) -> NDArray[Any]:
     """Return the array; reject other types than real numbers."""
     if array.dtype.kind in "UST":
         text = str(array.reshape(-1)[:1].astype(str)[0]) if array.size else None
-        raise refuse(argument, Fault.TEXT, TextFacts(text=text, suspicion=mistakes.of_text(text or "")))
+        got = "strings" if text is None else f"strings such as {text!r}"
+        facts = Facts(value=text, suspicion=mistakes.of_text(text or ""))
+        raise refuse(argument, Fault.TEXT, "real numbers", got, facts=facts)
     if array.dtype.kind not in "fiub":
         raise InputError(argument, "real numbers", f"dtype {array.dtype}", "pass floating-point numbers")
     return array
@@ -259,8 +269,8 @@ def as_typed(argument: str, array: NDArray[Any]) -> NDArray[Any]:
     entries, width = array.reshape(-1).tolist(), max(1, array.size // max(1, len(array)))
     missing = next((place for place, entry in enumerate(entries) if _is_missing(entry)), None)
     if missing is not None:
-        facts = MissingFacts(entry=_ENTRIES.get(argument, "number"), place=Place(missing // width))
-        raise refuse(argument, Fault.MISSING, facts)
+        expected, remedy = _EXPECTED.get(argument, ("numbers", ""))
+        raise refuse(argument, Fault.MISSING, expected, MISSING, remedy, Facts(place=Place(missing // width)))
     texts = [isinstance(entry, str) for entry in entries]
     if any(texts) and not all(texts):
         raise _mixture(argument, array, texts.index(True))

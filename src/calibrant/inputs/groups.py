@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.errors.faults import Fault, MissingFacts, Place
-from calibrant.errors.wording import refuse
-from calibrant.inputs.arrays import as_array, as_typed
+from calibrant.errors.faults import Facts, Fault, Place
+from calibrant.errors.wording import MISSING, refuse
+from calibrant.inputs.arrays import NAMES, as_array, as_typed
 from calibrant.inputs.predictions import Predictions, check_index
+from calibrant.runtime.arrays import ArrayLike
 
 
 class _HasName(Protocol):
@@ -29,7 +30,9 @@ Named = TypeVar("Named", bound=_HasName)
 MOST_GROUPS: Final = 10_000
 
 
-def as_groups(groups: Any, predictions: Predictions, *, complete: bool = False) -> list[tuple[str, NDArray[np.intp]]]:
+def as_groups(
+    groups: ArrayLike, predictions: Predictions, *, complete: bool = False
+) -> list[tuple[str, NDArray[np.intp]]]:
     """Return the name of each group and the indices of its evaluated rows; omit groups without an evaluated row.
 
     With ``complete``, the rows that are not evaluated are among them.
@@ -47,7 +50,7 @@ def as_groups(groups: Any, predictions: Predictions, *, complete: bool = False) 
         raise InputError("groups", expected, f"shape {size}", "pass the column with the group of each row")
     if (group_of_row < 0).any():
         place = Place(int(np.argmax(group_of_row < 0)))
-        raise refuse("groups", Fault.MISSING, MissingFacts(entry="name", place=place))
+        raise refuse("groups", Fault.MISSING, NAMES[0], MISSING, NAMES[1], Facts(place=place))
     if len(names) > MOST_GROUPS:
         remedy = "pass a column with fewer groups, or pass a column of patients or questions as clusters"
         raise InputError("groups", f"at most {MOST_GROUPS:,} different names", f"{len(names):,}", remedy)
@@ -74,7 +77,7 @@ def are_times(names: Sequence[str]) -> bool:
     return len(names) >= 3 and any(all(map(pattern.match, names)) for pattern in (_DATE, _YEAR))
 
 
-def has_order(groups: Any) -> bool:
+def has_order(groups: object) -> bool:
     """Whether a column of pandas says the order of its groups: ordered categories, intervals, periods."""
     dtype = getattr(groups, "dtype", None)
     if type(dtype).__module__.partition(".")[0] != "pandas":
@@ -110,7 +113,7 @@ def _ordered(groups: Any) -> _Groups | None:
     return list(categories.categories), np.asarray(categories.codes), column.shape
 
 
-def _sorted(groups: Any) -> _Groups:
+def _sorted(groups: ArrayLike) -> _Groups:
     """Return the distinct groups of any other column, sorted."""
     # NumPy would write a missing value among strings as the string "nan".
     mixed = isinstance(groups, (list, tuple)) and any(isinstance(name, str) for name in groups)

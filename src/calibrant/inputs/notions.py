@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice, mistakes
-from calibrant.errors.faults import Fault, Mistake, Place, ScoreFacts, SumFacts, Suspicion
-from calibrant.errors.wording import refuse
+from calibrant.errors.faults import Facts, Fault, Mistake, Place, Suspicion
+from calibrant.errors.wording import expected_sum, number, refuse
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import RowScores, class_row_scores, event_row_scores
 from calibrant.kernels import dispatch
 from calibrant.kernels.blocks import Rows, in_order
+from calibrant.runtime.arrays import Floats
 from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ def _entries(rows: Rows) -> Rows:
 
 
 def _reading(
-    scores: Any, outcomes: NDArray[np.uint8], weights: NDArray[np.float64] | None, totals: Any, histograms: Any
+    scores: Floats, outcomes: NDArray[np.uint8], weights: NDArray[np.float64] | None, totals: Any, histograms: Any
 ) -> Reading:
     keep = outcomes != dispatch.IGNORED
     if not keep.all():
@@ -472,23 +473,21 @@ def explain(predictions: Predictions, row: int) -> InputError:
     if predictions.logits and predictions.layout == "multiclass":  # -inf is a class of probability 0
         masked = values == -np.inf
         if masked.all():
-            return refuse("probs", Fault.NO_LOGIT, ScoreFacts(value=values[0], place=Place(row)))
+            got, facts = f"only {number(values[0])}", Facts(value=values[0], place=Place(row))
+            return refuse("probs", Fault.NO_LOGIT, "a finite logit in each row", got, facts=facts)
         finite |= masked
     outside = (values[evaluated] < 0) | (values[evaluated] > 1)
     if not finite.all() or outside.any():
         column = int(np.argmin(finite) if not finite.all() else np.argmax(outside)) + (entry or 0)
-        place = Place(row, column, len(values))
+        value, place = values[column], Place(row, column, len(values))
         if not finite.all():
-            return refuse("probs", Fault.NOT_FINITE, ScoreFacts(value=values[column], place=place))
-        facts = ScoreFacts(value=values[column], place=place, suspicion=_suspect(predictions, values[column]))
-        return refuse("probs", Fault.OUTSIDE_RANGE, facts)
-    total = SumFacts(
-        total=float(values.astype(np.float64).sum()),
-        tolerance=predictions.tolerance,
-        place=Place(row),
-        suspicion=_foreign_column(predictions) or Suspicion(Mistake.LOGITS),
-    )
-    return refuse("probs", Fault.ROW_SUM, total)
+            facts = Facts(value=value, place=place)
+            return refuse("probs", Fault.NOT_FINITE, "finite numbers", number(value), facts=facts)
+        facts = Facts(value=value, place=place, suspicion=_suspect(predictions, value))
+        return refuse("probs", Fault.OUTSIDE_RANGE, "values in [0, 1]", number(value), facts=facts)
+    total, suspicion = float(values.astype(np.float64).sum()), _foreign_column(predictions) or Suspicion(Mistake.LOGITS)
+    facts = Facts(value=total, place=Place(row), suspicion=suspicion)
+    return refuse("probs", Fault.ROW_SUM, expected_sum(predictions.tolerance), f"{total:.10g}", facts=facts)
 
 
 def _suspect(predictions: Predictions, value: float) -> Suspicion:

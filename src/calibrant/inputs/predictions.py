@@ -14,19 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, NothingJudgedError, check_choice, mistakes
-from calibrant.errors.faults import (
-    Fault,
-    LabelFacts,
-    LabelNameFacts,
-    LengthFacts,
-    NameFacts,
-    OneHotFacts,
-    Place,
-    ScoreFacts,
-    WeightFacts,
-)
-from calibrant.errors.wording import number, refuse
+from calibrant.errors import InputError, NothingJudgedError, check_choice, mistakes, nearest
+from calibrant.errors.faults import Facts, Fault, Place, Suspicion
+from calibrant.errors.wording import expected_labels, number, refuse
 from calibrant.inputs.arrays import (
     as_array,
     as_numbers,
@@ -48,6 +38,7 @@ from calibrant.inputs.weights import (
     integer_weights,
 )
 from calibrant.kernels.blocks import ROUNDING, Rows
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
@@ -167,9 +158,9 @@ class Predictions:
 
 def as_predictions(
     probs: Any,
-    targets: Any,
+    targets: ArrayLike | None,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
     class_names: Sequence[str] | None = None,
@@ -227,7 +218,13 @@ _Checked = tuple[Rows, NDArray[np.int64] | NDArray[np.uint8], Layout, float]
 
 
 def _on_host(
-    probs: Any, targets: Any, ignored: int | None, names: tuple[str, ...] | None, notion: str | None, *, logits: bool
+    probs: ArrayLike,
+    targets: ArrayLike | None,
+    ignored: int | None,
+    names: tuple[str, ...] | None,
+    notion: str | None,
+    *,
+    logits: bool,
 ) -> _Checked:
     values = as_array("probs", probs)
     labels = as_values("targets", targets)
@@ -249,7 +246,7 @@ def _on_host(
     return rows, index, layout, sum_tolerance("bfloat16" if bfloat16 else values.dtype.name)
 
 
-def _classes_on_device(probs: Any, notion: str | None) -> Any:
+def _classes_on_device(probs: ArrayLike, notion: str | None) -> Any:
     """Return probabilities or logits of classes that are on a device as a tensor; None for anything else.
 
     One event has one number a row, and each label of several is an event: they are what the host needs.
@@ -264,7 +261,7 @@ def _classes_on_device(probs: Any, notion: str | None) -> Any:
 
 
 def _on_device(
-    tensor: Any, targets: Any, ignored: int | None, names: tuple[str, ...] | None, *, logits: bool
+    tensor: Any, targets: ArrayLike | None, ignored: int | None, names: tuple[str, ...] | None, *, logits: bool
 ) -> _Checked:
     from calibrant.kernels.device_rows import DeviceRows, one_hot_classes
 
@@ -290,7 +287,7 @@ def _on_device(
             labels = _without(labels, ignored)
     except InputError as error:
         fractions = mistakes.are_fractions(labels) if wrong is None else wrong.fractions
-        raise refuse("probs", Fault.SWAPPED) if fractions and rows.whole else error from None
+        raise _swapped() if fractions and rows.whole else error from None
     index = labels.astype(np.int64, copy=False)
     return rows.labelled(index), index, "multiclass", tolerance
 
@@ -340,7 +337,8 @@ def check_logits(probs: NDArray[Any]) -> None:
             return
         if not np.all(np.abs(part.sum(axis=1, dtype=np.float64) - 1) <= tolerance):
             return
-    raise refuse("logits", Fault.PROBABILITIES_AS_LOGITS)
+    got = "probabilities: every row is in [0, 1] and adds up to 1"
+    raise refuse("logits", Fault.PROBABILITIES_AS_LOGITS, "logits", got)
 
 
 def in_unit_interval(logits: NDArray[Any]) -> bool:
@@ -372,11 +370,18 @@ def names_of(class_names: Any) -> tuple[str, ...]:
 def _of_both(probs: NDArray[Any], targets: NDArray[Any], logits: bool, error: InputError) -> InputError:
     """Return a better error if both arguments together show the mistake; else the same error."""
     if mistakes.look_swapped(probs, targets):
-        return refuse("probs", Fault.SWAPPED)
+        return _swapped()
     targets_fail = error.argument == "targets" and targets.shape[:1] == probs.shape[:1]
     if targets_fail and not logits and mistakes.look_predicted(probs):
-        return refuse("probs", Fault.PREDICTED_CLASSES, ScoreFacts(value=probs.max()))
+        got = f"whole numbers up to {number(probs.max())}"
+        remedy = "they look like predicted classes: pass the probabilities of the classes, of shape (N, C)"
+        return refuse("probs", Fault.PREDICTED_CLASSES, "probabilities", got, remedy)
     return error
+
+
+def _swapped() -> InputError:
+    expected = "probabilities first and targets second"
+    return refuse("probs", Fault.SWAPPED, expected, "labels first and fractions second")
 
 
 def _shape(values: NDArray[Any], bfloat16: bool, labels: NDArray[Any], notion: str | None) -> tuple[Rows, Layout]:
@@ -438,9 +443,11 @@ def _check_shape(labels: NDArray[Any], shape: tuple[int, ...], sheets: tuple[int
         size for size in wanted if size != 1
     ]:
         suspicion = mistakes.of_lengths(labels, n_sheets * depth, width, stacked=depth > 1)
-        n_classes = width if layout == "multiclass" else None
-        facts = LengthFacts(shape=labels.shape, rows=n_sheets * depth, n_classes=n_classes, suspicion=suspicion)
-        raise refuse("targets", Fault.LENGTHS, facts)
+        n = n_sheets * depth
+        expected = f"{n} label{'s' * (n != 1)}, one for each row"
+        expected += f" (or one-hot rows of {width})" if layout == "multiclass" else ""
+        facts = Facts(value=labels.shape, suspicion=suspicion)
+        raise refuse("targets", Fault.LENGTHS, expected, f"shape {labels.shape}", facts=facts)
 
 
 def _class_targets(
@@ -471,8 +478,7 @@ def _in_range(
         seen, wrong = index[np.broadcast_to(evaluated, index.shape)], int(index[entry])
         outcomes = n_classes is None
         suspicion = mistakes.of_outcomes(seen, wrong) if outcomes else mistakes.of_classes(seen, wrong, most + 1)
-        facts = LabelFacts(value=wrong, n_classes=n_classes, place=_place(entry, width), suspicion=suspicion)
-        raise refuse("targets", Fault.OUTCOMES if outcomes else Fault.CLASS_INDICES, facts)
+        raise _wrong_label(wrong, n_classes, _place(entry, width), suspicion)
     return index if bool(evaluated.all()) else np.where(evaluated, index, -1)
 
 
@@ -509,33 +515,37 @@ def _integers(
         good = (labels == np.floor(labels)) & (np.abs(labels) < np.float64(2.0**62)) if kind == "f" else labels < 2**63
         if not good.all():
             entry = int(np.argmin(good))
-            facts = LabelFacts(
-                value=labels[entry],
-                n_classes=n_classes,
-                place=_place(entry, width),
-                suspicion=mistakes.of_fractions(labels, labels[entry]) if kind == "f" else None,
-            )
-            raise refuse("targets", Fault.OUTCOMES if n_classes is None else Fault.CLASS_INDICES, facts)
+            suspicion = mistakes.of_fractions(labels, labels[entry]) if kind == "f" else None
+            raise _wrong_label(labels[entry], n_classes, _place(entry, width), suspicion)
     elif kind not in "iub":
-        raise refuse("targets", Fault.LABEL_TYPE, LabelFacts(value=labels.dtype, n_classes=n_classes))
+        expected, remedy = expected_labels(n_classes), "pass integers, booleans or class names"
+        raise refuse("targets", Fault.LABEL_TYPE, expected, f"dtype {labels.dtype}", remedy)
     index = labels.astype(np.int64, copy=False)
     if ignore_index is None:
         return index, np.True_
     return index, index != ignore_index
 
 
+def _wrong_label(value: Any, n_classes: int | None, place: Place, suspicion: Suspicion | None) -> InputError:
+    fault = Fault.OUTCOMES if n_classes is None else Fault.CLASS_INDICES
+    facts = Facts(value=value, n_classes=n_classes, place=place, suspicion=suspicion)
+    return refuse("targets", fault, expected_labels(n_classes), f"{value}", facts=facts)
+
+
 def _named(labels: NDArray[Any], names: tuple[str, ...] | None, one_event: bool) -> NDArray[np.int64]:
     if names is None:
         suspicion = mistakes.of_label_names(labels, one_event=one_event)
-        facts = LabelNameFacts(name=str(labels[:1].astype(str)[0]), one_event=one_event, suspicion=suspicion)
-        raise refuse("targets", Fault.LABEL_NAMES, facts)
+        name = str(labels[:1].astype(str)[0])
+        facts = Facts(value=name, n_classes=None if one_event else 0, suspicion=suspicion)
+        raise refuse("targets", Fault.LABEL_NAMES, "integers", f"strings such as {name!r}", facts=facts)
     places = {name: k for k, name in enumerate(names)}
     distinct, inverse = np.unique(labels.astype(str), return_inverse=True)
     index = np.array([places.get(label, -1) for label in distinct.tolist()], dtype=np.int64)[inverse.reshape(-1)]
     if index.min() < 0:
         row = int(np.argmin(index))
-        name_facts = NameFacts(name=str(labels[row]), names=names, place=Place(row))
-        raise refuse("targets", Fault.UNKNOWN_NAME, name_facts)
+        name, facts = str(labels[row]), Facts(value=str(labels[row]), names=names, place=Place(row))
+        expected = "names among class_names"
+        raise refuse("targets", Fault.UNKNOWN_NAME, expected, repr(name), nearest(name, names), facts)
     return index
 
 
@@ -561,8 +571,10 @@ def _not_one_hot(place: int, row: NDArray[Any], sheets: tuple[int, ...], one_eac
     """Return the error of a row of targets (B, C, D); ``one_each`` says whether each of their columns has one 1."""
     entry = next((x for x in row.tolist() if x not in (0, 1)), None)
     suspicion = mistakes.of_one_hot(row, sheets, one_each)
-    facts = OneHotFacts(ones=int(np.count_nonzero(row)), value=entry, place=Place(place), suspicion=suspicion)
-    return refuse("targets", Fault.ONE_HOT, facts)
+    ones = int(np.count_nonzero(row))
+    got = f"{ones or 'no'} one{'s' * (ones != 1)}" if entry is None else number(entry)
+    facts = Facts(value=entry, place=Place(place), suspicion=suspicion)
+    return refuse("targets", Fault.ONE_HOT, "one-hot rows (a single 1 among 0s)", got, facts=facts)
 
 
 def check_weights_are(weights_are: Any, *, given: bool) -> None:
@@ -585,7 +597,9 @@ def _weights(
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         row = int(np.argmax(bad))
-        raise refuse("weights", Fault.WEIGHT, WeightFacts(value=weights[row], place=Place(row)))
+        facts = Facts(value=weights[row], place=Place(row))
+        expected, remedy = "finite numbers of 0 or more", "correct or drop the row"
+        raise refuse("weights", Fault.WEIGHT, expected, f"{weights[row]}", remedy, facts)
     evaluated = targets.reshape(n, -1).max(axis=1) >= 0
     if not np.any(weights[evaluated] > 0):
         remedy = "leave weights out to count every row once"

@@ -37,6 +37,12 @@ _FINE = 9  # bits of a mantissa that separate places
 _PLACES = (_OCTAVES << _FINE) + 1  # the last one for the score 1
 
 
+def _check_status(status: int | None, first: int) -> None:
+    """Raise for the row that a kernel rejects in rows from ``first`` on."""
+    if status is not None and status != CLEAN:
+        raise BadRow(first + status)
+
+
 def _added(
     kernel: Callable[..., Any],
     rows: Rows | NDArray[Any],
@@ -59,15 +65,12 @@ def _added(
         start, stop = bounds[block]
         sums = [np.zeros(shape) for shape in shapes]
         if len(bounds) == 1 and not isinstance(rows, Rows):  # without the microseconds that parts take
-            status = kernel(rows, *columns, *settings, *outputs, *sums)
-            if status is not None and status != CLEAN:
-                raise BadRow(status)
+            _check_status(kernel(rows, *columns, *settings, *outputs, *sums), 0)
             return sums
         for first, part in rows.blocks(start, stop) if isinstance(rows, Rows) else ((start, rows[start:stop]),):
             at = slice(first, first + len(part))
             status = kernel(part, *[x[at] for x in columns], *settings, *[x[at] for x in outputs], *sums)
-            if status is not None and status != CLEAN:
-                raise BadRow(first + status)
+            _check_status(status, first)
         return sums
 
     if len(bounds) == 1:

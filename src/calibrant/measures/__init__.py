@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
-    from calibrant.measures.binned.ace import adaptive_calibration_error
     from calibrant.measures.binned.classwise import (
         classwise_calibration,
         classwise_calibration_error,
@@ -17,13 +16,17 @@ if TYPE_CHECKING:
         thresholded_adaptive_calibration_error,
     )
     from calibrant.measures.binned.diagram import reliability_diagram
-    from calibrant.measures.binned.ece import expected_calibration_error, gaussian_debiased_calibration_error
+    from calibrant.measures.binned.ece import (
+        adaptive_calibration_error,
+        expected_calibration_error,
+        gaussian_debiased_calibration_error,
+    )
     from calibrant.measures.binned.mce import maximum_calibration_error
     from calibrant.measures.binned.rmsce import root_mean_square_calibration_error
     from calibrant.measures.binned.sweep import monotone_sweep_calibration_error
     from calibrant.measures.binned.top_k import top_k_calibration_error, top_r_calibration_error
     from calibrant.measures.context import Inference, Replicates
-    from calibrant.measures.cumulative.kuiper import cutoff_calibration_error, kuiper_calibration_error
+    from calibrant.measures.cumulative.cumulative import cutoff_calibration_error, kuiper_calibration_error
     from calibrant.measures.decisions.decision_curve import murphy_curve, net_benefit
     from calibrant.measures.event import Event
     from calibrant.measures.isotonic.corp import score_decomposition
@@ -31,20 +34,25 @@ if TYPE_CHECKING:
     from calibrant.measures.line.cox import calibration_intercept, calibration_slope
     from calibrant.measures.listed import MEASURES
     from calibrant.measures.loess.ici import integrated_calibration_index
-    from calibrant.measures.means.accuracy_of_labels import accuracy
-    from calibrant.measures.means.brier import brier_score, top_label_brier_score
-    from calibrant.measures.means.class_scores import ranked_probability_score, spherical_score
-    from calibrant.measures.means.log_loss import negative_log_likelihood
-    from calibrant.measures.means.log_loss_skill import log_loss_skill_score
+    from calibrant.measures.means.mean_scores import (
+        accuracy,
+        brier_score,
+        negative_log_likelihood,
+        ranked_probability_score,
+        spherical_score,
+        top_label_brier_score,
+    )
     from calibrant.measures.means.oe_ratio import observed_expected_ratio
-    from calibrant.measures.means.skill import brier_skill_score
+    from calibrant.measures.means.skill import brier_skill_score, log_loss_skill_score
     from calibrant.measures.measure import Difference, Measure, Null, OverClasses, OwnLaw, Unavailable
     from calibrant.measures.ranking.auroc import auroc
-    from calibrant.measures.smooth.kernel import kernel_calibration_error
-    from calibrant.measures.smooth.lipschitz import lipschitz_calibration_error
     from calibrant.measures.smooth.skce import SquaredKernelError, squared_kernel_calibration_error
     from calibrant.measures.smooth.smece import smooth_calibration_error
-    from calibrant.measures.smooth.truthful import truthful_calibration_error
+    from calibrant.measures.smooth.without_bins import (
+        kernel_calibration_error,
+        lipschitz_calibration_error,
+        truthful_calibration_error,
+    )
     from calibrant.results.values import MurphyCurve, NetBenefit
     from calibrant.statistics.null import Interval, Law
 
@@ -107,86 +115,51 @@ __all__ = [
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.measures.means.accuracy_of_labels": ("accuracy",),
-        "calibrant.measures.binned.ace": ("adaptive_calibration_error",),
-        "calibrant.measures.means.brier": (
-            "brier_score",
-            "top_label_brier_score",
-        ),
-        "calibrant.measures.means.class_scores": (
-            "ranked_probability_score",
-            "spherical_score",
-        ),
         "calibrant.measures.binned.classwise": (
             "classwise_calibration",
             "classwise_calibration_error",
             "classwise_calibration_errors",
             "thresholded_adaptive_calibration_error",
         ),
-        "calibrant.measures.context": (
-            "Inference",
-            "Replicates",
-        ),
-        "calibrant.measures.isotonic.corp": ("score_decomposition",),
-        "calibrant.measures.line.cox": (
-            "calibration_intercept",
-            "calibration_slope",
-        ),
-        "calibrant.measures.decisions.decision_curve": (
-            "murphy_curve",
-            "net_benefit",
-        ),
         "calibrant.measures.binned.diagram": ("reliability_diagram",),
         "calibrant.measures.binned.ece": (
+            "adaptive_calibration_error",
             "expected_calibration_error",
             "gaussian_debiased_calibration_error",
         ),
-        "calibrant.measures.event": ("Event",),
-        "calibrant.measures.loess.ici": ("integrated_calibration_index",),
-        "calibrant.measures.smooth.kernel": ("kernel_calibration_error",),
-        "calibrant.measures.cumulative.kuiper": (
-            "cutoff_calibration_error",
-            "kuiper_calibration_error",
-        ),
-        "calibrant.measures.smooth.lipschitz": ("lipschitz_calibration_error",),
-        "calibrant.measures.listed": ("MEASURES",),
-        "calibrant.measures.means.log_loss": ("negative_log_likelihood",),
-        "calibrant.measures.means.log_loss_skill": ("log_loss_skill_score",),
         "calibrant.measures.binned.mce": ("maximum_calibration_error",),
-        "calibrant.measures.measure": (
-            "Difference",
-            "Measure",
-            "Null",
-            "OverClasses",
-            "OwnLaw",
-            "Unavailable",
+        "calibrant.measures.binned.rmsce": ("root_mean_square_calibration_error",),
+        "calibrant.measures.binned.sweep": ("monotone_sweep_calibration_error",),
+        "calibrant.measures.binned.top_k": ("top_k_calibration_error", "top_r_calibration_error"),
+        "calibrant.measures.context": ("Inference", "Replicates"),
+        "calibrant.measures.cumulative.cumulative": ("cutoff_calibration_error", "kuiper_calibration_error"),
+        "calibrant.measures.decisions.decision_curve": ("murphy_curve", "net_benefit"),
+        "calibrant.measures.event": ("Event",),
+        "calibrant.measures.isotonic.corp": ("score_decomposition",),
+        "calibrant.measures.isotonic.variational": ("VariationalError", "variational_calibration_error"),
+        "calibrant.measures.line.cox": ("calibration_intercept", "calibration_slope"),
+        "calibrant.measures.listed": ("MEASURES",),
+        "calibrant.measures.loess.ici": ("integrated_calibration_index",),
+        "calibrant.measures.means.mean_scores": (
+            "accuracy",
+            "brier_score",
+            "negative_log_likelihood",
+            "ranked_probability_score",
+            "spherical_score",
+            "top_label_brier_score",
         ),
         "calibrant.measures.means.oe_ratio": ("observed_expected_ratio",),
-        "calibrant.measures.binned.rmsce": ("root_mean_square_calibration_error",),
+        "calibrant.measures.means.skill": ("brier_skill_score", "log_loss_skill_score"),
+        "calibrant.measures.measure": ("Difference", "Measure", "Null", "OverClasses", "OwnLaw", "Unavailable"),
         "calibrant.measures.ranking.auroc": ("auroc",),
-        "calibrant.measures.smooth.skce": (
-            "SquaredKernelError",
-            "squared_kernel_calibration_error",
-        ),
-        "calibrant.measures.means.skill": ("brier_skill_score",),
+        "calibrant.measures.smooth.skce": ("SquaredKernelError", "squared_kernel_calibration_error"),
         "calibrant.measures.smooth.smece": ("smooth_calibration_error",),
-        "calibrant.measures.binned.sweep": ("monotone_sweep_calibration_error",),
-        "calibrant.measures.binned.top_k": (
-            "top_k_calibration_error",
-            "top_r_calibration_error",
+        "calibrant.measures.smooth.without_bins": (
+            "kernel_calibration_error",
+            "lipschitz_calibration_error",
+            "truthful_calibration_error",
         ),
-        "calibrant.measures.smooth.truthful": ("truthful_calibration_error",),
-        "calibrant.measures.isotonic.variational": (
-            "VariationalError",
-            "variational_calibration_error",
-        ),
-        "calibrant.results.values": (
-            "MurphyCurve",
-            "NetBenefit",
-        ),
-        "calibrant.statistics.null": (
-            "Interval",
-            "Law",
-        ),
+        "calibrant.results.values": ("MurphyCurve", "NetBenefit"),
+        "calibrant.statistics.null": ("Interval", "Law"),
     },
 )

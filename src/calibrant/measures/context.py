@@ -23,7 +23,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.intervals import RATE, Variance, linked_interval
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
 from calibrant.statistics.resampling import Resampling, Stream, in_blocks
@@ -82,7 +82,7 @@ class Inference(Memo):
         return self.resampling.level
 
     @property
-    def design(self) -> Independent | Clustered:
+    def design(self) -> SamplingDesign:
         """How sums over the rows vary."""
         return self.event.design
 

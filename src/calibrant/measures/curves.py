@@ -20,8 +20,8 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import LazyMapping
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, Outcomes
-from calibrant.statistics.design import Clustered, Independent, SamplingDesign
-from calibrant.statistics.resampling import Resampling, Stream, alpha_of, in_blocks, t_quantile
+from calibrant.statistics.design import Clustered, SamplingDesign
+from calibrant.statistics.resampling import Resampling, Stream, alpha_of, t_quantile
 from calibrant.table import ReliabilityTable
 
 _POINTS: Final = 64  # points of a curve along the scores, and again as many along the rows
@@ -56,7 +56,7 @@ def curves_of(inference: Inference, kinds: Sequence[CurveKind]) -> Mapping[str, 
 
 
 def isotonic_curve(
-    design: Independent | Clustered, consistency: tuple[Float64s, Float64s] | None, resampling: Resampling
+    design: SamplingDesign, consistency: tuple[Float64s, Float64s] | None, resampling: Resampling
 ) -> CalibrationCurve:
     """Return the isotonic fit x at the shown cells; ``consistency`` is its band under calibration.
 
@@ -71,8 +71,7 @@ def isotonic_curve(
     if resampling.bands == "simultaneous":
         confidence = IsotonicBand.of(cells.table, resampling.level).at(cells.scores[shown])
     elif resampling.n_resamples:
-        refits = _refits_by_cluster(design, resampling) if isinstance(design, Clustered) else _refits(cells, resampling)
-        confidence = resampling.band(refits)
+        confidence = resampling.band(_refits(design, resampling))
     least, most = consistency or (nothing, nothing)
     return CalibrationCurve(
         kind="isotonic",
@@ -87,30 +86,27 @@ def isotonic_curve(
     )
 
 
-def _refits(cells: Cells, resampling: Resampling) -> Float64s:
-    """Return isotonic fits at the shown cells, (B, M), to outcomes of independent rows drawn from the fit."""
-    shown = cells.of(shown_cells)
+def _refits(design: SamplingDesign, resampling: Resampling) -> Float64s:
+    """Return isotonic fits at the shown cells, (B, M), to outcomes drawn around the fit x.
+
+    Those of independent rows occur with the rate x; those of clusters are n x + sum_h Z_h (y_h - n_h x).
+    """
+    cells, shown = design.cells, design.coarse(design.fine.of(shown_cells))
     fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
+    if isinstance(design, Clustered):
+        around = design.y - design.n * fit
+
+        def of_clusters(rng: np.random.Generator, size: int) -> Float64s:
+            positives = cells.counts * fit + rng.standard_normal((size, len(around))) @ around
+            return np.clip(dispatch.isotonic_fits(cells.counts, positives), 0.0, 1.0)[:, shown]
+
+        return resampling.draws(Stream.REFITTED, of_clusters)
     refitted = Outcomes(cells.counts, cells.square_weights, fit)
 
-    def block(rng: np.random.Generator, size: int) -> Float64s:
+    def of_rows(rng: np.random.Generator, size: int) -> Float64s:
         return dispatch.isotonic_fits(cells.counts, refitted.draw(rng, size))[:, shown]
 
-    n_resamples, seed = resampling.n_resamples, resampling.seed
-    return np.concatenate(list(in_blocks(n_resamples, seed, Stream.REFITTED, block, cells=len(cells))))
-
-
-def _refits_by_cluster(rows: Clustered, resampling: Resampling) -> Float64s:
-    """Return isotonic fits at the shown cells, (B, M), to n x + sum_h Z_h (y_h - n_h x) of coarse cells, x the fit."""
-    cells, places = rows.cells, rows.coarse(rows.fine.of(shown_cells))
-    fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
-    around = rows.y - rows.n * fit
-
-    def block(rng: np.random.Generator, size: int) -> Float64s:
-        positives = cells.counts * fit + rng.standard_normal((size, len(around))) @ around
-        return np.clip(dispatch.isotonic_fits(cells.counts, positives), 0.0, 1.0)[:, places]
-
-    return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.REFITTED, block)))
+    return resampling.draws(Stream.REFITTED, of_rows, cells=len(cells))
 
 
 def smooth_curve(design: SamplingDesign, bandwidth: float, level: float) -> CalibrationCurve:

@@ -23,7 +23,7 @@ from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, absolute_error
 from calibrant.measures.binned.clustered import ClusterBins
 from calibrant.measures.binned.intervals import absolute_interval, absolute_law, rate_intervals
-from calibrant.measures.binned.sums import BinMoments, BinSums, RowBins, Uncorrelated
+from calibrant.measures.binned.sums import BinMoments, BinSums
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED, Measure, OverClasses, Unavailable
@@ -37,12 +37,12 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, Outcomes
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.statistics.cluster_sums import by_content
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.groups import LEAST_VARIANCE, GroupTest, holm
 from calibrant.statistics.impossible import ImpossibleOutcomes, of_classes
 from calibrant.statistics.intervals import Variance, clopper_pearson
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
-from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.resampling import Resampling, Stream
 from calibrant.table import ReliabilityTable
 from calibrant.table.cluster_sums import BucketSums, ClusterSums, aligned
 
@@ -231,7 +231,7 @@ _MOST_DRAWN: Final = 4_000  # bins: the sum over more is normal
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClassSums(RowBins):
+class ClassSums(BinSums):
     """The bins of all classes, whose rows are the same.
 
     ``n_bins`` counts the bins of all classes, empty ones too. ``rows`` tell how much sums over classes vary, if they
@@ -293,9 +293,12 @@ class ClassBins:
     @cached_property
     def sums(self) -> BinSums:
         """The sums over the filled bins of all classes, and how they vary."""
-        correlations = Uncorrelated(self.dependence, self.noise)
         return ClassSums(
-            moments=self.moments, correlations=correlations, n_bins=self.histograms[0].size, rows=self.rows
+            moments=self.moments,
+            dependence=self.dependence,
+            null_dependence=self.noise,
+            n_bins=self.histograms[0].size,
+            rows=self.rows,
         )
 
     def law(self, value: float, resampling: Resampling) -> Law:
@@ -309,8 +312,7 @@ class ClassBins:
         def block(rng: np.random.Generator, size: int) -> Float64s:
             return absolute_error(bins.score_sums - calibrated.draw(rng, size), bins.total)
 
-        n_resamples, seed, size = resampling.n_resamples, resampling.seed, len(bins.rows)
-        drawn = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CLASSES, block, cells=size)))
+        drawn = resampling.draws(Stream.CLASSES, block, cells=len(bins.rows))
         widened = drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean())
         return _drawn_law(widened, value, resampling, closed_form)
 
@@ -369,7 +371,7 @@ class ClusterClassBins(ClassBins):
         """
         n_bins, moments = self.histograms.shape[1], self.moments
         parts = aligned(self.buckets)
-        weights = _bucket_weights(parts)
+        weights = max((part.weight for part in parts), key=np.sum)  # other classes may leave rows out
         held = np.flatnonzero(weights > 0)
         held = held[by_content(np.stack([part.cell_sums.sum(axis=1) for part in parts], axis=1)[held])]
         if len(held) < 2:
@@ -396,14 +398,7 @@ class ClusterClassBins(ClassBins):
         def block(rng: np.random.Generator, size: int) -> Float64s:
             return absolute_error(rng.standard_normal((size, len(gaps))) @ gaps, self.moments.total)
 
-        drawn = np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, Stream.CLASSES, block)))
-        return _drawn_law(drawn, value, resampling, closed_form)
-
-
-def _bucket_weights(parts: Sequence[BucketSums]) -> Float64s:
-    """Return the weight of each bucket, (B,), in the class with most rows: others may leave rows out."""
-    weights = np.stack([part.weight for part in parts])
-    return np.asarray(weights[weights.sum(axis=1).argmax()])
+        return _drawn_law(resampling.draws(Stream.CLASSES, block), value, resampling, closed_form)
 
 
 def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
@@ -439,7 +434,7 @@ def exact_absolute_law(
 
     E |k - n p| = 2 (m + 1) C(n, m + 1) p^(m + 1) (1 - p)^(n - m) with m = floor(n p) (de Moivre).
     """
-    from scipy.special import gammaln, xlog1py, xlogy
+    from scipy.special import gammaln, ndtr, ndtri, xlog1py, xlogy
 
     n, p = np.rint(counts), np.clip(rates, 0.0, 1.0)
     m = np.minimum(np.floor(n * p), np.maximum(n - 1, 0))
@@ -447,12 +442,7 @@ def exact_absolute_law(
     deviations = np.where(n > 0, 2 * np.exp(logs), 0.0)
     squares = np.maximum(n * p * (1 - p) - deviations**2, 0.0)
     sd = math.sqrt(dependence * float(np.sum(units**2 * squares))) / total
-    return _normal_law(float(np.sum(units * deviations)) / total, sd, value, level)
-
-
-def _normal_law(mean: float, sd: float, value: float, level: float) -> Law:
-    from scipy.special import ndtr, ndtri
-
+    mean = float(np.sum(units * deviations)) / total
     if sd == 0:
         return Law(Floor(mean, mean), float(value <= mean))
     return Law(Floor(mean, mean + float(ndtri(level)) * sd), float(ndtr((mean - value) / sd)))
@@ -503,8 +493,8 @@ def _class_p_value(means: Float64s, counts: Float64s, rates: Float64s, kinds: Fl
     table = ReliabilityTable(means, counts, counts * rates, round(counts.sum()), square_weights=squares)
     cells = Cells(table)
     if 0 < float(cells.null_variances.sum()) < LEAST_VARIANCE:
-        return count_p_value(Independent(cells))
-    return closed_form(cells, RowBins.of(cells, np.arange(len(table)))).p_value
+        return count_p_value(SamplingDesign(cells))
+    return closed_form(cells, BinSums.of_cells(cells, np.arange(len(table)))).p_value
 
 
 def inferred_by_cluster(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,24 +18,15 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, pooled
-from calibrant.statistics.design import Clustered, Independent, Influence
+from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.intervals import has_link, link_slope
-from calibrant.statistics.null import Interval, Law
-from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
 
+if TYPE_CHECKING:
+    from calibrant.measures.estimates import ClassBins
+
 _ROUNDING: Final = 1e-20  # relative: a smaller sum of squares around a mean is rounding
-
-
-class MeanError(Protocol):
-    """The mean of the classes' errors."""
-
-    def interval(self, value: float, resampling: Resampling, *, rejected: bool) -> Interval:
-        """Return its interval."""
-
-    def law(self, value: float, resampling: Resampling) -> Law:
-        """Return its null distribution."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,7 +37,7 @@ class Classes:
     """
 
     errors: ClasswiseCalibration
-    bins: MeanError
+    bins: ClassBins
     names: tuple[str, ...] | None = None
     bound: float = 0.0
     impossible: bool = False
@@ -138,9 +129,9 @@ class Event(Memo):
         return Cells(pooled(self.table))
 
     @cached_property
-    def design(self) -> Independent | Clustered:
+    def design(self) -> SamplingDesign:
         """How sums over the rows vary."""
-        return Independent(self.cells) if self.clusters is None else self.clusters
+        return SamplingDesign(self.cells) if self.clusters is None else self.clusters
 
     @cached_property
     def impossible(self) -> ImpossibleOutcomes | None:

@@ -7,33 +7,36 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from calibrant.errors import InputError, nearest
-from calibrant.measures.binned.ace import ACE
 from calibrant.measures.binned.classwise import CLASSWISE_ECE, thresholded_adaptive_calibration_error
-from calibrant.measures.binned.ece import ECE, gaussian_debiased_calibration_error
+from calibrant.measures.binned.ece import ACE, ECE, gaussian_debiased_calibration_error
 from calibrant.measures.binned.mce import MCE
 from calibrant.measures.binned.rmsce import DEBIASED_SQUARE, MURPHY_RELIABILITY, MURPHY_RESOLUTION, RMSCE
 from calibrant.measures.binned.sweep import monotone_sweep_calibration_error
 from calibrant.measures.binned.top_k import top_k_calibration_error, top_r_calibration_error
-from calibrant.measures.cumulative.ks import KS
-from calibrant.measures.cumulative.kuiper import KUIPER
+from calibrant.measures.cumulative.cumulative import KS, KUIPER
 from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.measures.isotonic.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
 from calibrant.measures.line.cox import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
 from calibrant.measures.loess.ici import E50, E90, ICI
-from calibrant.measures.means.accuracy_of_labels import ACCURACY
-from calibrant.measures.means.brier import BRIER, EVENT_BRIER
-from calibrant.measures.means.class_scores import ranked_probability_score, spherical_score
-from calibrant.measures.means.log_loss import NLL
-from calibrant.measures.means.log_loss_skill import LOG_LOSS_SKILL
+from calibrant.measures.means.mean_scores import (
+    ACCURACY,
+    BRIER,
+    EVENT_BRIER,
+    NLL,
+    ranked_probability_score,
+    spherical_score,
+)
 from calibrant.measures.means.oe_ratio import OE_RATIO
-from calibrant.measures.means.skill import BRIER_SKILL
+from calibrant.measures.means.skill import BRIER_SKILL, LOG_LOSS_SKILL
 from calibrant.measures.measure import Difference, Measure
 from calibrant.measures.profiles import ALL, PROFILES, STANDARD, Profile
 from calibrant.measures.ranking.auroc import AUROC
-from calibrant.measures.smooth.kernel import kernel_calibration_error
-from calibrant.measures.smooth.lipschitz import lipschitz_calibration_error
 from calibrant.measures.smooth.smece import SMECE
-from calibrant.measures.smooth.truthful import truthful_calibration_error
+from calibrant.measures.smooth.without_bins import (
+    kernel_calibration_error,
+    lipschitz_calibration_error,
+    truthful_calibration_error,
+)
 
 #: Every measure, in the order in which reports show them. Nothing else lists measures.
 MEASURES: Final = (
@@ -97,8 +100,8 @@ copyreg.pickle(Measure, _reduced)
 
 def compared() -> list[Measure]:
     """Return the compared measures: first the one that decides, then those of the evaluated event, then the rest."""
-    measures = [measure for measure in MEASURES if isinstance(measure.difference, Difference)]
-    return sorted(measures, key=lambda measure: (not _decides(measure), measure.judges != "event"))
+    found = [(each, each.difference.decides) for each in MEASURES if isinstance(each.difference, Difference)]
+    return [measure for measure, _ in sorted(found, key=lambda pair: (not pair[1], pair[0].judges != "event"))]
 
 
 def compared_by(further: Any = None) -> tuple[Measure, ...]:
@@ -123,10 +126,6 @@ def compared_by(further: Any = None) -> tuple[Measure, ...]:
         if measure not in measures:
             measures.append(measure)
     return tuple(measures)
-
-
-def _decides(measure: Measure) -> bool:
-    return isinstance(measure.difference, Difference) and measure.difference.decides
 
 
 class Selection(NamedTuple):

@@ -109,7 +109,7 @@ class Difference:
     """
 
     value: Callable[[ComparedModel], float]
-    estimate: Callable[[ModelPair[ComparedModel], float], Estimate]
+    estimate: Callable[[ModelPair, float], Estimate]
     decides: bool = False
     mean: Mean | None = None
 

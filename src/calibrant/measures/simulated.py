@@ -27,7 +27,7 @@ from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
-from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.resampling import Resampling, Stream
 
 
 class Sums(Protocol):
@@ -147,7 +147,7 @@ class ClusterNull:
         def block(rng: np.random.Generator, size: int) -> Float64s:
             return statistic(draw(rng, size))
 
-        return np.concatenate(list(in_blocks(resampling.n_resamples, resampling.seed, stream, block)))
+        return resampling.draws(stream, block)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from calibrant.results import Estimate, TestResult
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import UNKNOWN, Clustered, Independent, Sample, SamplingDesign
+from calibrant.statistics.design import UNKNOWN, Clustered, Sample, SamplingDesign
 from calibrant.statistics.groups import GroupTest
 from calibrant.statistics.impossible import ImpossibleOutcomes
 from calibrant.statistics.null import GammaMoments, least_of, p_value, sequential_p_value
@@ -152,7 +152,7 @@ def refuted(test: TestResult, impossible: ImpossibleOutcomes | None) -> TestResu
 
 def closed_form(cells: Cells, bins: BinSums) -> TestResult:
     """Return the verdict on independent rows of these cells and bins, in closed form."""
-    design = Independent(cells)
+    design = SamplingDesign(cells)
     return Verdict.of(design, bins).result(RowNull(cells, bins).observed, None, design.sample)
 
 
@@ -202,7 +202,7 @@ def tail(statistic: float) -> float:
     return 1 / (math.pi * statistic) if statistic > 1 / _SMALL else 0.5 - math.atan(statistic) / math.pi
 
 
-def count_p_value(design: Independent | Clustered) -> float:
+def count_p_value(design: SamplingDesign) -> float:
     """Return the two-sided p-value of the number of outcomes, by its exact law if the scores are right.
 
     Each cell adds a binomial count; their distribution is the convolution. Outcomes of scores above 1/2 are counted as

@@ -37,8 +37,9 @@ from calibrant.render.result import NO_SOURCE, Shown
 from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.results.envelope import reason_of
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sketch import CalibrationSketch
+from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.e_processes import Mixture, Wealth, adjusted, log_mean
 from calibrant.table import ReliabilityTable
@@ -157,17 +158,17 @@ class Monitor(Shown):
 
     def update(
         self,
-        probs: Any,
-        targets: Any = None,
+        probs: Predicted,
+        targets: ArrayLike | None = None,
         *,
         label: str | None = None,
         notion: Notion | None = None,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
         ignore_index: int | None = None,
         logits: bool = False,
         class_names: Sequence[str] | None = None,
-        groups: Any = None,
-        clusters: Any = None,
+        groups: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         weights_are: WeightsAre | None = None,
     ) -> None:
         """Add one slice of rows; a slice without evaluated rows is an error.
@@ -209,7 +210,7 @@ class Monitor(Shown):
                 },
             )
 
-    def _update(self, probs: Any, label: str | None, how: dict[str, Any]) -> None:
+    def _update(self, probs: Predicted, label: str | None, how: dict[str, Any]) -> None:
         name = self._next_label() if label is None else str(label)
         if name in self.labels:
             remedy = "give late rows a label of their own, such as " + repr(f"{name}, late")
@@ -278,7 +279,7 @@ class Monitor(Shown):
                 remedy = "begin a new monitor, and declare all groups with groups= (--groups)"
                 raise InputError("groups", f"the declared groups ({known})", repr(unknown[0]), remedy)
 
-    def _unit(self, data: EvaluatedData, probs: Any, weights: Any) -> float:
+    def _unit(self, data: EvaluatedData, probs: Any, weights: ArrayLike | None) -> float:
         """Return the bound on the weight of a row, in the unit of the table; 1 if a unit of weight is a row.
 
         Raises

@@ -437,15 +437,18 @@ def _evidence_figure(history: History) -> Figure:
     return figure._replace(caption=line + _onset_in_words(history), name="evidence", label=figure.title)
 
 
+def _together(slices: Sequence[SliceSeen]) -> tuple[float, float]:
+    """Return the rows of some slices, and their mean difference."""
+    n = sum(part.n for part in slices)
+    return n, sum(part.n * part.difference for part in slices) / n
+
+
 def _difference_figure(history: History) -> Figure:
     """Return the mean difference of each slice, of many slices that of some together, and the mean so far."""
     parts, level, terms = history.slices, percent(history.level), terms_of(history.notion)
     size = -(-len(parts) // _POINTS)
     bundles = [parts[i : i + size] for i in range(0, len(parts), size)]
-    counts = [sum(part.n for part in bundle) for bundle in bundles]
-    differences = [
-        sum(part.n * part.difference for part in bundle) / n for bundle, n in zip(bundles, counts, strict=True)
-    ]
+    counts, differences = zip(*map(_together, bundles), strict=True)
     places = [min((i + 1) * size, len(parts)) for i in range(len(bundles))]
     every, lasts = _means(history), [bundle[-1] for bundle in bundles]
     means, lows, highs = [every[i - 1] for i in places], [part.low for part in lasts], [part.high for part in lasts]

@@ -109,33 +109,16 @@ class Procedure(ABC, Generic[Rows]):
         deals = [self.dealt(rows, deal) for deal in range(first, first + n_deals)]
         maps = [self._of_other_folds(folds) for folds in deals]
         losses = [[self.losses(folds, each) for each in of_deal] for folds, of_deal in zip(deals, maps, strict=True)]
-        means = [
-            float(np.mean([folds.mean(of_deal[i]) for folds, of_deal in zip(deals, losses, strict=True)]))
-            for i in range(len(self.candidates))
-        ]
-        least = _simplest(means)
+        scored = list(zip(deals, losses, strict=True))
+        means = [float(np.mean([folds.mean(x[i]) for folds, x in scored])) for i in range(len(self.candidates))]
+        chosen, shrinkage, least = _simplest(means), 0.0, _simplest(means)
         errors = [
-            float(np.mean([folds.variance(_gap(x[i], x[least])).error for folds, x in zip(deals, losses, strict=True)]))
+            float(np.mean([folds.variance(_gap(x[i], x[least])).error for folds, x in scored]))
             for i in range(len(self.candidates))
         ]
-        chosen, shrinkage = least, 0.0
         if least and self.candidates[0].nearly_unchanged:
-            chosen = 0
-            keeping = [
-                mean if family.keeps_order else math.inf for mean, family in zip(means, self.candidates, strict=True)
-            ]
-            for i in (least, _simplest(keeping)):
-                gains = [
-                    self.mean_gain(folds, _gap(x[0], x[i]), of_deal[0], of_deal[i])
-                    for folds, x, of_deal in zip(deals, losses, maps, strict=True)
-                ]
-                error = float(np.mean([gain.error for gain in gains]))
-                errors[0] = error if i == least else errors[0]
-                ratio = error / (means[0] - means[i]) if means[i] < means[0] else math.inf
-                if ratio * ratio / 2 < (1 if self.candidates[i].keeps_order else _WHOLE):
-                    chosen, shrinkage = i, ratio * ratio / 2 if self.candidates[i].keeps_order else 0.0
-                if chosen or self.candidates[i].keeps_order:
-                    break
+            trials = list(zip(deals, losses, maps, strict=True))
+            chosen, shrinkage, errors[0] = self._against_first(means, least, trials)
         names = [family.name for family in self.candidates]
         return Choice(
             self.candidates[chosen],
@@ -143,6 +126,29 @@ class Procedure(ABC, Generic[Rows]):
             dict(zip(names, means, strict=True)),
             dict(zip(names, errors, strict=True)),
         )
+
+    def _against_first(self, means: list[float], least: int, trials: list[Any]) -> tuple[int, float, float]:
+        """Return the family that is worth more than its error, the first one if none is, and how far it is shrunk.
+
+        The third value is the error of the gain of the family with the least loss. A family that may change the order
+        of the scores has to gain more; if it does not, the best of those that keep the order is tried.
+        """
+        keeping = [
+            mean if family.keeps_order else math.inf for mean, family in zip(means, self.candidates, strict=True)
+        ]
+        error_of_least = 0.0
+        for i in (least, _simplest(keeping)):
+            gains = [
+                self.mean_gain(folds, _gap(x[0], x[i]), of_deal[0], of_deal[i]).error for folds, x, of_deal in trials
+            ]
+            error, keeps_order = float(np.mean(gains)), self.candidates[i].keeps_order
+            error_of_least = error if i == least else error_of_least
+            ratio = error / (means[0] - means[i]) if means[i] < means[0] else math.inf
+            if ratio * ratio / 2 < (1 if keeps_order else _WHOLE):
+                return i, ratio * ratio / 2 if keeps_order else 0.0, error_of_least
+            if keeps_order:
+                break
+        return 0, 0.0, error_of_least
 
     def fitted(self, choice: Choice, source: Any) -> Any:
         """Return the chosen map, fitted to rows and shrunk."""

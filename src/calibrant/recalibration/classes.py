@@ -16,7 +16,7 @@ from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import effective_rows, integer_weights
 from calibrant.kernels.blocks import in_order
 from calibrant.measures.listed import selected
-from calibrant.recalibration.choice import FitOptions, Procedure
+from calibrant.recalibration.choice import Choice, FitOptions, Procedure
 from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, not_below_floor
 from calibrant.recalibration.families import Family
 from calibrant.recalibration.maps import CalibrationMap
@@ -212,8 +212,7 @@ def of_classes(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total
     rarer = _rarer(np.bincount(classes.classes, rows.weights).astype(np.float64) * share)
-    log_loss = classes.losses("log")
-    certain = math.isinf(rows.mean(log_loss))
+    certain = math.isinf(rows.mean(classes.losses("log")))
     candidates = _candidates(effective, predictions.n_classes, certain=certain)
     procedure = ClassProcedure(
         candidates=candidates if asked.family is None else (asked.family,),
@@ -224,13 +223,8 @@ def of_classes(data: EvaluatedData, asked: FitOptions) -> Recalibration:
         share=share,
         starts={},
     )
-    procedure = _with_smallest(procedure, rows)
+    procedure, flat = _started(_with_smallest(procedure, rows), rows, asked.family)
     classes = procedure.data
-    for family in procedure.candidates:
-        procedure.starts[family.name] = procedure.fit(family, procedure.source(rows))
-    flat = asked.family is None and is_flat(procedure.starts[CLASS_TEMPERATURE.name])
-    if flat:
-        procedure = replace(procedure, candidates=[each for each in candidates if each is not CLASS_TEMPERATURE])
     choice = procedure.choose(rows)
     fitted = procedure.starts[choice.family.name]
     if choice.family is CLASS_TEMPERATURE:
@@ -239,12 +233,7 @@ def of_classes(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     # No change gains nothing, whatever the choice without a fold would be.
     remains = choice.family is CLASS_IDENTITY
     folds, maps = (rows, {0: fitted}) if remains else procedure.evaluated(rows)
-    score, before_loss, start = "log", log_loss, None
-    if certain and choice.family.nearly_unchanged:
-        score, before_loss = "brier", classes.losses("brier")
-    elif certain:  # the log loss is infinite, that of clipped probabilities finite
-        start = procedure.fit(CLASS_CLIPPED, procedure.source(rows))
-        before_loss = classes.losses("log", start)
+    score, before_loss, start = _unchanged(procedure, rows, choice, certain=certain)
     inside, outside = before_loss - classes.losses(score, fitted), before_loss - procedure.losses(folds, maps, score)
     gain = gain_of(
         procedure.mean_gain(folds, outside, dict.fromkeys(maps, start), maps, score),
@@ -258,7 +247,6 @@ def of_classes(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     after = before
     if not remains:
         after = not_below_floor(report_on(_recalibrated(data, classes, folds, maps), settings).report)
-    names = None if data.names is None else list(data.names)
     expected = effective - float(np.sum(rows.weights * np.exp(classes.log.largest - classes.log.shifts))) * share
     few = "" if rarer >= MINORITY else f"{rarer:.4g} rows outside the most frequent class"
     fitted_map = CalibrationMap(
@@ -268,7 +256,7 @@ def of_classes(data: EvaluatedData, asked: FitOptions) -> Recalibration:
             "constants": fitted.constants.tolist(),
             "smallest": fitted.smallest,
         },
-        event={"notion": "classes", "class_names": names},
+        event={"notion": "classes", "class_names": data.names and list(data.names)},
         fitted=fitted_to(data.tables[0], clustered=data.clusters is not None),
     )
     return with_evidence(
@@ -287,6 +275,29 @@ def of_classes(data: EvaluatedData, asked: FitOptions) -> Recalibration:
             flag="; ".join(filter(None, (few, few_errors(expected), _FLAT if flat else ""))),
         )
     )
+
+
+def _started(procedure: ClassProcedure, rows: DealtRows, family: Family | None) -> tuple[ClassProcedure, bool]:
+    """Return the procedure with its families fitted to all rows, without a temperature that is flat; and if it is."""
+    for each in procedure.candidates:
+        procedure.starts[each.name] = procedure.fit(each, procedure.source(rows))
+    if family is not None or not is_flat(procedure.starts[CLASS_TEMPERATURE.name]):
+        return procedure, False
+    rest = [each for each in procedure.candidates if each is not CLASS_TEMPERATURE]
+    return replace(procedure, candidates=rest), True
+
+
+def _unchanged(procedure: ClassProcedure, rows: DealtRows, choice: Choice, *, certain: bool) -> tuple[str, Any, Any]:
+    """Return the score of the gain, and the losses and the map that the chosen map is compared with.
+
+    If a class of probability 0 occurred, the log loss is infinite; that of clipped probabilities is finite.
+    """
+    if not certain:
+        return "log", procedure.data.losses("log"), None
+    if choice.family.nearly_unchanged:
+        return "brier", procedure.data.losses("brier"), None
+    start = procedure.fit(CLASS_CLIPPED, procedure.source(rows))
+    return "log", procedure.data.losses("log", start), start
 
 
 def _candidates(rows: float, n_classes: int, *, certain: bool) -> tuple[Family, ...]:

@@ -28,7 +28,7 @@ from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Independent, rarer_rows
+from calibrant.statistics.design import SamplingDesign, rarer_rows
 from calibrant.statistics.folds import Parts
 from calibrant.statistics.resampling import Stream, alpha_of, generator
 from calibrant.table import ReliabilityTable
@@ -130,6 +130,17 @@ def brier_losses(log_odds: Float64s) -> Float64s:
     return np.stack([probabilities(log_odds[0]) ** 2, probabilities(-log_odds[-1]) ** 2])
 
 
+def _candidates(family: Family | None, *, certain: bool) -> list[Family]:
+    """Return the families to choose from; a probability 0 or 1 that was wrong is clipped."""
+    return [family] if family is not None else [CLIPPED if certain else IDENTITY, *CANDIDATES[1:]]
+
+
+def _rising(procedure: EventProcedure, parts: Parts) -> EventProcedure:
+    """Return the procedure without the families whose maps fall."""
+    source = procedure.source(parts)
+    return replace(procedure, candidates=[each for each in procedure.candidates if each.fit(source).rising])
+
+
 def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     """Return the recalibration of one evaluated event.
 
@@ -151,7 +162,7 @@ def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     of_errors = rows.fine.counts * np.minimum(rows.fine.scores, 1 - rows.fine.scores)
     expected_errors = float(np.sum(of_errors)) * rows.fine.effective_n / rows.fine.total
     procedure = EventProcedure(
-        candidates=[family] if family is not None else [CLIPPED if certain else IDENTITY, *CANDIDATES[1:]],
+        candidates=_candidates(family, certain=certain),
         prior_rows=asked.prior_rows,
         rows=rows.fine.effective_n,
         seed=resampling.seed,
@@ -162,9 +173,7 @@ def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
         largest=rows.exact.largest,
     )
     if family is None:
-        source = procedure.source(parts)
-        rising = [each for each in procedure.candidates if each.fit(source).rising]
-        procedure = replace(procedure, candidates=rising)
+        procedure = _rising(procedure, parts)
     choice = procedure.choose(parts)
     fit = _fitted(procedure, choice, rows.exact)
     # No change gains nothing, whatever the choice without a fold would be.
@@ -196,14 +205,14 @@ def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
         elif choice.family.keeps_order:
             distinct, known["auroc"] = _auroc(data, rows, fit, before, settings)
         after = _as_after(before, after, gain, clipped, bound, known)
-    flat = "" if fit.rising else _FLAT
+    flat = _FLAT * (not fit.rising)
     cautions = (design.sample.flag, rows.flag, few_errors(expected_errors), _falling(before), flat)
     return with_evidence(
         Recalibration(
             map=CalibrationMap(
                 kind=fit.kind,
                 parameters=fit.parameters,
-                event={"notion": data.notion, "class_names": None if data.names is None else list(data.names)},
+                event={"notion": data.notion, "class_names": data.names and list(data.names)},
                 fitted=fitted_to(table, clustered=data.clusters is not None),
             ),
             method=asked.method,
@@ -335,7 +344,7 @@ def _auroc(
     numbers = min(len(data.tables[0]), len(z)), len(np.unique(probabilities(mapped)))
     if numbers[0] == numbers[1] or data.tables[0].grid is not None:
         return numbers, before["auroc"]
-    alone = _auroc_of(data, Independent(Cells(rows.distinct)), mapped, settings)
+    alone = _auroc_of(data, SamplingDesign(Cells(rows.distinct)), mapped, settings)
     if data.clusters is None:
         return numbers, alone
     found = _auroc_of(data, rows.design, fit.pieces.of_logits(rows.log_odds), settings)
@@ -343,9 +352,7 @@ def _auroc(
     return numbers, replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
 
 
-def _auroc_of(
-    data: EvaluatedData, design: Independent | Clustered, log_odds: Float64s, settings: ReportSettings
-) -> Estimate:
+def _auroc_of(data: EvaluatedData, design: SamplingDesign, log_odds: Float64s, settings: ReportSettings) -> Estimate:
     """Return the AUROC of rows with these mapped log-odds, (K,)."""
     parts = Parts.of(design)
     found = _recalibrated(data, parts, np.broadcast_to(log_odds, parts.masses.shape[1:]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from calibrant.errors import InputError, nearest
 from calibrant.inputs.predictions import Notion
@@ -17,21 +16,23 @@ from calibrant.recalibration.labels import of_labels
 from calibrant.recalibration.result import LabelRecalibrations, Recalibration
 from calibrant.recalibration.softmax import CLASS_FAMILIES
 from calibrant.report import evaluated_data
+from calibrant.runtime.arrays import ArrayLike
+from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.resampling import Resampling, Rng
 
 
 def recalibrate(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     method: str = "auto",
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
     class_names: Sequence[str] | None = None,
-    groups: Any = None,
-    clusters: Any = None,
+    groups: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     weights_are: WeightsAre | None = None,
     prior_rows: float = PRIOR_ROWS,
     level: float = 0.95,

@@ -22,7 +22,7 @@ from calibrant.recalibration.pieces import HIGHEST, KINDS, LEAST, MOST, Labels, 
 from calibrant.recalibration.softmax import Softmax, log_probabilities, log_softmax
 from calibrant.results.envelope import MOST_BYTES, Envelope, integer, listed, number, of_file, read_bytes, require
 from calibrant.results.writing import replace_file
-from calibrant.runtime.arrays import Float64s, to_host
+from calibrant.runtime.arrays import ArrayLike, Float64s, to_host
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
@@ -114,7 +114,7 @@ class Watch:
         self._below, self._upto = np.zeros((2, len(fitted.quantiles)), np.int64)
         self._outside = 0
 
-    def add(self, probs: Any) -> None:
+    def add(self, probs: ArrayLike) -> None:
         """Add scores."""
         x = np.sort(np.asarray(probs, np.float64).reshape(-1))
         quantiles = self._fitted.quantiles
@@ -177,7 +177,7 @@ class CalibrationMap:
             return None
         return self.form.n_classes if isinstance(self.form, Softmax) else len(self.form.maps)
 
-    def __call__(self, probs: Any, *, logits: bool = False) -> Any:
+    def __call__(self, probs: ArrayLike, *, logits: bool = False) -> Any:
         """Return the recalibrated probabilities of new scores.
 
         Parameters
@@ -257,7 +257,7 @@ class CalibrationMap:
             return float(probability)
         return self.form.score_at(math.log(probability) - math.log1p(-probability))
 
-    def check(self, probs: Any) -> Drift:
+    def check(self, probs: ArrayLike) -> Drift:
         """Return how new scores differ from the fitted ones; ``drifted`` says whether more than chance explains.
 
         It sees scores only. Whether the map still fits needs outcomes: make a report.

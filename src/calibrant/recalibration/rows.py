@@ -23,7 +23,7 @@ from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.cluster_sums import CoarseSums
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.table import CellSums, ReliabilityTable
 from calibrant.table import grid as grids
 
@@ -116,7 +116,7 @@ class ScoredRows:
 
     Attributes
     ----------
-    design : Independent or Clustered
+    design : SamplingDesign
         How the rows vary, with the cells that are dealt into folds, (K,).
     log_odds, low, high : (K,)
         The log-odds of each cell, and the least and the largest ones that it can hold.
@@ -132,7 +132,7 @@ class ScoredRows:
         how near.
     """
 
-    design: Independent | Clustered
+    design: SamplingDesign
     log_odds: Float64s
     low: Float64s
     high: Float64s
@@ -189,10 +189,10 @@ class ScoredRows:
             z, distinct = _tied(z, distinct, logits=logits)
         counts, positives = (column.astype(np.float64) for column in (distinct.counts, distinct.positives))
         if data.clusters is not None:
-            design: Independent | Clustered = Clustered.of(Cells.from_table(table), data.clusters.event)
+            design: SamplingDesign = Clustered.of(Cells.from_table(table), data.clusters.event)
         else:
             cells = Cells.from_table(table) if on_grid else Cells(_pooled(distinct, _first_of_cells(z, logits=logits)))
-            design = Independent(cells)
+            design = SamplingDesign(cells)
         cells = design.cells
         ends = limits(z, cells.effective_n, CLIP if on_grid else 0.0)
         if on_grid:

@@ -132,30 +132,40 @@ def _table(table: Table, style: Style) -> list[str]:
     kept, widths, gap = _layout(table.columns, rows, style.width - marked)
     columns = [table.columns[i] for i in kept]
     heads = [_heads(table.columns)[i] for i in kept]
-    firsts = tuple(dict.fromkeys(row[0] for row in rows))
-    dots = 2 * (not style.unicode and max(map(len, firsts), default=0) > widths[0])  # "…" becomes "..."
-    names = {name: style.plain(cut) for name, cut in distinct(firsts, widths[0] - dots).items()}
-    lines = [_upper(heads, widths, gap), _line([below for _, below in heads], columns, widths, gap).rstrip()]
+    names = _names_in([row[0] for row in rows], widths[0], style)
+    head = [_upper(heads, widths, gap), _line([below for _, below in heads], columns, widths, gap).rstrip()]
+    lines = [_line([names[row[0]], *(row[i] for i in kept[1:])], columns, widths, gap) for row in rows]
+    if marked:
+        lines = list(map("{} {:1}".format, lines, marks))
     used = 2 + sum(widths) + gap * (len(widths) - 1) + marked + 2
-    bar = min(style.width - used, _MOST_BAR) if table.bars and style.width - used >= _LEAST_BAR else 0
-    if bar and table.scale:
-        lines[-1] = f"{lines[-1]:<{used}}{table.scale[0]}{' ' * (bar - 2)}{table.scale[1]}"
-    lines = [style.faint(line) for line in lines if line]
-    for place, row, mark in zip(table.places, rows, marks, strict=True):
-        line = _line([names[row[0]], *(row[i] for i in kept[1:])], columns, widths, gap)
-        line += f" {mark:{marked - 1}}" if marked else ""
-        lines.append((f"{line}  {_bar(table.bars[place], bar)}" if bar else line).rstrip())
-    lines += [style.faint(line) for line in paragraphs([table.legend], style)] if bar else []
-    rest = [
-        column
-        for i, column in enumerate(table.columns)
-        if i not in kept
-        and not column.spare
-        and max((len(row[i]) for row in rows), default=0) + _LEAST_NAME + 4 <= style.width
-    ]
-    if rest:
+    legend = []
+    if table.bars and style.width - used >= _LEAST_BAR:
+        bar = min(style.width - used, _MOST_BAR)
+        lines = [f"{line}  {_bar(table.bars[i], bar)}" for line, i in zip(lines, table.places, strict=True)]
+        legend = paragraphs([table.legend], style)
+        if table.scale:
+            head[-1] = f"{head[-1]:<{used}}{table.scale[0]}{' ' * (bar - 2)}{table.scale[1]}"
+    lines = [*map(style.faint, filter(None, head)), *map(str.rstrip, lines), *map(style.faint, legend)]
+    if rest := _left_over(table, rows, kept, style.width):
         lines += _table(replace(table, columns=[table.columns[0], *rest], bars=(), spanned={}), style)
     return lines
+
+
+def _names_in(names: Sequence[str], width: int, style: Style) -> dict[str, str]:
+    """Return each name of a row as it is written in a width; cut names stay distinct."""
+    firsts = tuple(dict.fromkeys(names))
+    dots = 2 * (not style.unicode and max(map(len, firsts), default=0) > width)  # "…" becomes "..."
+    return {name: style.plain(cut) for name, cut in distinct(firsts, width - dots).items()}
+
+
+def _left_over(table: Table, rows: Sequence[Sequence[str]], kept: Sequence[int], width: int) -> list[Column]:
+    """Return the columns that follow below: those that do not fit beside the others, and fit beside a name."""
+    rest = [i for i, column in enumerate(table.columns) if i not in kept and not column.spare]
+    return [table.columns[i] for i in rest if _widest(rows, i) + _LEAST_NAME + 4 <= width]
+
+
+def _widest(rows: Sequence[Sequence[str]], i: int) -> int:
+    return max((len(row[i]) for row in rows), default=0)
 
 
 def _cells(table: Table, place: int) -> list[str]:
@@ -174,15 +184,17 @@ def _layout(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
     heads = _heads(columns)
     kept = list(range(len(columns)))
     order = sorted(kept[2:], key=lambda i: (columns[i].spare, i), reverse=True)
-    widths = [max(len(heads[i][1]), *(len(row[i]) for row in rows), 1) for i in kept]
+    widths = [max(1, len(below), _widest(rows, i)) for i, (_, below) in enumerate(heads)]
     name, shortest = min(widths[0], _NAME), min(widths[0], max(_LEAST_NAME, len(heads[0][1])))
     while True:
-        others = 2 + sum(widths[i] + 2 for i in kept[1:])
-        if others - len(kept) + 1 + name <= width:
-            return kept, [name, *(widths[i] for i in kept[1:])], 2 if others + name <= width else 1
-        least = min(name, _USUAL_NAME) if order and columns[order[0]].spare else shortest
-        if not order or others + least <= width:
-            return kept, [max(min(name, width - others), shortest), *(widths[i] for i in kept[1:])], 2
+        after = [widths[i] for i in kept[1:]]
+        others = 2 + sum(after) + 2 * len(after)
+        least = min(name, _USUAL_NAME) if any(columns[i].spare for i in order[:1]) else shortest
+        together = others - len(kept) + 1 + name <= width
+        if together or not order or others + least <= width:
+            gap = 1 if together and others + name > width else 2
+            first = name if together else max(min(name, width - others), shortest)
+            return kept, [first, *after], gap
         above = heads[order[0]][0]  # columns under one heading go together
         left_out = [i for i in order if heads[i][0] == above] if above else order[:1]
         kept, order = ([i for i in places if i not in left_out] for places in (kept, order))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, nearest, renaming
-from calibrant.errors.faults import Fault, ModelFacts
+from calibrant.errors.faults import Facts, Fault
 from calibrant.errors.wording import refuse
 from calibrant.inference.decision import check_tolerance, decide_difference, one_sided
 from calibrant.inputs.groups import as_groups, has_order, in_order
@@ -41,6 +41,7 @@ from calibrant.report.comparison import Comparison, GroupComparison, Pair
 from calibrant.report.evaluated_data import cluster_labels, counted_flag
 from calibrant.report.leaderboard import DEFAULT, best_first, leaderboard, sorting_measure
 from calibrant.results import ReliabilityDiagram
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.runtime.progress import counted
@@ -68,18 +69,18 @@ MOST_PAIRED: Final = 20
 def compare(
     probs_a: Any,
     probs_b: Any = None,
-    targets: Any = None,
+    targets: ArrayLike | None = None,
     *,
     names: Sequence[str] = _NAMES,
     notion: Notion | None = None,
     n_bins: int = 15,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool | Mapping[str, bool] = False,
     class_names: Sequence[str] | None = None,
     measures: Sequence[str | Measure] | None = None,
-    clusters: Any = None,
-    groups: Any = None,
+    clusters: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     paired: bool | None = None,
     weights_are: WeightsAre | None = None,
     level: float = 0.95,
@@ -246,8 +247,8 @@ def _with_groups(data: ComparedData, settings: ComparisonSettings) -> Comparison
 def _read_rows(
     named: Sequence[tuple[str, str, Any, Any, Any]],
     others: Mapping[str, Any],
-    clusters: Any,
-    groups: Any,
+    clusters: ArrayLike | None,
+    groups: ArrayLike | None,
     settings: ComparisonSettings,
 ) -> ComparedData:
     """Read models on the same rows; ``named`` also has whether their numbers are logits, and their targets."""
@@ -383,7 +384,7 @@ def _of_sketch(name: str, sketch: CalibrationSketch, settings: ComparisonSetting
 # ---------------------------------------------------------------- the arguments
 
 
-def _models(probs_a: Any, probs_b: Any, targets: Any, names: Any) -> tuple[list[_Named], Any]:
+def _models(probs_a: Any, probs_b: Any, targets: ArrayLike | None, names: Any) -> tuple[list[_Named], Any]:
     """Return the models and the targets, whichever way they were given."""
     if isinstance(probs_a, Mapping):
         if probs_b is not None and targets is not None:
@@ -444,8 +445,9 @@ def _check_columns(named: Sequence[tuple[Any, ...]], shapes: Sequence[tuple[int,
     """Raise for models of different columns."""
     for (_, argument, *_), shape in zip(named, shapes, strict=False):  # up to the model that could not be read
         if shape and shapes[0] and shape != shapes[0]:
-            facts = ModelFacts(shape=shape, other=named[0][1], other_shape=shapes[0])
-            raise refuse(argument, Fault.MODEL_SHAPES, facts)
+            expected, facts = f"shape {shapes[0]}, like {named[0][1]}", Facts(value=shapes[0], names=(named[0][1],))
+            remedy = "pass the same columns for every model"
+            raise refuse(argument, Fault.MODEL_SHAPES, expected, f"shape {shape}", remedy, facts)
 
 
 def _shape(x: Any) -> tuple[int, ...]:
@@ -615,7 +617,7 @@ class ComparedData:
         """The models with their common buckets, if all have rows of the same clusters."""
         return with_shared_buckets(self.models) if self.paired else {}
 
-    def pair(self, first: ComparedModel, second: ComparedModel) -> ModelPair[ComparedModel]:
+    def pair(self, first: ComparedModel, second: ComparedModel) -> ModelPair:
         """Return two of the models, which know how their differences vary."""
         if isinstance(first, Model) and isinstance(second, Model):
             return RowPair(first, second)
@@ -640,15 +642,7 @@ def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
     """Return the comparison of all rows: the pairs of models, of many only those with the first or the best one."""
     models, measure, level = data.models, settings.sort_by, settings.level
     fewest = min(models, key=lambda model: model.means.n)
-    places = list(itertools.combinations(range(len(models)), 2))
-    if len(models) > MOST_PAIRED:
-        kept = {0, best_first(models, measure)[0]}
-        places = [pair for pair in places if not kept.isdisjoint(pair)]
-        if measure is settings.measures[0]:
-            expected = f"a measure with an influence for more than {MOST_PAIRED} models"
-            raise InputError(
-                "sort_by", expected, f"{measure.name!r}, and {len(models)} models", "rank the models by brier"
-            )
+    places = _compared_places(models, settings)
     pairs = [_differences(data, models[i], models[j], settings) for i, j in places]
     spread: Callable[[NDArray[np.intp]], Spread | None] = partial(data.spread, measure, level)
     if measure is settings.measures[0]:
@@ -678,6 +672,19 @@ def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
         sorted_by=measure.name,
         own_outcomes=settings.own_outcomes,
     )
+
+
+def _compared_places(models: Sequence[ComparedModel], settings: ComparisonSettings) -> list[tuple[int, int]]:
+    """Return the places of each pair of models; of many models, those with the first or the best one."""
+    places = list(itertools.combinations(range(len(models)), 2))
+    if len(models) <= MOST_PAIRED:
+        return places
+    if settings.sort_by is settings.measures[0]:
+        expected = f"a measure with an influence for more than {MOST_PAIRED} models"
+        got = f"{settings.sort_by.name!r}, and {len(models)} models"
+        raise InputError("sort_by", expected, got, "rank the models by brier")
+    kept = {0, best_first(models, settings.sort_by)[0]}
+    return [pair for pair in places if not kept.isdisjoint(pair)]
 
 
 def _diagram(model: ComparedModel, level: float) -> ReliabilityDiagram:

@@ -141,21 +141,15 @@ def _verdict(comparison: Comparison) -> list[Sentence]:
     pairs = comparison.pairs if _is_few(comparison) else ()
     with_first = [pair for pair in comparison.pairs if pairs or pair.first == comparison.names[0]]
     sentences = [_tolerated(pair, pair.decision, comparison) for pair in with_first if pair.decision is not None]
-    if len(pairs) != 1:
-        sentences += standings.ranking(comparison)
-    sentences += [_decision(pair, comparison) for pair in pairs]
     if len(pairs) == 1:
-        sentences += _sharpness(pairs[0], comparison)
-        if comparison.sorted_by != "brier":
-            sentences += standings.ranking(comparison)
-    elif pairs:
-        sentences.append(
-            f"The p-values are Holm-adjusted for {len(pairs)} pairs, but the confidence intervals are not adjusted."
-        )
-    if comparison.independent:
-        sentences.append("The models were evaluated on independent rows, so the variances of the errors are added.")
-    elif not comparison.paired:
-        sentences.append("Sketches contain no single rows, so the confidence intervals are conservative.")
+        sentences += [_decision(pairs[0], comparison), *_sharpness(pairs[0], comparison)]
+        sentences += standings.ranking(comparison) if comparison.sorted_by != "brier" else []
+    else:
+        sentences += [*standings.ranking(comparison), *(_decision(pair, comparison) for pair in pairs)]
+    if len(pairs) > 1:
+        adjusted = f"The p-values are Holm-adjusted for {len(pairs)} pairs"
+        sentences.append(f"{adjusted}, but the confidence intervals are not adjusted.")
+    sentences += _dependence(comparison)
     sentences += _each_calibration(comparison) if pairs else [standings.calibration(comparison)]
     sentences += standings.impossible(comparison)
     if comparison.clusters is None:
@@ -163,6 +157,15 @@ def _verdict(comparison: Comparison) -> list[Sentence]:
     flags = [pair[comparison.decides].details.get("flag") for pair in with_first]
     sentences += [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
     return [Sentence(text, "caution" if text.startswith("Caution: ") else "") for text in sentences]
+
+
+def _dependence(comparison: Comparison) -> list[str]:
+    """Return how models without common rows are compared."""
+    if comparison.independent:
+        return ["The models were evaluated on independent rows, so the variances of the errors are added."]
+    if not comparison.paired:
+        return ["Sketches contain no single rows, so the confidence intervals are conservative."]
+    return []
 
 
 def _conclusion(comparison: Comparison) -> Sentence:

@@ -39,8 +39,10 @@ from calibrant.measures.binned.certified import ece_bound
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.means.means import BaseRates, PredictionMeans, counted_rows, heavy
 from calibrant.results import Choices
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch, check_alone
+from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.table.cluster_labels import ClusterLabels, mix64
@@ -133,22 +135,22 @@ class EvaluatedData:
 
 
 def of_arguments(
-    probs: Any,
-    targets: Any,
+    probs: Predicted,
+    targets: ArrayLike | None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
     class_names: Sequence[str] | None = None,
-    groups: Any = None,
-    clusters: Any = None,
+    groups: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     weights_are: WeightsAre | None = None,
     n_bins: int = 15,
     classwise: bool | None = False,
 ) -> EvaluatedData:
     """Return the data of the arguments of `evaluate`, `recalibrate` and others, which call this, with their groups."""
-    others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
+    others: dict[str, Any] = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
     if isinstance(probs, (ReliabilityTable, CalibrationSketch)):
@@ -175,7 +177,7 @@ def of_arguments(
     return replace(data, counted=None, groups={name: replace(one, counted=None) for name, one in data.groups.items()})
 
 
-def cluster_labels(clusters: Any, predictions: Predictions) -> tuple[ClusterLabels | None, str]:
+def cluster_labels(clusters: ArrayLike | None, predictions: Predictions) -> tuple[ClusterLabels | None, str]:
     """Return the cluster of each row, None for none, and a warning about rows of one image, taken as independent.
 
     The clusters are as given, or of predictions (N, C, ...) the first axis.
@@ -291,7 +293,7 @@ def _of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None
 def _of_predictions(
     predictions: Predictions,
     notion: Notion,
-    groups: Any,
+    groups: ArrayLike | None,
     labels: ClusterLabels | None,
     n_bins: int,
     *,

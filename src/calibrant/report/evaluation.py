@@ -50,9 +50,11 @@ from calibrant.report.evaluated_data import MOST_CLASSES, EvaluatedData, are_eva
 from calibrant.report.report import GroupReport, Report
 from calibrant.results import BANDS, Bands, CalibrationCurve, Estimate
 from calibrant.results.values import Forest, Panel
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import Late, LazyMapping, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.runtime.progress import counted
+from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import LONE, MINORITY, UNKNOWN, Clustered, Sample, details_of, rare, rarer_rows
 from calibrant.statistics.groups import (
@@ -75,20 +77,20 @@ _NO_LAW: Final = "too few events are expected for a test without simulated data 
 
 
 def evaluate(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
     n_bins: int = 15,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
     class_names: Sequence[str] | None = None,
     classwise: bool | None = None,
     profile: str | None = None,
     measures: str | Sequence[str | Measure] | None = None,
-    groups: Any = None,
-    clusters: Any = None,
+    groups: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     weights_are: WeightsAre | None = None,
     level: float | None = 0.95,
     n_resamples: int = 1000,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
@@ -116,6 +116,10 @@ def _caption(report: Report, drawn: int, left: int) -> str:
     return f"{caption}.{others * bool(left)}"
 
 
+#: What a group's test has found, in the exact numbers of the table.
+_TESTS: Final = ("p_value", "adjusted_p_value", "called_out", "flag")
+
+
 def _groups_table(report: Report, *, full: bool) -> Table:
     """Return the ECE of every group with its interval and noise floor, and the test of the group."""
     groups, level = report.groups, report.level
@@ -130,21 +134,14 @@ def _groups_table(report: Report, *, full: bool) -> Table:
         return Table("groups", columns, "Groups")
     means, uppers = floor_columns(eces, level)
     uppers = uppers._replace(exact={**means.exact, **uppers.exact}, spare=2, brief=f"{percent(level)} below")
-    marked = [group.called_out for group in groups]
-    tests = {
-        "p_value": [group.p_value for group in groups],
-        "adjusted_p_value": [group.adjusted_p_value for group in groups],
-        "called_out": marked,
-        "flag": [group.flag for group in groups],
-    }
-    p_values = [chance_text(group.adjusted_p_value) for group in groups]
-    reasons = [group.flag if full else "–" for group in groups]
+    tests = {name: [getattr(group, name) for group in groups] for name in _TESTS}
+    p_values = [chance_text(group.adjusted_p_value) or (group.flag if full else "–") for group in groups]
     columns += [
         interval_column(eces, level, spare=0 if full else 1),
         uppers,
-        Column("p adjusted", [p or reason for p, reason in zip(p_values, reasons, strict=True)], tests, brief="p adj."),
+        Column("p adjusted", p_values, tests, brief="p adj."),
     ]
-    return Table("groups", columns, "Groups", marked=marked)
+    return Table("groups", columns, "Groups", marked=tests["called_out"])
 
 
 def _tile(group: GroupReport, bins: ReliabilityDiagram) -> Tile:
@@ -252,15 +249,8 @@ def _forest(name: str, report: Report, order: Sequence[int], *, full: bool) -> l
         intervals = ends_column(f"{percent(level)} CI", ends, repeat(write))
         columns.append(intervals._replace(spare=0 if full else 1))
     if forest.weights is not None:
-        shares = forest.weights.tolist()
-        weights = ["" if math.isnan(share) else share_text(share) for share in shares]
-        columns.append(Column("weight", weights, {"weight": shares}, spare=0 if full else 2))
-        lines = [["pooled", write(forest.pooled), ends_text(forest.pooled_low, forest.pooled_high, write), ""]]
-        if not math.isnan(forest.prediction_low):
-            lines.append(["prediction", "", ends_text(forest.prediction_low, forest.prediction_high, write), ""])
-        places += range(len(values), len(values) + len(lines))
-        more = zip(columns, zip(*lines, strict=True), strict=True)
-        columns = [column._replace(texts=[*column.texts, *added]) for column, added in more]
+        columns, added = _with_pooled(columns, forest, write, full=full)
+        places += range(len(values), len(values) + added)
     slug, title = f"{name.replace('_', '-')}-of-groups", f"{label} by group"
     table, caption = Table(slug, columns, title).of_rows(places), heterogeneity(forest, level)
     if not full:
@@ -269,6 +259,20 @@ def _forest(name: str, report: Report, order: Sequence[int], *, full: bool) -> l
     parts = [estimates[group.name] for group in shown]
     figure = groups_figure(title, shown, parts, name, label, level, forest=forest, pooled=True)
     return [Heading(title, slug, level=3), figure._replace(caption=caption), table]
+
+
+def _with_pooled(
+    columns: Sequence[Column], forest: Forest, write: Callable[[float], str], *, full: bool
+) -> tuple[list[Column], int]:
+    """Return the columns with the weights of the groups, and with rows of the pooled value; and how many rows."""
+    shares = [] if forest.weights is None else forest.weights.tolist()
+    weights = ["" if math.isnan(share) else share_text(share) for share in shares]
+    lines = [["pooled", write(forest.pooled), ends_text(forest.pooled_low, forest.pooled_high, write), ""]]
+    if not math.isnan(forest.prediction_low):
+        lines.append(["prediction", "", ends_text(forest.prediction_low, forest.prediction_high, write), ""])
+    columns = [*columns, Column("weight", weights, {"weight": shares}, spare=0 if full else 2)]
+    more = zip(columns, zip(*lines, strict=True), strict=True)
+    return [column._replace(texts=[*column.texts, *added]) for column, added in more], len(lines)
 
 
 def heterogeneity(forest: Forest, level: float | None) -> str:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy import typing as npt
 from numpy.typing import NDArray
+
+
+class _DLPack(Protocol):
+    """What shares its numbers by DLPack, on any device."""
+
+    def __dlpack__(self) -> object: ...
+
+
+#: Numbers or labels as people have them: lists, and arrays, columns and tensors of any library.
+ArrayLike: TypeAlias = npt.ArrayLike | _DLPack
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Float64s: TypeAlias = NDArray[np.float64]

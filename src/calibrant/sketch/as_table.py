@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from calibrant.errors import InputError
 from calibrant.inputs.notions import PER_CLASS, resolve
 from calibrant.inputs.predictions import Notion, Predictions, as_predictions
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sketch import CalibrationSketch
 from calibrant.sketch.sums import Totals
 from calibrant.table import ReliabilityTable
 from calibrant.table.reliability_table import table_in_units
+
+#: What is evaluated: scores or probabilities of rows, or what was read before.
+Predicted: TypeAlias = ArrayLike | ReliabilityTable | CalibrationSketch | Mapping[str, CalibrationSketch]
 
 
 def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) -> None:
@@ -30,14 +35,14 @@ def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) ->
         raise InputError("notion", f"{sketch.notion!r}, the notion of the sketch", repr(notion), remedy)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Arguments:
     """The caller's raw arguments: ``probs`` may be predictions, a `ReliabilityTable` or a `CalibrationSketch`."""
 
-    probs: Any
-    targets: Any = None
+    probs: Predicted
+    targets: ArrayLike | None = None
     notion: Notion | None = None
-    weights: Any = None
+    weights: ArrayLike | None = None
     ignore_index: int | None = None
     logits: bool = False
 
@@ -102,15 +107,13 @@ class Arguments:
 
 
 def table_of(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> ReliabilityTable:
     """Return the table of the evaluated event."""
-    return Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    ).table()
+    return Arguments(probs, targets, notion, weights, ignore_index, logits).table()

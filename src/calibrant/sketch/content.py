@@ -7,7 +7,7 @@ up to the cells are not found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, fields
 from typing import Any, Final, NamedTuple
 
@@ -191,13 +191,10 @@ def content_of(stored: Any, read: Callable[[dict[str, str]], Columns], argument:
     require(len({*groups}) == len(groups) and (parts or not groups), "group names that are not distinct")
     require(stored["weighted"] is any(kinds), "weights that do not match the sums")
     if clustered:
-        fits = make.notion not in PER_CLASS and bool(parts) and [len(part) for part in clusters] == [*map(len, rows)]
-        same_kind = len({settings["kind"] for part in clusters for settings in part}) == 1
-        require(fits and same_kind, "clusters that do not match the sums")
+        require(bool(parts) and _match(make, rows, clusters), "clusters that do not match the sums")
     totals = [_totals(part, curves, make) for part, curves in zip(parts, rows, strict=True)]
     names = cell_names(weighted=any(kinds))
-    places = [(part, curve) for part, curves in enumerate(clusters) for curve in range(len(curves))]
-    columns = read(types_of((*names, *(cluster_name(*place, name) for place in places for name in COLUMNS))))
+    columns = read(types_of((*names, *_cluster_names(clusters))))
     cells = {name: columns[name] for name in names}
     ends = _checked_cells(make, rows, kinds, cells)
     found = []
@@ -206,6 +203,19 @@ def content_of(stored: Any, read: Callable[[dict[str, str]], Columns], argument:
         curves = _curves(make, rows[part], held, weighted=kinds[part])
         found.append(SketchSums(own, curves, _buckets(part, clusters[part], columns, argument) if clustered else None))
     return Content(make, groups, found)
+
+
+def _match(make: SketchConfig, rows: list[list[int]], clusters: list[list[Any]]) -> bool:
+    """Return whether the clusters of each part have its curves, all of one kind."""
+    same_kind = len({settings["kind"] for part in clusters for settings in part}) == 1
+    return make.notion not in PER_CLASS and [*map(len, clusters)] == [*map(len, rows)] and same_kind
+
+
+def _cluster_names(clusters: list[list[Any]]) -> Iterator[str]:
+    """Yield the names of the columns of the buckets of clusters."""
+    for part, curves in enumerate(clusters):
+        for curve in range(len(curves)):
+            yield from (cluster_name(part, curve, name) for name in COLUMNS)
 
 
 def _config(stored: dict[str, Any], argument: str) -> SketchConfig:

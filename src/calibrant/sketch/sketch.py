@@ -20,6 +20,7 @@ from calibrant.inputs.weights import WeightsAre
 from calibrant.kernels.loading import following
 from calibrant.results.envelope import of_file, opened
 from calibrant.results.writing import replace_file
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.sketch import storage
 from calibrant.sketch.content import Content, same
 from calibrant.sketch.sums import SEVERAL, SketchConfig, SketchSums, Totals, in_units
@@ -130,14 +131,14 @@ class CalibrationSketch:
 
     def update(
         self,
-        probs: Any,
-        targets: Any,
+        probs: ArrayLike,
+        targets: ArrayLike,
         *,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
         ignore_index: int | None = None,
         logits: bool = False,
-        groups: Any = None,
-        clusters: Any = None,
+        groups: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         weights_are: WeightsAre | None = None,
     ) -> None:
         """Add a batch of predictions.

@@ -17,6 +17,7 @@ from calibrant.errors.wording import NO_OPTIONS
 from calibrant.inputs.arrays import as_array, is_bfloat16
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion
+from calibrant.runtime.arrays import ArrayLike
 
 #: The names of the arguments in the public signatures, for errors, and the terms of remedies.
 OF_ESTIMATOR: Final = (
@@ -32,7 +33,7 @@ OF_ARRAYS: Final = (
 class EstimatorRows(NamedTuple):
     """The input of calibrant: the probability of one label with targets 0 and 1, or a column for each class."""
 
-    probs: Any
+    probs: ArrayLike
     targets: NDArray[np.int64]
     notion: Notion | None
     pos_label: Any = None
@@ -63,7 +64,7 @@ def probabilities_of(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[Any]
     return classes, probs
 
 
-def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) -> EstimatorRows:
+def of_estimator(estimator: Any, X: Any, y: ArrayLike, pos_label: Any, notion: Any) -> EstimatorRows:
     """Compute a classifier's probabilities, and match labels to its classes."""
     classes, probs = probabilities_of(estimator, X)
     remedy = (
@@ -73,7 +74,7 @@ def of_estimator(estimator: Any, X: Any, y: Any, pos_label: Any, notion: Any) ->
     return _rows(probs, probs, places, classes, pos_label=pos_label, notion=notion)
 
 
-def of_arrays(y_true: Any, y_prob: Any, class_names: Any, pos_label: Any, notion: Any) -> EstimatorRows:
+def of_arrays(y_true: ArrayLike, y_prob: ArrayLike, class_names: Any, pos_label: Any, notion: Any) -> EstimatorRows:
     """Match labels to the columns of ``y_prob``."""
     probs = as_array("probs", y_prob)
     if probs.ndim not in (1, 2) or probs.size == 0:
@@ -180,7 +181,7 @@ def _places(labels: NDArray[Any], classes: NDArray[Any], where: str, remedy: str
     return places
 
 
-def _labels(y: Any, n: int) -> NDArray[Any]:
+def _labels(y: ArrayLike, n: int) -> NDArray[Any]:
     """Return the labels, one for each row; reject missing labels."""
     labels = as_array("targets", y)
     if labels.ndim == 2 and labels.shape[1] == 1:

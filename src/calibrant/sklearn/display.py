@@ -16,6 +16,7 @@ from calibrant.plot import canvas
 from calibrant.report.evaluation import evaluate
 from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.sklearn.arguments import (
     OF_ARRAYS,
     OF_ESTIMATOR,
@@ -122,9 +123,9 @@ class ReliabilityDisplay:
         cls,
         estimator: Any,
         X: Any,
-        y: Any,
+        y: ArrayLike,
         *,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
         notion: Notion | None = None,
         n_bins: int = 15,
@@ -176,10 +177,10 @@ class ReliabilityDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true: Any,
-        y_prob: Any,
+        y_true: ArrayLike,
+        y_prob: ArrayLike,
         *,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
         class_names: Sequence[Any] | None = None,
         notion: Notion | None = None,
@@ -286,10 +287,10 @@ class ReliabilityDisplay:
 
 
 def _evaluated(
-    rows: EstimatorRows, weights: Any, strategy: Strategy, settings: dict[str, Any]
+    rows: EstimatorRows, weights: ArrayLike | None, strategy: Strategy, settings: dict[str, Any]
 ) -> tuple[Report, ReliabilityDiagram | None]:
     """Return the report, and the bins of equal frequency if they are asked for."""
-    shared = {"notion": rows.notion, "weights": weights}
+    shared: dict[str, Any] = {"notion": rows.notion, "weights": weights}
     report = evaluate(rows.probs, rows.targets, **shared, class_names=rows.class_names, **settings)
     if strategy == "uniform":
         return report, None

@@ -17,6 +17,7 @@ from calibrant.inputs.arrays import as_array, as_numbers, is_bfloat16, widened
 from calibrant.inputs.notions import explain
 from calibrant.inputs.predictions import as_predictions, rounding, sum_tolerance
 from calibrant.recalibration import CalibrationMap, Recalibration, recalibrate
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.sklearn.arguments import OF_ESTIMATOR, EstimatorRows, of_arrays
 from calibrant.sklearn.wrapped import WrappedClassifier
 from calibrant.statistics.resampling import Rng
@@ -108,7 +109,9 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         self.n_resamples = n_resamples
         self.rng = rng
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, clusters: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, clusters: ArrayLike | None = None
+    ) -> Self:
         """Fit the map to probabilities and labels.
 
         Parameters
@@ -285,7 +288,14 @@ class RecalibratedClassifier(WrappedClassifier):
         self.n_resamples = n_resamples
         self.rng = rng
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, clusters: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Fit the map, and the estimator first if it is not fitted.
 
         Parameters
@@ -377,7 +387,9 @@ class RecalibratedClassifier(WrappedClassifier):
 # ---------------------------------------------------------------- what both share
 
 
-def _recalibration(rows: EstimatorRows, options: Mapping[str, Any], weights: Any, clusters: Any) -> Recalibration:
+def _recalibration(
+    rows: EstimatorRows, options: Mapping[str, Any], weights: ArrayLike | None, clusters: ArrayLike | None
+) -> Recalibration:
     """Return the map of these rows."""
     fix = recalibrate(
         rows.probs,
@@ -430,7 +442,7 @@ def _columns(X: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
     return values, names if text else None
 
 
-def _labels_of_columns(y: Any, width: int) -> NDArray[Any]:
+def _labels_of_columns(y: ArrayLike, width: int) -> NDArray[Any]:
     """Return the labels of the columns: those of y, sorted, or the indices of the columns."""
     distinct, n = np.unique(as_array("targets", y)), max(width, 2)
     if len(distinct) == n:

@@ -16,6 +16,7 @@ from calibrant import measures
 from calibrant.errors import InputError, check_choice
 from calibrant.errors.wording import in_terms
 from calibrant.measures.listed import FURTHER
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.sklearn.arguments import OF_ESTIMATOR, check_arguments, name_of, of_estimator, parameters_of, takes
 
 #: Which direction is better for each of the library's own functions that return a number.
@@ -83,7 +84,7 @@ class Scorer:
         self.__name__ = name if greater_is_better else f"neg_{_SPOKEN.get(metric, name)}"
         self._request: bool | str | None = None
 
-    def __call__(self, estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> float:
+    def __call__(self, estimator: Any, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
         """Return the measure of a fitted classifier on these rows; the sign is turned unless greater is better.
 
         Parameters
@@ -124,7 +125,13 @@ class Scorer:
         return {**self.kwargs, "pos_label": self.pos_label}
 
     def _score_func(
-        self, y_true: Any, y_pred: Any, *, pos_label: Any = None, sample_weight: Any = None, **kwargs: Any
+        self,
+        y_true: ArrayLike,
+        y_pred: Any,
+        *,
+        pos_label: Any = None,
+        sample_weight: ArrayLike | None = None,
+        **kwargs: Any,
     ) -> float:
         """Return the measure of decisions: the probability of the decided label is 1."""
         y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)

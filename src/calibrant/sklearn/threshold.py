@@ -21,7 +21,7 @@ from calibrant.errors.wording import in_terms
 from calibrant.inputs.arrays import as_array
 from calibrant.inputs.notions import class_rows
 from calibrant.inputs.predictions import as_predictions
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sklearn.arguments import OF_ESTIMATOR, listed, probabilities_of
 from calibrant.sklearn.wrapped import WrappedClassifier, is_fitted, row_weights
 from calibrant.thresholds import Threshold, TwoSidedThreshold, certify_threshold
@@ -169,7 +169,14 @@ class ThresholdedClassifier(WrappedClassifier):
         self.cv = cv
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, clusters: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Certify the threshold if none is given, and fit the estimator if it is not fitted.
 
         Parameters
@@ -299,7 +306,7 @@ class ThresholdedClassifier(WrappedClassifier):
         check_is_fitted(self)
         return self._classifier.predict_proba(X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of the decided rows.
 
         Parameters
@@ -331,7 +338,7 @@ class ThresholdedClassifier(WrappedClassifier):
         predicted = self.classes_[places[decided]]
         return float(accuracy_score(labels[decided], predicted, sample_weight=weights[decided]))
 
-    def coverage(self, X: Any, sample_weight: Any = None) -> float:
+    def coverage(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of rows that are decided.
 
         Parameters

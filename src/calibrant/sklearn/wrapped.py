@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from calibrant.errors import InputError
 from calibrant.inputs.arrays import as_numbers, as_values
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sklearn.arguments import EstimatorRows, of_arrays, of_estimator
 from calibrant.table.cluster_labels import as_clusters
 
@@ -62,7 +62,7 @@ class WrappedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         """The classifier that predicts."""
         return self.estimator_
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+    def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
         """Return rows that can be dealt into folds, and their labels."""
         if not hasattr(self.estimator, "predict_proba"):
             remedy, got = "use a classifier with predict_proba", f"a {type(self.estimator).__name__}"
@@ -72,7 +72,7 @@ class WrappedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         return X, column_or_1d(y, warn=True)
 
     def _params_of_estimator(
-        self, labels: NDArray[Any], sample_weight: Any, fit_params: Mapping[str, Any], otherwise: str
+        self, labels: NDArray[Any], sample_weight: ArrayLike | None, fit_params: Mapping[str, Any], otherwise: str
     ) -> dict[str, Any] | None:
         """Return the keyword arguments of ``estimator.fit``, or None if the estimator is fitted.
 
@@ -93,7 +93,7 @@ class WrappedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         return dict(fit_params)
 
     def _rows(
-        self, X: Any, labels: NDArray[Any], clusters: Any, params: dict[str, Any] | None, notion: Any
+        self, X: Any, labels: NDArray[Any], clusters: ArrayLike | None, params: dict[str, Any] | None, notion: Any
     ) -> EstimatorRows:
         """Return predictions by the fitted estimator, or out of fold: by clones that were trained without the row.
 
@@ -124,7 +124,7 @@ def is_fitted(estimator: Any) -> bool:
     return True
 
 
-def row_weights(sample_weight: Any, n: int) -> Float64s:
+def row_weights(sample_weight: ArrayLike | None, n: int) -> Float64s:
     """Return a weight for each row."""
     if sample_weight is None:
         return np.ones(n)
@@ -139,7 +139,7 @@ def row_weights(sample_weight: Any, n: int) -> Float64s:
     return weights.astype(np.float64)
 
 
-def _check_classes(labels: NDArray[Any], sample_weight: Any) -> None:
+def _check_classes(labels: NDArray[Any], sample_weight: ArrayLike | None) -> None:
     """Reject labels of a single class, and weights without which a single class is left."""
     kept = row_weights(sample_weight, len(labels)) > 0
     if sample_weight is not None and not kept.any():

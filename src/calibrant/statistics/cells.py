@@ -10,7 +10,6 @@ p) for a cell of width w.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -44,12 +43,16 @@ class Outcomes:
 
     def draw(self, rng: np.random.Generator, size: int) -> Float64s:
         """Return (size, K) sums."""
-        drawn = np.empty((size, len(self.rates)))
-        draws: tuple[Callable[..., NDArray[Any]], ...] = (self._draw_single, self._draw_listed, self._draw_many)
-        for cells, draw in zip(self._kinds, draws, strict=True):
-            if len(cells):
-                every = len(cells) == len(self.rates)
-                drawn[:, slice(None) if every else cells] = draw(cells, rng, size)
+        drawn, rates = np.empty((size, len(self.rates))), self.rates
+        single, listed, many = self._kinds
+        for cells in filter(len, self._kinds):
+            places = slice(None) if len(cells) == len(rates) else cells
+            if cells is single:
+                drawn[:, places] = rng.random((size, len(cells))) < rates[cells]
+            elif cells is listed:
+                drawn[:, places] = self._listed.draw(rng, size)
+            else:
+                drawn[:, places] = rng.binomial(self._trials[many, None], rates[many, None], (len(many), size)).T
         if self._whole:
             return drawn
         unit = np.sqrt(self.squares / self._trials)
@@ -71,17 +74,6 @@ class Outcomes:
         many = self._trials > _MOST_LISTED
         single = self._trials == 1
         return np.flatnonzero(single), np.flatnonzero(~single & ~many), np.flatnonzero(many)
-
-    def _draw_single(self, cells: NDArray[np.intp], rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
-        return np.asarray(rng.random((size, len(cells))) < self.rates[cells])
-
-    def _draw_listed(self, cells: NDArray[np.intp], rng: np.random.Generator, size: int) -> NDArray[np.uint8]:
-        del cells
-        return self._listed.draw(rng, size)
-
-    def _draw_many(self, cells: NDArray[np.intp], rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        trials, rates = self._trials[cells, None], self.rates[cells, None]
-        return np.asarray(rng.binomial(trials, rates, (len(cells), size)).T)
 
     @cached_property
     def _listed(self) -> Aliases:

@@ -8,7 +8,6 @@ caution where they are few.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -153,10 +152,10 @@ class Influence:
 
 
 @dataclass(frozen=True, eq=False)
-class SamplingDesign(ABC):
+class SamplingDesign:
     """How sums over the rows of some cells vary; r = p - y is the residual of a row.
 
-    `Independent` and `Clustered` are the designs. What is not an abstract method here is that of independent rows.
+    Here rows are independent of each other. `Clustered` is the design of rows in clusters.
 
     Attributes
     ----------
@@ -175,14 +174,16 @@ class SamplingDesign(ABC):
         """Return the place among `cells` of each of these places among `fine`."""
         return fine
 
-    @property
-    @abstractmethod
+    @cached_property
     def sample(self) -> Sample:
-        """What a result says about the rows."""
+        """What a result says about the rows: here how many have the less frequent outcome, as equal ones."""
+        rarer = rarer_rows(self.cells)
+        return Sample(rarer, ROWS, rare(rarer))
 
-    @abstractmethod
     def variance(self, influence: Influence) -> Variance:
-        """Return the variance of a sum of influences."""
+        """Return the variance of a sum of influences: for independent rows the sum of squares."""
+        square = influence.square if influence.steadied is None else influence.steadied
+        return Variance(square if influence.n is None else unbiased(square, influence.n))
 
     def trials(self, n: float, variance: Variance, level: float, *, varied: bool) -> float:
         """Return the number of independent rows in which a share of n rows with this variance would be as uncertain.
@@ -193,17 +194,22 @@ class SamplingDesign(ABC):
         return n
 
     @property
-    @abstractmethod
     def units(self) -> float:
         """The effective number of what is independent of each other: rows, or clusters."""
+        return self.cells.effective_n
 
-    @abstractmethod
     def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
-        """Return the variance of sum f r, f slopes of the cells, of these sums over cells of w^2 r^2, maybe blended."""
+        """Return the variance of sum f r, f slopes of the cells, of these sums over cells of w^2 r^2, maybe blended.
 
-    @abstractmethod
+        For independent rows it is sum w^2 (f r - m)^2, m the mean of f r.
+        """
+        cells = self.cells
+        blended, seen = (cells.spread(slopes, v) ** 2 for v in (variances, cells.squared_residuals))
+        return Variance(centred_blend(self.units, seen, self.null_variance(slopes), blended))
+
     def null_variance(self, slopes: Float64s) -> float:
-        """Return the variance of sum f r under calibration, f slopes of the cells."""
+        """Return the variance of sum f r under calibration, f slopes of the cells: for independent rows sum f^2 V0."""
+        return float(np.sum(slopes**2 * self.cells.null_variances))
 
     def common(self, places: Float64s) -> Sequence[Float64s]:
         """Return the signs at these scores of gaps that something moves together; none for independent rows."""
@@ -222,36 +228,6 @@ class SamplingDesign(ABC):
         """
         del transform, of_squares, units
         return 1.0
-
-
-class Independent(SamplingDesign):
-    """Rows that are independent of each other."""
-
-    @cached_property
-    def sample(self) -> Sample:
-        """The rows with the less frequent outcome, as equal ones."""
-        rarer = rarer_rows(self.cells)
-        return Sample(rarer, ROWS, rare(rarer))
-
-    def variance(self, influence: Influence) -> Variance:
-        """Return the sum of squares."""
-        square = influence.square if influence.steadied is None else influence.steadied
-        return Variance(square if influence.n is None else unbiased(square, influence.n))
-
-    @property
-    def units(self) -> float:
-        """The effective sample size."""
-        return self.cells.effective_n
-
-    def linear(self, slopes: Float64s, variances: Float64s) -> Variance:
-        """Return sum w^2 (f r - m)^2, m the mean of f r."""
-        cells = self.cells
-        blended, seen = (cells.spread(slopes, v) ** 2 for v in (variances, cells.squared_residuals))
-        return Variance(centred_blend(self.units, seen, self.null_variance(slopes), blended))
-
-    def null_variance(self, slopes: Float64s) -> float:
-        """Return sum f^2 V0."""
-        return float(np.sum(slopes**2 * self.cells.null_variances))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

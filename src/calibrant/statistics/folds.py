@@ -6,8 +6,9 @@ The counts of each cell and outcome are dealt, which is the same as dealing rows
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cluster_sums import centred, variance_of
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.intervals import Variance
 
 FOLDS: Final = 5
@@ -41,56 +42,90 @@ def deal_buckets(sizes: Float64s, rng: np.random.Generator) -> NDArray[np.intp]:
     return folds
 
 
-class Dealt(Protocol):
-    """Rows that are dealt into folds: the cells of one event, or rows one by one."""
-
-    @property
-    def folds(self) -> NDArray[np.intp]:
-        """The fold of each part."""
-
-    @property
-    def total(self) -> float:
-        """The weight of all rows."""
-
-    def without(self, fold: int) -> Self:
-        """Return the rows of the other folds; all of them, if they have no rows."""
-
-    def dealt(self, rng: np.random.Generator) -> Self:
-        """Return the same rows, dealt into folds anew."""
-
-    def mean(self, values: Float64s) -> float:
-        """Return the mean over rows."""
-
-    def variance(self, values: Float64s) -> Variance:
-        """Return the variance of that mean."""
-
-    def moment(self, moments: Float64s, order: int) -> float:
-        """Return the central moment of that mean if rows are independent, from those of each row, (F, rows)."""
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Parts:
-    """Rows in parts, which are dealt into folds.
+class Dealt(ABC):
+    """Rows that are dealt into folds: the cells of one event, `Parts`, or rows one by one, `DealtRows`.
 
     Attributes
     ----------
-    masses : (2, F, K)
-        The weight of the rows without and with the event of each part at each cell.
+    masses : (..., F, K)
+        The weight of the rows of each part at each place.
     folds : (F,)
         The fold of each part.
-    units : (2, K)
-        The weight of a row of either outcome at each cell.
-    sizes : (F,) or None
-        The rows of each part, if the parts are buckets of clusters and remain whole; None if rows are independent.
+    units : (..., K)
+        The weight of a row at each place.
     """
 
     masses: Float64s
     folds: NDArray[np.intp]
     units: Float64s
+
+    @property
+    def total(self) -> float:
+        """The weight of all rows."""
+        return float(self.masses.sum())
+
+    def without(self, fold: int) -> Self:
+        """Return the rows of the other folds; all of them, if they have no rows."""
+        others = self.folds != fold
+        if not self.masses[..., others, :].any():
+            return self
+        return replace(self, masses=self.masses[..., others, :], folds=self.folds[others])
+
+    @abstractmethod
+    def dealt(self, rng: np.random.Generator) -> Self:
+        """Return the same rows, dealt into folds anew; clusters remain whole."""
+
+    def mean(self, values: Float64s) -> float:
+        """Return the mean over rows of values (..., F, K)."""
+        return float(np.sum(self._weighted(values))) / self.total
+
+    def variance(self, values: Float64s) -> Variance:
+        """Return the variance of that mean; for one cluster it is infinite."""
+        around = values - self.mean(values)
+        square = float(np.sum(self._weighted(around**2) * self._unit))
+        clusters = self._by_cluster(self._weighted(around))
+        if clusters is None:
+            return Variance(square / self.total**2)
+        sums, weights, sizes = clusters
+        if len(sizes) < 2:
+            return Variance(math.inf, df=1.0)
+        variance = variance_of(centred(sums, weights), square, sizes)
+        return variance._replace(value=variance.value / self.total**2)
+
+    def moment(self, moments: Float64s, order: int) -> float:
+        """Return the central moment of that mean if rows are independent, from those of each row, (F, K).
+
+        It is sum w^k m / N^k over rows of weight w, from moments m of the order k.
+        """
+        return float(np.sum(self.masses * self._unit ** (order - 1) * moments)) / self.total**order
+
+    @abstractmethod
+    def _by_cluster(self, sums: Float64s) -> tuple[Float64s, Float64s, Float64s] | None:
+        """Return sums (..., F, K), the weight and the number of rows of each cluster; None for independent rows."""
+
+    @property
+    def _unit(self) -> Float64s:
+        return self.units[..., np.newaxis, :]
+
+    def _weighted(self, values: Float64s) -> Float64s:
+        """Return masses times values; values without mass, which may be infinite, add 0."""
+        return np.multiply(self.masses, values, out=np.zeros_like(self.masses), where=self.masses > 0)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Parts(Dealt):
+    """Rows in parts, which are dealt into folds.
+
+    ``masses`` are (2, F, K), of the rows without and with the event of each part at each cell, ``units`` (2, K).
+    ``sizes`` are the rows of each part, (F,), if the parts are buckets of clusters and remain whole; None if rows are
+    independent.
+    """
+
     sizes: Float64s | None = None
 
     @classmethod
-    def of(cls, design: Independent | Clustered) -> Parts:
+    def of(cls, design: SamplingDesign) -> Parts:
         """Return all rows of a design: one part of independent rows, or its buckets."""
         cells = design.cells
         if isinstance(design, Clustered):
@@ -104,82 +139,45 @@ class Parts:
         masses = np.stack([cells.counts - cells.positives, cells.positives])[:, np.newaxis]
         return cls(masses=masses, folds=np.zeros(1, np.intp), units=cells.kinds[1])
 
-    @property
-    def total(self) -> float:
-        """The weight of all rows."""
-        return float(self.masses.sum())
-
-    def without(self, fold: int) -> Parts:
+    def without(self, fold: int) -> Self:
         """Return the parts of the other folds; all of them, if they have no rows."""
-        others = self.folds != fold
-        if not self.masses[:, others].any():
-            return self
-        sizes = None if self.sizes is None else self.sizes[others]
-        return replace(self, masses=self.masses[:, others], folds=self.folds[others], sizes=sizes)
+        rest = super().without(fold)
+        return rest if rest is self or self.sizes is None else replace(rest, sizes=self.sizes[self.folds != fold])
 
-    def dealt(self, rng: np.random.Generator) -> Parts:
+    def dealt(self, rng: np.random.Generator) -> Self:
         """Return the same rows, dealt into folds anew."""
         if self.sizes is not None:
             return replace(self, folds=deal_buckets(self.sizes, rng))
-        masses, units = self.masses.sum(axis=1), self.units
-        number = np.divide(masses, units, out=np.zeros_like(masses), where=units > 0)
-        dealt = deal_rows(np.rint(number).astype(np.int64), rng)
-        return replace(self, masses=dealt * units[:, np.newaxis], folds=np.arange(FOLDS))
+        dealt = deal_rows(self._number.astype(np.int64), rng)
+        return replace(self, masses=dealt * self._unit, folds=np.arange(FOLDS))
 
     def resampled(self, rng: np.random.Generator) -> Parts:
         """Return as many rows, or buckets, drawn with replacement."""
         if self.sizes is not None:
             times = rng.multinomial(len(self.sizes), np.full(len(self.sizes), 1 / len(self.sizes)))
             return replace(self, masses=self.masses * times[:, np.newaxis])
-        masses = self.masses.sum(axis=1)
-        number = np.rint(np.divide(masses, self.units, out=np.zeros_like(masses), where=self.units > 0))
+        number = self._number
         drawn = rng.multinomial(int(number.sum()), (number / number.sum()).ravel()).reshape(number.shape)
         return replace(self, masses=(drawn * self.units)[:, np.newaxis])
 
-    def mean(self, values: Float64s) -> float:
-        """Return the mean over rows of values of rows without and with the event, (2, F, K)."""
-        return float(np.sum(self._weighted(values))) / self.total
+    @property
+    def _number(self) -> Float64s:
+        """The number of rows without and with the event at each cell, (2, K)."""
+        masses = self.masses.sum(axis=1)
+        return np.asarray(np.rint(np.divide(masses, self.units, out=np.zeros_like(masses), where=self.units > 0)))
 
-    def variance(self, values: Float64s) -> Variance:
-        """Return the variance of that mean; for one bucket it is infinite."""
-        around = values - self.mean(values)
-        sums = self._weighted(around)
-        square = float(np.sum(self._weighted(around**2) * self.units[:, np.newaxis]))
-        if self.sizes is None:
-            return Variance(square / self.total**2)
-        if len(self.sizes) < 2:
-            return Variance(math.inf, df=1.0)
-        variance = variance_of(centred(sums.sum(axis=(0, 2)), self.masses.sum(axis=(0, 2))), square, self.sizes)
-        return variance._replace(value=variance.value / self.total**2)
-
-    def moment(self, moments: Float64s, order: int) -> float:
-        """Return sum w^k m / N^k over rows of weight w, from moments m of the order k, (F, K)."""
-        return float(np.sum(self.masses * self.units[:, np.newaxis] ** (order - 1) * moments)) / self.total**order
-
-    def _weighted(self, values: Float64s) -> Float64s:
-        """Return masses times values; values without mass, which may be infinite, add 0."""
-        return np.multiply(self.masses, values, out=np.zeros_like(self.masses), where=self.masses > 0)
+    def _by_cluster(self, sums: Float64s) -> tuple[Float64s, Float64s, Float64s] | None:
+        return None if self.sizes is None else (sums.sum(axis=(0, 2)), self.masses.sum(axis=(0, 2)), self.sizes)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DealtRows:
+class DealtRows(Dealt):
     """Rows one by one, which are dealt into folds; values of rows are (F, N), or (N,) if they are those of each fold.
 
-    Attributes
-    ----------
-    masses : (F, N)
-        The weight of each row in each fold. Whole weights are divided among folds, as that many rows would be.
-    folds : (F,)
-        The number of each fold.
-    units : (N,)
-        The weight of a row.
-    clusters : (N,) or None
-        The number of the cluster of each row; None if rows are independent.
+    ``masses`` are (F, N): whole weights are divided among folds, as that many rows would be. ``units`` are the weights
+    of the rows, (N,), and ``clusters`` the numbers of their clusters, (N,); None if rows are independent.
     """
 
-    masses: Float64s
-    folds: NDArray[np.intp]
-    units: Float64s
     clusters: NDArray[np.int64] | None = None
 
     @classmethod
@@ -192,23 +190,11 @@ class DealtRows:
         """The weight of each row, (N,)."""
         return np.asarray(self.masses.sum(axis=0))
 
-    @property
-    def total(self) -> float:
-        """The weight of all rows."""
-        return float(self.masses.sum())
-
-    def without(self, fold: int) -> DealtRows:
-        """Return the rows of the other folds; all of them, if they have no rows."""
-        others = self.folds != fold
-        if not self.masses[others].any():
-            return self
-        return replace(self, masses=self.masses[others], folds=self.folds[others])
-
-    def dealt(self, rng: np.random.Generator) -> DealtRows:
+    def dealt(self, rng: np.random.Generator) -> Self:
         """Return the same rows, dealt into folds anew; clusters remain whole."""
         weights, folds = self.weights, np.arange(FOLDS)
         if self.clusters is not None:
-            of_row = deal_buckets(self._sizes, rng)[self.clusters]
+            of_row = deal_buckets(self._sizes(self.clusters), rng)[self.clusters]
             return replace(self, masses=np.where(of_row == folds[:, np.newaxis], weights, 0.0), folds=folds)
         number = np.rint(weights / self.units).astype(np.int64)
         if int(number.sum()) > _ONE_BY_ONE:
@@ -218,37 +204,17 @@ class DealtRows:
             dealt = np.bincount(places, minlength=len(number) * FOLDS).reshape(len(number), FOLDS)
         return replace(self, masses=dealt.T * self.units, folds=folds)
 
-    def mean(self, values: Float64s) -> float:
-        """Return the mean over rows of values (F, N)."""
-        return float(np.sum(self._weighted(values))) / self.total
-
-    def variance(self, values: Float64s) -> Variance:
-        """Return the variance of that mean; for one cluster it is infinite."""
-        around = values - self.mean(values)
-        square = float(np.sum(self._weighted(around**2) * self.units))
+    def _by_cluster(self, sums: Float64s) -> tuple[Float64s, Float64s, Float64s] | None:
         if self.clusters is None:
-            return Variance(square / self.total**2)
-        sizes = self._sizes
+            return None
+        sizes = self._sizes(self.clusters)
         held = sizes > 0
-        if np.count_nonzero(held) < 2:
-            return Variance(math.inf, df=1.0)
-        sums, weights = (
+        of_sums, weights = (
             np.bincount(self.clusters, column.sum(axis=0), len(sizes)).astype(np.float64)[held]
-            for column in (self._weighted(around), self.masses)
+            for column in (sums, self.masses)
         )
-        variance = variance_of(centred(sums, weights), square, sizes[held])
-        return variance._replace(value=variance.value / self.total**2)
+        return of_sums, weights, sizes[held]
 
-    def moment(self, moments: Float64s, order: int) -> float:
-        """Return sum w^k m / N^k over rows of weight w, from moments m of the order k, (F, N)."""
-        return float(np.sum(self.masses * self.units ** (order - 1) * moments)) / self.total**order
-
-    @property
-    def _sizes(self) -> Float64s:
-        """The rows of each cluster."""
-        clusters = np.asarray(self.clusters)
+    def _sizes(self, clusters: NDArray[np.int64]) -> Float64s:
+        """Return the rows of each cluster."""
         return np.bincount(clusters, self.weights / self.units).astype(np.float64)
-
-    def _weighted(self, values: Float64s) -> Float64s:
-        """Return masses times values; values without mass, which may be infinite, add 0."""
-        return np.multiply(self.masses, values, out=np.zeros_like(self.masses), where=self.masses > 0)

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable
 
 #: Calibrated scores have an outcome that counts as impossible at most this often.
@@ -47,7 +46,8 @@ def impossible_outcomes(table: ReliabilityTable, *, logits: bool = False) -> Imp
     computed from a logit is rounded: the probability of a non-event is then at most half a unit in the last place.
     """
     kinds = np.stack([table.positives, table.counts - table.positives]).astype(np.float64)
-    chances = np.stack(_chances(table, rounding=float(np.finfo(table.scores.dtype).epsneg) / 2 if logits else 0.0))
+    scores, rounding = table.scores.astype(np.float64), np.finfo(table.scores.dtype).epsneg / 2 if logits else 0.0
+    chances = np.stack([scores, np.where(table.scores == 1, rounding, 1 - scores)])  # of an event, of a non-event
     kept = np.flatnonzero(chances.ravel() <= NEVER)
     if not np.any(kinds.ravel()[kept] > 0):
         return None
@@ -74,9 +74,3 @@ def of_classes(tables: Iterable[ReliabilityTable], *, logits: bool = False) -> I
     if not found:
         return None
     return ImpossibleOutcomes(sum(each.events for each in found), sum(each.non_events for each in found), 0.0, 0.0)
-
-
-def _chances(table: ReliabilityTable, *, rounding: float) -> tuple[Float64s, Float64s]:
-    """Return the probability of an event and that of a non-event in each row of a table, by its mean score."""
-    scores = table.scores.astype(np.float64)
-    return scores, np.where(table.scores == 1, rounding, 1 - scores)

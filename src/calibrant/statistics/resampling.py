@@ -134,6 +134,12 @@ class Resampling:
         """
         return {"closed_form_p_value": closed_form_p_value, "least_p_value": 1 / (self.n_resamples + 1)}
 
+    def draws(
+        self, stream: Stream, work: Callable[[np.random.Generator, int], Float64s], *, cells: int = _ENTRIES
+    ) -> Float64s:
+        """Return what ``work`` makes of all simulated data sets, (B, ...), in blocks: `in_blocks`."""
+        return np.concatenate(list(in_blocks(self.n_resamples, self.seed, stream, work, cells=cells)))
+
     def band(self, replicates: Float64s) -> tuple[Float64s, Float64s]:
         """Return the ends of the pointwise band that holds a share ``level`` of (B, M) simulated data sets."""
         low, high = np.quantile(replicates, [self.tail, 1 - self.tail], axis=0)

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.errors.faults import ClusterFacts, Fault, MissingFacts, Place
-from calibrant.errors.wording import refuse
+from calibrant.errors.faults import Facts, Fault, Place
+from calibrant.errors.wording import MISSING, refuse
 from calibrant.inputs.arrays import as_values, is_masked
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels import dispatch
-from calibrant.runtime.arrays import UInt64s
+from calibrant.runtime.arrays import ArrayLike, UInt64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
@@ -84,7 +84,7 @@ class ClusterLabels:
         return len(self.hashes)
 
 
-def as_clusters(clusters: Any, n: int) -> ClusterLabels:
+def as_clusters(clusters: ArrayLike | ClusterLabels, n: int) -> ClusterLabels:
     """Return the hashes of cluster labels, one for each of n rows.
 
     Parameters
@@ -178,7 +178,7 @@ def hash_text(text: str) -> int:
 # ---------------------------------------------------------------- arrays
 
 
-def _unconverted(clusters: Any, n: int) -> NDArray[Any]:
+def _unconverted(clusters: ArrayLike, n: int) -> NDArray[Any]:
     """Return the labels as an array; where it holds Python objects, they are not converted to one type.
 
     NumPy would write a missing value among strings as the string "nan".
@@ -208,12 +208,12 @@ def _check_size(shape: tuple[int, ...], n: int) -> None:
 
 
 def _missing(row: int) -> InputError:
-    return refuse("clusters", Fault.MISSING, MissingFacts(entry="cluster", place=Place(row)))
+    remedy = "name the row's cluster, or give the row a label of its own"
+    return refuse("clusters", Fault.MISSING, "a label in every row", MISSING, remedy, Facts(place=Place(row)))
 
 
 def _wrong(value: Any, row: int, remedy: str, expected: str = _EXPECTED) -> InputError:
-    facts = ClusterFacts(value=value, expected=expected, remedy=remedy, place=Place(row))
-    return refuse("clusters", Fault.VALUE, facts)
+    return refuse("clusters", Fault.VALUE, expected, f"{value!s:.40}", remedy, Facts(value=value, place=Place(row)))
 
 
 def _of_floats(array: NDArray[np.floating[Any]], digits: int) -> UInt64s:

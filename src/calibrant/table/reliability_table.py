@@ -19,6 +19,7 @@ from calibrant.inputs.notions import PER_CLASS, Events, read, resolve
 from calibrant.inputs.predictions import Notion, as_predictions
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT, integer_weights, unit_of
 from calibrant.kernels import dispatch
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table import grid as grids
@@ -112,7 +113,7 @@ class ReliabilityTable:
 
     @classmethod
     def from_scores(
-        cls, scores: Any, outcomes: Any, *, weights: Any = None, grid: grids.Grid | None = None
+        cls, scores: ArrayLike, outcomes: ArrayLike, *, weights: ArrayLike | None = None, grid: grids.Grid | None = None
     ) -> ReliabilityTable:
         """Return the table of scores and outcomes.
 
@@ -179,10 +180,10 @@ class ReliabilityTable:
     def from_predictions(
         cls,
         probs: Any,
-        targets: Any = None,
+        targets: ArrayLike | None = None,
         *,
         notion: Notion | None = None,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
         ignore_index: int | None = None,
         logits: bool = False,
         units: bool = False,

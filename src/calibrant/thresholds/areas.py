@@ -18,8 +18,9 @@ from calibrant.inputs.arrays import as_array, as_numbers
 from calibrant.report import evaluated_data
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sketch import CalibrationSketch
+from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.design import MINORITY
 from calibrant.statistics.intervals import Variance, clopper_pearson, linked_interval
 from calibrant.statistics.resampling import alpha_of, check_level
@@ -38,12 +39,12 @@ _FIRST: Final = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, _NEAR + 1))])
 
 
 def area_under_risk_coverage(
-    scores: Any,
+    scores: Predicted,
     correct: Any = None,
     *,
     kind: Area = "aurc",
-    weights: Any = None,
-    clusters: Any = None,
+    weights: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     level: float = 0.95,
 ) -> Estimate:
     r"""Return the area under the risk-coverage curve, AURC, or one of its relatives, with its confidence interval.
@@ -107,7 +108,12 @@ def area_under_risk_coverage(
 
 
 def risk_coverage_curve(
-    scores: Any, correct: Any = None, *, weights: Any = None, clusters: Any = None, level: float = 0.95
+    scores: Predicted,
+    correct: Any = None,
+    *,
+    weights: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    level: float = 0.95,
 ) -> RiskCoverageCurve:
     """Return the risk-coverage curve: the error rate of the rows at or above each score, with its pointwise band.
 
@@ -140,7 +146,9 @@ def risk_coverage_curve(
     return curve_of(ranked, level)
 
 
-def _ranked(scores: Any, correct: Any, weights: Any, clusters: Any) -> tuple[Ranked, int]:
+def _ranked(
+    scores: Predicted, correct: Any, weights: ArrayLike | None, clusters: ArrayLike | None
+) -> tuple[Ranked, int]:
     """Return rows by their scores, whatever their unit, and the number of rows."""
     values = None
     if not isinstance(scores, (ReliabilityTable, CalibrationSketch)):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.errors.wording import number
 from calibrant.inputs.arrays import as_array, as_numbers
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.statistics.design import MINORITY
 from calibrant.statistics.resampling import alpha_of
 from calibrant.thresholds.betting import Bound
@@ -70,7 +71,7 @@ def as_costs(error: float | None, referral: float | None) -> tuple[float, float]
     return float(error), float(referral)
 
 
-def bound_of(judged: Judged, largest_cluster: object, max_weight: object, weights: Any) -> Bound:
+def bound_of(judged: Judged, largest_cluster: object, max_weight: object, weights: ArrayLike | None) -> Bound:
     """Return what bounds the weight of a cluster: as declared, or the largest of these rows.
 
     Raises

@@ -21,7 +21,8 @@ from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.intervals import NORMAL, Variance, clopper_pearson
 from calibrant.statistics.resampling import alpha_of
 from calibrant.table import ReliabilityTable
@@ -51,20 +52,20 @@ _HALF: Final = 0.5  # the score from which on "yes" is decided if no case is ref
 
 
 def certify_threshold(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     max_risk: float = 0.05,
     confidence: float = 0.95,
     method: Method | None = None,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
     class_names: Sequence[str] | None = None,
-    groups: Any = None,
+    groups: ArrayLike | None = None,
     per_class: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
     weights_are: WeightsAre | None = None,
     largest_cluster: float | None = None,
     max_weight: float | None = None,
@@ -193,17 +194,17 @@ def certify_threshold(
 
 
 def certify_two_sided(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     yes_risk: float = 0.05,
     no_risk: float = 0.05,
     confidence: float = 0.95,
     method: Method | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
-    clusters: Any = None,
+    clusters: ArrayLike | None = None,
     weights_are: WeightsAre | None = None,
     largest_cluster: float | None = None,
     max_weight: float | None = None,
@@ -286,7 +287,7 @@ def certify_two_sided(
 # ---------------------------------------------------------------- arguments
 
 
-def _judged(probs: Any, targets: Any, **how: Any) -> tuple[Judged, Mapping[str, EvaluatedData]]:
+def _judged(probs: Predicted, targets: ArrayLike | None, **how: Any) -> tuple[Judged, Mapping[str, EvaluatedData]]:
     """Return the evaluated event, and what is evaluated of groups."""
     if isinstance(probs, ReliabilityTable) and targets is None and all(not value for value in how.values()):
         return Judged(*evaluated_data.check_table(probs, None)), {}
@@ -297,7 +298,7 @@ def _judged(probs: Any, targets: Any, **how: Any) -> tuple[Judged, Mapping[str, 
     return Judged.of(data), data.groups
 
 
-def _weights_are(weights: Any, weights_are: WeightsAre | None, max_weight: object) -> WeightsAre | None:
+def _weights_are(weights: ArrayLike | None, weights_are: WeightsAre | None, max_weight: object) -> WeightsAre | None:
     """Return what weights are: those of a sample if a bound on them is declared, and nothing else is said."""
     return "sampling" if weights is not None and weights_are is None and max_weight is not None else weights_are
 
@@ -307,7 +308,7 @@ def _asked(
     method: Method | None,
     largest_cluster: object,
     max_weight: object,
-    weights: Any,
+    weights: ArrayLike | None,
     asked: ThresholdOptions,
 ) -> ThresholdOptions:
     """Return what is asked with the method and its bound."""
@@ -376,10 +377,13 @@ def _threshold(
     exact = bets and not asked.bound.observed
     doubtful = ranked.parts is not None or ranked.squares is not None or bets
     audited = audit_rows(max_risk, alpha)
-    place = int(places[-1]) if len(places) else None
+    place = value = rounded = None
+    if len(places):
+        place = int(places[-1])
+        value, rounded = float(ranked.thresholds[place]), _rounded(ranked, place)
     base = Threshold(
-        value=None if place is None else float(ranked.thresholds[place]),
-        rounded=None if place is None else _rounded(ranked, place),
+        value=value,
+        rounded=rounded,
         side="no" if ranked.downward else "yes",
         max_risk=max_risk,
         confidence=asked.confidence,
@@ -402,17 +406,7 @@ def _threshold(
     sample = ranked.sample(max_risk)
     base = replace(base, plan_maker=partial(_plan, ranked, sample, place, asked, max_risk))
     if place is None:
-        needed, worth = rows_of_first(asked, max_risk, alpha), float(sample.rows[-1])
-        promise = f"at most {percent(max_risk)} with {percent(asked.confidence)} confidence"
-        why = f"no threshold is certified to have an error rate of {promise}"
-        if not bets and worth < needed:
-            why += f": in clusters, the rows are worth {int(worth):,} independent rows, fewer than {needed:,}"
-        if bets and ranked.bettors is not None:
-            sizes = ranked.bettors.sums(ranked.bettors.weights) / asked.bound.largest
-            if not enough(sizes, max_risk, alpha):
-                why += ": even without an error, these rows would be too few for so large a "
-                why += "cluster" if asked.bound.rows is not None else "weight"
-        return replace(base, reason=why)
+        return replace(base, reason=_why_none(ranked, asked, max_risk, float(sample.rows[-1])))
     weight, errors = float(ranked.upto.rows[place]), float(ranked.upto.wrong[place])
     coverage, low, high = _coverage(ranked, place, alpha)
     risk = errors / weight
@@ -435,6 +429,21 @@ def _threshold(
         risk_high=risk_high,
         audit_fraction=min(1.0, audited / (coverage * judged.table.n)),
     )
+
+
+def _why_none(ranked: Ranked, asked: ThresholdOptions, max_risk: float, worth: float) -> str:
+    """Return why no threshold is certified; the rows are worth so many independent ones."""
+    alpha, bets = alpha_of(asked.confidence), asked.method == "betting"
+    promise = f"at most {percent(max_risk)} with {percent(asked.confidence)} confidence"
+    why, needed = f"no threshold is certified to have an error rate of {promise}", rows_of_first(asked, max_risk, alpha)
+    if not bets and worth < needed:
+        return f"{why}: in clusters, the rows are worth {int(worth):,} independent rows, fewer than {needed:,}"
+    if bets and ranked.bettors is not None:
+        sizes = ranked.bettors.sums(ranked.bettors.weights) / asked.bound.largest
+        if not enough(sizes, max_risk, alpha):
+            bound = "cluster" if asked.bound.rows is not None else "weight"
+            return f"{why}: even without an error, these rows would be too few for so large a {bound}"
+    return why
 
 
 def _rounded(ranked: Ranked, place: int) -> float:

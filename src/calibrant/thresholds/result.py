@@ -15,6 +15,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.render.result import NO_SOURCE, Shown
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve, plain, plain_estimate
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
@@ -221,7 +222,7 @@ class Threshold(ThresholdResult):
         """Whether there is a threshold: for all rows, or for a group."""
         return self.value is not None or any(part.certified for part in self.by_group.values())
 
-    def accepts(self, scores: Any) -> Any:
+    def accepts(self, scores: ArrayLike) -> Any:
         """Return which rows are decided automatically, by their scores (confidences), (N,), of any library.
 
         They are compared in double precision. The result is an array of booleans, or for scores that are a tensor of

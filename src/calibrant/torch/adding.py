@@ -123,12 +123,7 @@ def _packed(events: Events) -> NDArray[Any]:
 def _table_of_host(predictions: Predictions, notion: Notion, kept: Kept) -> Increments:
     sketched = kept.table == "sketch"
     if notion == "classwise":
-        reading = read(predictions, "top-label", scoring=sketched)
-        of_classes = (events for events, _ in class_events(predictions))
-        if not sketched:
-            return _keys(np.stack([_packed(events) for events in of_classes], axis=1))
-        counts, sums = (np.stack(parts) for parts in zip(*map(_cells, of_classes), strict=True))
-        return {"cell_counts": torch.from_numpy(counts), "cell_sums": torch.from_numpy(sums), **_totals(reading)}
+        return _classwise_of_host(predictions, sketched=sketched)
     folded = notion == "top-label" and predictions.layout == "binary" and kept.half == 0
     several = kept.class_bins is not None and predictions.layout == "multiclass"
     largest = uppers(kept.class_bins or 1, "right", predictions.rows.dtype) if several else None
@@ -149,6 +144,15 @@ def _table_of_host(predictions: Predictions, notion: Notion, kept: Kept) -> Incr
         class_counts = torch.from_numpy(np.stack([counts, positives])).round().long()
         increments |= {"class_counts": class_counts.reshape(-1), "class_scores": torch.from_numpy(scores).reshape(-1)}
     return increments
+
+
+def _classwise_of_host(predictions: Predictions, *, sketched: bool) -> Increments:
+    reading = read(predictions, "top-label", scoring=sketched)
+    of_classes = (events for events, _ in class_events(predictions))
+    if not sketched:
+        return _keys(np.stack([_packed(events) for events in of_classes], axis=1))
+    counts, sums = (np.stack(parts) for parts in zip(*map(_cells, of_classes), strict=True))
+    return {"cell_counts": torch.from_numpy(counts), "cell_sums": torch.from_numpy(sums), **_totals(reading)}
 
 
 def _cells(events: Events) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -379,7 +383,7 @@ def in_place(
         if not states["class_counts"]:
             lists["class_counts"] = torch.zeros(2 * size, dtype=torch.int64, device=device)
             lists["class_scores"] = torch.zeros(size, dtype=torch.float64, device=device)
-        counts, scores = (lists[name] if lists else states[name][0] for name in ("class_counts", "class_scores"))
+        counts, scores = lists.values() if lists else (states["class_counts"][0], states["class_scores"][0])
         largest = _uppers_on(kept.class_bins, "right", precision, device)
         options["class_bins"] = (largest, counts[:size], counts[size:], scores)
     adding = kernels.Adding(

@@ -342,19 +342,22 @@ class ProbabilityMetric(SharingMetric):
                 raise InputError("preds", expected, got, remedy)
             self._check_width(1)
             return preds.reshape(-1), target.reshape(-1)
-        if preds.ndim < 2:
-            remedy = 'pass a column for every class; for one event, use CalibrationError("binary")'
-            raise InputError("preds", "shape (N, C) or (N, C, ...)", f"{tuple(preds.shape)}", remedy)
-        if self.layout == "multilabel" and preds.ndim > 2:
-            remedy = "move the labels to the last axis and reshape to (N, C)"
-            raise InputError("preds", "shape (N, C) for multilabel", f"{tuple(preds.shape)}", remedy)
-        self._check_width(preds.shape[1])
-        shape = tuple(preds.shape)
-        shapes = [shape] if self.layout == "multilabel" or shape[1] < 2 else [(shape[0], *shape[2:]), shape]
-        if target.shape not in shapes:
-            expected = " or ".join(map(str, shapes))
-            raise InputError("target", f"shape {expected}", f"{tuple(target.shape)}", "pass one label for each row")
+        self._check_classes(tuple(preds.shape), tuple(target.shape))
         return preds, target
+
+    def _check_classes(self, shape: tuple[int, ...], of_target: tuple[int, ...]) -> None:
+        """Reject shapes that are not those of rows of classes."""
+        if len(shape) < 2:
+            remedy = 'pass a column for every class; for one event, use CalibrationError("binary")'
+            raise InputError("preds", "shape (N, C) or (N, C, ...)", f"{shape}", remedy)
+        if self.layout == "multilabel" and len(shape) > 2:
+            remedy = "move the labels to the last axis and reshape to (N, C)"
+            raise InputError("preds", "shape (N, C) for multilabel", f"{shape}", remedy)
+        self._check_width(shape[1])
+        shapes = [shape] if self.layout == "multilabel" or shape[1] < 2 else [(shape[0], *shape[2:]), shape]
+        if of_target not in shapes:
+            expected = " or ".join(map(str, shapes))
+            raise InputError("target", f"shape {expected}", f"{of_target}", "pass one label for each row")
 
     def _of_whole_numbers(self, preds: Tensor) -> Tensor:
         """Return whole numbers as floating-point ones: logits, if declared, or the probabilities 0 and 1.

@@ -273,11 +273,15 @@ def calibration_error(bins: Bins, norm: Norm, least_rows: int = 1) -> float:
     """
     if norm == "l1":
         return float(absolute_error(bins.gap_sums, bins.total))
-    if norm == "l2":
-        filled = bins.counts > 0
-        return float(root_square_error(bins.gap_sums[filled], bins.counts[filled], bins.total))
-    enough = enough_rows(bins.rows, least_rows)
-    return float(largest_gap(bins.gap_sums[enough], bins.counts[enough]))
+    held = enough_rows(bins.rows, least_rows) if norm == "max" else bins.counts > 0
+    return norm_of_gaps(norm, bins.gap_sums[held], bins.counts[held], bins.total)
+
+
+def norm_of_gaps(norm: Norm, gap_sums: Float64s, counts: Float64s, total: float) -> float:
+    """Return a norm of the gaps of filled bins, from S and n of each, (M,)."""
+    if norm == "l1":
+        return float(absolute_error(gap_sums, total))
+    return float(root_square_error(gap_sums, counts, total) if norm == "l2" else largest_gap(gap_sums, counts))
 
 
 def absolute_error(gap_sums: Float64s, total: float) -> Float64s:

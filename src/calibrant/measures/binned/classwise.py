@@ -49,22 +49,22 @@ def classwise_calibration(
     >>> result.kept, result.supports
     (array([0.75, 1.  , 0.5 ]), array([1., 2., 1.]))
     """
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
+    return _calibration(arguments, n_bins, threshold, binning, norm, closed)
+
+
+def _calibration(
+    arguments: Arguments, n_bins: int, threshold: float, binning: Binning, norm: Norm, closed: Closed = "right"
+) -> ClasswiseCalibration:
     binned.check_bins(n_bins, binning, norm, closed)
     binned.check_threshold(threshold)
+    notion = arguments.notion
     if notion not in (None, *PER_CLASS):
         raise InputError("notion", "'classwise' or 'multilabel'", repr(notion), "leave notion out")
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
-    classes = histograms_of(
-        arguments,
-        n_bins,
-        binning=binning,
-        closed=closed,
-        threshold=float(threshold),
-        default="multilabel" if notion == "multilabel" else "classwise",
-    )
-    return classes.errors(norm)
+    default: Notion = "multilabel" if notion == "multilabel" else "classwise"
+    return histograms_of(
+        arguments, n_bins, binning=binning, closed=closed, threshold=float(threshold), default=default
+    ).errors(norm)
 
 
 def classwise_calibration_errors(
@@ -92,19 +92,8 @@ def classwise_calibration_errors(
     >>> calibrant.classwise_calibration_errors([[0.8, 0.2], [0.6, 0.4]], [0, 1], n_bins=5).round(3)
     array([0.4, 0.4])
     """
-    return classwise_calibration(
-        probs,
-        targets,
-        n_bins,
-        threshold=threshold,
-        binning=binning,
-        norm=norm,
-        closed=closed,
-        notion=notion,
-        weights=weights,
-        ignore_index=ignore_index,
-        logits=logits,
-    ).errors
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
+    return _calibration(arguments, n_bins, threshold, binning, norm, closed).errors
 
 
 def classwise_calibration_error(
@@ -169,19 +158,8 @@ def classwise_calibration_error(
     >>> round(calibrant.classwise_calibration_error([[0.8, 0.2], [0.6, 0.4]], [0, 1], n_bins=5), 12)
     0.4
     """
-    return classwise_calibration(
-        probs,
-        targets,
-        n_bins,
-        threshold=threshold,
-        binning=binning,
-        norm=norm,
-        closed=closed,
-        notion=notion,
-        weights=weights,
-        ignore_index=ignore_index,
-        logits=logits,
-    ).value
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
+    return _calibration(arguments, n_bins, threshold, binning, norm, closed).value
 
 
 def worst_class(classes: Classes) -> dict[str, Any]:
@@ -267,15 +245,5 @@ def thresholded_adaptive_calibration_error(
     >>> round(calibrant.thresholded_adaptive_calibration_error(probs, [0, 0, 1, 1], n_bins=1), 6)
     0.232708
     """
-    return classwise_calibration_error(
-        probs,
-        targets,
-        n_bins,
-        threshold=threshold,
-        binning="quantile",
-        norm=norm,
-        notion=notion,
-        weights=weights,
-        ignore_index=ignore_index,
-        logits=logits,
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
+    return _calibration(arguments, n_bins, threshold, "quantile", norm).value

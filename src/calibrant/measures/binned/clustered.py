@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from calibrant.inputs.weights import effective_n
 from calibrant.measures.binned.binned import Bins, bin_table, quantile_bin_of, uniform_bin_of
-from calibrant.measures.binned.sums import BinMoments, BinSums, RowBins
+from calibrant.measures.binned.sums import BinMoments, BinSums, Correlations
 from calibrant.measures.event import Event
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -31,7 +31,7 @@ from calibrant.statistics.cluster_sums import (
     upper_quantile,
     variance_of,
 )
-from calibrant.statistics.design import Clustered, Independent
+from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.intervals import PRIOR_ROWS, Variance, blend, centred_blend
 from calibrant.statistics.null import GammaMoments, absolute_moments
 
@@ -90,7 +90,7 @@ class ClusterBins(BinSums):
     # ------------------------------------------------------------ measures
 
     @cached_property
-    def per_pair(self) -> Float64s:
+    def pair_weights(self) -> Float64s:
         """What a pair of rows of different buckets adds to the squared error, o / (n^2 - sum n_h^2), o = n / N.
 
         0 in a bin of one bucket, which has no such pair.
@@ -105,7 +105,7 @@ class ClusterBins(BinSums):
 
         Only pairs of rows of different buckets count: two of one cluster would add their covariance.
         """
-        return np.asarray((gap_sums**2 - own_squares) @ self.per_pair)
+        return np.asarray((gap_sums**2 - own_squares) @ self.pair_weights)
 
     @cached_property
     def own_squares(self) -> Float64s:
@@ -163,12 +163,7 @@ class ClusterBins(BinSums):
         sums = (self.null_gaps * np.sqrt(weights))[:, self.varied]
         squares = np.sum(sums**2, axis=0)
         mean = float(squares.sum())
-        return mean, mean**2 / Directions.of(sums).squares(squares) if mean else 0.0
-
-    @property
-    def pair_weights(self) -> Float64s:
-        """What a pair of rows of different buckets adds."""
-        return self.per_pair
+        return mean, mean**2 / Correlations.of(sums).squares(squares) if mean else 0.0
 
     # ------------------------------------------------------------ design effects
 
@@ -252,14 +247,14 @@ class ClusterBins(BinSums):
         return common_signs(bins.score_sums / bins.counts, float(bins.score_sums.sum()) / bins.weight)
 
     @cached_property
-    def correlations(self) -> Directions:
+    def correlations(self) -> Correlations:
         """The correlations of the buckets' sums."""
-        return Directions.of(centred(self.gaps, self.weights))
+        return Correlations.of(centred(self.gaps, self.weights))
 
     @cached_property
-    def gap_correlations(self) -> Directions:
+    def gap_correlations(self) -> Correlations:
         """The correlations of the buckets' sums around the gaps of the bins."""
-        return Directions.of(self.within)
+        return Correlations.of(self.within)
 
     def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
         """Return the variance of sum f S for each f: the blended variance times the design effect.
@@ -291,7 +286,7 @@ class ClusterBins(BinSums):
     @cached_property
     def pair_noise(self) -> float:
         """2 sum_bc a_b a_c Sigma'_bc^2, a what a pair adds and Sigma' the covariance around the gaps of the bins."""
-        return 2 * self.gap_correlations.squares(self.per_pair * self.gap_variances)
+        return 2 * self.gap_correlations.squares(self.pair_weights * self.gap_variances)
 
     def influence_sums(self, gaps: Float64s) -> Float64s:
         """Return the sums over buckets of 2 D (r - D_b) + D^2, (H,): D these gaps, D_b those seen."""
@@ -353,36 +348,13 @@ class ClusterBins(BinSums):
         return np.maximum(self.units - 1, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Directions:
-    """The correlations C of bins, as C = U' U with columns U of length 1, (H, M); ``lone`` bins do not vary."""
-
-    columns: Float64s
-    lone: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, sums: Float64s) -> Directions:
-        """Return the correlations of centred sums of buckets."""
-        lengths = np.sqrt(np.sum(sums**2, axis=0))
-        lone = lengths == 0
-        return cls(sums / np.where(lone, 1.0, lengths), lone)
-
-    def quadratic(self, x: Float64s) -> float:
-        """Return x' C x."""
-        return float(np.sum((self.columns @ x) ** 2)) + float(np.sum(x[self.lone] ** 2))
-
-    def squares(self, x: Float64s) -> float:
-        """Return sum x_b x_c C_bc^2 over all pairs of bins, by the H x H matrix U diag(x) U'."""
-        return float(np.sum(((self.columns * x) @ self.columns.T) ** 2)) + float(np.sum(x[self.lone] ** 2))
-
-
 def _folded_variance(s: Float64s, columns: Float64s) -> float:
     """Return s' F s, the variance of the sum of folded normals with correlations columns' columns.
 
     With thousands of bins F is taken as (1 - 2 / pi) r^2, which is equal for r = 0 and 1, and else larger.
     """
     if len(s) > _MOST:
-        return (1 - 2 / math.pi) * Directions.of(columns).squares(s)
+        return (1 - 2 / math.pi) * Correlations.of(columns).squares(s)
     variance = 0.0
     for start in range(0, len(s), _ROWS):
         part = slice(start, start + _ROWS)
@@ -409,6 +381,6 @@ def quantile_sums(event: Event) -> BinSums:
     return _sums(event.design, quantile_bin_of(event.design.fine.table, event.n_bins))
 
 
-def _sums(design: Independent | Clustered, bins: NDArray[np.intp]) -> BinSums:
+def _sums(design: SamplingDesign, bins: NDArray[np.intp]) -> BinSums:
     """Return the sums over bins; ``bins`` is the bin of each cell of `SamplingDesign.fine`."""
-    return ClusterBins.of(design, bins) if isinstance(design, Clustered) else RowBins.of(design.cells, bins)
+    return ClusterBins.of(design, bins) if isinstance(design, Clustered) else BinSums.of_cells(design.cells, bins)

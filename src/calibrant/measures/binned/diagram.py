@@ -64,9 +64,7 @@ def reliability_diagram(
     >>> diagram.counts, diagram.lows.round(3), diagram.highs.round(3)
     (array([4, 5]), array([0.   , 0.478]), array([0.602, 1.   ]))
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     check_bins(n_bins, binning, "l1", closed)
     measure, table = "a reliability diagram", arguments.ready_table()
     if level is not None:

@@ -65,9 +65,7 @@ def maximum_calibration_error(
     0.3167
     """
     check_least_rows(least_rows)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return binned_error(arguments, n_bins, binning=binning, norm="max", closed=closed, least_rows=least_rows)
 
 
@@ -92,16 +90,12 @@ def _value(event: Event) -> float:
     return float(np.abs(event.of(uniform_bins).gaps[held]).max()) if len(held) else math.nan
 
 
-def _no_bin(event: Event) -> str:
-    return _NO_BIN if event.clusters is None else f"{_NO_BIN} of {LEAST_CLUSTERS} clusters"
-
-
 def _details(event: Event) -> Mapping[str, Any]:
     """Return the bin that decides, and the largest gap over bins of any size."""
     bins, held = event.of(uniform_bins), _held(event)
     details = {"least_rows": LEAST_ROWS, "of_all_bins": float(np.nanmax(np.abs(bins.gaps)))}
     if not len(held):
-        return {**details, "reason": _no_bin(event)}
+        return {**details, "reason": _NO_BIN if event.clusters is None else f"{_NO_BIN} of {LEAST_CLUSTERS} clusters"}
     b = int(held[np.argmax(np.abs(bins.gaps[held]))])
     place = {"bin": b, "left": float(bins.edges[b]), "right": float(bins.edges[b + 1])}
     return {**details, **place, "count": tidy_weight(float(bins.counts[b])), "gap": float(bins.gaps[b])}

@@ -70,9 +70,7 @@ def root_mean_square_calibration_error(
     >>> round(calibrant.root_mean_square_calibration_error(p, y, n_bins=2), 4)
     0.2918
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     if not debiased:
         return binned_error(arguments, n_bins, binning=binning, norm="l2", closed=closed)
     binned.check_bins(n_bins, binning, "l2", closed)
@@ -110,11 +108,6 @@ def replicate(replicates: Replicates) -> Float64s:
     """Return the RMSCE of each simulated data set."""
     moments = replicates.inference.event.of(uniform_sums).moments
     return binned.root_square_error(replicates.uniform_gaps, moments.counts, moments.total)
-
-
-def _debiased_replicate(replicates: Replicates) -> Float64s:
-    bins = replicates.inference.event.of(uniform_sums)
-    return bins.debiased_square(replicates.uniform_gaps, replicates.uniform_squares)
 
 
 def _error(event: Event) -> float:
@@ -158,7 +151,9 @@ DEBIASED_SQUARE = Measure(
     interval=lambda inference: Interval(*_square_ends(inference), _METHOD),
     implied=lambda inference: inference.interval(RMSCE).high ** 2,
     null=Null(
-        replicate=_debiased_replicate,
+        replicate=lambda draws: draws.inference.event.of(uniform_sums).debiased_square(
+            draws.uniform_gaps, draws.uniform_squares
+        ),
         statistic=replicate,
         closed_form=lambda inference: square_laws(inference.event.of(uniform_sums), inference.level)[1],
     ),

@@ -6,9 +6,8 @@ seen with what calibration implies, v = (n Q + 5 V0) / (n + 5).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,45 +123,53 @@ class BinMoments:
         return spread_of(slopes, variances, gaps, self.weight, square_total)
 
 
-class Correlations(Protocol):
-    """The correlations C of bins, as quadratic forms."""
+@dataclass(frozen=True, eq=False)
+class Correlations:
+    """The correlations C of bins, as C = U' U with columns U of length 1, (H, M); ``lone`` bins vary by themselves.
 
-    def quadratic(self, x: Float64s) -> float:
-        """Return x' C x."""
-
-    def squares(self, x: Float64s) -> float:
-        """Return sum x_b x_c C_bc^2 over pairs of bins."""
-
-
-@dataclass(frozen=True)
-class Uncorrelated:
-    """The correlations of independent bins.
-
-    Bins of several classes have the same rows: ``dependence`` is then how many times the variance of a sum over bins
-    may exceed the variance for independent bins, ``null_dependence`` the same under calibration.
+    Bins of several classes have the same rows: ``dependence`` is then how many times the variance of a sum over lone
+    bins may exceed the variance for independent bins, ``null_dependence`` the same under calibration.
     """
 
+    columns: Float64s
+    lone: NDArray[np.bool_]
     dependence: float = 1.0
     null_dependence: float = 1.0
 
+    @classmethod
+    def of(cls, sums: Float64s) -> Correlations:
+        """Return the correlations of centred sums of buckets."""
+        lengths = np.sqrt(np.sum(sums**2, axis=0))
+        lone = lengths == 0
+        return cls(sums / np.where(lone, 1.0, lengths), lone)
+
     def quadratic(self, x: Float64s) -> float:
-        """Return the sum of squares."""
-        return self.dependence * float(np.sum(x**2))
+        """Return x' C x."""
+        return float(np.sum((self.columns @ x) ** 2)) + self.dependence * float(np.sum(x[self.lone] ** 2))
 
     def squares(self, x: Float64s) -> float:
-        """Return the sum of squares."""
-        return self.null_dependence * float(np.sum(x**2))
+        """Return sum x_b x_c C_bc^2 over all pairs of bins, by the H x H matrix U diag(x) U'."""
+        products = (self.columns * x) @ self.columns.T
+        return float(np.sum(products**2)) + self.null_dependence * float(np.sum(x[self.lone] ** 2))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BinSums(ABC):
+class BinSums:
     """The sums S of the filled bins, (M,), and how they vary: what the binned family asks of a sampling design.
 
     The variance of S is the one for independent rows, steadied by five units of what calibration implies, times a
-    design effect. A unit is a row, or a cluster.
+    design effect. Here rows are independent: they are the units, and the design effects are 1. Those of rows in
+    clusters are `clustered.ClusterBins`. ``dependence`` and ``null_dependence`` are as in `Correlations`.
     """
 
     moments: BinMoments
+    dependence: float = 1.0
+    null_dependence: float = 1.0
+
+    @classmethod
+    def of_cells(cls, cells: Cells, bins: NDArray[np.intp]) -> BinSums:
+        """Return the bins of independent rows; ``bins`` is the bin of each cell, in increasing order."""
+        return cls(moments=BinMoments.of(cells, bins))
 
     # ------------------------------------------------------------ measures, of many simulated data sets at once
 
@@ -170,14 +177,15 @@ class BinSums(ABC):
         """Return the sums over each bin, (..., M), of sums over each cell, (..., K)."""
         return np.add.reduceat(cell_sums, self.moments.first, axis=-1)
 
-    @abstractmethod
     def debiased_square(self, gap_sums: Float64s, own_squares: Float64s) -> Float64s:
         """Return the unbiased squared l2 error from S of each bin, and the sum of squares of its independent parts."""
+        bins = self.moments
+        return debiased_square(gap_sums, own_squares, bins.counts, bins.rows, bins.total)
 
     @property
-    @abstractmethod
     def own_squares(self) -> Float64s:
-        """The sum of the squares of the independent parts of each S."""
+        """The sum of the squares of the independent parts of each S: Q."""
+        return self.moments.squared_residuals
 
     @property
     def square(self) -> float:
@@ -198,9 +206,9 @@ class BinSums(ABC):
         return largest_gap(gap_sums[..., self.held], deviations[self.held])
 
     @property
-    @abstractmethod
     def units(self) -> Float64s:
         """The effective number of units in each bin: of rows, or of clusters."""
+        return self.moments.rows
 
     @cached_property
     def held(self) -> NDArray[np.bool_]:
@@ -210,9 +218,9 @@ class BinSums(ABC):
     # ------------------------------------------------------------ under calibration
 
     @property
-    @abstractmethod
     def null_variances(self) -> Float64s:
-        """The variance of each S under calibration."""
+        """The variance of each S under calibration: V0."""
+        return self.moments.null_variances
 
     @property
     def varied(self) -> NDArray[np.bool_]:
@@ -230,21 +238,26 @@ class BinSums(ABC):
         """The most that sum |S| is by rounding where nothing varies."""
         return 0.0
 
-    @abstractmethod
     def null_square(self, weights: Float64s) -> tuple[float, float]:
-        """Return the mean under calibration of sum a S^2, a these weights, and the degrees of freedom of its fit."""
+        """Return the mean under calibration of sum a S^2, a these weights, and the degrees of freedom of its fit.
+
+        They are sum a V0, and (sum a V0)^2 / sum (a V0)^2.
+        """
+        parts = weights * self.moments.null_variances
+        mean = float(parts.sum())
+        return mean, 1 / float(np.sum((parts / mean) ** 2)) if mean else 0.0
 
     @property
-    @abstractmethod
     def pair_weights(self) -> Float64s:
-        """What S^2 of each bin adds to the unbiased squared error."""
+        """What S^2 of each bin adds to the unbiased squared error: 1 / (n N)."""
+        return 1 / (self.moments.counts * self.moments.total)
 
     # ------------------------------------------------------------ unchanged
 
     @property
-    @abstractmethod
     def deff(self) -> Float64s | float:
         """The design effect of each S."""
+        return 1.0
 
     @cached_property
     def variances(self) -> Float64s:
@@ -253,25 +266,32 @@ class BinSums(ABC):
         return np.maximum(blended * self.deff, _TINY)
 
     @property
-    @abstractmethod
-    def correlations(self) -> Correlations:
-        """The correlations of the bins' S; `Correlations.squares` takes those under calibration."""
-
-    @property
     def common(self) -> Sequence[Float64s]:
         """The signs of the bins' gaps where something moves several bins together, (M,) each; none in general."""
         return ()
 
-    @abstractmethod
     def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
         """Return the variance of sum f S for each f, slopes of the bins, (M,)."""
+        bins, times = self.moments, self.dependence
+
+        def variance(f: Float64s) -> float:
+            blended, seen = (bins.spread(f, times * v) ** 2 for v in (self.variances, bins.squared_residuals))
+            return centred_blend(bins.effective_n, seen, times * float(np.sum(f**2 * bins.null_variances)), blended)
+
+        return [Variance(variance(f)) for f in slopes]
+
+    @cached_property
+    def correlations(self) -> Correlations:
+        """The correlations of the bins' S; `Correlations.squares` takes those under calibration."""
+        n = len(self.moments.counts)
+        return Correlations(np.empty((0, n)), np.ones(n, dtype=bool), self.dependence, self.null_dependence)
 
     # ------------------------------------------------------------ around the gaps of the bins
 
     @property
-    @abstractmethod
     def gap_deff(self) -> Float64s | float:
         """The design effect of each S around the gap of its bin."""
+        return 1.0
 
     @cached_property
     def gap_variances(self) -> Float64s:
@@ -279,18 +299,27 @@ class BinSums(ABC):
         return blend(self.units, self.moments.within, self.moments.null_variances) * self.gap_deff
 
     @property
-    @abstractmethod
     def gap_correlations(self) -> Correlations:
         """The correlations of the bins' S around the gaps of the bins."""
+        return self.correlations
 
     @property
-    @abstractmethod
     def pair_noise(self) -> float:
-        """The variance of the unbiased squared error where all gaps are 0."""
+        """The variance of the unbiased squared error where all gaps are 0.
 
-    @abstractmethod
+        It is 2 sum o^2 u^2 / (n (n - 1)), o = n / N and u the variance of one residual around its bin's gap.
+        """
+        bins = self.moments
+        n, several = bins.rows, bins.rows > 1
+        of_bins = n * self.gap_variances / (bins.counts * bins.total)
+        return 2 * float(np.sum(of_bins[several] ** 2 / (n * (n - 1))[several]))
+
     def influence(self, gaps: Float64s) -> Variance:
-        """Return the variance of the sum over rows of 2 D r - D^2, D these gaps of the bins and r = p - y."""
+        """Return the variance of the sum over rows of 2 D r - D^2, D these gaps of the bins and r = p - y.
+
+        It is 4 sum D^2 u + sum n (D^2 - m)^2, m the mean of D^2.
+        """
+        return Variance(4 * float(np.sum(gaps**2 * self.gap_variances)) + self.between(gaps**2))
 
     def between(self, squares: Float64s) -> float:
         """Return the variance of the sum over rows of the squared gap of their bin, from the squared gaps D^2, (M,).
@@ -302,109 +331,17 @@ class BinSums(ABC):
 
     # ------------------------------------------------------------ rates
 
-    @abstractmethod
     def outcomes(self, slopes: Float64s, rate: float) -> Variance:
         """Return the variance of sum f (y - r) over rows, r a rate, if scores tell nothing of the outcomes."""
-
-    @abstractmethod
-    def rate_rows(self, tail: float) -> Float64s:
-        """Return in how many independent rows each rate would be as uncertain, for a bound at ``tail``."""
-
-    @abstractmethod
-    def mean_score_margins(self, tail: float) -> Float64s:
-        """Return the squared half width of the bound of each mean score at ``tail``."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RowBins(BinSums):
-    """Bins of independent rows: the units are rows, and the design effects are 1."""
-
-    correlations: Uncorrelated = Uncorrelated()
-
-    @classmethod
-    def of(cls, cells: Cells, bins: NDArray[np.intp]) -> RowBins:
-        """Return the bins; ``bins`` is the bin of each cell, in increasing order."""
-        return cls(moments=BinMoments.of(cells, bins))
-
-    def debiased_square(self, gap_sums: Float64s, own_squares: Float64s) -> Float64s:
-        """Return the unbiased squared l2 error from S and Q of each bin."""
-        bins = self.moments
-        return debiased_square(gap_sums, own_squares, bins.counts, bins.rows, bins.total)
-
-    @property
-    def own_squares(self) -> Float64s:
-        """Q."""
-        return self.moments.squared_residuals
-
-    @property
-    def units(self) -> Float64s:
-        """The rows."""
-        return self.moments.rows
-
-    @property
-    def null_variances(self) -> Float64s:
-        """V0."""
-        return self.moments.null_variances
-
-    def null_square(self, weights: Float64s) -> tuple[float, float]:
-        """Return sum a V0, and (sum a V0)^2 / sum (a V0)^2."""
-        parts = weights * self.moments.null_variances
-        mean = float(parts.sum())
-        return mean, 1 / float(np.sum((parts / mean) ** 2)) if mean else 0.0
-
-    @property
-    def pair_weights(self) -> Float64s:
-        """1 / (n N)."""
-        return 1 / (self.moments.counts * self.moments.total)
-
-    @property
-    def deff(self) -> float:
-        """1: the rows are independent."""
-        return 1.0
-
-    def linear(self, slopes: Sequence[Float64s]) -> list[Variance]:
-        """Return the variance of sum f S for each f."""
-        bins, times = self.moments, self.correlations.dependence
-
-        def variance(f: Float64s) -> float:
-            blended, seen = (bins.spread(f, times * v) ** 2 for v in (self.variances, bins.squared_residuals))
-            return centred_blend(bins.effective_n, seen, times * float(np.sum(f**2 * bins.null_variances)), blended)
-
-        return [Variance(variance(f)) for f in slopes]
-
-    @property
-    def gap_deff(self) -> float:
-        """1: the rows are independent."""
-        return 1.0
-
-    @property
-    def gap_correlations(self) -> Uncorrelated:
-        """The same correlations."""
-        return self.correlations
-
-    @property
-    def pair_noise(self) -> float:
-        """2 sum o^2 u^2 / (n (n - 1)), o = n / N and u the variance of one residual around its bin's gap."""
-        bins = self.moments
-        n, several = bins.rows, bins.rows > 1
-        of_bins = n * self.gap_variances / (bins.counts * bins.total)
-        return 2 * float(np.sum(of_bins[several] ** 2 / (n * (n - 1))[several]))
-
-    def influence(self, gaps: Float64s) -> Variance:
-        """Return 4 sum D^2 u + sum n (D^2 - m)^2, m the mean of D^2."""
-        return Variance(4 * float(np.sum(gaps**2 * self.gap_variances)) + self.between(gaps**2))
-
-    def outcomes(self, slopes: Float64s, rate: float) -> Variance:
-        """Return sum w^2 f^2 r (1 - r)."""
         return Variance(float(np.sum(self.moments.square_weights * slopes**2)) * rate * (1 - rate))
 
     def rate_rows(self, tail: float) -> Float64s:
-        """Return the effective sample size of each rate."""
+        """Return in how many independent rows each rate would be as uncertain, for a bound at ``tail``."""
         del tail
         return self.moments.rate_rows
 
     def mean_score_margins(self, tail: float) -> Float64s:
-        """Return z^2 times the variance of each mean score."""
+        """Return the squared half width of the bound of each mean score at ``tail``."""
         from scipy.special import ndtri
 
         return np.asarray(float(ndtri(tail)) ** 2 * self.moments.mean_variances)

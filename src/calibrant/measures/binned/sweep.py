@@ -75,9 +75,7 @@ def monotone_sweep_calibration_error(
     0.133333333333
     """
     check_choice("norm", norm, NORMS)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return sweep_error(event_table(arguments, "the monotone sweep calibration error"), norm)
 
 
@@ -94,11 +92,7 @@ def sweep_error(table: ReliabilityTable, norm: Norm) -> float:
         starts = np.flatnonzero(np.diff(ranks.bins(ranks.most_increasing(table, pooled)), prepend=-1))
     counts = np.add.reduceat(table.counts, starts).astype(np.float64)
     gap_sums = -np.add.reduceat(table.residuals, starts)
-    if norm == "l1":
-        return float(binned.absolute_error(gap_sums, table.total))
-    if norm == "l2":
-        return float(binned.root_square_error(gap_sums, counts, table.total))
-    return float(binned.largest_gap(gap_sums, counts))
+    return binned.norm_of_gaps(norm, gap_sums, counts, table.total)
 
 
 def _decreasing(table: ReliabilityTable) -> NDArray[np.intp]:

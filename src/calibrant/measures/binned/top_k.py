@@ -77,15 +77,8 @@ def top_k_calibration_error(
     >>> round(calibrant.top_k_calibration_error(probs, [1, 0, 0], k=2), 12)  # scores 0.8, 0.9, 0.75; outcomes 1, 0, 1
     0.45
     """
-    return _error(
-        Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits),
-        ("k", k),
-        _first_together,
-        n_bins,
-        binning=binning,
-        norm=norm,
-        closed=closed,
-    )
+    arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
+    return _error(arguments, ("k", k), _first_together, n_bins, binning, norm, closed)
 
 
 def top_r_calibration_error(
@@ -142,15 +135,8 @@ def top_r_calibration_error(
     >>> round(calibrant.top_r_calibration_error(probs, [1, 0, 0], r=2), 12)  # scores 0.3, 0.2, 0.25; outcomes 1, 0, 1
     0.55
     """
-    return _error(
-        Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits),
-        ("r", r),
-        _one_of_them,
-        n_bins,
-        binning=binning,
-        norm=norm,
-        closed=closed,
-    )
+    arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
+    return _error(arguments, ("r", r), _one_of_them, n_bins, binning, norm, closed)
 
 
 def _first_together(probs: Float64s, ranks: NDArray[np.intp], k: int) -> tuple[Float64s, NDArray[np.bool_]]:
@@ -177,7 +163,6 @@ def _error(
     number: tuple[str, Any],
     judge: Callable[[Float64s, NDArray[np.intp], int], tuple[Float64s, NDArray[np.bool_]]],
     n_bins: int,
-    *,
     binning: Binning,
     norm: Norm,
     closed: Closed,

@@ -112,9 +112,7 @@ def net_benefit(
     places = _thresholds(thresholds)
     if level is not None:
         check_level(level)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return decision_curve_of(Event(table=event_table(arguments, "net benefit")), level, places)
 
 
@@ -172,9 +170,7 @@ def murphy_curve(
     (array([0.25  , 0.25  , 0.0625]), 0.2625)
     """
     places = _thresholds(thresholds)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return murphy_curve_of(Event(table=event_table(arguments, "a Murphy curve")), places)
 
 
@@ -230,29 +226,6 @@ class Treated:
     def net_benefit(self) -> Float64s:
         """(TP - FP t / (1 - t)) / N."""
         return np.asarray((self.positives - self.negatives * self.odds) / self.table.total)
-
-    @property
-    def net_benefit_bounds(self) -> Float64s:
-        """The certified errors of the net benefit."""
-        return np.maximum(self.unsure_positives, self.unsure_negatives * self.odds) / self.table.total
-
-    @property
-    def treat_all(self) -> Float64s:
-        """The net benefit of treating everyone."""
-        rate = self.table.sums.positives / self.table.total
-        return np.asarray(rate - (1 - rate) * self.odds)
-
-    @property
-    def elementary_scores(self) -> Float64s:
-        """(t FP + (1 - t) FN) / N, FN the outcomes 1 that are not treated."""
-        missed = self.table.sums.positives - self.positives
-        return np.asarray((self.thresholds * self.negatives + (1 - self.thresholds) * missed) / self.table.total)
-
-    @property
-    def elementary_bounds(self) -> Float64s:
-        """The certified errors of the elementary scores."""
-        most = np.maximum(self.thresholds * self.unsure_negatives, (1 - self.thresholds) * self.unsure_positives)
-        return np.asarray(most / self.table.total)
 
 
 def _above(masses: NDArray[Any], first: NDArray[np.intp]) -> Float64s:
@@ -326,14 +299,18 @@ def treated_of_buckets(rows: Clustered, treated: Treated) -> tuple[Float64s, Flo
 
 
 def murphy_curve_of(event: Event, thresholds: Float64s | None = None) -> MurphyCurve:
-    """Return the Murphy curve of an evaluated event, by default at the usual thresholds."""
+    """Return the Murphy curve of an evaluated event, by default at the usual thresholds.
+
+    The elementary score is (t FP + (1 - t) FN) / N, FN the outcomes 1 that are not treated.
+    """
     table = event.table
     treated = Treated.of(table, _thresholds(None) if thresholds is None else thresholds, closed=False)
+    t, missed = treated.thresholds, table.sums.positives - treated.positives
     return MurphyCurve(
-        thresholds=treated.thresholds,
-        scores=treated.elementary_scores,
+        thresholds=t,
+        scores=(t * treated.negatives + (1 - t) * missed) / table.total,
         area=table.sums.square_residuals / table.total / 2,
-        error_bounds=treated.elementary_bounds,
+        error_bounds=np.maximum(t * treated.unsure_negatives, (1 - t) * treated.unsure_positives) / table.total,
         n=table.n,
     )
 
@@ -351,16 +328,17 @@ def decision_curve_of(event: Event, level: float | None, thresholds: Float64s | 
         lows, highs = net_benefit_interval(treated, level)
         masses = np.array([table.total - table.sums.positives, table.sums.positives])
         parts = [_METHOD, rare(rarer_of(masses, table.own_weights.sum(axis=1)))]
+    odds, rate = treated.odds, table.sums.positives / table.total
     return NetBenefit(
         thresholds=treated.thresholds,
         net_benefit=treated.net_benefit,
-        lows=np.maximum(lows, -treated.odds),
+        lows=np.maximum(lows, -odds),
         highs=np.minimum(highs, 1.0),
-        treat_all=treated.treat_all,
+        treat_all=np.asarray(rate - (1 - rate) * odds),
         treated=treated.positives + treated.negatives,
         level=np.nan if level is None else float(level),
         method="; ".join(filter(None, parts)),
-        error_bounds=treated.net_benefit_bounds,
+        error_bounds=np.maximum(treated.unsure_positives, treated.unsure_negatives * odds) / table.total,
         n=table.n,
     )
 

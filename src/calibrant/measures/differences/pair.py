@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,9 +56,6 @@ class ComparedModel(Protocol):
 
     @property
     def absolute(self) -> float: ...
-
-
-ModelT = TypeVar("ModelT", bound=ComparedModel, covariant=True)
 
 
 class OnlyRight(NamedTuple):
@@ -179,15 +176,15 @@ def _implied(flips: Flips, squares: Float64s) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class ModelPair(ABC, Generic[ModelT]):
+class ModelPair(ABC):
     """Two models, and how the differences of their measures vary: the design of a pair.
 
     The designs are `paired.RowPair`, `paired.ClusterPair` and `unpaired.SummedPair`. ``facts`` belong to the details
     of every difference.
     """
 
-    first: ModelT
-    second: ModelT
+    first: ComparedModel
+    second: ComparedModel
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -359,12 +356,12 @@ class UnitModel(ABC):
         return float(np.sum(excess * slopes**2)) / moments.total**2
 
 
-UnitModelT = TypeVar("UnitModelT", bound=UnitModel, covariant=True)
-
-
 @dataclass(frozen=True, eq=False)
-class UnitPair(ModelPair[UnitModelT]):
+class UnitPair(ModelPair):
     """Two models of the same units. What units have in common cancels in the differences of what each adds."""
+
+    first: UnitModel
+    second: UnitModel
 
     absolute_method = "Gaussian thinning of both, conservative"
 
@@ -422,7 +419,7 @@ class UnitPair(ModelPair[UnitModelT]):
         return Interval(low, high, self.absolute_method)
 
 
-def influence_difference(measure: Measure, pair: ModelPair[ComparedModel], level: float) -> Estimate:
+def influence_difference(measure: Measure, pair: ModelPair, level: float) -> Estimate:
     """Return the difference of a measure that has an influence; the interval is that of the sum of the influences."""
     first, second = (model.event.value(measure) for model in (pair.first, pair.second))
     value = first - second
@@ -435,7 +432,7 @@ def influence_difference(measure: Measure, pair: ModelPair[ComparedModel], level
     return Estimate(value, value - half, value + half, method=pair.mean_method)
 
 
-def square_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
+def square_difference(pair: ModelPair, level: float) -> Estimate:
     """Return the difference of the squared l2 errors, which decides; p is 1 where nothing differs or varies."""
     value, spread, rounding = pair.first.square - pair.second.square, pair.square_variance(), pair.square_rounding
     half = spread.half_width(level)
@@ -449,12 +446,12 @@ def square_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
     )
 
 
-def absolute_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
+def absolute_difference(pair: ModelPair, level: float) -> Estimate:
     """Return the difference of the l1 errors."""
     return _estimate(pair.first.absolute - pair.second.absolute, pair.absolute_interval(level))
 
 
-def loss_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
+def loss_difference(pair: ModelPair, level: float) -> Estimate:
     """Return the difference of the log losses; infinite, or not a number where both are infinite, with the reason."""
     lost = {model.name: tidy_weight(model.means.infinite) for model in (pair.first, pair.second)}
     if not any(lost.values()):
@@ -470,7 +467,7 @@ def loss_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
     return Estimate(value, method=f"not available: {reason}", details={"infinite_rows": lost, "reason": reason})
 
 
-def accuracy_difference(pair: ModelPair[ComparedModel], level: float) -> Estimate:
+def accuracy_difference(pair: ModelPair, level: float) -> Estimate:
     """Return the difference of the accuracies."""
     value, only = pair.change("accuracy"), pair.only_right
     details: dict[str, Any] = {}
@@ -480,7 +477,7 @@ def accuracy_difference(pair: ModelPair[ComparedModel], level: float) -> Estimat
     return _estimate(value, pair.accuracy_interval(value, level), details)
 
 
-def mean_difference(pair: ModelPair[ComparedModel], level: float, *, mean: Mean) -> Estimate:
+def mean_difference(pair: ModelPair, level: float, *, mean: Mean) -> Estimate:
     """Return the difference of a mean over predictions."""
     value = pair.change(mean)
     return _estimate(value, pair.mean_interval(mean, value, level))

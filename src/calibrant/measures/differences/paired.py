@@ -23,8 +23,8 @@ from calibrant.inputs.predictions import Layout
 from calibrant.inputs.scores import RowScores
 from calibrant.inputs.weights import deciding_rows, effective_n, integer_weights
 from calibrant.measures.binned.binned import largest_members, uniform_edges
-from calibrant.measures.binned.clustered import ClusterBins, Directions
-from calibrant.measures.binned.sums import BinMoments, RowBins
+from calibrant.measures.binned.clustered import ClusterBins
+from calibrant.measures.binned.sums import BinMoments, BinSums, Correlations
 from calibrant.measures.differences.pair import Flips, Mean, OnlyRight, UnitModel, UnitPair, loss_changes
 from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, heavy
@@ -164,7 +164,7 @@ class Model(UnitModel):
         The effective sample size of the less frequent outcome.
     """
 
-    bins: RowBins
+    bins: BinSums
     rows: ModelRows
     index: NDArray[np.intp]
     row_gaps: Float64s
@@ -204,7 +204,7 @@ class Model(UnitModel):
         )
         return cls(
             name=name,
-            bins=RowBins(moments=moments),
+            bins=BinSums(moments=moments),
             means=rows.means,
             rows=rows,
             index=index,
@@ -244,13 +244,16 @@ class Model(UnitModel):
         n, counts = self.bins.moments.rows, self.bins.moments.counts
         several = n > 1
         pairs = np.where(several, counts**2 * (1 - 1 / n), 1.0)
-        per_pair = np.where(several, counts / pairs, 0.0) / self.rows.weighting.total
-        return (self.row_gaps - self.gaps[self.index]) * np.sqrt(per_pair)[self.index]
+        pair_weights = np.where(several, counts / pairs, 0.0) / self.rows.weighting.total
+        return (self.row_gaps - self.gaps[self.index]) * np.sqrt(pair_weights)[self.index]
 
 
 @dataclass(frozen=True, eq=False)
-class RowPair(UnitPair[Model]):
+class RowPair(UnitPair):
     """Two models evaluated on the same rows, which are independent of each other."""
+
+    first: Model
+    second: Model
 
     mean_method = "paired central limit theorem"
     square_method = "paired U-statistics, normal"
@@ -369,9 +372,11 @@ def paired_rows(models: Sequence[tuple[Cells, BucketSums]]) -> list[Clustered]:
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterPair(UnitPair[ClusterModel]):
+class ClusterPair(UnitPair):
     """Two models on rows of the same clusters. The weights of ``deciding`` rows decide variances."""
 
+    first: ClusterModel
+    second: ClusterModel
     deciding: float = math.inf
 
     mean_method = f"central limit theorem{BY_CLUSTER}"
@@ -391,20 +396,14 @@ class ClusterPair(UnitPair[ClusterModel]):
         return (self.first.rows.sizes + self.second.rows.sizes) / 2
 
     def variance(self, changes: Float64s, unseen: float = 0.0) -> Variance:
-        """Return the variance of the sum of what the buckets add, which is around 0, and what was not seen."""
-        df, share = self.df_and_share
-        return Variance(float(np.sum(changes**2)) / share + unseen, df=df)
-
-    @cached_property
-    def df_and_share(self) -> tuple[float, float]:
-        """What `degrees_of_freedom` returns for the sizes of the buckets."""
-        return degrees_of_freedom(self.sizes, CORRELATION)
+        """Return the variance of the sum of what the buckets add, and of what was not seen."""
+        return variance(changes, self.sizes, unseen)
 
     def noise(self) -> float:
         """Return 2 sum k_b k_c Sigma'_bc^2 over the bins of both, k what a pair adds; to the second, minus that."""
         one, other = self.first.bins, self.second.bins
-        pairs = [one.per_pair * one.gap_variances, -other.per_pair * other.gap_variances]
-        return 2 * Directions.of(np.concatenate([one.within, other.within], axis=1)).squares(np.concatenate(pairs))
+        pairs = [one.pair_weights * one.gap_variances, -other.pair_weights * other.gap_variances]
+        return 2 * Correlations.of(np.concatenate([one.within, other.within], axis=1)).squares(np.concatenate(pairs))
 
     @property
     def square_rounding(self) -> float:

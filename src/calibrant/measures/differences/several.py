@@ -21,7 +21,7 @@ from calibrant.measures.measure import Difference, Measure
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.cluster_sums import degrees_of_freedom
 from calibrant.statistics.design import unbiased
-from calibrant.statistics.intervals import Variance, link_slope
+from calibrant.statistics.intervals import Variance
 from calibrant.statistics.resampling import alpha_of
 from calibrant.statistics.simultaneous import Spread
 
@@ -138,12 +138,10 @@ def _apart(models: Sequence[Summed], measure: Measure, tail: float, *, independe
 
 def _alone(model: Summed, measure: Measure, tail: float) -> Variance | None:
     """Return the variance of one model's value."""
-    influence = model.event.influence(measure)
-    if influence is None:
+    variance, loss = model.influence_variance(measure), _loss(measure)
+    if variance is None:
         return None
-    variance = model.design.variance(influence)
-    value = variance.value / link_slope(model.event.value(measure), measure.link) ** 2
-    variance, loss = variance._replace(value=value + _unseen(measure, model.design.units)), _loss(measure)
+    variance = variance._replace(value=variance.value + _unseen(measure, model.design.units))
     return variance if loss is None else model.unseen(variance, loss, tail)
 
 

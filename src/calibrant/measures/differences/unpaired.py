@@ -29,7 +29,7 @@ from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, accuracy_interval, heavy, score_influence
 from calibrant.measures.measure import Measure
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.design import Clustered, Independent, rare
+from calibrant.statistics.design import Clustered, SamplingDesign, rare
 from calibrant.statistics.intervals import Variance, link_slope
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import alpha_of
@@ -48,7 +48,7 @@ class Summed:
 
     name: str
     event: Event
-    design: Independent | Clustered
+    design: SamplingDesign
     deciding: float = math.inf
 
     @property
@@ -81,6 +81,14 @@ class Summed:
         )
         return larger(plain, steady, sums.pair_noise)
 
+    def influence_variance(self, measure: Measure) -> Variance | None:
+        """Return the variance of a measure, by its influence; None where that is not known."""
+        influence = self.event.influence(measure)
+        if influence is None:
+            return None
+        variance, slope = self.design.variance(influence), link_slope(self.event.value(measure), measure.link)
+        return variance._replace(value=variance.value / slope**2)
+
     def absolute_ends(self, level: float) -> tuple[float, float]:
         """Return the interval of the l1 error."""
         sums = self.event.of(uniform_sums)
@@ -90,7 +98,7 @@ class Summed:
     def half_width(self, mean: Mean, level: float) -> float:
         """Return half the width of the interval of the mean Brier score or log loss."""
         influence = score_influence(self.design, "brier" if mean == "brier" else "log", self.means)
-        if isinstance(self.design, Independent):
+        if not isinstance(self.design, Clustered):
             influence = replace(influence, steadied=None)
         spread = self.design.variance(influence)
         return self.unseen(spread, mean, alpha_of(level) / 2).half_width(level)
@@ -108,9 +116,11 @@ class Summed:
 
 
 @dataclass(frozen=True, eq=False)
-class SummedPair(ModelPair[Summed]):
+class SummedPair(ModelPair):
     """Two models known by sums alone; ``independent`` says that their rows are independent of each other."""
 
+    first: Summed
+    second: Summed
     independent: bool = False
 
     @property
@@ -134,19 +144,12 @@ class SummedPair(ModelPair[Summed]):
 
     def square_variance(self) -> Variance:
         """Return the variances of both together."""
-        return self._combined([model.square_variance() for model in (self.first, self.second)])
+        return self._combined([self.first.square_variance(), self.second.square_variance()])
 
     def influence_variance(self, measure: Measure) -> Variance | None:
         """Return the variances of the measure of both together."""
-        influences = [model.event.influence(measure) for model in (self.first, self.second)]
-        variances = []
-        for model, influence in zip((self.first, self.second), influences, strict=True):
-            if influence is None:
-                return None
-            variance = model.design.variance(influence)
-            slope = link_slope(model.event.value(measure), measure.link)
-            variances.append(variance._replace(value=variance.value / slope**2))
-        return self._combined(variances)
+        first, second = (model.influence_variance(measure) for model in (self.first, self.second))
+        return None if first is None or second is None else self._combined([first, second])
 
     def _combined(self, variances: Sequence[Variance]) -> Variance:
         """Return the errors of both together, of independent rows with the df of Welch and Satterthwaite."""

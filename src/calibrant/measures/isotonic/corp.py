@@ -26,7 +26,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import Interval
-from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.resampling import Resampling, Stream
 
 
 def score_decomposition(
@@ -88,9 +88,7 @@ def score_decomposition(
     check_choice("score", score, SCORES)
     check_choice("method", method, ("corp", "murphy"))
     binned.check_bins(n_bins, binning, "l1", closed)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     table = event_table(arguments, "a score decomposition")
     if method == "corp":
         return isotonic.corp(table, score)
@@ -127,8 +125,7 @@ def refinement(null: RowNull | ClusterNull, resampling: Resampling) -> float:
         outcomes = fine.calibrated.draw(rng, size)
         return isotonic.miscalibrations(fine, outcomes, dispatch.isotonic_fits(fine.counts, outcomes))
 
-    blocks = in_blocks(resampling.n_resamples, resampling.seed, Stream.CALIBRATED, block)
-    mean = float(np.concatenate(list(blocks)).mean())
+    mean = float(resampling.draws(Stream.CALIBRATED, block).mean())
     coarse = float(null.replicates(coarse_miscalibrations, resampling, independent=True).mean())
     return mean / coarse if coarse > 0 else 1.0
 

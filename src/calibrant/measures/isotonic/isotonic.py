@@ -22,10 +22,10 @@ from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Independent, Influence, SamplingDesign
+from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.folds import FOLDS, deal_buckets, deal_rows
 from calibrant.statistics.intervals import Variance, score_end
-from calibrant.statistics.resampling import Resampling, Stream, generator, in_blocks, t_quantile
+from calibrant.statistics.resampling import Resampling, Stream, generator, t_quantile
 from calibrant.table import ReliabilityTable
 
 METHOD: Final = "in-sample and 5-fold isotonic fits"
@@ -153,7 +153,7 @@ def miscalibrations(cells: Cells, positives: Float64s, fits: Float64s) -> Float6
     return np.asarray((of_scores - of_fits) / cells.total)
 
 
-def in_sample(design: Independent | Clustered) -> Forecasts:
+def in_sample(design: SamplingDesign) -> Forecasts:
     """Return the forecasts of rows by the fit to all of them."""
     cells = design.cells
     fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
@@ -161,7 +161,7 @@ def in_sample(design: Independent | Clustered) -> Forecasts:
     return Forecasts(_masses_of(design), fit, base)
 
 
-def _masses_of(design: Independent | Clustered) -> Float64s:
+def _masses_of(design: SamplingDesign) -> Float64s:
     """Return the weight of the rows without and with the event, (2, F, K); independent rows are one fold."""
     if isinstance(design, Clustered):
         return np.stack([design.n - design.y, design.y])
@@ -204,7 +204,7 @@ def out_of_fold_by_cluster(rows: Clustered, seed: np.random.SeedSequence) -> For
     return Forecasts(_masses_of(rows), fits, bases)
 
 
-def _in_sample_and_out(design: Independent | Clustered, seed: np.random.SeedSequence) -> tuple[Forecasts, Forecasts]:
+def _in_sample_and_out(design: SamplingDesign, seed: np.random.SeedSequence) -> tuple[Forecasts, Forecasts]:
     outside = out_of_fold_by_cluster(design, seed) if isinstance(design, Clustered) else out_of_fold(design.cells, seed)
     return in_sample(design), outside
 
@@ -247,7 +247,7 @@ def difference(design: SamplingDesign, masses: Float64s, first: Float64s, second
 
 
 def miscalibration_interval(
-    design: Independent | Clustered, value: float, null_sd: float, resampling: Resampling, *, rejected: bool
+    design: SamplingDesign, value: float, null_sd: float, resampling: Resampling, *, rejected: bool
 ) -> tuple[float, float]:
     """Return the interval of the miscalibration; ``null_sd`` is its standard deviation under calibration."""
     inside, outside = (
@@ -258,9 +258,7 @@ def miscalibration_interval(
     return min(low, value), max(high, value)
 
 
-def discrimination_interval(
-    design: Independent | Clustered, value: float, resampling: Resampling
-) -> tuple[float, float]:
+def discrimination_interval(design: SamplingDesign, value: float, resampling: Resampling) -> tuple[float, float]:
     """Return the interval of the discrimination; its lower end is 0 unless the rank sum shows that there is one."""
     inside, outside = (
         difference(design, forecasts.masses, forecasts.base, forecasts.fit)
@@ -341,8 +339,7 @@ def null_discrimination_sd_by_cluster(rows: Clustered, resampling: Resampling) -
         parts = cells.counts * (means**2 - fits**2) + 2 * positives * (fits - means)
         return np.asarray(parts.sum(axis=1) / rows.total)
 
-    blocks = in_blocks(resampling.n_resamples, resampling.seed, Stream.BOOTSTRAP, block)
-    return float(np.concatenate(list(blocks)).std())
+    return float(resampling.draws(Stream.BOOTSTRAP, block).std())
 
 
 def rank_p_value_by_cluster(rows: Clustered) -> float:

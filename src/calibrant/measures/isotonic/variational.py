@@ -120,9 +120,7 @@ def variational_calibration_error(
     """
     check_level(level)
     seed = seed_of(rng)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     table = event_table(arguments, "the variational calibration error")
     gaps = cross_fitted_gaps(Cells.from_table(table), seed)
     return VariationalError(

@@ -62,9 +62,7 @@ def calibration_intercept(
     >>> round(calibrant.calibration_intercept(probs, targets), 4)
     0.7245
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return in_the_large(event_table(arguments, "the calibration intercept"), CERTAIN)
 
 
@@ -97,9 +95,7 @@ def calibration_slope(
     >>> round(calibrant.calibration_slope(probs, targets), 4)
     0.7002
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return cox_fit(event_table(arguments, "the calibration slope"), CERTAIN).slope
 
 
@@ -124,6 +120,10 @@ def _intercept_details(event: Event) -> Mapping[str, Any]:
     return _details(event) if finite else {**_details(event), "reason": _ONE_KIND}
 
 
+def _intercept_interval(inference: Inference) -> Interval:
+    return inference.interval_by_variance(CALIBRATION_INTERCEPT)._replace(method=_METHOD)
+
+
 def _slope_details(event: Event) -> Mapping[str, Any]:
     value = event.value(CALIBRATION_SLOPE)
     if math.isfinite(value):
@@ -132,15 +132,6 @@ def _slope_details(event: Event) -> Mapping[str, Any]:
     unspread = _ONE_KIND if one_kind else "there is one distinct score"
     reason = "a threshold on the score separates events from non-events" if math.isinf(value) else unspread
     return {**_details(event), "reason": reason}
-
-
-def _intercept_interval(inference: Inference) -> Interval:
-    return inference.interval_by_variance(CALIBRATION_INTERCEPT)._replace(method=_METHOD)
-
-
-def _slope_interval(inference: Inference) -> Interval:
-    line = inference.of(line_of)
-    return Interval(line.low, line.high, _METHOD)
 
 
 def line_of(inference: Inference) -> Line:
@@ -186,7 +177,7 @@ CALIBRATION_SLOPE = Measure(
     better="neither",
     profiles=frozenset({"standard", "clinical"}),
     details=_slope_details,
-    interval=_slope_interval,
+    interval=lambda inference: Interval(inference.of(line_of).low, inference.of(line_of).high, _METHOD),
     influence=lambda event: slope_influence(event.design.fine),
     null=_NO_FLOOR,
     over_classes=Unavailable(_NO_MEAN),

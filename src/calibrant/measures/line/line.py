@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.measures.binned.sums import BinMoments, BinSums
+from calibrant.measures.binned.sums import BinSums
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
@@ -304,16 +304,12 @@ def falls(sums: BinSums) -> bool:
     """
     from scipy.special import ndtr
 
-    centred, rate = centred_scores(sums.moments)
-    together = float(np.sum(centred * (sums.moments.counts * (sums.moments.rates - rate))))
+    bins = sums.moments
+    mean, rate = (float(np.sum(x)) / bins.total for x in (bins.score_sums, bins.counts * bins.rates))
+    centred = bins.score_sums / bins.counts - mean
+    together = float(np.sum(centred * (bins.counts * (bins.rates - rate))))
     variance = sums.outcomes(centred, rate)
     return together < -variance.half_width(1 - 2 * float(ndtr(-FALLING)))
-
-
-def centred_scores(bins: BinMoments) -> tuple[Float64s, float]:
-    """Return the mean score of each bin less that of all rows, and the base rate."""
-    mean, rate = (float(np.sum(x)) / bins.total for x in (bins.score_sums, bins.counts * bins.rates))
-    return bins.score_sums / bins.counts - mean, rate
 
 
 def intercept_influence(cells: Cells) -> Influence | None:

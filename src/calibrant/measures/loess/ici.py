@@ -73,9 +73,7 @@ def integrated_calibration_index(
     0.1361
     """
     check_span(span)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     cells = Cells.from_table(event_table(arguments, "the integrated calibration index"))
     return _mean(cells, Loess.of(cells, span))
 

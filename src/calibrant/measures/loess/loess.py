@@ -179,11 +179,6 @@ def absolute_gaps(cells: Cells, gap_sums: Float64s) -> Quantiles:
     return Quantiles(cells.of(Loess.of).absolute_gaps(gap_sums), cells.counts, cells.table.whole)
 
 
-def window_rows(cells: Cells) -> float:
-    """Return the effective number of rows behind the curve at an anchor, the median."""
-    return float(np.median(1 / (cells.of(Loess.of).squares @ cells.square_weights)))
-
-
 def design_effects(design: SamplingDesign) -> Float64s:
     """Return the design effect of the gap at each anchor."""
     curve = design.cells.of(Loess.of)
@@ -200,7 +195,8 @@ def interval(design: SamplingDesign, value: float, level: float, *, rejected: bo
     clusters if they are fewer.
     """
     cells, curve = design.cells, design.cells.of(Loess.of)
-    near = np.full(len(cells), min(window_rows(cells), design.units))
+    rows = float(np.median(1 / (curve.squares @ cells.square_weights)))
+    near = np.full(len(cells), min(rows, design.units))
     v = blend(near, cells.squared_residuals, cells.null_variances)
     gaps, deviations = curve.gaps(cells.gap_sums), np.sqrt(curve.squares @ v * design_effects(design)) + _TINY
     g, slope = thinned(gaps / deviations)

@@ -56,9 +56,7 @@ def observed_expected_ratio(
     >>> calibrant.observed_expected_ratio([0.25, 0.25, 0.5, 1.0], [0, 1, 0, 1])
     1.0
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return _ratio(event_table(arguments, "the O:E ratio"))
 
 

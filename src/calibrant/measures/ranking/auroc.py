@@ -61,9 +61,7 @@ def auroc(
     >>> calibrant.auroc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
     0.75
     """
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return Placements.of(event_table(arguments, "the AUROC")).area
 
 

@@ -116,7 +116,7 @@ class Mesh:
         """Return sum_c m_c cos(pi k c) of sums of cells, for all k that bandwidths from this one upwards let pass."""
         if self._direct:
             return _product(sums, _waves(self.cells.scores, self._terms(bandwidth)).T)
-        return self._node_spectrum(self._laid(sums), bandwidth)
+        return self._node_spectrum(np.ascontiguousarray(sums @ self._weights), bandwidth)
 
     def _node_spectrum(self, masses: Float64s, bandwidth: float) -> Float64s:
         """Return the same of masses on the nodes."""
@@ -155,10 +155,6 @@ class Mesh:
         starts = 2 * np.arange(len(position) + 1)
         shape = (len(position), self.size)
         return csr_array((np.stack([1 - share, share], axis=-1).ravel(), nodes.ravel(), starts), shape=shape)
-
-    def _laid(self, sums: Float64s) -> Float64s:
-        """Lay (..., K) sums of cells on the (..., M) nodes."""
-        return np.ascontiguousarray(sums @ self._weights)
 
     def at_cells(self, values: Float64s) -> Float64s:
         """Interpolate values on the nodes at the cells."""

@@ -100,57 +100,14 @@ def mesh_smooth_error(
     - ``bandwidth="auto"``: bisection of [0, 1] with ``refine_steps`` halvings, down whenever ``h < tolerance`` or
       :math:`h < S(h)`; the upper end of the last interval is the bandwidth h, and S(h), not h, the value.
 
-    Parameters
-    ----------
-    scores : array of shape (N,)
-        In [0, 1], float32 or float64; all arithmetic is float64.
-    residuals : array of shape (N,)
-        ``outcome - score`` of each row, with the unclipped score; for a row that stands for several predictions, the
-        sum over them. The sign convention does not matter.
-    counts : array of shape (N,), optional
-        How many predictions (or how much weight) each row stands for; 1 by default. A row of count c with the summed
-        residual equals its c predictions at that score; a row of count 0 is ignored. The floor of the density is
-        counted in rows: scaling all weights changes the value, by about 1e-4 / N relatively.
-    kernel : {"reflected", "logit"}
-        Gaussian in the score, reflected at 0 and 1, or Gaussian in its log-odds.
-    bandwidth : float or "auto"
-        A fixed value, at least 1e-6, or the fixed point.
-    mesh_points : int
-        The least number of points for the sum; 2 or more, for the logit kernel 4 or more.
-    tolerance : float
-        The search does not compute the error of smaller bandwidths.
-    refine_steps : int
-        The number of halvings: the bandwidth is a multiple of ``2**-refine_steps``.
+    Scores are (N,), residuals the outcome - score of each row, of either sign. A row of count c with a summed residual
+    is c predictions at that score, and a row of count 0 is ignored. The floor of the density is counted in rows:
+    scaling all weights changes the value, by about 1e-4 / N relatively. The options are those of
+    `smooth_calibration_error`, with a ``bandwidth`` of at least 1e-6.
 
-    Returns
-    -------
-    MeshSmoothError
-        Value, bandwidth, and number of points.
-
-    Raises
-    ------
-    InputError
-        If ``kernel``, ``bandwidth``, ``mesh_points``, ``tolerance`` or ``refine_steps`` is invalid.
-
-    Notes
-    -----
     The rows are read once per mesh of nodes; all bandwidths from 0.01 upward share one (logit: from about 0.03). A
     smoothing is a convolution of M nodes with at most M, or 740, taps. The order of the rows changes only the rounding
     of sums.
-
-    References
-    ----------
-    J. Błasiok and P. Nakkiran, "Smooth ECE: principled reliability diagrams via kernel smoothing", ICLR 2024,
-    arXiv 2309.12236.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = np.array([0.2, 0.4, 0.6, 0.8])
-    >>> outcomes = np.array([0, 1, 1, 1])
-    >>> result = mesh_smooth_error(scores, outcomes - scores, kernel="reflected")
-    >>> round(result.value, 4), result.bandwidth
-    (0.2496, 0.25)
     """
     fixed, n_points, steps = check_options(kernel, bandwidth, mesh_points, tolerance, refine_steps)
     error = _smoothed_error(scores, residuals, counts, kernel, n_points)

@@ -127,7 +127,7 @@ def squared_kernel_calibration_error(
         raise InputError("width", "a positive number", repr(width), "pass a number such as 0.4")
     if isinstance(block, bool) or not isinstance(block, (int, np.integer)) or block < 2:
         raise InputError("block", "an integer from 2", repr(block), "pass a number of rows such as 50")
-    arguments = Arguments(probs=probs, targets=targets, weights=weights, ignore_index=ignore_index, logits=logits)
+    arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
     predictions = class_predictions(arguments, "the squared kernel calibration error")
     rows = _rows(predictions)
     if len(rows) < 2:

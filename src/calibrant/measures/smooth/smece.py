@@ -107,9 +107,7 @@ def smooth_calibration_error(
                 "mesh_points", "mesh options only for the mesh", got, "pass method='mesh', or leave them out"
             )
         _check_exact(kernel, bandwidth)
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     table = arguments.ready_table()
     if table is not None:
         if method == "mesh":

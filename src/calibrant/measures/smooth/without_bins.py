@@ -1,4 +1,4 @@
-"""The kernel calibration error of one event."""
+"""Errors without bins that no report shows: the kernel, the Lipschitz and the truthful calibration error."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
+from calibrant.kernels.loading import kernels_for
 from calibrant.measures.arguments import event_table, is_number
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
@@ -94,9 +95,7 @@ def kernel_calibration_error(
         raise InputError("width", "a number from 0.001 to 1,000", repr(width), "pass a number such as 0.4")
     if not isinstance(unbiased, (bool, np.bool_)):
         raise InputError("unbiased", "True or False", repr(unbiased), "pass False to count a row with itself too")
-    arguments = Arguments(
-        probs=probs, targets=targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-    )
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     table = event_table(arguments, "the kernel calibration error")
     if unbiased and len(table) == 1 and table.total == 1:
         remedy = "pass more rows, or unbiased=False"
@@ -169,3 +168,138 @@ _SUMS: Final[dict[Kernel, Callable[[Float64s, Float64s, float], float]]] = {
 }
 
 KERNELS: Final = tuple(_SUMS)
+
+
+def lipschitz_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    *,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the Lipschitz calibration error (smCE): the largest bias that a test which changes slowly can see.
+
+    .. math:: \mathrm{smCE} = \max_h \frac1N \sum_i h(p_i)\,(y_i - p_i), \qquad
+              |h(p) - h(q)| \le |p - q|,\quad |h| \le 1
+
+    It is in [0, 1], in units of probability; lower is better. It has no bins, changes continuously with the
+    predictions, and is within a factor of 2 of the lower distance to calibration, the least mean change of the scores
+    that makes them calibrated: half that distance <= smCE <= twice that distance. It is never above the ECE over
+    distinct scores. It is not the smooth calibration error smECE of `smooth_calibration_error`, which smooths by a
+    kernel instead.
+
+    It misleads as a mean difference: gaps of both signs next to each other cancel, so it is below the ECE, often by
+    much.
+
+    Parameters
+    ----------
+    probs, targets, notion, weights, ignore_index, logits
+        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
+        `CalibrationSketch`.
+
+    Returns
+    -------
+    float
+        The exact maximum. Ties are pooled, so the order of the rows plays no part; a row of weight 2 is two rows.
+        Scores of 0 and 1 are scores like all others. A sketch counts the rows of a cell at their mean score.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `expected_calibration_error`; also for a classwise or multilabel notion.
+
+    Notes
+    -----
+    Cost: one read and one sort of N integers, then one pass of a dynamic programme, with a few steps for each
+    distinct score. Weights of very different size can need more.
+
+    References
+    ----------
+    Błasiok, Gopalan, Hu, Nakkiran (2023), arXiv 2211.16886. Hu, Jambulapati, Tian, Yang (2024), arXiv 2402.13187.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> probs = [0, 0.05, 0.1, 0.2, 0.2, 0.35, 0.5, 0.75, 0.9, 1]
+    >>> round(calibrant.lipschitz_calibration_error(probs, [0, 0, 1, 0, 1, 0, 1, 1, 1, 0]), 12)
+    0.14475
+    """
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
+    return lipschitz_error(event_table(arguments, "the Lipschitz calibration error"))
+
+
+#: Steps of the loop that a row takes, up to some millions of rows: they decide when compiled code is worth loading.
+_STEPS: Final = 64
+
+
+def lipschitz_error(table: ReliabilityTable) -> float:
+    """Return the largest mean of h(p) (y - p) over functions h with slopes and values in [-1, 1]: smCE, exactly."""
+    kernels = kernels_for("tables", _STEPS * len(table))
+    return float(kernels.lipschitz_sum(table.scores, table.residuals)) / table.total
+
+
+def truthful_calibration_error(
+    probs: Any,
+    targets: Any = None,
+    *,
+    notion: Notion | None = None,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+) -> float:
+    r"""Return the truthful calibration error: the averaged two-bin calibration error (ATB).
+
+    .. math:: \mathrm{ATB} = \frac1{N^2} \int_0^1 \Bigl(\sum_{p_i < q} r_i\Bigr)^2 +
+              \Bigl(\sum_{p_i \ge q} r_i\Bigr)^2 \, dq
+              = \frac1{N^2} \sum_{i, j} r_i r_j\, (1 - |p_i - p_j|), \qquad r_i = y_i - p_i
+
+    The scores are cut into two bins at q, and the squared l2 error of the two is averaged over all q. Its expectation
+    is least for a forecaster who gives the true probabilities, whatever these are: an error over fixed bins can be
+    made smaller by false ones. It is in [0, 1], in units of a squared probability; lower is better.
+
+    It misleads as a measure of size: under calibration its mean is not 0, but the sum of p (1 - p) over all rows,
+    divided by N^2. Errors that change sign within a short range of scores are hardly seen, as by Kuiper's error.
+
+    Parameters
+    ----------
+    probs, targets, notion, weights, ignore_index, logits
+        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
+        `CalibrationSketch`.
+
+    Returns
+    -------
+    float
+        No bins have to be chosen. Ties are one step, so the order of the rows plays no part; a row of weight 2 is
+        two rows. Scores of 0 and 1 are scores like all others. A sketch counts the rows of a cell at their mean score.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As `expected_calibration_error`; also for a classwise or multilabel notion.
+
+    Notes
+    -----
+    Cost: one read and one sort of N integers, then O(N).
+
+    References
+    ----------
+    Hartline, Hu, Wu (2026), COLT, PMLR 336, 3185-3223, arXiv 2508.13100.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> calibrant.truthful_calibration_error([0.5, 0.5, 0.5], [1, 1, 1])
+    0.25
+    """
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
+    return truthful_square(event_table(arguments, "the truthful calibration error"))
+
+
+def truthful_square(table: ReliabilityTable) -> float:
+    """Return the integral over q of (sum of r below q)^2 + (sum of r from q)^2, over N^2, with r = outcome - score."""
+    scores, residuals = table.scores.astype(np.float64), table.residuals
+    below = np.concatenate([[0.0], np.cumsum(residuals)])
+    squares = below**2 + (below[-1] - below) ** 2
+    return float(np.diff(scores, prepend=0.0, append=1.0) @ squares) / table.total**2
