@@ -13,8 +13,9 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from calibrant.errors import CalibrantError, FileError, quoted
@@ -86,6 +87,15 @@ class CsvTable(EngineTable):
         texts = ", ".join(f"{identifier(n)} AS {identifier(_TEXT_OF + n)}" for n in self._types)
         return f"(SELECT * REPLACE ({casts}), {texts} FROM {table})"
 
+    def head(self, rows: int, columns: tuple[str, ...] | None = None) -> dict[str, list[Any]]:
+        """Return the cells of the first rows at most, by column, as text; the engine would take long to start."""
+        width = len(self.columns)
+        with reading(self.path), open_text(self.path) as stream:
+            lines = filter(None, csv.reader(bounded_lines(stream), delimiter=separator(self.path), strict=True))
+            cells = [line if any(line[width:]) else line[:width] for line in islice(lines, 1, rows + 1)]
+            found = dict(zip(self.columns, zip(*cells, strict=True), strict=True)) if cells else {}
+        return {name: [cell or None for cell in found[name]] for name in columns or self.columns if found}
+
     def text_of(self, column: str) -> str:
         """Return the SQL of the text of a cell."""
         return identifier(_TEXT_OF + column if column in self._types else column) if column in self.columns else "NULL"
@@ -142,7 +152,13 @@ class CsvTable(EngineTable):
         """Type the columns of the condition by all their cells, and the targets by the first ones."""
         self._types, self.casts = {}, {}
         sql = self.own_sql(selection)
-        kinds = self._used_kinds(selection, sql)
+        names = self.used_names(selection)
+        asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
+        asked = [name for name in asked if name in self.columns]
+        if sql:
+            kinds = self._sure_kinds([*asked, *names, *self.mentioned(*sql)])
+        else:
+            kinds = self._kinds(asked, f" LIMIT {SAMPLE}") | (self._sure_kinds(names) if names else {})
         plain_numbers = self._plain_numbers([name for name in selection.groups if kinds.get(name) == NUMBER])
         if sql:
             # A column with a single bad cell stays text: the condition may be there to leave that row out.
@@ -156,23 +172,13 @@ class CsvTable(EngineTable):
                 self.casts[name] = f"TRY_CAST(trim({text}) AS {TEXT}[])" if are_lists else point
         if len(selection.targets) == 1 and (name := selection.targets[0]) in kinds:
             self._cast_target(name, kinds[name], is_label=selection.labels)
-        for name in self.used_names(selection):
+        for name in names:
             is_truth = kinds[name] == TRUTH and name in selection.groups
             if is_truth or name in plain_numbers or kinds[name] in (WHOLE, *TIMES):  # alike in every kind of file
                 self.casts[name] = self._cast(self.text_of(name), kinds[name])
             else:
                 self.casts.setdefault(name, self.text_of(name))
         return self._any
-
-    def _used_kinds(self, selection: ColumnSelection, sql: Collection[str]) -> dict[str, str]:
-        """Return the kinds of the columns whose cells are not simply numbers."""
-        asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
-        asked = [name for name in asked if name in self.columns]
-        names = self.used_names(selection)
-        if sql:
-            return self._sure_kinds([*asked, *names, *self.mentioned(*sql)])
-        kinds = self._kinds(asked, f" LIMIT {SAMPLE}")
-        return kinds | self._sure_kinds(names) if names else kinds
 
     def _cast_target(self, name: str, kind: str, *, is_label: bool) -> None:
         """Cast a single column of targets: to text where it holds labels, to integers where all cells are."""
@@ -190,7 +196,11 @@ class CsvTable(EngineTable):
         table = f"(SELECT {', '.join(map(identifier, names))} FROM {self.relation()}{limit})"
         # An empty table has no types that a condition could be held against.
         self._any, *row = self.ask(f"SELECT count(*) > 0, {', '.join(counts)} FROM {table}")[0]
-        return {name: _kind(*cells) for name, cells in zip(names, row, strict=True)}
+        kinds: dict[str, str] = {}
+        for name, (cells, *counts) in zip(names, row, strict=True):
+            other = MIXED if counts[KINDS.index(NUMBER)] else TEXT
+            kinds[name] = next((kind for kind, count in zip(KINDS, counts, strict=True) if count == cells > 0), other)
+        return kinds
 
     def _counted(self, name: str) -> dict[str, str]:
         """Return the SQL that counts a column's cells of each kind."""
@@ -233,10 +243,7 @@ class CsvTable(EngineTable):
 def header(path: str) -> tuple[str, ...]:
     """Return the names of the columns, which the first line of a file holds.
 
-    Raises
-    ------
-    FileError
-        For a first line that is not a header, or one with the separators of another format.
+    It raises `FileError` for a first line that is not a header, or one with the separators of another format.
     """
     remedy = "the first line must name the columns"
     with reading(path, remedy, "has no readable header"):
@@ -249,12 +256,6 @@ def header(path: str) -> tuple[str, ...]:
         raise FileError(path, "has an empty first line", remedy)
     # A nameless first column is what pandas writes for its index.
     names = tuple(field.strip() or f"column{number}" for number, field in enumerate(fields))
-    _check_header(path, names, remedy)
-    return names
-
-
-def _check_header(path: str, names: Sequence[str], remedy: str) -> None:
-    """Reject numbers, one name with separators of another format in it, and names that stand twice."""
     if all(re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", name) for name in names):
         raise FileError(path, f"has numbers in its first line ({', '.join(names[:3])})", remedy)
     if len(names) == 1:
@@ -265,6 +266,7 @@ def _check_header(path: str, names: Sequence[str], remedy: str) -> None:
     for name, count in Counter(names).items():
         if count > 1:
             raise FileError(path, f"has {count} columns named {quoted(name)}", "rename all but one")
+    return names
 
 
 def separator(path: str) -> str:
@@ -304,11 +306,6 @@ def _counts(name: str, number: str) -> dict[str, str]:
         "TIMESTAMP": f"count(TRY_CAST({other} AS TIMESTAMP)) FILTER (NOT {zoned})",
         "TIMESTAMPTZ": f"count(TRY_CAST({other} AS TIMESTAMPTZ)) FILTER ({zoned})",
     }
-
-
-def _kind(cells: int, *counts: int) -> str:
-    other = MIXED if counts[KINDS.index(NUMBER)] else TEXT
-    return next((kind for kind, count in zip(KINDS, counts, strict=True) if count == cells > 0), other)
 
 
 class JsonTable(EngineTable):
@@ -503,10 +500,7 @@ _HEAD: Final = 65_536
 def shape_of(path: str) -> str:
     """Return whether a file holds an object a line or, in a ``.json``, an array of objects.
 
-    Raises
-    ------
-    FileError
-        For a file without rows, of another shape, or an array without its end.
+    It raises `FileError` for a file without rows, of another shape, or an array without its end.
     """
     with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
         head = stream.read(_HEAD).lstrip()
