@@ -51,10 +51,7 @@ from calibrant.inputs.memory import max_memory
 def table_pieces(table: FileTable, selection: ColumnSelection) -> Generator[Piece, None, None]:
     """Yield the columns of a table by argument, some rows at a time.
 
-    Raises
-    ------
-    FileError
-        At the first cell that is null or no number, or a column of another type than expected.
+    It raises `FileError` at the first cell that is null or no number, or a column of another type than expected.
     """
     reader = _TableColumns(table, selection)
     with reading(table.path):
@@ -393,10 +390,7 @@ class StoredArray:
 
         An array that is stored column after column is read as a whole.
 
-        Raises
-        ------
-        FileError
-            For such an array that is too large.
+        It raises `FileError` for such an array that is too large.
         """
         stop = len(self) if stop is None else stop
         with self._start() as stream:
@@ -446,10 +440,7 @@ def array_pieces(
 
     They are read from row 0 on, or from the row in ``firsts``, as many rows as ``stop``.
 
-    Raises
-    ------
-    FileError
-        For text where numbers are expected, and what is not a percentage.
+    It raises `FileError` for text where numbers are expected, and what is not a percentage.
     """
     columns = _ArrayColumns(path, selection, stored)
     rows = max(1, min(_ROWS, _BATCH // sum(array.row_bytes for array in stored.values())))

@@ -270,12 +270,6 @@ def kind_of_rows(column: Column) -> tuple[tuple[int, ...], bool]:
 # ---------------------------------------------------------------- a look at the rows before they are read
 
 
-def looked_at(opened: Opened, options: Options, engines: Engines, keep_going: bool) -> Opened:
-    """Return the files with the cuts of `--by`, and with the questions of logs as clusters if they are repeated."""
-    opened = with_years(with_cuts(opened, options, engines.check, keep_going), engines)
-    return with_questions(opened, options, engines.check, keep_going)
-
-
 def with_years(opened: Opened, engines: Engines) -> Opened:
     """Return the files with a caution where a part of dates in `--by`, such as the quarter, puts years together.
 

@@ -373,7 +373,10 @@ class EngineTable(FileTable):
         for name in columns_of(tree):
             beginnings = itertools.accumulate(name.lower().split("."), "{}.{}".format)
             if columns.isdisjoint(beginnings):  # the engine would find more, such as rowid
-                raise self._no_column(option, sql, name)
+                hint = _for_text(sql, name) if option == "--where" else ""
+                hint += f"{meant(name, self.columns)} ".lstrip()
+                problem = f"{option} {quoted(sql)}: there is no column {quoted(name)}"
+                raise FileError(self.path, problem, f"{hint}the columns are {listed(self.columns)}")
 
     def _check_expressions(self, connection: Any, selection: ColumnSelection) -> None:
         """Reject an expression that does not give one value for each row."""
@@ -486,12 +489,6 @@ class EngineTable(FileTable):
         return FileError(
             self.path, f"{option} {quoted(sql)}: {_short(error)}", f"the columns are {listed(self.columns)}"
         )
-
-    def _no_column(self, option: str, sql: str, name: str) -> FileError:
-        hint = _for_text(sql, name) if option == "--where" else ""
-        hint += f"{meant(name, self.columns)} ".lstrip()
-        problem = f"{option} {quoted(sql)}: there is no column {quoted(name)}"
-        return FileError(self.path, problem, f"{hint}the columns are {listed(self.columns)}")
 
     def _query(self, what: str, numbered: bool = False) -> str:
         table = self.relation()

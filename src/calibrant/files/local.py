@@ -136,10 +136,7 @@ def new_copy(ending: str) -> str:
 def spool() -> str:
     """Copy standard input to a file, once, and return the name that stands for it.
 
-    Raises
-    ------
-    FileError
-        For a standard input that is closed, empty, a terminal, or no text.
+    It raises `FileError` for a standard input that is closed, empty, a terminal, or no text.
     """
     stream = getattr(sys.stdin, "buffer", None)
     if _spooled and _spooled[0] is stream:
@@ -177,7 +174,7 @@ def original(path: str) -> str:
 def stand_in(path: str, source: str, make: Callable[[], str | None]) -> None:
     """Have the copy that ``make`` writes stand for a file; None: the file stands for itself.
 
-    A file that has not changed is not converted again. An error is kept for `check_converted`, which raises it.
+    A file that has not changed is not converted again. An error is kept for `check_bytes`, which raises it.
     """
     status = os.stat(source)
     version = status.st_mtime_ns, status.st_size
@@ -199,7 +196,7 @@ def stand_in(path: str, source: str, make: Callable[[], str | None]) -> None:
 
 
 def convert(path: str) -> None:
-    """Copy the only sheet of a workbook to a CSV, which `located` finds; `check_converted` raises what went wrong.
+    """Copy the only sheet of a workbook to a CSV, which `located` finds; `check_bytes` raises what went wrong.
 
     The sheets of a workbook are not files of their own: if several have cells, that is an error.
     """
@@ -207,21 +204,6 @@ def convert(path: str) -> None:
     if not source.lower().endswith(_WORKBOOK) or not os.path.getsize(source):
         return  # an empty file is an error of its own
     stand_in(path, source, lambda: _to_csv(path, source))
-
-
-def check_converted(path: str) -> None:
-    """Reject a workbook or an evaluation log that could not be converted.
-
-    Raises
-    ------
-    FileError
-        For a file that is damaged or too large, and a workbook that has several sheets with cells, or none.
-    MissingDependencyError
-        Where python-calamine is not installed.
-    """
-    error = conversion_error(path)
-    if error is not None:
-        raise error
 
 
 def conversion_error(path: str) -> CalibrantError | None:
@@ -277,10 +259,8 @@ def _unreadable(path: str, problem: str) -> FileError:
 def fetch(url: str) -> list[str]:
     """Copy a file on the network, or those of a pattern, once in a process, and return their names.
 
-    Raises
-    ------
-    FileError
-        For another protocol, a package that is missing, a file that is not there, and silence for `PATIENCE` seconds.
+    It raises `FileError` for another protocol, a package that is missing, a file that is not there, and silence for
+    `PATIENCE` seconds.
     """
     if url in _copies:
         return [url]
@@ -417,10 +397,7 @@ class _Cell(NamedTuple):
 def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> bool:
     """Return whether a file is a workbook that shows columns of its header as per cents: then it stores fractions.
 
-    Raises
-    ------
-    FileError
-        Where it shows some of their numbers as per cents, and others not.
+    It raises `FileError` where it shows some of their numbers as per cents, and others not.
     """
     if not path.lower().endswith(_WORKBOOK):
         return False

@@ -146,10 +146,7 @@ def first_object(path: str) -> dict[str, Any]:
 def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects of JSON lines or of an array, each with its place in words.
 
-    Raises
-    ------
-    FileError
-        For what is not JSON, and an array that does not fit into memory.
+    It raises `FileError` for what is not JSON, and an array that does not fit into memory.
     """
     with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
         lines = enumerate(bounded_lines(stream), 1)
@@ -206,10 +203,8 @@ def is_choices(first: Mapping[str, Any]) -> bool:
 def choices_rows(path: str) -> Iterator[LogRow]:
     """Yield the rows of JSON lines with ``choices``, ``logprobs`` and ``target``; other keys are columns too.
 
-    Raises
-    ------
-    FileError
-        For a row without them, a log-probability that is not a number, and a target that is not a choice.
+    It raises `FileError` for a row without them, a log-probability that is not a number, and a target that is not a
+    choice.
     """
     for where, value in objects(path):
         yield _choices_row(path, where, value)
@@ -293,10 +288,7 @@ def harness_protocol(path: str) -> Protocol:
 def harness_rows(path: str) -> Iterator[LogRow]:
     """Yield the rows of a log.
 
-    Raises
-    ------
-    FileError
-        For an object without the keys of the harness, and log-likelihoods that are not numbers.
+    It raises `FileError` for an object without the keys of the harness, and log-likelihoods that are not numbers.
     """
     task = _task(path)
     config = _of_task(_results(path), "configs", task)
@@ -486,10 +478,7 @@ def is_inspect(path: str) -> bool:
 class InspectLog:
     """A log: its header, and its samples one by one.
 
-    Raises
-    ------
-    FileError
-        For a file that is damaged or too large, and a log without a header.
+    It raises `FileError` for a file that is damaged or too large, and a log without a header.
     """
 
     def __init__(self, path: str) -> None:
@@ -541,10 +530,7 @@ class InspectLog:
     def rows(self) -> Iterator[LogRow]:
         """Yield a row for each sample and epoch: by epochs, then by the samples' ids.
 
-        Raises
-        ------
-        FileError
-            For a sample that is damaged or of an unknown version of the format.
+        It raises `FileError` for a sample that is damaged or of an unknown version of the format.
         """
         made = self.header["eval"]
         shared = {"task": str(made.get("task")), "model": str(made.get("model"))}
@@ -690,10 +676,7 @@ _DAMAGED: Final = "copy the log again, because it is damaged or incomplete"
 class Archive:
     """The members of a zip archive by their names; of members of the same name the last one counts.
 
-    Raises
-    ------
-    FileError
-        For what is not an archive, and members that promise more bytes than may be read.
+    It raises `FileError` for what is not an archive, and members that promise more bytes than may be read.
     """
 
     def __init__(self, path: str) -> None:
@@ -716,10 +699,8 @@ class Archive:
     def read(self, name: str) -> bytes:
         """Return the content of a member.
 
-        Raises
-        ------
-        FileError
-            For a member that is damaged, encrypted, too large, or compressed in another way than deflate and zstd.
+        It raises `FileError` for a member that is damaged, encrypted, too large, or compressed in another way than
+        deflate and zstd.
         """
         info = self.members[name]
         if info.file_size > max_memory() // 4:

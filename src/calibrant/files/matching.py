@@ -40,7 +40,8 @@ def model_names(models: Sequence[str]) -> list[str]:
 
     Folders that all paths begin with are left out, and a file name that all share.
     """
-    names = [_without_ending(os.path.basename(path)) or path for path in models]
+    files = [os.path.basename(path) for path in models]
+    names = [file[: len(file) - len(ending_of(file))] or path for file, path in zip(files, models, strict=True)]
     if len(set(names)) == len(names):
         return names
     parts = [path.replace(os.sep, "/").split("/") for path in models]
@@ -51,10 +52,6 @@ def model_names(models: Sequence[str]) -> list[str]:
         return folders
     paths = ["/".join(each) for each in ends]
     return paths if len(set(paths)) == len(paths) else list(models)
-
-
-def _without_ending(name: str) -> str:
-    return name[: len(name) - len(ending_of(name))]
 
 
 def check_models(path: str, column: str, number: int) -> None:
@@ -78,22 +75,28 @@ def by_model(read: FilePredictions) -> dict[str, FilePredictions]:
     model_of_row = np.array(numbers, np.intp)
     order = np.argsort(model_of_row, kind="stable")
     ends = np.cumsum(np.bincount(model_of_row))[:-1]
-    return {group_name(name): _rows_of(read, rows) for name, rows in zip(codes, np.split(order, ends), strict=True)}
+    every = _without(read, "groups")
+    return {group_name(name): _rows_of(every, rows) for name, rows in zip(codes, np.split(order, ends), strict=True)}
 
 
 def _rows_of(read: FilePredictions, rows: NDArray[np.intp]) -> FilePredictions:
     """Return some rows of a file, with the way back to it."""
-    arrays = {argument: values[rows] for argument, values in read.arrays.items() if argument != "groups"}
-    sources = {argument: source for argument, source in read.sources.items() if argument != "groups"}
     return replace(
         read,
-        arrays=arrays,
-        sources=sources,
-        columns={argument: names for argument, names in read.columns.items() if argument != "groups"},
+        arrays={argument: values[rows] for argument, values in read.arrays.items()},
         rows=(len(rows),),
         paths=read.paths[:1],
         find_row=lambda _, row: read.locate(int(rows[row]))[1],
     )
+
+
+def _without(read: FilePredictions, argument: str) -> FilePredictions:
+    """Return what was read, without an argument."""
+    parts: Any = {
+        part: {name: value for name, value in getattr(read, part).items() if name != argument}
+        for part in ("arrays", "sources", "columns")
+    }
+    return replace(read, **parts)
 
 
 # ---------------------------------------------------------------- rows that belong together
@@ -112,7 +115,8 @@ def matched(
 ) -> FileModels:
     """Return models with their rows side by side, in the order of the first model's.
 
-    What is not a prediction must be alike in all of them: outcomes, weights, groups and clusters.
+    What is not a prediction must be alike in all of them: outcomes, weights, groups and clusters. It raises `FileError`
+    for models of different numbers of rows, or whose rows, keys or classes do not match.
 
     Parameters
     ----------
@@ -125,14 +129,9 @@ def matched(
     keyed : bool
         Whether the keys were asked for. Otherwise keys that stand twice in a model, or that models do not share, are of
         no use, and outcomes must be alike.
-
-    Raises
-    ------
-    FileError
-        For models of different numbers of rows, or whose rows, keys or classes do not match.
     """
     if not keyed and not _share_keys(list(models.values())):
-        models, own = {name: _without_keys(read) for name, read in models.items()}, own or False
+        models, own = {name: _without(read, "keys") for name, read in models.items()}, own or False
     reads = list(models.values())
     _check_files(reads[0], reads[1:])
     each = [_Placed(*model, places) for model, places in zip(models.items(), _places(models, long=long), strict=True)]
@@ -164,7 +163,10 @@ def _check_doubtful(first: _Placed, differing: int, rows: int) -> None:
 def _check_files(first: FilePredictions, others: Sequence[FilePredictions]) -> None:
     """Reject models of other classes, and logs that repeat questions among logs that do not."""
     for other in others:
-        _check_clusters(first, other)
+        several, once = (first, other) if "clusters" in first.arrays else (other, first)
+        if "clusters" in several.arrays and "clusters" not in once.arrays:
+            problem = f"answers each question once, but {_title(several.paths)} answers questions several times"
+            raise FileError(once.paths[0], problem, "compare logs of the same questions and epochs")
         if other.probs.shape[1:] != first.probs.shape[1:]:
             problem = f"contains {_events(other)}, but {_title(first.paths)} contains {_events(first)}"
             raise FileError(other.paths[0], problem, "compare models of the same classes")
@@ -213,12 +215,6 @@ def _share_keys(reads: Sequence[FilePredictions]) -> bool:
     keys = [set(read.arrays["keys"].tolist()) for read in reads]
     once = all(len(each) == len(read.probs) for each, read in zip(keys, reads, strict=True))
     return once and bool(set.intersection(*keys))
-
-
-def _without_keys(read: FilePredictions) -> FilePredictions:
-    arrays = {argument: values for argument, values in read.arrays.items() if argument != "keys"}
-    sources = {argument: source for argument, source in read.sources.items() if argument != "keys"}
-    return replace(read, arrays=arrays, sources=sources)
 
 
 def _keyed(models: Mapping[str, FilePredictions]) -> tuple[list[_Keyed], NDArray[Any]]:
@@ -316,14 +312,6 @@ def _explain_nothing_in_common(keyed: Sequence[_Keyed], distinct: NDArray[Any], 
     raise FileError(first.read.paths[0], problem, "leave such models out, for example with --where")
 
 
-def _check_clusters(first: FilePredictions, other: FilePredictions) -> None:
-    """Reject logs if one has several rows for a question and the other has not."""
-    several, once = (first, other) if "clusters" in first.arrays else (other, first)
-    if "clusters" in several.arrays and "clusters" not in once.arrays:
-        problem = f"answers each question once, but {_title(several.paths)} answers questions several times"
-        raise FileError(once.paths[0], problem, "compare logs of the same questions and epochs")
-
-
 class _Placed(NamedTuple):
     """What was read of a model, and the places of the rows that are compared; None for all of them in their order."""
 
@@ -391,6 +379,7 @@ def _side_by_side(models: Sequence[_Placed], *, own: bool, differing: int, long:
         arrays[targets[model.name]] = model.values("targets")
         columns[targets[model.name]] = model.read.columns["targets"]
     shared = [name for name in _ALIKE if name in first.arrays and not (own and name == "targets")]
+    left_out = {model.name: len(model.read.probs) - len(models[0].values("probs")) for model in models}
     return FileModels(
         **_way_back(models, long=long),
         arrays={**arrays, **{name: models[0].values(name) for name in shared}},
@@ -404,15 +393,8 @@ def _side_by_side(models: Sequence[_Placed], *, own: bool, differing: int, long:
         targets_of=targets,
         differing=differing,
         logits={model.name: model.read.logits for model in models},
-        left_out=_left_out(models),
+        left_out={name: count for name, count in left_out.items() if count},
     )
-
-
-def _left_out(models: Sequence[_Placed]) -> dict[str, int]:
-    """Return how many rows of a model are left out, for the models with such rows."""
-    compared = len(models[0].values("probs"))
-    counts = {model.name: len(model.read.probs) - compared for model in models}
-    return {name: count for name, count in counts.items() if count}
 
 
 def _way_back(models: Sequence[_Placed], *, long: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from calibrant.errors import FileError, FileFault, meant, quoted
 from calibrant.files.local import (
-    check_converted,
+    conversion_error,
     convert,
     fetch,
     first_line,
@@ -139,8 +139,9 @@ def expand(patterns: Sequence[str]) -> list[str]:
 
 
 def check_bytes(path: str) -> None:
-    """Reject a file of 0 bytes, and a workbook or a log that cannot be read."""
-    check_converted(path)
+    """Reject a file of 0 bytes, and a workbook or a log that could not be converted: damaged, too large, of sheets."""
+    if (error := conversion_error(path)) is not None:
+        raise error
     if os.path.getsize(located(path)) == 0:
         remedy = "write the predictions again, or leave the file out"
         raise FileError(path, "is empty (0 bytes)", remedy, fault=FileFault.EMPTY)
@@ -211,10 +212,7 @@ def check_text(path: str, check: Callable[[], None], longest: int | None = None)
     DuckDB 1.5 takes the rows of a truncated ``.gz``. It also drops a last line of more than 32 MB from a CSV. A plain
     text is ASCII without quotation marks, and all its lines end alike.
 
-    Raises
-    ------
-    FileError
-        For a damaged ``.gz``, or a line of more than ``longest`` bytes.
+    It raises `FileError` for a damaged ``.gz``, or a line of more than ``longest`` bytes.
     """
     if longest is None and not located(path).lower().endswith(".gz"):
         return False

@@ -26,8 +26,10 @@ from calibrant.files.chunks import (
     TooMany,
     chunks,
     kind_of_rows,
-    looked_at,
     width_of,
+    with_cuts,
+    with_questions,
+    with_years,
 )
 from calibrant.files.columns import Options, are_logits, listed
 from calibrant.files.engine import Engines
@@ -122,7 +124,8 @@ def read_predictions(
 
     def work() -> Iterator[Any]:
         opened = open_sources(patterns, options, targets_file, engines=engines, keep_going=keep_going)
-        opened = looked_at(opened, options, engines, keep_going)
+        opened = with_years(with_cuts(opened, options, engines.check, keep_going), engines)
+        opened = with_questions(opened, options, engines.check, keep_going)
         yield opened
         yield from chunks(opened, judging, left_out, keep_going, progress)
 
@@ -159,10 +162,8 @@ class _Sums:
     def add(self, arrays: dict[str, Any]) -> None:
         """Add rows; groups are numbers.
 
-        Raises
-        ------
-        calibrant.errors.InputError
-            As `CalibrationSketch.update`, at the first row that cannot be evaluated; the sums are then of no use.
+        It raises `InputError` as `CalibrationSketch.update`, at the first row that cannot be evaluated; the sums are
+        then of no use.
         """
         groups = arrays.get("groups")
         if groups is None:
@@ -435,10 +436,8 @@ class _Reader:
     def finish(self, sketch: bool) -> FileRows | FileSketch:
         """Return what was read, rows with their sketch if it is asked for.
 
-        Raises
-        ------
-        FileError, BadRows
-            Where all files were left out, or hold no rows, or no row was evaluated, or all logits are probabilities.
+        It raises `FileError` or `BadRows` where all files were left out, or hold no rows, or no row was evaluated, or
+        all logits are probabilities.
         """
         if not sum(self._counts.values()) and self._failure is not None:
             raise self._failure

@@ -350,10 +350,7 @@ def is_repeated(cells: Sequence[Any]) -> bool:
 def select(path: str, columns: Sequence[str], options: Options, noun: str = "column") -> ColumnSelection:
     """Decide which columns (or arrays) of a file to read, by their names.
 
-    Raises
-    ------
-    FileError
-        Where a named column is missing, or none or several have a usual name.
+    It raises `FileError` where a named column is missing, or none or several have a usual name.
     """
     finder = NamedColumns(path, tuple(columns), noun)
     finder.check(options)
@@ -462,10 +459,8 @@ def find(
 ) -> ColumnSelection:
     """Decide which columns (or arrays) of a file to read; ``first_cells`` returns the first rows at most, by column.
 
-    Raises
-    ------
-    FileError
-        As `select`, with the options that the first rows propose, and where names and values allow several readings.
+    It raises `FileError` as `select`, with the options that the first rows propose, and where names and values allow
+    several readings.
     """
     try:
         selection = select(path, columns, options, noun)

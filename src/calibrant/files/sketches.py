@@ -162,10 +162,7 @@ def _read(path: str) -> CalibrationSketch:
 def _of_report(path: str, text: str) -> CalibrationSketch:
     """Return the sketch in the JSON of a report.
 
-    Raises
-    ------
-    FileError
-        For invalid JSON, and for JSON without a sketch that can be read.
+    It raises `FileError` for invalid JSON, and for JSON without a sketch that can be read.
     """
     name = Path(path).name
     remedy = _REPORT_REMEDY.format(name, Path(name).with_suffix(".cal"))

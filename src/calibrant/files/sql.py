@@ -64,7 +64,10 @@ def number_of(text: str, kind: str = "DOUBLE", *, comma: bool = False) -> str:
 def period(sql: str, *, spark: bool = False) -> str:
     """Return the SQL of an expression: ``month(date)`` is the month of its year, 2026-11, and week(date) 2026-W47."""
     match = _PERIOD.fullmatch(sql)
-    if match is None or not _is_closed(match["of"]):
+    if match is None:
+        return sql
+    depths = itertools.accumulate({"(": 1, ")": -1}.get(sign, 0) for sign in QUOTED.sub("", match["of"]))
+    if min(depths, default=0) < 0:  # a bracket closes that was opened before: ``a) + month(b`` is a part of two calls
         return sql
     unit, of = match["unit"].lower(), match["of"]
     if not spark:
@@ -73,12 +76,6 @@ def period(sql: str, *, spark: bool = False) -> str:
     if unit == "month":
         return f"date_format({of}, 'yyyy-MM')"
     return f"concat(extract(YEAROFWEEK FROM {of}), '-W', lpad(weekofyear({of}), 2, '0'))"
-
-
-def _is_closed(sql: str) -> bool:
-    """Whether no bracket closes that was opened before: ``a) + month(b`` is a part of two calls."""
-    depths = itertools.accumulate({"(": 1, ")": -1}.get(character, 0) for character in QUOTED.sub("", sql))
-    return min(depths, default=0) >= 0
 
 
 def struct_paths(types: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
@@ -248,10 +245,7 @@ _CONTAINERS: Final = ("list_value", "struct_pack", "row", "map")
 def parse_expression(connection: Any, sql: str) -> Node | None:
     """Return the tree of SQL that is exactly one expression; None if it is nested too deeply to be walked.
 
-    Raises
-    ------
-    ValueError
-        For what the engine cannot parse.
+    It raises `ValueError` for what the engine cannot parse.
     """
     # The line breaks keep a comment from swallowing the bracket.
     (text,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT (\n{sql}\n)"]).fetchone()

@@ -214,7 +214,11 @@ class ArrowTable(StoredTable):
         columns = selection.used
         rows, read = batch_rows(len(columns)), 0
         with reading(self.path):
-            self._check_sizes(columns)
+            largest, most = decompressed_bytes(self.path, self._schema, columns), max_memory() // 2
+            if largest > most:
+                problem = f"has a batch that takes {largest / 1e9:,.1f} GB when it is decompressed"
+                remedy = f"write batches of at most {most / 1e9:.1f} GB, or raise CALIBRANT_MAX_MEMORY"
+                raise FileError(self.path, problem, remedy)
         with reading(self.path), self._reader(columns) as (reader, mapped):
             for batch in (every.select(list(columns)) for every in _batches(reader)):
                 batch.validate(full=True)  # what Arrow takes from a damaged file may end the process later
@@ -226,15 +230,6 @@ class ArrowTable(StoredTable):
                         # The pages stay in the system's cache; what still refers to them is read from there again.
                         mapped.madvise(mmap.MADV_DONTNEED)
                         read = 0
-
-    def _check_sizes(self, columns: Sequence[str]) -> None:
-        """Reject a batch that is small in the file and large when it is decompressed."""
-        largest = decompressed_bytes(self.path, self._schema, columns)
-        most = max_memory() // 2
-        if largest > most:
-            problem = f"has a batch that takes {largest / 1e9:,.1f} GB when it is decompressed"
-            remedy = f"write batches of at most {most / 1e9:.1f} GB, or raise CALIBRANT_MAX_MEMORY"
-            raise FileError(self.path, problem, remedy)
 
 
 def _batches(reader: Any) -> Iterator[Any]:
@@ -331,10 +326,7 @@ class _Message:
 def decompressed_bytes(path: str, schema: Any, columns: Collection[str]) -> int:
     """Return the most bytes that one batch takes: those columns, and all dictionaries so far.
 
-    Raises
-    ------
-    ValueError, struct.error
-        For a damaged file.
+    It raises `ValueError` or `struct.error` for a damaged file.
     """
     dictionaries = most = 0
     path = located(path)

@@ -254,10 +254,8 @@ class Percents:
     def fractions(self, values: Column, start: int, width: int = 1) -> NDArray[Any]:
         """Return the next values as fractions: ``width`` of each row, the first row at position ``start``.
 
-        Raises
-        ------
-        FileError
-            For a value that is not a percentage, and for ``0.85`` in addition to ``85%``, which may be a fraction.
+        It raises `FileError` for a value that is not a percentage, and for ``0.85`` in addition to ``85%``, which may
+        be a fraction.
         """
         if isinstance(values, ValueWords):
             texts = [str(name) for name in values.names]
@@ -299,11 +297,6 @@ def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
     """Reject per cents of a model if none exceeds 1: they may be fractions. Zeros are zero in both.
 
     Fractions that are divided by 100 again give a report without any other error.
-
-    Raises
-    ------
-    FileError
-        For such columns.
     """
     if 0 < largest <= 1:
         problem = f"--percent is given, but no value of {listed(names)} exceeds 1, so the values look like fractions"
@@ -406,12 +399,11 @@ def joined(columns: Sequence[Column]) -> ValueWords:
     """Return one name for each row of one or several columns."""
     words = [column if isinstance(column, ValueWords) else ValueWords.of(column) for column in columns]
     quoted_names = ((list(map(_quoted, each.names)), each.codes.astype(np.intp)) for each in words)
-    return words[0] if len(words) == 1 else _crossed(quoted_names, _join)
 
+    def join_names(name: Any, other: Any) -> Any:  # a missing name makes the whole missing
+        return np.nan if name != name or other != other else f"{name}{BETWEEN}{other}"
 
-def _join(name: Any, other: Any) -> Any:
-    """Return two names as one; a missing name makes the whole missing."""
-    return np.nan if name != name or other != other else f"{name}{BETWEEN}{other}"
+    return words[0] if len(words) == 1 else _crossed(quoted_names, join_names)
 
 
 def _quoted(name: Any) -> Any:
