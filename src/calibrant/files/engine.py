@@ -61,8 +61,8 @@ _BYTES_OF_A_THREAD = 100_000_000
 #: Nothing is fetched from the network.
 SETTINGS = dict.fromkeys(("autoinstall_known_extensions", "autoload_known_extensions"), "false")
 
-#: What reads the least and the largest value of a column, or of a part of it, to fold a condition or to leave the part
-#: out. Most writers of Parquet leave NaN out of the two, and DuckDB has NaN above all numbers.
+#: What has pyarrow filter batches (until DuckDB 2.0), for which NaN is not above all numbers as it is for DuckDB, and
+#: what reads the least and the largest value of a column, from which writers leave NaN out.
 _BY_STATISTICS = ("compressed_materialization", "filter_pushdown", "join_filter_pushdown", "statistics_propagation")
 
 #: What a column of a type of the engine holds, in words.

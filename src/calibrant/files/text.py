@@ -1,5 +1,8 @@
 """CSV and JSON lines: every cell that is read is checked, none is guessed.
 
+DuckDB reads them, and pyarrow a CSV of which only numbers are used, as long as it meets nothing else: it is faster, but
+takes texts that DuckDB refuses, and has no casts of dates and lists, and none that gives null instead of an error.
+
 Two habits of DuckDB 1.5 and 2.0 shape the SQL. A CSV column declared as an integer rounds ``0.5`` to ``1`` without a
 word, so cells arrive as text and are cast to doubles here. And the scan takes over a cast of a bare column, in 2.0
 ``TRY_CAST`` too, which then fails instead of giving null: the casts are of ``trim(column)``.
