@@ -450,7 +450,8 @@ FOREIGN_TEXT = {
     "files.applied._writing",  # DuckDB
     "files.engine.explain",  # DuckDB
     "files.local.first_line",  # any
-    "files.text.explain",  # DuckDB, json
+    "files.text._wrong_line",  # json
+    "files.text.explain",  # DuckDB
     "frames.cells.fetch",  # DuckDB
     "frames.columns.as_frame",  # Narwhals
 }
