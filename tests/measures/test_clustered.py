@@ -20,8 +20,9 @@ from calibrant.inference.hypotheses import cox_by_cluster, spiegelhalter_by_clus
 from calibrant.inputs.notions import Events
 from calibrant.inputs.scores import event_row_scores
 from calibrant.kernels import dispatch
-from calibrant.measures.binned import clustered as bins
-from calibrant.measures.binned import intervals as binned
+from calibrant.measures.binned import bin_inference as binned
+from calibrant.measures.binned import cluster_bins as bins
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import (
     absolute_error,
     bin_table,
@@ -29,10 +30,9 @@ from calibrant.measures.binned.binned import (
     root_square_error,
     uniform_bin_of,
 )
-from calibrant.measures.binned.clustered import ClusterBins
-from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.binned.cluster_bins import ClusterBins
+from calibrant.measures.calibration_curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.cumulative import cumulative
-from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences import paired as pairs
 from calibrant.measures.estimates import ClusterClassBins
@@ -51,12 +51,12 @@ from calibrant.measures.means.means import (
     wilson_interval,
 )
 from calibrant.measures.simulated import ClusterNull, GapSums
-from calibrant.measures.smooth import intervals as smooth
+from calibrant.measures.smooth import smooth_inference as smooth
 from calibrant.measures.smooth.smece import null_smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict
 from calibrant.measures.verdict import closed_form as independent_verdict
-from calibrant.statistics import cluster_sums as sums
+from calibrant.statistics import buckets as sums
 from calibrant.statistics import design
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, SamplingDesign, details_of

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inputs.weights import effective_n, rate_rows
-from calibrant.measures.arguments import ClassHistograms, table_histograms
 from calibrant.measures.binned import binned
+from calibrant.measures.binned.bin_inference import absolute_interval, absolute_law, rate_intervals
+from calibrant.measures.binned.bin_sums import BinMoments, BinSums
 from calibrant.measures.binned.binned import Binning, absolute_error
-from calibrant.measures.binned.clustered import ClusterBins
-from calibrant.measures.binned.intervals import absolute_interval, absolute_law, rate_intervals
-from calibrant.measures.binned.sums import BinMoments, BinSums
+from calibrant.measures.binned.cluster_bins import ClusterBins
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED, Measure, OverClasses, Unavailable
+from calibrant.measures.read_arguments import ClassHistograms, table_histograms
 from calibrant.measures.simulated import ClusterNull
 from calibrant.measures.unseen import UNSEEN, is_uniform, unseen_share
 from calibrant.measures.verdict import Verdict, closed_form, count_p_value, of_estimate, refuted
@@ -34,11 +34,11 @@ from calibrant.results import ClasswiseCalibration, Estimate, Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.buckets import by_content
 from calibrant.statistics.cells import Cells, Outcomes
 from calibrant.statistics.class_rows import ClassRows
-from calibrant.statistics.cluster_sums import by_content
 from calibrant.statistics.design import Clustered, SamplingDesign
-from calibrant.statistics.groups import LEAST_VARIANCE, GroupTest, holm
+from calibrant.statistics.group_tests import LEAST_VARIANCE, GroupTest, holm
 from calibrant.statistics.impossible import ImpossibleOutcomes, of_classes
 from calibrant.statistics.intervals import Variance, clopper_pearson
 from calibrant.statistics.null import Interval, Law, floor_of, p_value

@@ -18,7 +18,7 @@ from calibrant.results import Description, Estimate, Floor, Scale
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Influence
-from calibrant.statistics.groups import Compare
+from calibrant.statistics.group_tests import Compare
 from calibrant.statistics.intervals import Link
 from calibrant.statistics.null import Interval, Law
 

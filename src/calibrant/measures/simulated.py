@@ -18,9 +18,9 @@ from typing import Protocol
 
 import numpy as np
 
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import quantile_bin_of, uniform_bin_of
-from calibrant.measures.binned.clustered import ClusterBins, null_scales, uniform_sums
-from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.binned.cluster_bins import ClusterBins, null_scales, uniform_sums
 from calibrant.measures.event import Event
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.measures.binned.clustered import uniform_sums
-from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.binned.bin_sums import BinSums
+from calibrant.measures.binned.cluster_bins import uniform_sums
 from calibrant.measures.context import Inference, Replicates, Statistic
 from calibrant.measures.event import Event
 from calibrant.measures.line.line import log_odds
@@ -26,7 +26,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import UNKNOWN, Clustered, Sample, SamplingDesign
-from calibrant.statistics.groups import GroupTest
+from calibrant.statistics.group_tests import GroupTest
 from calibrant.statistics.impossible import ImpossibleOutcomes
 from calibrant.statistics.null import GammaMoments, least_of, p_value, sequential_p_value
 from calibrant.statistics.resampling import normal_quantile

@@ -21,8 +21,7 @@ from calibrant.inputs.weights import effective_n
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import (
+from calibrant.statistics.buckets import (
     CoarseSums,
     around_mean,
     by_content,
@@ -32,6 +31,7 @@ from calibrant.statistics.cluster_sums import (
     null_effect,
     variance_of,
 )
+from calibrant.statistics.cells import Cells
 from calibrant.statistics.intervals import PRIOR_ROWS, Variance, centred_blend
 from calibrant.statistics.resampling import normal_quantile, t_quantile
 from calibrant.table.cluster_sums import BucketSums

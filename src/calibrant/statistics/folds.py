@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.cluster_sums import centred, variance_of
+from calibrant.statistics.buckets import centred, variance_of
 from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.intervals import Variance
 

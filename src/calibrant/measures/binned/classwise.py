@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import histograms_of
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Classes, Event
 from calibrant.measures.measure import Measure, OwnLaw
+from calibrant.measures.read_arguments import histograms_of
 from calibrant.results import ClasswiseCalibration
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval, Law

@@ -11,16 +11,16 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import tidy_weight
-from calibrant.measures.arguments import binned_error
 from calibrant.measures.binned import binned
+from calibrant.measures.binned.bin_inference import maximum_interval, maximum_law
 from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS, Binning, Closed
 from calibrant.measures.binned.certified import mce_bound
-from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
-from calibrant.measures.binned.intervals import maximum_interval, maximum_law
+from calibrant.measures.binned.cluster_bins import uniform_bins, uniform_sums
 from calibrant.measures.binned.rmsce import RMSCE
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
 from calibrant.measures.measure import Measure, Null, OverClasses
+from calibrant.measures.read_arguments import binned_error
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
 

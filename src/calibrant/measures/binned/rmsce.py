@@ -12,17 +12,17 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import binned_error, bins_with_rows
 from calibrant.measures.binned import binned, rmsce
+from calibrant.measures.binned.bin_inference import square_interval, square_laws
 from calibrant.measures.binned.binned import Binning, Closed
 from calibrant.measures.binned.certified import debiased_square_bound, resolution_bound, rmsce_bound
-from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
+from calibrant.measures.binned.cluster_bins import uniform_bins, uniform_sums
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.binned.intervals import square_interval, square_laws
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Event, certified
 from calibrant.measures.measure import Difference, Measure, Null, OverClasses, Unavailable
+from calibrant.measures.read_arguments import binned_error, bins_with_rows
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval

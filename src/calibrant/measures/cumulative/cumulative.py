@@ -9,17 +9,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event, certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.measure import Measure, Null, Unavailable
+from calibrant.measures.read_arguments import event_table
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
+from calibrant.statistics.buckets import centred, variance_of
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import centred, variance_of
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.intervals import PRIOR_ROWS, root
 from calibrant.statistics.null import Interval, Law

@@ -17,15 +17,15 @@ from calibrant.errors.wording import number
 from calibrant.inputs.arrays import as_array, as_numbers
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import effective_n
-from calibrant.measures.arguments import event_table
 from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS, enough_rows
 from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED
+from calibrant.measures.read_arguments import event_table
 from calibrant.results.values import MurphyCurve, NetBenefit
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
-from calibrant.statistics.cluster_sums import centred, coarse_places, variance_of
+from calibrant.statistics.buckets import centred, coarse_places, variance_of
 from calibrant.statistics.design import BY_CLUSTER, Clustered, rare, rarer_of
 from calibrant.statistics.intervals import NORMAL
 from calibrant.statistics.resampling import check_level, normal_quantile
@@ -135,28 +135,8 @@ def murphy_curve(
     the first. Twice the area below the curve is the Brier score. Without scores equal to t,
     :math:`\mathrm{NB}(t) = \bar y - S(t) / (1 - t)` is the net benefit.
 
-    Parameters
-    ----------
-    probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
-        `CalibrationSketch`.
-    thresholds : (T,) array, optional
-        As in `net_benefit`.
-
-    Returns
-    -------
-    MurphyCurve
-        Ties and the order of the rows play no part. From a sketch it is exact at the thresholds i / 300; at others
-        ``error_bounds`` says how far off it can be. The area is always exact.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `net_benefit`.
-
-    Notes
-    -----
-    Cost: one read, one sort of N integers, O(N + T log N).
+    From a sketch it is exact at the thresholds i / 300; at others ``error_bounds`` says how far off it can be. The area
+    is always exact. Parameters, errors and cost are those of `net_benefit`.
 
     References
     ----------

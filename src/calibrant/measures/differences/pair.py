@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.inputs.weights import tidy_weight
+from calibrant.measures.binned.bin_inference import SteadyGaps, larger
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import absolute_error
-from calibrant.measures.binned.intervals import SteadyGaps, larger
-from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s

@@ -22,17 +22,17 @@ from calibrant.inputs.notions import Events, ScoreMeans
 from calibrant.inputs.predictions import Layout
 from calibrant.inputs.scores import RowScores
 from calibrant.inputs.weights import deciding_rows, effective_n, integer_weights
+from calibrant.measures.binned.bin_sums import BinMoments, BinSums, Correlations
 from calibrant.measures.binned.binned import largest_members, uniform_edges
-from calibrant.measures.binned.clustered import ClusterBins
-from calibrant.measures.binned.sums import BinMoments, BinSums, Correlations
+from calibrant.measures.binned.cluster_bins import ClusterBins
 from calibrant.measures.differences.pair import Flips, Mean, OnlyRight, UnitModel, UnitPair, loss_changes
 from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, heavy
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.buckets import centred, degrees_of_freedom, variance_of
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import centred, degrees_of_freedom, variance_of
 from calibrant.statistics.design import BY_CLUSTER, Clustered, Influence, rare, rarer_of
 from calibrant.statistics.intervals import Variance
 from calibrant.statistics.null import Interval

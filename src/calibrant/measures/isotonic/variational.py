@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_table
 from calibrant.measures.isotonic.isotonic import out_of_fold
+from calibrant.measures.read_arguments import event_table
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments

@@ -29,8 +29,8 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Late
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch
+from calibrant.statistics.buckets import around_mean
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import around_mean
 from calibrant.statistics.design import MINORITY, Clustered, Influence, SamplingDesign
 from calibrant.statistics.intervals import Variance, blend, centred_blend, clopper_pearson
 from calibrant.statistics.resampling import alpha_of, normal_quantile

@@ -9,17 +9,17 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.measure import Measure, OwnLaw, Unavailable, exact
+from calibrant.measures.read_arguments import event_table
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import MINORITY, Clustered, Influence
-from calibrant.statistics.groups import Deviations
+from calibrant.statistics.group_tests import Deviations
 from calibrant.statistics.intervals import RATE
 from calibrant.statistics.null import Interval, Law
 from calibrant.table import ReliabilityTable

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic.isotonic import base_score, table_score
 from calibrant.measures.means.means import BaseRates, PredictionMeans, log_loss_of_cells, surprises
 from calibrant.measures.measure import Measure, Unavailable, exact
+from calibrant.measures.read_arguments import event_table
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
+from calibrant.statistics.buckets import centred, variance_of
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import centred, variance_of
 from calibrant.statistics.design import Clustered, Influence, unbiased
 from calibrant.statistics.intervals import NORMAL, Variance
 from calibrant.statistics.null import Interval

@@ -10,18 +10,18 @@ import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import effective_n
-from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.measure import Measure, Unavailable
+from calibrant.measures.read_arguments import event_table
 from calibrant.results.values import RocCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Influence
-from calibrant.statistics.groups import Deviations, steadied
+from calibrant.statistics.group_tests import Deviations, steadied
 from calibrant.statistics.intervals import link_slope
 from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable

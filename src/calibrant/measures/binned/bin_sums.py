@@ -159,7 +159,7 @@ class BinSums:
 
     The variance of S is the one for independent rows, steadied by five units of what calibration implies, times a
     design effect. Here rows are independent: they are the units, and the design effects are 1. Those of rows in
-    clusters are `clustered.ClusterBins`. ``dependence`` and ``null_dependence`` are as in `Correlations`.
+    clusters are `cluster_bins.ClusterBins`. ``dependence`` and ``null_dependence`` are as in `Correlations`.
     """
 
     moments: BinMoments

@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import largest_gap, root_square_error
-from calibrant.measures.binned.sums import BinSums
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
