@@ -307,16 +307,6 @@ class Clustered(SamplingDesign):
         """The effective sample size of the rows as if they were independent; their number, with whole weights."""
         return self.cells.effective_n
 
-    @property
-    def n_clusters(self) -> int | None:
-        """The number of clusters; None if they were pooled before they were counted."""
-        return self.buckets.n_clusters
-
-    @property
-    def largest_share(self) -> float:
-        """The share of the weight in the heaviest cluster; in the heaviest bucket, if clusters were not counted."""
-        return self.buckets.largest_share
-
     def scalar(self, name: str) -> Float64s:
         """Return a sum of each bucket over all its rows, (H,), by its name in `BucketSums.scalars`."""
         return self.buckets.scalar(name)[self.held]
@@ -363,8 +353,8 @@ class Clustered(SamplingDesign):
         of_rarer = outcomes if float(outcomes.sum()) <= self.total / 2 else self.weights - outcomes
         rarer = int(np.count_nonzero(of_rarer > _ROUNDING * self.weights))
         flags = list(filter(None, [rare(rarer, unit=CLUSTERS)]))
-        if self.largest_share > _LARGE:
-            share = f"{100 * self.largest_share:.0f} %"
+        if self.buckets.largest_share > _LARGE:
+            share = f"{100 * self.buckets.largest_share:.0f} %"
             flags.append(f"one cluster has {share} of the rows, so intervals are wide and p-values conservative")
         return Sample(rarer, CLUSTERS, "; ".join(flags), BY_CLUSTER, details_of(self.buckets))
 
