@@ -779,9 +779,7 @@ def test_no_fit_that_judges_a_bucket_knows_its_outcomes():
     changed = clustered(p, np.where(labels == labels[0], 1 - y, y), labels)
     moved = np.flatnonzero((rows.y != changed.y).any(axis=1))
     assert len(moved) == 1
-    for before, after in zip(
-        corp.out_of_fold_by_cluster(rows, seed)[1:], corp.out_of_fold_by_cluster(changed, seed)[1:], strict=True
-    ):
+    for before, after in zip(corp.out_of_fold(rows, seed)[1:], corp.out_of_fold(changed, seed)[1:], strict=True):
         np.testing.assert_array_equal(before[moved], after[moved])
     folds = deal_buckets(rows.sizes, np.random.default_rng(3))
     assert np.bincount(folds).tolist() == [6] * 5
