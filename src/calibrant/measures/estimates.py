@@ -74,32 +74,19 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassEvents:
-    """Every class as an event of its own: measures are combined over them.
+    """Every class as an event of its own: measures are combined over them."""
 
-    Attributes
-    ----------
-    tables : sequence of ReliabilityTable
-        The table of each class; without a row for a class that is not evaluated.
-    n_bins : int
-        The number of bins of the binned measures.
-    n, effective_n : float
-        The evaluated rows, and their effective sample size.
-    dependent : bool
-        Whether the labels of a row may depend on one another in any way, as in multilabel predictions. Otherwise a row
-        has one class, which excludes the others.
-    rows : ClassRows or ClusterSums or None
-        The rows of exclusive classes, if they are at hand; or their sums over buckets of clusters.
-    logits : bool
-        Whether the scores were computed from logits.
-    """
-
-    tables: Sequence[ReliabilityTable]
-    n_bins: int
+    tables: Sequence[ReliabilityTable]  # the table of each class; without a row for a class that is not evaluated
+    n_bins: int  # the number of bins of the binned measures
+    #: n, effective_n: the evaluated rows, and their effective sample size.
     n: int
     effective_n: float
+    #: Whether the labels of a row may depend on one another in any way, as in multilabel predictions. Otherwise a row
+    #: has one class, which excludes the others.
     dependent: bool
+    #: The rows of exclusive classes, if they are at hand; or their sums over buckets of clusters.
     rows: ClassRows | ClusterSums | None = None
-    logits: bool = False
+    logits: bool = False  # whether the scores were computed from logits
     _bins: dict[Binning, ClassBins] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -255,26 +242,14 @@ class ClassSums(BinSums):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassBins:
-    """The bins of every class, for the distribution and the interval of the mean of the classes' l1 errors.
+    """The bins of every class, for the distribution and the interval of the mean of the classes' l1 errors."""
 
-    Attributes
-    ----------
-    histograms : (3, bins, classes)
-        The counts, sums of scores and outcomes in each bin of each class.
-    squares : (3, bins, classes) or None
-        The same sums with squared weights; None if weights are whole.
-    effective_n : float
-        The effective sample size of the evaluated rows.
-    dependence : float
-        How many times the variance of a sum over classes may exceed the variance if classes were independent.
-    rows : ClassRows or None
-        The rows themselves, if they are at hand: they tell how classes depend on each other.
-    """
-
-    histograms: Float64s
-    effective_n: float
-    squares: Float64s | None = None
+    histograms: Float64s  # (3, bins, classes): the counts, sums of scores and outcomes in each bin of each class
+    effective_n: float  # the effective sample size of the evaluated rows
+    squares: Float64s | None = None  # (3, bins, classes): the same sums with squared weights; None if weights are whole
+    #: How many times the variance of a sum over classes may exceed the variance if classes were independent.
     dependence: float = DEPENDENCE
+    #: The rows themselves, if they are at hand: they tell how classes depend on each other.
     rows: ClassRows | None = None
 
     @property

@@ -23,27 +23,13 @@ from calibrant.table import ReliabilityTable
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassHistograms:
-    """The bins of every class.
+    """The bins of every class."""
 
-    Attributes
-    ----------
-    sums : (3, bins, classes)
-        The count, the sum of scores and the sum of outcomes of each bin.
-    totals : float or (classes,)
-        The weight of the evaluated rows.
-    edges : (classes, bins + 1) or None
-        The ends of each class's bins; None for equal-width bins.
-    rows : (bins, classes) or None
-        The effective sample size of each bin; None if it is the count.
-    squares : (3, bins, classes) or None
-        ``sums`` with squared weights; None if weights are whole.
-    """
-
-    sums: Float64s
-    totals: float | Float64s
-    edges: Float64s | None = None
-    rows: Float64s | None = None
-    squares: Float64s | None = None
+    sums: Float64s  # (3, bins, classes): the count, the sum of scores and the sum of outcomes of each bin
+    totals: float | Float64s  # a number, or (classes,): the weight of the evaluated rows
+    edges: Float64s | None = None  # (classes, bins + 1): the ends of each class's bins; None for equal-width bins
+    rows: Float64s | None = None  # (bins, classes): the effective sample size of each bin; None if it is the count
+    squares: Float64s | None = None  # (3, bins, classes): ``sums`` with squared weights; None if weights are whole
 
     def errors(self, norm: Norm, least_rows: int = 1) -> ClasswiseCalibration:
         """Return each class's error and their combination; the norm "max" takes only bins with ``least_rows`` rows."""

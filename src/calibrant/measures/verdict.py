@@ -45,25 +45,15 @@ _NOTHING: Final = 1e-12  # relative: smaller sums of residuals are rounding
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Verdict:
-    """What the verdict needs of the scores and of the sampling design: everything but the outcomes.
+    """What the verdict needs of the scores and of the sampling design: everything but the outcomes."""
 
-    Attributes
-    ----------
-    cells : Cells
-        The cells.
-    slopes : dict
-        The slopes f of the cells, (K,), whose sum f r is tested, r = p - y: 1 for the mean, and for the spread the
-        standardised log-odds of the scores. The spread is left out if all scores are equal, or 0 and 1.
-    deviations : dict
-        The standard deviation of each sum under calibration; 0 if the sums of clusters do not vary.
-    ece : GammaMoments or None
-        The distribution of the sum of the bins' absolute gaps; None if they do not vary.
-    """
-
-    cells: Cells
+    cells: Cells  # the cells
+    #: The slopes f of the cells, (K,), whose sum f r is tested, r = p - y: 1 for the mean, and for the spread the
+    #: standardised log-odds of the scores. The spread is left out if all scores are equal, or 0 and 1.
     slopes: Mapping[str, Float64s]
+    #: The standard deviation of each sum under calibration; 0 if the sums of clusters do not vary.
     deviations: Mapping[str, float]
-    ece: GammaMoments | None
+    ece: GammaMoments | None  # the distribution of the sum of the bins' absolute gaps; None if they do not vary
 
     @classmethod
     def of(cls, design: SamplingDesign, bins: BinSums) -> Verdict:

@@ -44,21 +44,11 @@ def deal_buckets(sizes: Float64s, rng: np.random.Generator) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dealt(ABC):
-    """Rows that are dealt into folds: the cells of one event, `Parts`, or rows one by one, `DealtRows`.
+    """Rows that are dealt into folds: the cells of one event, `Parts`, or rows one by one, `DealtRows`."""
 
-    Attributes
-    ----------
-    masses : (..., F, K)
-        The weight of the rows of each part at each place.
-    folds : (F,)
-        The fold of each part.
-    units : (..., K)
-        The weight of a row at each place.
-    """
-
-    masses: Float64s
-    folds: NDArray[np.intp]
-    units: Float64s
+    masses: Float64s  # (..., F, K): the weight of the rows of each part at each place
+    folds: NDArray[np.intp]  # (F,): the fold of each part
+    units: Float64s  # (..., K): the weight of a row at each place
 
     @property
     def total(self) -> float:

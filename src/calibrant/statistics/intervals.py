@@ -21,21 +21,12 @@ DEVIATES: Final = 1e-6
 
 
 class Variance(NamedTuple):
-    """The variance of a sum over rows.
+    """The variance of a sum over rows."""
 
-    Attributes
-    ----------
-    value : float
-        The variance, in squared units of the sum.
-    deff : float
-        The design effect: the variance over that for independent rows.
-    df : float
-        The degrees of freedom of the estimated variance, for the quantile of Student's distribution; at least 1, and
-        infinite where the distribution is taken as normal.
-    """
-
-    value: float
-    deff: float = 1.0
+    value: float  # the variance, in squared units of the sum
+    deff: float = 1.0  # the design effect: the variance over that for independent rows
+    #: The degrees of freedom of the estimated variance, for the quantile of Student's distribution; at least 1, and
+    #: infinite where the distribution is taken as normal.
     df: float = math.inf
 
     @property

@@ -30,24 +30,12 @@ _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are 
 
 
 class CumulativeStatistic(NamedTuple):
-    """A statistic of cumulative residuals, which approach a Brownian motion W on [0, 1] under calibration.
+    """A statistic of cumulative residuals, which approach a Brownian motion W on [0, 1] under calibration."""
 
-    Attributes
-    ----------
-    of : callable
-        The statistic of cumulative sums, along the last axis.
-    mean : float
-        That of the statistic of W.
-    sf : callable
-        The probability that the statistic of W is above a number.
-    bracket : tuple of float
-        Numbers between which the quantiles of the statistic of W are.
-    """
-
-    of: Callable[[Float64s], Float64s]
-    mean: float
-    sf: Callable[[float], float]
-    bracket: tuple[float, float]
+    of: Callable[[Float64s], Float64s]  # the statistic of cumulative sums, along the last axis
+    mean: float  # that of the statistic of W
+    sf: Callable[[float], float]  # the probability that the statistic of W is above a number
+    bracket: tuple[float, float]  # numbers between which the quantiles of the statistic of W are
 
     def quantile(self, p: float) -> float:
         """Return the x that the statistic of W is at most with probability p."""

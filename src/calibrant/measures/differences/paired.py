@@ -95,30 +95,14 @@ class Weighting:
 
 
 class ModelRows(NamedTuple):
-    """The evaluated rows of one model, (N,), and the means over its predictions.
+    """The evaluated rows of one model, (N,), and the means over its predictions."""
 
-    Attributes
-    ----------
-    events
-        The scores, outcomes and weights.
-    scores
-        The Brier score and the log loss of each row, and whether the predicted class is right.
-    weighting
-        The weights.
-    means
-        The means over predictions.
-    classes
-        The number of classes; 0 for one event.
-    own
-        Whether the outcomes are whether the model's own answers are right.
-    """
-
-    events: Events
-    scores: RowScores
-    weighting: Weighting
-    means: PredictionMeans
-    classes: int = 0
-    own: bool = False
+    events: Events  # the scores, outcomes and weights
+    scores: RowScores  # the Brier score and the log loss of each row, and whether the predicted class is right
+    weighting: Weighting  # the weights
+    means: PredictionMeans  # the means over predictions
+    classes: int = 0  # the number of classes; 0 for one event
+    own: bool = False  # whether the outcomes are whether the model's own answers are right
 
     @classmethod
     def of(cls, events: Events, scores: RowScores, layout: Layout, classes: int, *, own: bool) -> ModelRows:
@@ -150,25 +134,13 @@ class ModelRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model(UnitModel):
-    """One model and its evaluated rows, (N,).
-
-    Attributes
-    ----------
-    rows : ModelRows
-        The rows.
-    index : (N,)
-        The place of each row among the filled bins.
-    row_gaps : (N,)
-        p - y.
-    rarer : float
-        The effective sample size of the less frequent outcome.
-    """
+    """One model and its evaluated rows, (N,)."""
 
     bins: BinSums
-    rows: ModelRows
-    index: NDArray[np.intp]
-    row_gaps: Float64s
-    rarer: float
+    rows: ModelRows  # the rows
+    index: NDArray[np.intp]  # (N,): the place of each row among the filled bins
+    row_gaps: Float64s  # (N,): p - y
+    rarer: float  # the effective sample size of the less frequent outcome
 
     @classmethod
     def of(cls, name: str, rows: ModelRows, n_bins: int) -> Model:

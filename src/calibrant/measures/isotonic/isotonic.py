@@ -130,18 +130,12 @@ class Part:
 
 
 class Forecasts(NamedTuple):
-    """The isotonic fit and the base rate as forecasts of some rows: in sample, or out of fold.
+    """The isotonic fit and the base rate as forecasts of some rows: in sample, or out of fold."""
 
-    Attributes
-    ----------
-    masses : (2, F, K) array
-        The weight of the rows without and with the event, of each fold or bucket of clusters, at each cell. In sample
-        independent rows are one fold.
-    fit, base : (K,) array, or of each fold or bucket
-        The fit and the base rate at each cell; out of fold without the rows that they evaluate.
-    """
-
+    #: (2, F, K): the weight of the rows without and with the event, of each fold or bucket of clusters, at each cell.
+    #: In sample independent rows are one fold.
     masses: Float64s
+    #: fit, base: (K,): the fit and the base rate at each cell; out of fold without the rows that they evaluate.
     fit: Float64s
     base: Float64s
 

@@ -50,32 +50,18 @@ FALLING: Final = 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class CoxFit:
-    """The fit of a + b logit(p) to the log-odds of the outcomes.
+    """The fit of a + b logit(p) to the log-odds of the outcomes."""
 
-    Attributes
-    ----------
-    intercept, slope : float
-        a and b. If no finite pair is most likely (`separated`), the slope is the infinity it tends to and the intercept
-        is NaN. With one distinct score, or outcomes of one kind only, both are undetermined and NaN.
-    log_likelihood : float
-        The largest log likelihood of any a and b; its supremum if it is not attained.
-    calibrated_log_likelihood : float
-        The log likelihood of a = 0 and b = 1, the unchanged scores.
-    origin, level : float
-        Log-odds x0 of the scores and those of the outcomes there, a + b x0: 0 and the intercept; where the log-odds of
-        the scores hardly vary, their mean, as there a and b x are large and cancel.
-    free : int
-        The number of parameters that the scores determine: 2, or 1 for one distinct score.
-    separated : bool
-        Whether a threshold on the score separates the outcomes: then the likelihood has no maximum.
-    """
-
+    #: intercept, slope: a and b. If no finite pair is most likely (`separated`), the slope is the infinity it tends to
+    #: and the intercept is NaN. With one distinct score, or outcomes of one kind only, both are undetermined and NaN.
     intercept: float
     slope: float
-    log_likelihood: float
-    calibrated_log_likelihood: float
-    free: int
-    separated: bool
+    log_likelihood: float  # the largest log likelihood of any a and b; its supremum if it is not attained
+    calibrated_log_likelihood: float  # the log likelihood of a = 0 and b = 1, the unchanged scores
+    free: int  # the number of parameters that the scores determine: 2, or 1 for one distinct score
+    separated: bool  # whether a threshold on the score separates the outcomes: then the likelihood has no maximum
+    #: origin, level: log-odds x0 of the scores and those of the outcomes there, a + b x0: 0 and the intercept; where
+    #: the log-odds of the scores hardly vary, their mean, as there a and b x are large and cancel.
     origin: float = 0.0
     level: float = math.nan
 

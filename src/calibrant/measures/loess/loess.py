@@ -49,23 +49,12 @@ class Loess:
     (tricube); h is the smallest half-width that holds a share ``span`` of the rows. Where a single score has weight,
     the curve is its observed frequency. Lines reproduce the diagonal: the gaps between scores and curve are the same
     map of score - outcome, and calibrated scores have none on average.
-
-    Attributes
-    ----------
-    scores : (K,) array
-        The distinct scores, or the mean scores of cells.
-    counts : (K,) array
-        The weight of the rows of each.
-    anchors : (A,) array
-        The scores at which lines are fitted: all of them, or 512 at equal steps of the rows.
-    weights : (A, K) array
-        How much one outcome of each score adds to the curve at each anchor.
     """
 
-    scores: Float64s
-    counts: Float64s
-    anchors: Float64s
-    weights: Float64s
+    scores: Float64s  # (K,): the distinct scores, or the mean scores of cells
+    counts: Float64s  # (K,): the weight of the rows of each
+    anchors: Float64s  # (A,): the scores at which lines are fitted: all of them, or 512 at equal steps of the rows
+    weights: Float64s  # (A, K): how much one outcome of each score adds to the curve at each anchor
 
     @classmethod
     def of(cls, cells: Cells, span: float = SPAN) -> Loess:

@@ -67,21 +67,12 @@ def auroc(
 
 @dataclass(frozen=True)
 class Placements:
-    """Where the scores of either outcome lie among those of the other one (DeLong).
+    """Where the scores of either outcome lie among those of the other one (DeLong)."""
 
-    Attributes
-    ----------
-    area : float
-        The area under the ROC curve: the mean of either placement over its rows; NaN if all outcomes are equal.
-    of_positives : (K,) array
-        The share of the rows without the event whose score is lower; a tie counts half.
-    of_negatives : (K,) array
-        The share of the rows with the event whose score is higher; a tie counts half.
-    """
-
+    #: The area under the ROC curve: the mean of either placement over its rows; NaN if all outcomes are equal.
     area: float
-    of_positives: Float64s
-    of_negatives: Float64s
+    of_positives: Float64s  # (K,): the share of the rows without the event whose score is lower; a tie counts half
+    of_negatives: Float64s  # (K,): the share of the rows with the event whose score is higher; a tie counts half
 
     @classmethod
     def of(cls, table: ReliabilityTable) -> Placements:

@@ -44,21 +44,11 @@ _BLOCK = 1 << 14
 
 @dataclass(frozen=True)
 class MeshSmoothError:
-    """The smooth calibration error on the mesh.
+    """The smooth calibration error on the mesh."""
 
-    Attributes
-    ----------
-    value : float
-        The smoothed error at ``bandwidth``; lower is better, 0 to 1.
-    bandwidth : float
-        The bandwidth that was passed, or found by the search.
-    n_mesh : int
-        The number of points that the error was summed over.
-    """
-
-    value: float
-    bandwidth: float
-    n_mesh: int
+    value: float  # the smoothed error at ``bandwidth``; lower is better, 0 to 1
+    bandwidth: float  # the bandwidth that was passed, or found by the search
+    n_mesh: int  # the number of points that the error was summed over
 
 
 def mesh_smooth_error(
