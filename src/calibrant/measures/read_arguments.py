@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,20 +82,15 @@ def table_histograms(
     tables: Sequence[ReliabilityTable], n_bins: int, *, binning: Binning = "uniform", closed: Closed = "right"
 ) -> ClassHistograms:
     """Return the bins of every class from its table."""
-    bins = (table_bins(table, n_bins, binning, closed) if len(table) else None for table in tables)
+    bins = [table_bins(table, n_bins, binning, closed) if len(table) else None for table in tables]
     sums, edges, rows = stacked(bins, n_bins, len(tables))
     totals = np.array([table.total if len(table) else 0.0 for table in tables])
     squares = None
     if not all(table.whole for table in tables):
-        squares, _, _ = stacked((_squared(table, n_bins, binning, closed) for table in tables), n_bins, len(tables))
+        squares, _, _ = stacked((each and each.squared for each in bins), n_bins, len(tables))
     return ClassHistograms(
         sums=sums, totals=totals, edges=edges if binning == "quantile" else None, rows=rows, squares=squares
     )
-
-
-def _squared(table: ReliabilityTable, n_bins: int, binning: Binning, closed: Closed) -> Bins | None:
-    """Return the bins of a table with squared weights."""
-    return table_bins(table, n_bins, binning, closed).squared if len(table) else None
 
 
 def histograms_of(
@@ -130,7 +125,7 @@ def event_bins(events: Events, n_bins: int, binning: Binning, closed: Closed, *,
     return binned.bin_events(events, n_bins, closed)
 
 
-def stacked(bins: Iterator[Bins | None], n_bins: int, n_classes: int) -> tuple[Float64s, Float64s, Float64s]:
+def stacked(bins: Iterable[Bins | None], n_bins: int, n_classes: int) -> tuple[Float64s, Float64s, Float64s]:
     """Return sums (3, bins, classes), edges (classes, bins + 1) and rows (bins, classes); None is an empty class."""
     sums, rows = np.zeros((3, n_bins, n_classes)), np.zeros((n_bins, n_classes))
     edges = np.full((n_classes, n_bins + 1), np.nan)

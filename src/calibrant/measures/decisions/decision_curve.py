@@ -215,19 +215,11 @@ def _above(masses: NDArray[Any], first: NDArray[np.intp]) -> Float64s:
     return sums[:, masses.shape[1] - first]
 
 
-def net_benefit_interval(treated: Treated, level: float) -> tuple[Float64s, Float64s]:
-    """Return the ends at each threshold, (T,) each; NaN where fewer than 30 rows are treated.
-
-    The net benefit is the mean over rows of 1 for a treated outcome 1, -t / (1 - t) for a treated outcome 0, and 0 for
-    the rest. Its variance is that of a mean, of sums of squared weights if weights are not integers.
-    """
-    half = normal_quantile(level) * np.sqrt(value_squares(treated)) / treated.table.total
-    half = np.where(enough_rows(treated_rows(treated), LEAST_ROWS), half, np.nan)
-    return treated.net_benefit - half, treated.net_benefit + half
-
-
 def value_squares(treated: Treated) -> Float64s:
-    """Return the sums over rows of w^2 (x - m)^2, (T,): x the value of a row, m the net benefit."""
+    """Return the sums over rows of w^2 (x - m)^2, (T,): x the value of a row, m the net benefit, which is its mean.
+
+    The value is 1 for a treated outcome 1, -t / (1 - t) for a treated outcome 0, and 0 for the rest.
+    """
     value, odds = treated.net_benefit, treated.odds
     hits, alarms = treated.square_positives, treated.square_negatives
     rest = np.maximum(treated.table.own_weights.sum() - hits - alarms, 0.0)
@@ -305,7 +297,9 @@ def decision_curve_of(event: Event, level: float | None, thresholds: Float64s | 
         lows, highs = net_benefit_interval_by_cluster(event.clusters, treated, level)
         parts = [_METHOD_OF_CLUSTERS + BY_CLUSTER, event.clusters.sample.flag]
     elif level is not None:
-        lows, highs = net_benefit_interval(treated, level)
+        half = normal_quantile(level) * np.sqrt(value_squares(treated)) / table.total
+        half = np.where(enough_rows(treated_rows(treated), LEAST_ROWS), half, np.nan)
+        lows, highs = treated.net_benefit - half, treated.net_benefit + half
         masses = np.array([table.total - table.sums.positives, table.sums.positives])
         parts = [_METHOD, rare(rarer_of(masses, table.own_weights.sum(axis=1)))]
     odds, rate = treated.odds, table.sums.positives / table.total

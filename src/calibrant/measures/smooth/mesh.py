@@ -112,10 +112,20 @@ def check_options(
 ) -> tuple[float | None, int, int]:
     """Return the bandwidth (None for "auto"), the points and the steps; reject an invalid option."""
     check_choice("kernel", kernel, ("reflected", "logit"))
-    fixed = _checked_bandwidth(bandwidth)
+    fixed = None
+    if not (isinstance(bandwidth, str) and bandwidth == "auto"):
+        remedy = "pass for example 0.05, or 'auto' to find it"
+        fixed = _checked_number("bandwidth", bandwidth, "a finite number above 0 or 'auto'", remedy)
+        if fixed < _SMALLEST_BANDWIDTH:
+            remedy = "the mesh would need more than 10 million nodes; use a larger bandwidth or the exact estimator"
+            raise InputError("bandwidth", f"at least {_SMALLEST_BANDWIDTH:g}", repr(bandwidth), remedy)
     n_points = _checked_count("mesh_points", mesh_points, 4 if kernel == "logit" else 2, "200 is the usual choice")
     steps = _checked_count("refine_steps", refine_steps, 1, "10 resolves the bandwidth to 1/1024")
-    _check_tolerance(tolerance, steps, searching=fixed is None)
+    remedy = "0.001 is the usual choice"
+    smallest = max(_checked_number("tolerance", tolerance, "a finite number above 0", remedy), 2.0**-steps)
+    if fixed is None and smallest < _SMALLEST_BANDWIDTH:  # the search could reach bandwidths too small for a mesh
+        expected = f"at least {_SMALLEST_BANDWIDTH:g} when refine_steps is {steps}"
+        raise InputError("tolerance", expected, repr(tolerance), remedy)
     return fixed, n_points, steps
 
 
@@ -278,29 +288,6 @@ def _interpolate(values: NDArray[np.float64], at: NDArray[np.float64]) -> NDArra
     fraction = at * cells - cell
     read: NDArray[np.float64] = values[cell] * (1 - fraction) + values[cell + 1] * fraction
     return read
-
-
-def _checked_bandwidth(bandwidth: object) -> float | None:
-    """Return the bandwidth as a float, or None for "auto"."""
-    if isinstance(bandwidth, str) and bandwidth == "auto":
-        return None
-    remedy = "pass for example 0.05, or 'auto' to find it"
-    number = _checked_number("bandwidth", bandwidth, "a finite number above 0 or 'auto'", remedy)
-    if number < _SMALLEST_BANDWIDTH:
-        remedy = "the mesh would need more than 10 million nodes; use a larger bandwidth or the exact estimator"
-        expected = f"at least {_SMALLEST_BANDWIDTH:g}"
-        raise InputError(argument="bandwidth", expected=expected, got=repr(bandwidth), remedy=remedy)
-    return number
-
-
-def _check_tolerance(tolerance: object, refine_steps: int, searching: bool) -> None:
-    """Reject a tolerance if the search could reach bandwidths that are too small for a mesh."""
-    remedy = "0.001 is the usual choice"
-    number = _checked_number("tolerance", tolerance, "a finite number above 0", remedy)
-    # The smallest bandwidth of a search is the larger of the tolerance and the last halving.
-    if searching and number < _SMALLEST_BANDWIDTH and 2.0**-refine_steps < _SMALLEST_BANDWIDTH:
-        expected = f"at least {_SMALLEST_BANDWIDTH:g} when refine_steps is {refine_steps}"
-        raise InputError(argument="tolerance", expected=expected, got=repr(tolerance), remedy=remedy)
 
 
 def _checked_number(argument: str, value: object, expected: str, remedy: str) -> float:

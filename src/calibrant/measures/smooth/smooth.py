@@ -167,7 +167,8 @@ class _Smoother:
         frequencies = math.pi * np.arange(n_terms)
         terms = self._coefficients(s, n_terms) * np.exp(-0.5 * (s * frequencies) ** 2)
         if rough:
-            return float(np.abs(series_around(terms, n_mesh)).mean())
+            around = np.fft.irfft(terms, 2 * n_mesh, norm="forward")  # the series over a whole period
+            return float(np.abs(around).mean())
         values, slopes = series_at_ends(terms, n_mesh)
         return _absolute_integral(values, slopes, 1 / n_mesh)
 
@@ -422,11 +423,6 @@ def series_at_middles(coefficients: Float64s, size: int) -> Float64s:
     mixed, values = np.fft.irfft(turned, size), np.empty((*coefficients.shape[:-1], size))
     values[..., ::2], values[..., ::-2] = mixed[..., : size // 2], mixed[..., size // 2 :]
     return values
-
-
-def series_around(coefficients: Float64s, size: int) -> Float64s:
-    """Return c_0 + 2 sum_k c_k cos(pi k t) at t = 0, 1 / M, ..., 2 - 1 / M, of K <= M coefficients: a whole period."""
-    return np.fft.irfft(coefficients, 2 * size, norm="forward")
 
 
 def series_at_ends(coefficients: Float64s, size: int) -> tuple[Float64s, Float64s]:

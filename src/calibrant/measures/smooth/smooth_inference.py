@@ -180,11 +180,6 @@ class Mesh:
             squares += mass / (math.pi * bandwidth**2) * np.exp(-((t / bandwidth) ** 2))
         return np.asarray(squares)
 
-    def rows_near(self, bandwidth: float) -> Float64s:
-        """Return how many rows, at each cell, the kernel sees: their density times the width s sqrt(2 pi) of phi_s."""
-        density = self.smoothed_at_cells(self.cells.rows, bandwidth)
-        return np.maximum(density * bandwidth * math.sqrt(2 * math.pi), 1.0)
-
     def errors(self, gap_sums: Float64s, bandwidths: Sequence[float]) -> Float64s:
         """Return S of (B, K) sums of residuals at each bandwidth, (B, S), on as coarse a mesh as each allows."""
         step = max(1, _AT_ONCE // self.size)
@@ -243,7 +238,8 @@ def _ends(design: SamplingDesign, effects: DesignEffects, s: float, level: float
     """Return L_s and U_s."""
     cells = design.cells
     mesh, n = Mesh.fine_enough(cells, s), cells.total
-    near = np.minimum(mesh.rows_near(s), effects.at(cells.scores)[1])
+    rows = mesh.smoothed_at_cells(cells.rows, s) * s * math.sqrt(2 * math.pi)  # in the width of the kernel
+    near = np.minimum(np.maximum(rows, 1.0), effects.at(cells.scores)[1])
     v = blend(near, cells.squared_residuals, cells.null_variances)
     density = mesh.smoothed(cells.gap_sums, s) / n
     deviation = np.sqrt(mesh.variance(v, s) * effects.at(mesh.nodes)[0]) / n
