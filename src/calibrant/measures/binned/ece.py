@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from calibrant.inputs.predictions import Notion
@@ -15,7 +14,7 @@ from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Event, certified
 from calibrant.measures.gap import largest_gap
-from calibrant.measures.measure import Difference, Measure, Null, OverClasses
+from calibrant.measures.measure import Details, Difference, Measure, Null, OverClasses
 from calibrant.measures.read_arguments import binned_error, bins_with_rows
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
@@ -110,7 +109,7 @@ def expected_calibration_error(
     return binned_error(arguments, n_bins, binning=binning, norm=norm, closed=closed)
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     """Return two parts of the error: from bins that overestimate, and from bins that underestimate."""
     gaps, total = event.of(uniform_bins).gap_sums, event.table.total
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event, certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.grid_cells import GridCells
-from calibrant.measures.measure import Measure, Null, Unavailable
+from calibrant.measures.measure import Details, Measure, Null, Unavailable
 from calibrant.measures.read_arguments import event_table
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
@@ -317,7 +317,7 @@ RANGE: Final = CumulativeStatistic(
 )
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     """Return the error in standard deviations of the sum of all residuals under calibration."""
     deviation = math.sqrt(float(event.cells.null_variances.sum())) / event.table.total
     return {"standardised": event.value(KUIPER) / deviation} if deviation > 0 else {}

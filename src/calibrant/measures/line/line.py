@@ -7,7 +7,7 @@ scores are too extreme, with b > 1 not extreme enough.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +18,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
-from calibrant.measures.measure import Measure, Unavailable
+from calibrant.measures.measure import Details, Measure, Unavailable
 from calibrant.measures.read_arguments import event_table
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
@@ -533,7 +533,7 @@ def _details(event: Event) -> dict[str, Any]:
     return facts
 
 
-def _intercept_details(event: Event) -> Mapping[str, Any]:
+def _intercept_details(event: Event) -> Details:
     finite = math.isfinite(event.value(CALIBRATION_INTERCEPT))
     return _details(event) if finite else {**_details(event), "reason": _ONE_KIND}
 
@@ -542,7 +542,7 @@ def _intercept_interval(inference: Inference) -> Interval:
     return inference.interval_by_variance(CALIBRATION_INTERCEPT)._replace(method=_METHOD)
 
 
-def _slope_details(event: Event) -> Mapping[str, Any]:
+def _slope_details(event: Event) -> Details:
     value = event.value(CALIBRATION_SLOPE)
     if math.isfinite(value):
         return _details(event)

@@ -7,7 +7,6 @@ the index, and the curve with its bands.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +17,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event
 from calibrant.measures.means.means import gap_variance
-from calibrant.measures.measure import Measure, Null, Unavailable
+from calibrant.measures.measure import Details, Measure, Null, Unavailable
 from calibrant.measures.read_arguments import event_table
 from calibrant.results import CalibrationCurve
 from calibrant.runtime.arrays import Float64s
@@ -308,7 +307,7 @@ def _mean(cells: Cells, curve: Loess) -> float:
     return float(cells.counts @ curve.absolute_gaps(cells.gap_sums)) / cells.total
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     facts = {"smoother": "loess by lines", "span": SPAN}
     return facts if event.cells.table is event.table else {**facts, "fitted_cells": len(event.cells)}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -26,7 +25,7 @@ from calibrant.measures.means.means import (
     score_means,
     surprises,
 )
-from calibrant.measures.measure import PROPER_SCORE, Difference, Measure, Unavailable, exact
+from calibrant.measures.measure import PROPER_SCORE, Details, Difference, Measure, Unavailable, exact
 from calibrant.measures.read_arguments import class_predictions
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
@@ -218,7 +217,7 @@ def negative_log_likelihood(
     return read(*arguments.predictions(), eps=float(eps)).means.nll
 
 
-def _log_loss_details(event: Event) -> Mapping[str, Any]:
+def _log_loss_details(event: Event) -> Details:
     if math.isfinite(event.predictions.nll):
         return {}
     reason = "infinite: an observed outcome had predicted probability 0"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +12,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.gap import MEAN_GAP
-from calibrant.measures.measure import Measure, OwnLaw, Unavailable, exact
+from calibrant.measures.measure import Details, Measure, OwnLaw, Unavailable, exact
 from calibrant.measures.read_arguments import event_table
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
@@ -65,7 +65,7 @@ def _ratio(table: ReliabilityTable) -> float:
     return float(table.sums.positives / expected) if expected > 0 else math.nan
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     sums = event.table.sums
     facts = {"observed": float(sums.positives), "expected": float(sums.scores)}
     return facts if sums.scores > 0 else {**facts, "reason": _NOTHING_EXPECTED}

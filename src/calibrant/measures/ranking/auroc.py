@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from calibrant.inputs.weights import effective_n
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
 from calibrant.measures.grid_cells import GridCells
-from calibrant.measures.measure import Measure, Unavailable
+from calibrant.measures.measure import Details, Measure, Unavailable
 from calibrant.measures.read_arguments import event_table
 from calibrant.results.values import RocCurve
 from calibrant.runtime.arrays import Float64s
@@ -118,7 +118,7 @@ def area_bound(cells: GridCells) -> float:
     return tied / (2 * pairs) + cells.rounding if pairs > 0 else 0.0
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     return {"reason": "all outcomes are equal"} if math.isnan(event.value(AUROC)) else {}
 
 

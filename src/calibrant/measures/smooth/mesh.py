@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
+from calibrant.runtime.arrays import Floats
 from calibrant.runtime.dataclass import dataclass
 
 # Fixed in the reference implementation; each changes the digits.
@@ -52,8 +53,8 @@ class MeshSmoothError:
 
 
 def mesh_smooth_error(
-    scores: NDArray[np.floating[Any]],
-    residuals: NDArray[np.floating[Any]],
+    scores: Floats,
+    residuals: Floats,
     counts: NDArray[Any] | None = None,
     *,
     kernel: Literal["reflected", "logit"],
@@ -149,8 +150,8 @@ def _fixed_point(error: Callable[[float], tuple[float, int]], tolerance: float, 
 
 
 def _smoothed_error(
-    scores: NDArray[np.floating[Any]],
-    residuals: NDArray[np.floating[Any]],
+    scores: Floats,
+    residuals: Floats,
     counts: NDArray[Any] | None,
     kernel: str,
     mesh_points: int,
@@ -200,8 +201,8 @@ def _log_odds(p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _deposit(
-    positions: NDArray[np.floating[Any]],
-    residuals: NDArray[np.floating[Any]],
+    positions: Floats,
+    residuals: Floats,
     counts: NDArray[Any] | None,
     *,
     n_nodes: int,

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from calibrant.kernels import dispatch
 from calibrant.measures.event import Event
 from calibrant.measures.grid_cells import GridCells
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
@@ -69,7 +69,7 @@ class SmoothError:
 
 
 def smooth_error(
-    scores: NDArray[np.floating[Any]],
+    scores: Floats,
     residuals: Float64s,
     total: float,
     bandwidth: float | None = None,
@@ -126,7 +126,7 @@ class _Smoother:
 
     def __init__(
         self,
-        scores: NDArray[np.floating[Any]],
+        scores: Floats,
         residuals: Float64s,
         total: float,
         sums: tuple[float, float] | None,
@@ -234,7 +234,7 @@ class _Smoother:
         return total
 
 
-def _cosine_sums(scores: NDArray[np.floating[Any]], residuals: Float64s, n: int) -> Float64s:
+def _cosine_sums(scores: Floats, residuals: Float64s, n: int) -> Float64s:
     """Return sum_i r_i cos(pi k p_i) for k < n: the real parts of r z^k, z = exp(i pi p)."""
     sums, unit = np.zeros(n), np.exp(1j * np.pi * scores.astype(np.float64))
     step = max(1, _COSINES // n)
