@@ -12,7 +12,7 @@ import pytest
 import calibrant
 from calibrant.errors import InputError
 from calibrant.recalibration import CalibrationMap, LabelRecalibrations
-from calibrant.statistics.groups import holm
+from calibrant.statistics.group_tests import holm
 
 NAMES = ["toxic", "spam", "fine", "rare"]
 

@@ -18,7 +18,7 @@ from calibrant.measures.means.oe_ratio import FEW_EXPECTED, compare_ratios
 from calibrant.measures.ranking.auroc import compare_areas
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import rare, rarer_rows
-from calibrant.statistics.groups import Compare, Deviations, GroupRows, Heterogeneity, heterogeneity
+from calibrant.statistics.group_tests import Compare, Deviations, GroupRows, Heterogeneity, heterogeneity
 from calibrant.statistics.random_effects import random_effects
 
 Float64s = NDArray[np.float64]
