@@ -33,6 +33,8 @@ BANNED = {
     r"\b(room|door|twin|house)s?\b": "module, interface, compiled version, package",
 }
 
+ANY_BANNED = re.compile("|".join(BANNED), re.IGNORECASE)
+
 #: Words of other people, and names that stay.
 ALLOWED = re.compile(r"`[^`]*`|\]\([^)]*\)|https?://\S+|--[a-z-]+")
 
@@ -60,8 +62,9 @@ def banned(lines: Iterator[str]) -> list[str]:
     return [
         f"{line.strip()[:120]!r}: {instead}"
         for line in lines
+        if ANY_BANNED.search(own := ALLOWED.sub("", line))
         for pattern, instead in BANNED.items()
-        if re.search(pattern, ALLOWED.sub("", line), re.IGNORECASE)
+        if re.search(pattern, own, re.IGNORECASE)
     ]
 
 

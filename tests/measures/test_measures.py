@@ -187,6 +187,7 @@ def test_the_page_of_the_simulation_is_written_from_its_tables(monkeypatch: pyte
     assert page == (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8"), "run benchmarks/coverage.py --page"
 
 
+@pytest.mark.slow
 def test_the_simulation_iterates_over_the_measures(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = ROOT / "benchmarks" / "simulation"
     monkeypatch.syspath_prepend(str(folder))
