@@ -1031,6 +1031,7 @@ def in_turn(drawn, value):
     return (found + 1) / (len(drawn) + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 100, 400])
 def test_a_sequential_p_value_takes_replicates_until_enough_are_as_large(size):
     """Whatever the blocks; the p-values of calibrated data are uniform: at most u with probability at most u."""
