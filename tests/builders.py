@@ -1,7 +1,7 @@
 """What tests of several files make of rows."""
 
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.clustered import ClusterBins
+from calibrant.measures.binned.cluster_bins import ClusterBins
 from calibrant.measures.differences.paired import ClusterModel
 from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, mean_score_influence, score_influence

@@ -19,9 +19,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the processors; tes
     for name in ("CALIBRANT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 
-# `pytest --hypothesis-profile=deep` (so .ci/run) tries every example that a test asks for, plain `pytest` a fifth.
+# `pytest --hypothesis-profile=deep` (so .ci/run) tries every example that a test asks for, plain `pytest` a tenth.
 settings.register_profile("deep", deadline=None, max_examples=100)
-settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("quick")
 
 

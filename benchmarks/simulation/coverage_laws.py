@@ -270,7 +270,7 @@ def _of_table(p: Float64s, q: Float64s) -> dict[str, float]:
     from calibrant import ReliabilityTable
     from calibrant.measures.event import Event
     from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large
-    from calibrant.measures.loess.ici import ICI
+    from calibrant.measures.loess.loess import ICI
     from calibrant.measures.ranking.auroc import Placements
 
     distinct, first = np.unique(p, return_index=True)

@@ -27,14 +27,14 @@ from calibrant.inputs.predictions import as_predictions
 from calibrant.inputs.scores import event_row_scores
 from calibrant.inputs.weights import deciding_rows
 from calibrant.measures import MEASURES, Event, Inference, Unavailable
-from calibrant.measures.arguments import ClassHistograms
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import quantile_bins
 from calibrant.measures.binned.classwise import CLASSWISE_ECE
-from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
+from calibrant.measures.binned.cluster_bins import uniform_bins, uniform_sums
 from calibrant.measures.estimates import ClassBins, estimate
 from calibrant.measures.event import Classes
 from calibrant.measures.means.means import PredictionMeans, heavy, surprises
+from calibrant.measures.read_arguments import ClassHistograms
 from calibrant.measures.verdict import calibration_test, verdict_statistic
 from calibrant.results import Estimate
 from calibrant.statistics.cells import Cells

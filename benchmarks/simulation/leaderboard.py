@@ -59,7 +59,7 @@ from scipy.stats import rankdata
 
 import calibrant
 from calibrant.report import compare_models
-from calibrant.statistics.groups import holm
+from calibrant.statistics.group_tests import holm
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "leaderboard.csv"

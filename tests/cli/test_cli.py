@@ -841,6 +841,7 @@ stored.ParquetTable.batches = slowly
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
 def test_the_bar_tells_rows_a_second_and_headings_are_bold() -> None:
     status, shown = in_terminal("report", str(DIGITS), *NONE, first=SLOWLY)

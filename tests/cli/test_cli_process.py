@@ -140,6 +140,7 @@ evaluation.evaluate = evaluate
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_ends_the_process_whatever_code_runs(name: str) -> None:
     running = started("report", DIGITS, *NONE, first=STUCK)

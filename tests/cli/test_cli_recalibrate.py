@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -25,17 +27,23 @@ from calibrant.recalibration import CalibrationMap
 FAST = ("--n-resamples", "0")
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+@cache
+def tables() -> tuple[str, str]:
+    """Return the text of a table with outcomes, and of a table without."""
     rng = np.random.default_rng(1)
     p = rng.uniform(0.02, 0.98, 1_200).round(4)
     frame = pd.DataFrame({"id": np.arange(1_200), "risk": p, "note": ["a, b", ""] * 600})
     frame["died"] = (rng.random(1_200) < expit(0.5 * logit(p))).astype(int)
     frame["fine"] = (rng.random(1_200) < p).astype(int)
     frame["site"] = frame["id"] // 20
-    frame.to_csv("held_out.csv", index=False)
-    frame.drop(columns="died").to_csv("new.csv", index=False)
+    return frame.to_csv(index=False), frame.drop(columns="died").to_csv(index=False)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in zip(("held_out.csv", "new.csv"), tables(), strict=True):
+        Path(name).write_bytes(text.encode())
 
 
 def run(*args: object) -> tuple[int, str, str]:
@@ -49,8 +57,9 @@ def recalibrated(*options: object, outcome: str = "died") -> tuple[int, str, str
     return run("recalibrate", "held_out.csv", "--score", "risk", "--outcome", outcome, *FAST, *options)
 
 
+@cache
 def fitted() -> CalibrationMap:
-    frame = pd.read_csv("held_out.csv")
+    frame = pd.read_csv(io.StringIO(tables()[0]))
     return calibrant.recalibrate(frame["risk"], frame["died"], n_resamples=0).map
 
 
@@ -130,9 +139,15 @@ def test_a_wrong_option_is_named(options: tuple[str, ...], message: str) -> None
 # ---------------------------------------------------------------- apply
 
 
+@cache
+def stored_text() -> str:
+    recalibrated("--map", "m.json", "--quiet")
+    return Path("m.json").read_text("utf-8")
+
+
 @pytest.fixture
 def stored() -> str:
-    recalibrated("--map", "m.json", "--quiet")
+    Path("m.json").write_text(stored_text(), "utf-8")
     return "m.json"
 
 
@@ -329,6 +344,7 @@ def test_columns_within_structs_are_not_added(stored: str, score: str) -> None:
         assert found["calibrated"].to_pylist() == [fitted()(0.25 if score == "p" else 0.5)] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
 @pytest.mark.parametrize("target", ["csv", "parquet", "arrow"])
 def test_a_full_disk_is_said_and_keeps_the_old_file(stored: str, target: str) -> None:

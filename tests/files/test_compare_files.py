@@ -18,7 +18,7 @@ from calibrant.cli.commands import main
 from calibrant.errors import InputError
 from calibrant.files import reading
 from calibrant.files.matching import model_names
-from calibrant.statistics.groups import holm
+from calibrant.statistics.group_tests import holm
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")

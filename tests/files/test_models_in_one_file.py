@@ -193,6 +193,7 @@ def test_models_are_named_by_numbers_and_by_several_columns() -> None:
     assert list(both["models"]) == ["3 · a", "1 · b", "2 · a"]
 
 
+@pytest.mark.slow
 def test_many_rows_and_models_are_streamed() -> None:
     names = np.array([f"m{k:03}" for k in range(200)])
     rng = np.random.default_rng(1)

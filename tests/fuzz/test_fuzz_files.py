@@ -64,6 +64,7 @@ def test_forged_workbooks(count: int) -> None:
     assert not [fault for fault, _ in outcome.faults]
 
 
+@pytest.mark.slow
 def test_the_attack_finds_a_reader_that_dies_or_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, a broken harness would find nothing for ever."""
     monkeypatch.setenv("CALIBRANT_FUZZ_SELF_TEST", "1")

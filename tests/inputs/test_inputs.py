@@ -687,9 +687,9 @@ def test_facts_are_numbers_and_names():
     error = refused(brier_score, PROBS, [5, 7, 7, 5])
     assert (error.facts.value, error.facts.n_classes, error.facts.suspicion.labels) == (5, None, (5, 7))
     error = refused(evaluate, ROWS[:2], ["dog", "eel"], class_names=["cat", "dof", "eel"])
-    assert (error.fault, error.facts.name, error.facts.names) == (Fault.UNKNOWN_NAME, "dog", ("cat", "dof", "eel"))
+    assert (error.fault, error.facts.value, error.facts.names) == (Fault.UNKNOWN_NAME, "dog", ("cat", "dof", "eel"))
     error = refused(brier_score, [[0.8, 0], [0.6, 1]], [0, 1])
-    assert (error.facts.total, error.facts.suspicion.column) == (0.8, 1)
+    assert (error.facts.value, error.facts.suspicion.column) == (0.8, 1)
     labels = [[0, 1, 1], [1, 0, 2]]
     error = refused(expected_calibration_error, np.full((2, 3), 0.4), labels, notion="multilabel")
     assert (error.row, error.column, error.got) == (1, 2, "2 at row 1, column 2")

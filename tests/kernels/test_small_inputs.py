@@ -25,7 +25,7 @@ from calibrant.errors.exceptions import install_command
 from calibrant.kernels import dispatch, loading
 from calibrant.kernels.loading import SMALL, following, kernels_for
 from calibrant.kernels.reference_lookup import bins_of, cells_of
-from calibrant.measures import curves
+from calibrant.measures import calibration_curves as curves
 from calibrant.report import evaluation
 from calibrant.runtime import progress
 from calibrant.table import grid

@@ -656,6 +656,7 @@ def test_the_benchmark_says_that_there_is_no_gpu(benchmark, capsys):
     assert capsys.readouterr().out == "no GPU here (torch.cuda.is_available() is False): nothing was measured\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="takes a minute if kernels are interpreted")
 def test_the_benchmark_runs_on_the_host(benchmark, capsys):
     assert benchmark.main(["--dry-run"]) == 0

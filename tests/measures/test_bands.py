@@ -147,6 +147,7 @@ def test_a_higher_level_is_wider(law):
             assert np.all(second.curves[kind].consistency_highs >= curve.consistency_highs - 1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slope", [1.0, 2.0])
 def test_more_rows_are_narrower(slope):
     widths = []

@@ -20,8 +20,9 @@ from calibrant.inference.hypotheses import cox_by_cluster, spiegelhalter_by_clus
 from calibrant.inputs.notions import Events
 from calibrant.inputs.scores import event_row_scores
 from calibrant.kernels import dispatch
-from calibrant.measures.binned import clustered as bins
-from calibrant.measures.binned import intervals as binned
+from calibrant.measures.binned import bin_inference as binned
+from calibrant.measures.binned import cluster_bins as bins
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import (
     absolute_error,
     bin_table,
@@ -29,10 +30,9 @@ from calibrant.measures.binned.binned import (
     root_square_error,
     uniform_bin_of,
 )
-from calibrant.measures.binned.clustered import ClusterBins
-from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.binned.cluster_bins import ClusterBins
+from calibrant.measures.calibration_curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.cumulative import cumulative
-from calibrant.measures.curves import isotonic_curve, shown_cells, smooth_curve
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences import paired as pairs
 from calibrant.measures.estimates import ClusterClassBins
@@ -51,13 +51,14 @@ from calibrant.measures.means.means import (
     wilson_interval,
 )
 from calibrant.measures.simulated import ClusterNull, GapSums
-from calibrant.measures.smooth import intervals as smooth
+from calibrant.measures.smooth import smooth_inference as smooth
 from calibrant.measures.smooth.smece import null_smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict
 from calibrant.measures.verdict import closed_form as independent_verdict
-from calibrant.statistics import cluster_sums as sums
+from calibrant.statistics import buckets as sums
 from calibrant.statistics import design
+from calibrant.statistics import intervals as endings
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, SamplingDesign, details_of
 from calibrant.statistics.folds import deal_buckets
@@ -476,7 +477,7 @@ def test_an_exact_table_and_a_grid_tell_nearly_the_same():
 def test_more_than_256_clusters_share_buckets():
     p, y, labels = dependent(11, n_clusters=600, mean_size=3)
     rows = clustered(p, y, labels)
-    assert (len(rows.sizes), rows.n_clusters) == (rows.buckets.n_buckets - np.sum(rows.buckets.rows == 0), 600)
+    assert (len(rows.sizes), rows.buckets.n_clusters) == (rows.buckets.n_buckets - np.sum(rows.buckets.rows == 0), 600)
     assert details_of(rows.buckets)["clusters"] == 600
     split = rows.buckets + BucketSums.empty("number", scored=True)
     assert details_of(split)["clusters"] == "more than 256"
@@ -523,7 +524,7 @@ RECORDED = [
 
 @pytest.mark.parametrize("record", RECORDED, ids=lambda record: f"slope {record[1]}")
 def test_numbers_of_the_research_program(record, monkeypatch):
-    monkeypatch.setattr(binned, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
+    monkeypatch.setattr(endings, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
     monkeypatch.setattr(ClusterBins, "common", [])  # directions that came later
     seed, slope, expected = record
     rows = clustered(*dependent(seed, slope=slope))
@@ -733,7 +734,7 @@ SMOOTH_RECORDS = [
 
 @pytest.mark.parametrize("record", SMOOTH_RECORDS, ids=lambda record: f"slope {record[2]}")
 def test_intervals_without_bins_are_those_of_the_research_program(record, monkeypatch):
-    monkeypatch.setattr(smooth, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
+    monkeypatch.setattr(endings, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
     monkeypatch.setattr(design, "common_signs", lambda *_args: [])  # directions that came later
     seed, n_clusters, slope, ks, smece, part = record
     rows = clustered(*dependent(seed, n_clusters, slope))
@@ -778,9 +779,7 @@ def test_no_fit_that_judges_a_bucket_knows_its_outcomes():
     changed = clustered(p, np.where(labels == labels[0], 1 - y, y), labels)
     moved = np.flatnonzero((rows.y != changed.y).any(axis=1))
     assert len(moved) == 1
-    for before, after in zip(
-        corp.out_of_fold_by_cluster(rows, seed)[1:], corp.out_of_fold_by_cluster(changed, seed)[1:], strict=True
-    ):
+    for before, after in zip(corp.out_of_fold(rows, seed)[1:], corp.out_of_fold(changed, seed)[1:], strict=True):
         np.testing.assert_array_equal(before[moved], after[moved])
     folds = deal_buckets(rows.sizes, np.random.default_rng(3))
     assert np.bincount(folds).tolist() == [6] * 5
@@ -1083,7 +1082,7 @@ def class_parts(probs, y, labels):
 
 
 def test_the_classwise_error_is_that_of_the_research_program(monkeypatch):
-    monkeypatch.setattr(binned, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
+    monkeypatch.setattr(endings, "unbiased_end", lambda *_args, **_settings: math.inf)  # an end that came later
     probs, y, labels = classes()
     sums_of = histograms(probs, y, 10)
     found = ClusterClassBins(histograms=sums_of, effective_n=300, buckets=class_parts(probs, y, labels))
@@ -1163,7 +1162,7 @@ def test_the_mean_score_of_a_bin_varies_by_cluster():
 def test_few_bins_have_no_end_by_the_largest_bias(monkeypatch):
     p, y, labels = dependent(25, 200)
     ends = {n_bins: interval_of(clustered(p, y, labels), n_bins) for n_bins in (2, 15)}
-    monkeypatch.setattr(binned, "unbiased_end", lambda *_args, **_settings: math.inf)
+    monkeypatch.setattr(endings, "unbiased_end", lambda *_args, **_settings: math.inf)
     assert interval_of(clustered(p, y, labels), 2) == ends[2]
     assert interval_of(clustered(p, y, labels), 15)[1] > ends[15][1]
 

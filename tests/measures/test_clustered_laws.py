@@ -9,13 +9,13 @@ import pytest
 from scipy.stats import binom
 
 import calibrant
-from calibrant.measures.binned import clustered as bins
+from calibrant.measures.binned import cluster_bins as bins
+from calibrant.measures.binned.bin_inference import absolute_interval
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.intervals import absolute_interval
 from calibrant.measures.line.line import line_by_cluster as log_odds_line
 from calibrant.measures.means.means import gap_variance
 from calibrant.results import Code
-from calibrant.statistics import cluster_sums as sums
+from calibrant.statistics import buckets as sums
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.table import ReliabilityTable

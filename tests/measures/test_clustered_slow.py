@@ -17,9 +17,9 @@ from scipy.stats import binom
 
 from calibrant.inference.hypotheses import cox_by_cluster, spiegelhalter_by_cluster
 from calibrant.inputs.scores import event_row_scores
-from calibrant.measures.binned import intervals
+from calibrant.measures.binned import bin_inference as intervals
+from calibrant.measures.binned.bin_inference import absolute_law
 from calibrant.measures.binned.binned import absolute_error, root_square_error
-from calibrant.measures.binned.intervals import absolute_law
 from calibrant.measures.cumulative import cumulative
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences import paired as pairs
@@ -31,7 +31,7 @@ from calibrant.measures.line.line import Line
 from calibrant.measures.line.line import line_by_cluster as log_odds_line
 from calibrant.measures.means.means import PredictionMeans, accuracy_interval, gap_variance
 from calibrant.measures.simulated import ClusterNull
-from calibrant.measures.smooth import intervals as smooth
+from calibrant.measures.smooth import smooth_inference as smooth
 from calibrant.measures.smooth.smece import null_smooth
 from calibrant.measures.smooth.smooth import smooth_error
 from calibrant.measures.verdict import Verdict

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import calibrant
@@ -20,6 +20,7 @@ from calibrant.measures.loess.loess import Loess, Quantiles
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.intervals import thinned
 from calibrant.statistics.resampling import normal_quantile
+from tests.examples_of import at_most
 
 EXACT = 1e-10
 
@@ -282,7 +283,7 @@ def test_the_curve_and_its_bands():
     np.testing.assert_allclose(curve.consistency_highs, np.clip(cells.scores + null, 0, 1)[places], atol=EXACT)
 
 
-@settings(max_examples=10)
+@at_most(10)
 @given(st.integers(0, 2**32 - 1))
 def test_the_curve_of_clusters_is_that_of_the_rows(seed):
     rng = np.random.default_rng(seed)

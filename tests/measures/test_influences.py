@@ -168,6 +168,7 @@ def test_the_difference_of_areas_has_delongs_standard_error():
 BUILT_IN = ["mean_confidence", "mean_gap", "oe_ratio", "calibration_intercept", "calibration_slope", "brier_event"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BUILT_IN, "auroc"])
 @pytest.mark.parametrize("clustered", [False, True])
 def test_differences_vary_as_the_bootstrap_says(name, clustered):

@@ -21,7 +21,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from calibrant import CalibrationSketch, ReliabilityTable, evaluate, plot
 from calibrant.errors import InputError
-from calibrant.measures.curves import IsotonicBand
+from calibrant.measures.calibration_curves import IsotonicBand
 
 CLOSE = 1e-9
 near = functools.partial(pytest.approx, rel=CLOSE, abs=1e-12)

@@ -16,8 +16,8 @@ from scipy import stats
 import calibrant
 from calibrant import ReliabilityTable, evaluate
 from calibrant.measures import verdict
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.event import Event
 from calibrant.measures.simulated import RowSums
 from calibrant.measures.verdict import closed_form_test

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
@@ -26,6 +26,7 @@ from calibrant.monitoring.slices import drift_of
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.e_processes import BETS, Mixture, Wealth, adjusted
 from calibrant.table import ReliabilityTable
+from tests.examples_of import at_most
 
 
 def rows(n: int, seed: Any, shift: float = 0.0, slope: float = 1.0) -> tuple[Any, Any]:
@@ -89,7 +90,7 @@ def test_growth_is_the_sum_over_rows(tolerance: Tolerance) -> None:
     assert growth_of_cells(cells, frame, tolerance, unit=4.0) == pytest.approx(found / 4)
 
 
-@settings(max_examples=40, deadline=None)
+@at_most(40)
 @given(
     st.integers(0, 10**6), st.integers(5, 2_000), st.sampled_from([Tolerance(), Tolerance(0.03), Tolerance(odds=1.2)])
 )
@@ -379,6 +380,7 @@ def test_bets_of_clusters_and_of_weights_are_those_of_their_units() -> None:
 FEW = [(0.01, 0.01, 50), (0.3, 0.3, 3), (0.001, 0.02, 50), (0.98, 0.9, 50), (0.5, 0.5, 20), (0.999, 0.999, 200)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("score", "rate", "n"), FEW)
 def test_the_confidence_sequence_covers_from_the_first_slice_on(score: float, rate: float, n: int) -> None:
     runs, missed = 400, 0

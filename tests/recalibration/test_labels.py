@@ -1,4 +1,4 @@
-"""Maps of several labels, and groups after a common map."""
+"""Maps of several labels, and groups after a shared map."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import calibrant
 from calibrant.errors import InputError
 from calibrant.recalibration import CalibrationMap, LabelRecalibrations
-from calibrant.statistics.groups import holm
+from calibrant.statistics.group_tests import holm
 
 NAMES = ["toxic", "spam", "fine", "rare"]
 
@@ -33,30 +33,34 @@ def fix_of(p: Any, y: Any = None, **options: Any) -> LabelRecalibrations:
 
 
 P, Y = drawn()
-FIX = fix_of(P, Y)
 
 
-def test_each_label_is_recalibrated_alone() -> None:
+@pytest.fixture(scope="module")
+def fix() -> LabelRecalibrations:
+    return fix_of(P, Y)
+
+
+def test_each_label_is_recalibrated_alone(fix: LabelRecalibrations) -> None:
     for k, name in enumerate(NAMES[:3]):
         alone = calibrant.recalibrate(P[:, k], Y[:, k], n_resamples=0)
-        assert FIX.labels[name].gain == alone.gain
-        assert FIX.labels[name].map.parameters == alone.map.parameters
-    adjusted = holm([FIX.labels[name].gain.p_value for name in NAMES[:3]])
-    assert list(FIX.adjusted_p_values.values()) == adjusted
+        assert fix.labels[name].gain == alone.gain
+        assert fix.labels[name].map.parameters == alone.map.parameters
+    adjusted = holm([fix.labels[name].gain.p_value for name in NAMES[:3]])
+    assert list(fix.adjusted_p_values.values()) == adjusted
 
 
-def test_only_proven_labels_change() -> None:
-    mapped = FIX.map(P)
+def test_only_proven_labels_change(fix: LabelRecalibrations) -> None:
+    mapped = fix.map(P)
     for k, name in enumerate(NAMES[:2]):
-        np.testing.assert_array_equal(mapped[:, k], FIX.labels[name].map(P[:, k]))
+        np.testing.assert_array_equal(mapped[:, k], fix.labels[name].map(P[:, k]))
     np.testing.assert_array_equal(mapped[:, 2:], P[:, 2:])
-    assert FIX.proven
-    assert FIX.map.proven
+    assert fix.proven
+    assert fix.map.proven
 
 
-def test_a_label_with_few_events_keeps_its_scores_and_is_named() -> None:
-    assert FIX.refused == {"rare": "expected at least 5 rows of either outcome, got 3 of the less frequent one"}
-    assert "no map was fitted to label rare: expected at least 5 rows" in " ".join(str(FIX).split())
+def test_a_label_with_few_events_keeps_its_scores_and_is_named(fix: LabelRecalibrations) -> None:
+    assert fix.refused == {"rare": "expected at least 5 rows of either outcome, got 3 of the less frequent one"}
+    assert "no map was fitted to label rare: expected at least 5 rows" in " ".join(str(fix).split())
     with pytest.raises(InputError, match="at least 5 rows of either outcome"):
         fix_of(P, np.zeros_like(Y))
 
@@ -67,12 +71,12 @@ def test_the_map_as_it_was_fitted_has_every_label() -> None:
     assert [each["kind"] for each in fix.fitted().parameters["maps"]] == ["line", "line", "line", "identity"]
 
 
-def test_a_sketch_has_the_maps_of_its_cells() -> None:
+def test_a_sketch_has_the_maps_of_its_cells(fix: LabelRecalibrations) -> None:
     sketch = calibrant.CalibrationSketch(notion="multilabel", class_names=NAMES)
     sketch.update(P, Y)
-    fix = fix_of(sketch, class_names=None)
+    of_cells = fix_of(sketch, class_names=None)
     # Cells are dealt into other folds than scores, which decide by how much a map is shrunk.
-    np.testing.assert_allclose(fix.map(P), FIX.map(P), rtol=0, atol=1e-3)
+    np.testing.assert_allclose(of_cells.map(P), fix.map(P), rtol=0, atol=1e-3)
 
 
 def test_clusters_of_copies_have_the_gain_of_the_rows_with_wider_ends() -> None:
@@ -84,50 +88,50 @@ def test_clusters_of_copies_have_the_gain_of_the_rows_with_wider_ends() -> None:
     assert fix.labels["toxic"].gain.value == pytest.approx(alone.gain.value, abs=0.005)
 
 
-def test_json_keeps_every_bit() -> None:
-    again = CalibrationMap.from_json(FIX.map.to_json())
-    assert again == FIX.map
-    np.testing.assert_array_equal(again(P), FIX.map(P))
+def test_json_keeps_every_bit(fix: LabelRecalibrations) -> None:
+    again = CalibrationMap.from_json(fix.map.to_json())
+    assert again == fix.map
+    np.testing.assert_array_equal(again(P), fix.map(P))
 
 
 @pytest.mark.parametrize("maps", [[], {}, [1], [{"kind": "softmax", "parameters": {}}], [{"kind": "labels"}]])
-def test_a_changed_map_is_refused(maps: Any) -> None:
+def test_a_changed_map_is_refused(fix: LabelRecalibrations, maps: Any) -> None:
     from calibrant.results.envelope import digest_of
 
-    content = json.loads(FIX.map.to_json())
+    content = json.loads(fix.map.to_json())
     del content["checksum"]
     content["parameters"]["maps"] = maps
     with pytest.raises(InputError):
         CalibrationMap.from_json(json.dumps({**content, "checksum": digest_of(content)}))
 
 
-def test_every_form_equals_python() -> None:
+def test_every_form_equals_python(fix: LabelRecalibrations) -> None:
     import duckdb
     import narwhals as nw
     import pandas as pd
 
     p = np.concatenate([P, [[0.0] * 4, [1.0] * 4, [1e-9] * 4]])
     frame = pd.DataFrame(p, columns=list("abcd"))
-    sql = ", ".join(f"{each} AS c{k}" for k, each in enumerate(FIX.map.to_sql(list("abcd"))))
-    np.testing.assert_allclose(duckdb.sql(f"SELECT {sql} FROM frame").df(), FIX.map(p), rtol=1e-12, atol=1e-300)
-    of = [each.alias(f"c{k}") for k, each in enumerate(FIX.map.to_expression(list("abcd")))]
-    np.testing.assert_allclose(nw.from_native(frame).select(*of).to_numpy(), FIX.map(p), rtol=1e-12, atol=1e-300)
+    sql = ", ".join(f"{each} AS c{k}" for k, each in enumerate(fix.map.to_sql(list("abcd"))))
+    np.testing.assert_allclose(duckdb.sql(f"SELECT {sql} FROM frame").df(), fix.map(p), rtol=1e-12, atol=1e-300)
+    of = [each.alias(f"c{k}") for k, each in enumerate(fix.map.to_expression(list("abcd")))]
+    np.testing.assert_allclose(nw.from_native(frame).select(*of).to_numpy(), fix.map(p), rtol=1e-12, atol=1e-300)
     torch = pytest.importorskip("torch")
     from calibrant.torch import RecalibrationLayer
 
-    layer = RecalibrationLayer(FIX.map)
-    np.testing.assert_allclose(layer(torch.from_numpy(p)).numpy(), FIX.map(p), rtol=1e-12, atol=1e-300)
+    layer = RecalibrationLayer(fix.map)
+    np.testing.assert_allclose(layer(torch.from_numpy(p)).numpy(), fix.map(p), rtol=1e-12, atol=1e-300)
     assert layer(torch.full((1, 4), math.nan)).isnan().all()
     runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(FIX.map.to_onnx().SerializeToString(), providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(session.run(None, {"score": p})[0], FIX.map(p), rtol=1e-12, atol=1e-15)
+    session = runtime.InferenceSession(fix.map.to_onnx().SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"score": p})[0], fix.map(p), rtol=1e-12, atol=1e-15)
 
 
-def test_it_is_shown_as_text_and_as_a_page() -> None:
-    assert repr(FIX).startswith("<LabelRecalibrations: Recalibration lowers the loss of 2 of 4 labels: toxic, spam")
-    assert "toxic" in FIX._repr_html_()
-    assert f"| toxic | {FIX.labels['toxic'].chosen} |" in FIX.to_markdown()
-    assert FIX.plot().get_title() == "toxic"
+def test_it_is_shown_as_text_and_as_a_page(fix: LabelRecalibrations) -> None:
+    assert repr(fix).startswith("<LabelRecalibrations: Recalibration lowers the loss of 2 of 4 labels: toxic, spam")
+    assert "toxic" in fix._repr_html_()
+    assert f"| toxic | {fix.labels['toxic'].chosen} |" in fix.to_markdown()
+    assert fix.plot().get_title() == "toxic"
 
 
 # ---------------------------------------------------------------- groups

@@ -64,6 +64,7 @@ def test_buckets_are_dealt_whole_and_by_size() -> None:
 # ---------------------------------------------------------------- the choice
 
 
+@pytest.mark.slow
 def test_calibrated_scores_are_left_alone() -> None:
     laws = [lambda rng: rng.random(1_500), lambda rng: rng.beta(8, 1, 1_500), lambda rng: rng.beta(1, 9, 1_500)]
     changed = 0
@@ -476,7 +477,7 @@ def test_scores_of_0_and_1_that_were_right_are_compared_without_a_warning() -> N
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_auto_leaves_maps_out_that_do_not_rise(n_classes: int) -> None:
     """Scores without signal have flat maps in many samples: then they remain, and a fit in a search goes on."""
-    for seed in range(12):
+    for seed in range(6 if n_classes == 2 else 2):
         rng = np.random.default_rng(seed)
         p, y = rng.dirichlet(np.full(n_classes, 20.0), 200), rng.integers(0, n_classes, 200)
         fix = fix_of(p[:, 1], y) if n_classes == 2 else fix_of(p, y)
@@ -490,7 +491,7 @@ def test_auto_leaves_maps_out_that_do_not_rise(n_classes: int) -> None:
 def test_scores_that_remain_gain_nothing() -> None:
     """Without one of the folds another map is chosen in some samples, but scores that remain are the final map."""
     kept = 0
-    for seed in range(25):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         p = rng.random(300)
         fix = fix_of(p, rng.random(300) < expit(0.8 * logit(p) + 0.1))
@@ -564,6 +565,7 @@ def confident(n: int, middle: float, seed: int, slope: float = 1.0) -> tuple[np.
     return expit(z), (rng.random(n) < expit(slope * z)).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "middle", "slope"), [(200, 6, 1.0), (500, 6, 1.0), (3_000, 8, 1.0), (500, 6, 0.88)])
 @pytest.mark.parametrize("method", ["auto", "temperature"])
 def test_confident_scores_do_not_prove_a_gain_by_the_errors_that_were_not_seen(
@@ -606,7 +608,7 @@ def test_few_expected_errors_are_flagged_with_their_number() -> None:
 @pytest.mark.parametrize("of_clusters", [False, True])
 def test_a_gain_is_proven_where_its_interval_is_above_0(of_clusters: bool) -> None:
     agreed = {True: 0, False: 0}
-    for seed, slope in itertools.product(range(4), (0.5, 0.7, 0.9)):
+    for seed, slope in itertools.product(range(2), (0.5, 0.7, 0.9)):
         p, y = sample(600, seed, slope)
         fix = fix_of(p, y, method="cox", clusters=np.arange(600) // 3 if of_clusters else None)
         assert fix.proven == (fix.gain.low >= 0) == (fix.gain.p_value <= 0.05)
@@ -668,7 +670,7 @@ def without_skill(seed: int, slope: float = 0.0) -> tuple[np.ndarray, np.ndarray
 @pytest.mark.parametrize("slope", [0.0, -0.3])
 def test_scores_without_skill_become_nearly_a_constant(slope: float) -> None:
     """The entropy of the outcomes is what a constant has; no slope is left that costs more than 0.003 nats."""
-    for seed in range(12):
+    for seed in range(3):
         p, y = without_skill(seed, slope)
         fix = fix_of(p, y)
         q = fix.map(p)
@@ -684,7 +686,7 @@ def test_scores_without_skill_become_nearly_a_constant(slope: float) -> None:
 def test_no_map_is_said_to_be_clearly_better_only_where_none_is() -> None:
     """No loss out of fold is below that of the unchanged scores by more than 1.96 standard errors."""
     said = 0
-    for seed, slope in itertools.product(range(8), (1.0, 0.6, 0.0, -0.5)):
+    for seed, slope in itertools.product(range(2), (1.0, 0.6, 0.0, -0.5)):
         rng = np.random.default_rng(seed)
         z = rng.normal(0, 0.5, 150)
         fix = fix_of(expit(z), (rng.random(150) < expit(slope * z)).astype(int))

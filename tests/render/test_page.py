@@ -441,6 +441,7 @@ def test_groups_are_searched_by_name_also_among_the_rest(browser: Any, tmp_path:
     window.close()
 
 
+@pytest.mark.slow
 def test_hundreds_of_classes_stay_usable(browser: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     probs = rng.dirichlet(np.full(400, 0.02), 4000)

@@ -544,6 +544,7 @@ def test_coverage(name: str) -> None:
     assert rejected >= 0.5 if name in ("one calibrated", "both wrong") else rejected <= 0.1 + 0.045
 
 
+@pytest.mark.slow
 def test_coverage_of_rare_events() -> None:
     rng, held = np.random.default_rng(3), np.zeros(2)
     for _ in range(300):

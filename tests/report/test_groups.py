@@ -23,7 +23,7 @@ from calibrant.measures.verdict import count_p_value
 from calibrant.results import TestResult
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
-from calibrant.statistics.groups import LEAST_GROUP, GroupTest, holm
+from calibrant.statistics.group_tests import LEAST_GROUP, GroupTest, holm
 
 CLOSE = 1e-10
 LEVEL, TAIL = 0.9, 0.05

@@ -146,6 +146,7 @@ def test_a_link_to_nothing_becomes_a_link_to_the_file(tmp_path: Path, write: Cal
     assert ((tmp_path / "new").read_bytes(), link.is_symlink()) == (b"data", True)
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("kind", ["file", "pipe"])
 @pytest.mark.parametrize("write", [writer.__name__ for writer in WRITERS])

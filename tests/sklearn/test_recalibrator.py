@@ -76,6 +76,7 @@ def both(p):
 # ---------------------------------------------------------------- the checks of scikit-learn
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(sklearn.utils, "get_tags"), reason="before scikit-learn 1.6 they differ")
 @pytest.mark.filterwarnings("ignore")
 def test_the_checks_of_scikit_learn():
@@ -277,6 +278,7 @@ def test_a_classifier_of_several_classes():
     assert list(model.recalibration_.before.class_names) == ["ash", "birch", "cedar"]
 
 
+@pytest.mark.slow
 def test_whole_clusters_are_dealt_into_folds():
     X, y = two()
     clusters = np.arange(600) // 10
@@ -291,6 +293,7 @@ def test_whole_clusters_are_dealt_into_folds():
     assert folds[0] == folds[1]
 
 
+@pytest.mark.slow
 def test_weights_reach_the_estimator_and_the_map():
     X, y = two()
     weights = np.arange(600) % 3 + 1
@@ -308,6 +311,7 @@ def test_weights_reach_the_estimator_and_the_map():
     assert pipeline.recalibration_.before["brier_event"].value < 1
 
 
+@pytest.mark.slow
 def test_metadata_routing():
     X, y = two()
     weights = np.arange(600) % 3 + 1
@@ -340,6 +344,7 @@ def test_frames_and_labels_of_any_type(frame, series):
     assert not hasattr(plain, "feature_names_in_")
 
 
+@pytest.mark.slow
 def test_a_search_over_methods_and_the_estimator():
     X, y = two()
     model = RecalibratedClassifier(make_pipeline(StandardScaler(), GaussianNB()))

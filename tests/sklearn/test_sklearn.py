@@ -429,6 +429,7 @@ def test_a_halving_search_chooses_the_calibrated_model():
     assert search.fit(X, y).best_params_ == {"factor": 1.0}
 
 
+@pytest.mark.slow
 def test_several_scorers_at_once():
     X, y = two(["no", "yes"])
     scoring = {name: make_scorer(metric, **kwargs) for name, (metric, kwargs) in MEASURES.items()}
@@ -1292,6 +1293,7 @@ except ImportError as error:
     assert issubclass(MissingDependencyError, ImportError)
 
 
+@pytest.mark.slow
 def test_calibrant_loads_no_scikit_learn_and_scorers_no_matplotlib():
     code = (
         "import sys, calibrant; print('sklearn' in sys.modules);"

@@ -168,6 +168,7 @@ def test_rows_give_a_nearer_interval_than_their_sketch() -> None:
     assert rows.floor.upper < sums.floor.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [3, 40])
 def test_calibrated_classes_cannot_have_a_nearer_interval_that_holds_value_and_truth(n_classes: int) -> None:
     """The value alone is 0.34 sqrt(d) sampling intervals above the true 0, d the equal bins that vary as much as these.

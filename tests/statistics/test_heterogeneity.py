@@ -18,7 +18,7 @@ from calibrant.measures.means.oe_ratio import FEW_EXPECTED, compare_ratios
 from calibrant.measures.ranking.auroc import compare_areas
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import rare, rarer_rows
-from calibrant.statistics.groups import Compare, Deviations, GroupRows, Heterogeneity, heterogeneity
+from calibrant.statistics.group_tests import Compare, Deviations, GroupRows, Heterogeneity, heterogeneity
 from calibrant.statistics.random_effects import random_effects
 
 Float64s = NDArray[np.float64]
@@ -278,6 +278,7 @@ def test_extreme_scores_have_a_p_value_or_none(kind: str) -> None:
         assert math.isnan(found.p_value) == math.isnan(found.share)
 
 
+@pytest.mark.slow
 def test_a_real_difference_is_found() -> None:
     """Differences of 5 standard errors between the halves of the groups: the power of Q is then nearly 1."""
     rng = np.random.default_rng(9)
@@ -384,8 +385,9 @@ def test_equal_groups_have_no_variance_and_two_groups_are_enough() -> None:
     assert np.isfinite([*two[:3], *two.prediction]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tau", [0.0, 0.05, 0.1, 0.2, 0.4])
-@pytest.mark.parametrize("groups", [*(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 5, 20)), 8])
+@pytest.mark.parametrize("groups", [2, 3, 5, 8, 20])
 def test_the_pooled_interval_covers(groups: int, tau: float) -> None:
     """Coverage of the mean and of the next group: at least 0.95 less three standard errors of the simulation."""
     rng, sets = np.random.default_rng(1), 400

@@ -25,14 +25,14 @@ from calibrant import ReliabilityTable, evaluate
 from calibrant.errors import InputError
 from calibrant.inference import bootstrap, consistency, standardised_maximum
 from calibrant.measures import Inference
+from calibrant.measures.binned.bin_inference import absolute_interval, maximum_interval, square_interval
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.intervals import absolute_interval, maximum_interval, square_interval
-from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.cumulative import cumulative
 from calibrant.measures.estimates import exact_absolute_law
 from calibrant.measures.isotonic import isotonic as corp
-from calibrant.measures.smooth import intervals as smoothing
-from calibrant.measures.smooth.intervals import Mesh, NullSmooth, expected
+from calibrant.measures.smooth import smooth_inference as smoothing
+from calibrant.measures.smooth.smooth_inference import Mesh, NullSmooth, expected
 from calibrant.statistics import null
 from calibrant.statistics.cells import Aliases, Cells, binomial_laws
 from calibrant.statistics.design import SamplingDesign
@@ -298,12 +298,12 @@ def smooth_ends(p, y, s, nodes=4000):
 def test_smooth_interval_solves_its_equations(n, slope):
     p, y = draw(n, n, slope)
     cells, value = cells_of(p, y), calibrant.smooth_calibration_error(p, y)
-    low, high = calibrant.measures.smooth.intervals.interval(SamplingDesign(cells), value, LEVEL, rejected=True)
+    low, high = calibrant.measures.smooth.smooth_inference.interval(SamplingDesign(cells), value, LEVEL, rejected=True)
     # The root is found to 1e-4 of s; a mesh of 8 steps a bandwidth widens the kernel by 1 / 300 at the most.
     assert smooth_ends(p, y, high)[1] == pytest.approx(high, rel=4e-3)
     if low > 0:  # where it is more than exp(-3) of the value
         assert smooth_ends(p, y, low)[0] == pytest.approx(low, rel=4e-3)
-    assert calibrant.measures.smooth.intervals.interval(SamplingDesign(cells), value, LEVEL, rejected=False) == (
+    assert calibrant.measures.smooth.smooth_inference.interval(SamplingDesign(cells), value, LEVEL, rejected=False) == (
         0.0,
         high,
     )
@@ -1031,6 +1031,7 @@ def in_turn(drawn, value):
     return (found + 1) / (len(drawn) + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 100, 400])
 def test_a_sequential_p_value_takes_replicates_until_enough_are_as_large(size):
     """Whatever the blocks; the p-values of calibrated data are uniform: at most u with probability at most u."""

@@ -134,6 +134,7 @@ def test_a_sketch_has_the_areas_of_its_cells() -> None:
         assert one.value == pytest.approx(naive(scores, correct)[kind], abs=2e-4)
 
 
+@pytest.mark.slow
 def test_intervals_are_those_of_the_jackknife() -> None:
     """Leaving one row out gives the influence of the row, up to 1 / n."""
     scores, correct = sample(400, 5)

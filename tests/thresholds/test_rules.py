@@ -75,6 +75,7 @@ def levels_of(rows: list[int], risk: float, alpha: float) -> list[float]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.5, 0.05, 0.01, 0.001, 0.0005, 1e-6])
 @pytest.mark.parametrize(("risk", "last"), [(0.05, 900), (0.2, 250), (0.5, 120), (0.01, 2_500)])
 def test_no_cut_is_accepted_more_often_than_alpha(risk: float, last: int, alpha: float) -> None:
@@ -206,6 +207,7 @@ def test_betting_follows_its_definition(risk: float, largest: float) -> None:
                 assert np.sum(parts.wrong) / np.sum(parts.weights) < high < max_risk * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_betting_finds_a_small_risk_and_keeps_its_promise() -> None:
     cuts = np.arange(5, 20)
     found = [betting(clustered(seed, 0.005, n_clusters=600), cuts, 0.05, 0.05, 5).stop for seed in range(20)]
@@ -242,6 +244,7 @@ def test_planned_rows_of_the_contract() -> None:
     assert planned_rows(0.05, 0.05, 0.04999999) is None
 
 
+@pytest.mark.slow
 def test_the_audited_rows_find_twice_the_risk() -> None:
     rows, rng = audit_rows(0.05, 0.05), np.random.default_rng(9)
 

@@ -277,6 +277,7 @@ def test_the_clusters_and_errors_behind_a_certificate_are_counted() -> None:
     assert certified(p, y).n_clusters is None
 
 
+@pytest.mark.slow
 def test_errors_that_rise_with_the_size_of_clusters_are_flagged() -> None:
     rng = np.random.default_rng(0)
 
@@ -315,6 +316,7 @@ def test_weights_that_are_related_to_errors_are_flagged() -> None:
     assert "weights differ" not in certified(pairs[0], pairs[1].astype(int), weights=counts).flag
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("declared", [True, False])
 def test_errors_of_few_heavy_rows_do_not_break_the_promise(declared: bool) -> None:
     """Errors are kept with probability 1/20 and weight 20: the risk is 0.06, above the bound, at every score."""

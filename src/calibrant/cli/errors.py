@@ -229,7 +229,7 @@ class _OfRows(_OfFiles):
         elif error.argument == "probs" and not self.widths and error.facts.mistake in MAY_BE_LOGITS:
             remedy = self._for_scores()
         if remedy is None:
-            remedy = reword(error, _TERMS).remedy
+            remedy = reword(error, _TERMS)[-1]
             if error.argument == "probs" and error.fault is Fault.ROW_SUM:
                 remedy += self._for_models()
         return remedy

@@ -75,7 +75,7 @@ def load(ctx: click.Context, options: CommandOptions, step: Progress) -> FilePre
     if options.engine == "spark":
         from calibrant.cli import spark
 
-        return spark.load(ctx, options, paths)
+        return spark.load(options, paths)
     judging = Judging(options.notion, options.classwise, weights_are=options.weights_are)
     how = {"sketch": options.sketch_path is not None, "keep_going": options.keep_going}
     return _read(paths, options, judging, step, keep=True if options.exact else None, **how)

@@ -25,6 +25,7 @@ from calibrant.cli.parameters import (
     Among,
     ClassNames,
     ColumnName,
+    FileName,
     InputFile,
     Listed,
     OutputFile,
@@ -336,7 +337,7 @@ def _of_texts(ctx: click.Context) -> Iterator[Problem]:
     for param in ctx.command.params:
         given = ctx.params.get(str(param.name)) or ()
         texts = [given] if isinstance(given, str) else given if isinstance(given, tuple) else ()
-        is_file = isinstance(param.type, (InputFile, OutputFile))
+        is_file = isinstance(param.type, FileName)
         if not is_file and re.search("[\ud800-\udfff]", "".join(map(str, texts))):
             yield label(param), f"{quoted(shown(str(given), '?'))}; pass text in UTF-8"
 
@@ -403,10 +404,22 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
         elif options.notion in PER_CLASS:
             problem = f"with --notion {options.notion}, a tolerance is available only for the ECE"
             yield f"--tolerance-of {options.tolerance_of}: {problem}; leave --tolerance-of out"
-    if options.exact and options.engine == "spark":
-        yield "--exact keeps the rows in this process, but --engine spark does not; pass only one of the two options"
-    if options.master is not None and options.engine != "spark":
+    if options.engine == "spark":
+        yield from _of_spark(options)
+    elif options.master is not None:
         yield "--master works only with --engine spark; pass --engine spark too"
+
+
+def _of_spark(options: CommandOptions) -> Iterator[Problem]:
+    """Yield the options that Spark has not."""
+    if options.exact:
+        yield "--exact keeps the rows in this process, but --engine spark does not; pass only one of the two options"
+    others = {"--targets": options.targets_file, "--logits": options.logits, "--keep-going": options.keep_going}
+    for option in _given({**others, "--decimal-comma": options.decimal_comma}):
+        yield f"{option} is not available with --engine spark; pass only one of the two options"
+    if options.notion == "multilabel":
+        remedy = "report on each label with --score and --outcome"
+        yield f"--notion multilabel is not available with --engine spark; {remedy}"
 
 
 def _of_conditions(options: CommandOptions) -> Iterator[Problem]:

@@ -91,18 +91,24 @@ POSITIVE: Final = whole(lambda n: n >= 1, "pass 1 or more")
 # ---------------------------------------------------------------- files
 
 
-class InputFile(Checked):
+class FileName(Checked):
+    """The name of a file; the TAB key leaves these names to the shell."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Leave the names of files to the shell."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
+
+
+class InputFile(FileName):
     """The name of a file to read, or a pattern."""
 
     def __init__(self, name: str = "file", missing: str = "") -> None:
         super().__init__(name, missing=missing)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """Leave the names of files to the shell."""
-        return _files(incomplete)
 
-
-class OutputFile(Checked):
+class OutputFile(FileName):
     """The name of a file to write, with one of some endings; ``may_be_read`` if it may be one of the inputs."""
 
     def __init__(self, *endings: str, remedy: str = "", missing: str = "", may_be_read: bool = False) -> None:
@@ -121,16 +127,6 @@ class OutputFile(Checked):
             return ""
 
         super().__init__("path", problem_of, missing=missing)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """Leave the names of files to the shell."""
-        return _files(incomplete)
-
-
-def _files(incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(incomplete, type="file")]
 
 
 # ---------------------------------------------------------------- names

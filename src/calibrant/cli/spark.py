@@ -13,8 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
-import click
-
 from calibrant.cli.options import CommandOptions
 from calibrant.errors import CalibrantError, FileError, InputError, MissingDependencyError, is_missing, quoted
 from calibrant.errors.faults import Fault, Mistake
@@ -75,9 +73,8 @@ _SETTINGS: Final = {
 }
 
 
-def load(ctx: click.Context, options: CommandOptions, patterns: Sequence[str]) -> FileSketch:
+def load(options: CommandOptions, patterns: Sequence[str]) -> FileSketch:
     """Read files on Spark, and return the sketch of their predictions."""
-    _check_options(ctx, options)
     paths, kind, title = _paths(patterns)
     if kind not in _KINDS:
         raise FileError(title, "has a format that --engine spark cannot read", "pass .parquet, .csv or .jsonl files")
@@ -94,23 +91,6 @@ def load(ctx: click.Context, options: CommandOptions, patterns: Sequence[str]) -
         except Exception as error:
             raise _explained(error, title, options) from error
     return FileSketch(sketch=sketch, sources=selection.sources(), paths=tuple(patterns), rows=(sketch.n,))
-
-
-def _check_options(ctx: click.Context, options: CommandOptions) -> None:
-    unsupported = {
-        "--targets": options.targets_file,
-        "--logits": options.logits,
-        "--keep-going": options.keep_going,
-        "--decimal-comma": options.decimal_comma,
-    }
-    for option, value in unsupported.items():
-        if value:
-            msg = f"{option} is not available with --engine spark; pass only one of the two options"
-            raise click.UsageError(msg, ctx)
-    if options.notion == "multilabel":
-        remedy = "report on each label with --score and --outcome"
-        msg = f"--notion multilabel is not available with --engine spark; {remedy}"
-        raise click.UsageError(msg, ctx)
 
 
 def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:

@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from calibrant.cli import console
-from calibrant.cli.parameters import Checked, InputFile, Listed, OutputFile
+from calibrant.cli.parameters import Checked, FileName, Listed
 from calibrant.errors import FileError, nearest, quoted
 from calibrant.render.words import short
 from calibrant.runtime.dataclass import dataclass
@@ -353,12 +353,9 @@ def configure(ctx: click.Context, typed: Mapping[str, Any]) -> None:
 def configured(ctx: click.Context) -> Configured | None:
     """Return which options of a parsed command came from the file; None if none did."""
     options = [param for param in ctx.command.params if isinstance(param, click.Option)]
-    used = [_names(param)[0] for param in options if _source_of(ctx, param) is ParameterSource.DEFAULT_MAP]
+    source = ParameterSource.DEFAULT_MAP
+    used = [_names(param)[0] for param in options if ctx.get_parameter_source(str(param.name)) is source]
     return Configured(ctx.meta[CONFIGURED_BY], tuple(used)) if used else None
-
-
-def _source_of(ctx: click.Context, param: click.Parameter) -> ParameterSource | None:
-    return ctx.get_parameter_source(param.name or "")
 
 
 def _candidates() -> list[str]:
@@ -477,7 +474,7 @@ def _check_sql(values: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
 
 
 def _may_stand(option: click.Option) -> bool:
-    return not isinstance(option.type, (InputFile, OutputFile)) and option.name not in _TYPED_ONLY
+    return not isinstance(option.type, FileName) and option.name not in _TYPED_ONLY
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:

@@ -19,8 +19,8 @@ from calibrant.inputs.arrays import as_array, as_numbers, shape_of
 from calibrant.inputs.notions import Events, class_events, read
 from calibrant.inputs.predictions import Notion, as_predictions
 from calibrant.measures import top_label_brier_score
-from calibrant.measures.arguments import read_histograms
 from calibrant.measures.binned import binned
+from calibrant.measures.read_arguments import read_histograms
 from calibrant.runtime.arrays import Float64s
 from calibrant.table import ReliabilityTable
 

@@ -117,6 +117,10 @@ class Facts:
         The number of classes of a label; None means one event.
     names : tuple of str
         The names that were known, or the argument whose shape differs.
+    found : str
+        What came in words, without the place.
+    of_surface : bool
+        Whether the remedy differs between Python and other surfaces; see `calibrant.errors.wording.remedy_of`.
     """
 
     suspicion: Suspicion | None = None
@@ -125,6 +129,8 @@ class Facts:
     value: Any = None
     n_classes: int | None = None
     names: tuple[str, ...] = ()
+    found: str = ""
+    of_surface: bool = False
 
     @property
     def mistake(self) -> Mistake | None:

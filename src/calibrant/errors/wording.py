@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,14 +20,6 @@ _NO_FACTS: Final = Facts()
 
 #: What came in the place of a value.
 MISSING: Final = "a missing value"
-
-
-class Words(NamedTuple):
-    """The parts of a message; ``got`` does not contain the place."""
-
-    expected: str
-    got: str
-    remedy: str
 
 
 @dataclass(frozen=True)
@@ -65,23 +58,27 @@ def refuse(
     argument: str, fault: Fault, expected: str, got: str, remedy: str = "", facts: Facts = _NO_FACTS
 ) -> InputError:
     """Return the error for a fault, with its place; without a remedy, that of `remedy_of`."""
+    facts = replace(facts, found=got, of_surface=not remedy)
     remedy = remedy or remedy_of(argument, fault, facts, PYTHON)
     got = got if facts.place is None else f"{got} at {facts.place}"
     return InputError(argument, expected, got, remedy, fault=fault, facts=facts)
 
 
-def reword(error: InputError, terms: Terms = PYTHON, argument: str | None = None) -> Words:
-    """Return the words of an error in the terms of a surface, which may call the argument otherwise."""
-    remedy = error.remedy
-    if remedy == remedy_of(error.argument, error.fault, error.facts, PYTHON):
-        remedy = remedy_of(argument or error.argument, error.fault, error.facts, terms)
-    return Words(error.expected, error.got.removesuffix(f" at {error.facts.place}"), remedy)
+def reword(error: InputError, terms: Terms = PYTHON, argument: str | None = None) -> tuple[str, str, str]:
+    """Return what was expected, what came without its place, and the remedy in the terms of a surface.
+
+    The surface may have another name for the argument.
+    """
+    facts, remedy = error.facts, error.remedy
+    if facts.of_surface:
+        remedy = remedy_of(argument or error.argument, error.fault, facts, terms)
+    return error.expected, facts.found or error.got, remedy
 
 
 def translate(error: InputError, names: Mapping[str, str], terms: Terms) -> InputError:
     """Return the error with the argument names and the terms of a surface."""
     argument = names.get(error.argument, error.argument)
-    return error.reworded(argument, reword(error, terms, argument).remedy)
+    return error.reworded(argument, reword(error, terms, argument)[-1])
 
 
 @contextmanager

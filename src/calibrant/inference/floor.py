@@ -13,8 +13,8 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inference.decision import check_tolerance, one_sided
 from calibrant.inputs.arrays import as_array
 from calibrant.measures.binned import binned
-from calibrant.measures.binned.intervals import absolute_interval
-from calibrant.measures.binned.sums import BinMoments, BinSums
+from calibrant.measures.binned.bin_inference import absolute_interval
+from calibrant.measures.binned.bin_sums import BinMoments, BinSums
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.listed import MEASURES

@@ -36,7 +36,7 @@ from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large, log_odd
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sketch.as_table import Predicted
-from calibrant.statistics.cluster_sums import NOTHING, null_effect
+from calibrant.statistics.buckets import NOTHING, null_effect
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling, Rng, check_draws
 from calibrant.table import ReliabilityTable

@@ -25,7 +25,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch, check_alone
 from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.groups import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
+from calibrant.statistics.group_tests import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
 from calibrant.statistics.null import least_of, sequential_p_value
 from calibrant.statistics.resampling import Resampling, Rng, Stream, alpha_of, check_draws, generator
 from calibrant.table import ReliabilityTable

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Notion, Predictions
-from calibrant.measures.binned.clustered import ClusterBins
+from calibrant.measures.binned.cluster_bins import ClusterBins
 from calibrant.measures.line.line import CERTAIN, log_odds
 from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.results import TestResult
@@ -28,8 +28,8 @@ from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch, table_of
 from calibrant.sketch.as_table import Predicted
+from calibrant.statistics.buckets import NOTHING
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import NOTHING
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered
 from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.null import p_value

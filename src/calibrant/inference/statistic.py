@@ -11,8 +11,8 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.inference.rows import EventRows, Tables, calibrated_tables, cluster_tables
 from calibrant.inputs.predictions import Notion
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import LEAST_ROWS, check_bins, uniform_bin_of
-from calibrant.measures.binned.sums import BinSums
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sketch import CalibrationSketch

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrant.inference.rows import EventRows, varies
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.clustered import ClusterBins
+from calibrant.measures.binned.cluster_bins import ClusterBins
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass

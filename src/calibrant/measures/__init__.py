@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from calibrant.measures.event import Event
     from calibrant.measures.isotonic.corp import score_decomposition
     from calibrant.measures.isotonic.variational import VariationalError, variational_calibration_error
-    from calibrant.measures.line.cox import calibration_intercept, calibration_slope
+    from calibrant.measures.line.line import calibration_intercept, calibration_slope
     from calibrant.measures.listed import MEASURES
-    from calibrant.measures.loess.ici import integrated_calibration_index
+    from calibrant.measures.loess.loess import integrated_calibration_index
     from calibrant.measures.means.mean_scores import (
         accuracy,
         brier_score,
@@ -137,9 +137,9 @@ __getattr__, __dir__ = names_of(
         "calibrant.measures.event": ("Event",),
         "calibrant.measures.isotonic.corp": ("score_decomposition",),
         "calibrant.measures.isotonic.variational": ("VariationalError", "variational_calibration_error"),
-        "calibrant.measures.line.cox": ("calibration_intercept", "calibration_slope"),
+        "calibrant.measures.line.line": ("calibration_intercept", "calibration_slope"),
         "calibrant.measures.listed": ("MEASURES",),
-        "calibrant.measures.loess.ici": ("integrated_calibration_index",),
+        "calibrant.measures.loess.loess": ("integrated_calibration_index",),
         "calibrant.measures.means.mean_scores": (
             "accuracy",
             "brier_score",

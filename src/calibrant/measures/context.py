@@ -16,7 +16,7 @@ import numpy as np
 from calibrant.kernels import dispatch
 from calibrant.measures.event import Event, number_of
 from calibrant.measures.measure import Measure, Null, OwnLaw, Unavailable
-from calibrant.measures.simulated import GapSums, RowNull, RowSums, null_of
+from calibrant.measures.simulated import RowNull, Sums, null_of
 from calibrant.measures.unseen import UNSEEN, unseen_events
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
@@ -268,7 +268,7 @@ class Replicates(Memo):
     """B data sets simulated under calibration: the ``positives`` of each cell, (B, K), and sums over them."""
 
     inference: Inference
-    sums: RowSums | GapSums
+    sums: Sums
 
     @property
     def positives(self) -> Float64s:
@@ -307,4 +307,4 @@ def _values(measure: Measure, replicates: Replicates) -> Float64s:
 
 
 Statistic: TypeAlias = Callable[[Replicates], Float64s]
-Draw: TypeAlias = Callable[[np.random.Generator, int], RowSums | GapSums]
+Draw: TypeAlias = Callable[[np.random.Generator, int], Sums]

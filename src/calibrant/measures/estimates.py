@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inputs.weights import effective_n, rate_rows
-from calibrant.measures.arguments import ClassHistograms, table_histograms
 from calibrant.measures.binned import binned
+from calibrant.measures.binned.bin_inference import absolute_interval, absolute_law, rate_intervals
+from calibrant.measures.binned.bin_sums import BinMoments, BinSums
 from calibrant.measures.binned.binned import Binning, absolute_error
-from calibrant.measures.binned.clustered import ClusterBins
-from calibrant.measures.binned.intervals import absolute_interval, absolute_law, rate_intervals
-from calibrant.measures.binned.sums import BinMoments, BinSums
+from calibrant.measures.binned.cluster_bins import ClusterBins
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED, Measure, OverClasses, Unavailable
+from calibrant.measures.read_arguments import ClassHistograms, table_histograms
 from calibrant.measures.simulated import ClusterNull
 from calibrant.measures.unseen import UNSEEN, is_uniform, unseen_share
 from calibrant.measures.verdict import Verdict, closed_form, count_p_value, of_estimate, refuted
@@ -34,11 +34,11 @@ from calibrant.results import ClasswiseCalibration, Estimate, Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.buckets import by_content
 from calibrant.statistics.cells import Cells, Outcomes
 from calibrant.statistics.class_rows import ClassRows
-from calibrant.statistics.cluster_sums import by_content
 from calibrant.statistics.design import Clustered, SamplingDesign
-from calibrant.statistics.groups import LEAST_VARIANCE, GroupTest, holm
+from calibrant.statistics.group_tests import LEAST_VARIANCE, GroupTest, holm
 from calibrant.statistics.impossible import ImpossibleOutcomes, of_classes
 from calibrant.statistics.intervals import Variance, clopper_pearson
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
@@ -74,32 +74,19 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassEvents:
-    """Every class as an event of its own: measures are combined over them.
+    """Every class as an event of its own: measures are combined over them."""
 
-    Attributes
-    ----------
-    tables : sequence of ReliabilityTable
-        The table of each class; without a row for a class that is not evaluated.
-    n_bins : int
-        The number of bins of the binned measures.
-    n, effective_n : float
-        The evaluated rows, and their effective sample size.
-    dependent : bool
-        Whether the labels of a row may depend on one another in any way, as in multilabel predictions. Otherwise a row
-        has one class, which excludes the others.
-    rows : ClassRows or ClusterSums or None
-        The rows of exclusive classes, if they are at hand; or their sums over buckets of clusters.
-    logits : bool
-        Whether the scores were computed from logits.
-    """
-
-    tables: Sequence[ReliabilityTable]
-    n_bins: int
+    tables: Sequence[ReliabilityTable]  # the table of each class; without a row for a class that is not evaluated
+    n_bins: int  # the number of bins of the binned measures
+    #: n, effective_n: the evaluated rows, and their effective sample size.
     n: int
     effective_n: float
+    #: Whether the labels of a row may depend on one another in any way, as in multilabel predictions. Otherwise a row
+    #: has one class, which excludes the others.
     dependent: bool
+    #: The rows of exclusive classes, if they are at hand; or their sums over buckets of clusters.
     rows: ClassRows | ClusterSums | None = None
-    logits: bool = False
+    logits: bool = False  # whether the scores were computed from logits
     _bins: dict[Binning, ClassBins] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -255,26 +242,14 @@ class ClassSums(BinSums):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassBins:
-    """The bins of every class, for the distribution and the interval of the mean of the classes' l1 errors.
+    """The bins of every class, for the distribution and the interval of the mean of the classes' l1 errors."""
 
-    Attributes
-    ----------
-    histograms : (3, bins, classes)
-        The counts, sums of scores and outcomes in each bin of each class.
-    squares : (3, bins, classes) or None
-        The same sums with squared weights; None if weights are whole.
-    effective_n : float
-        The effective sample size of the evaluated rows.
-    dependence : float
-        How many times the variance of a sum over classes may exceed the variance if classes were independent.
-    rows : ClassRows or None
-        The rows themselves, if they are at hand: they tell how classes depend on each other.
-    """
-
-    histograms: Float64s
-    effective_n: float
-    squares: Float64s | None = None
+    histograms: Float64s  # (3, bins, classes): the counts, sums of scores and outcomes in each bin of each class
+    effective_n: float  # the effective sample size of the evaluated rows
+    squares: Float64s | None = None  # (3, bins, classes): the same sums with squared weights; None if weights are whole
+    #: How many times the variance of a sum over classes may exceed the variance if classes were independent.
     dependence: float = DEPENDENCE
+    #: The rows themselves, if they are at hand: they tell how classes depend on each other.
     rows: ClassRows | None = None
 
     @property

@@ -16,8 +16,8 @@ from calibrant.measures.binned.top_k import top_k_calibration_error, top_r_calib
 from calibrant.measures.cumulative.cumulative import KS, KUIPER
 from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.measures.isotonic.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
-from calibrant.measures.line.cox import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
-from calibrant.measures.loess.ici import E50, E90, ICI
+from calibrant.measures.line.line import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
+from calibrant.measures.loess.loess import E50, E90, ICI
 from calibrant.measures.means.mean_scores import (
     ACCURACY,
     BRIER,

@@ -18,7 +18,7 @@ from calibrant.results import Description, Estimate, Floor, Scale
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Influence
-from calibrant.statistics.groups import Compare
+from calibrant.statistics.group_tests import Compare
 from calibrant.statistics.intervals import Link
 from calibrant.statistics.null import Interval, Law
 
@@ -32,13 +32,16 @@ JUDGED: Final = ("event", "predictions", "classes")
 
 Range: TypeAlias = tuple[float, float]
 
+#: What a measure tells beyond its number.
+Details: TypeAlias = Mapping[str, Any]
+
 UNBOUNDED: Final[Range] = (-math.inf, math.inf)
 
 #: The profile that reports show by default.
 STANDARD: Final = "standard"
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_NOTHING: Final[Details] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ def _within(range_: Range, value: float, low: float, high: float) -> Range:
     return max(low, min(range_[0], value)), min(high, max(range_[1], value))
 
 
-def no_details(event: Event) -> Mapping[str, Any]:
+def no_details(event: Event) -> Details:
     """Return nothing: most measures have no details."""
     del event
     return _NOTHING
@@ -251,8 +254,8 @@ class Measure:
     binning: Binning | None = None
     link: Link = "identity"
     profiles: frozenset[str] = frozenset({STANDARD})
-    details: Callable[[Event], Mapping[str, Any]] = no_details
-    caution: Callable[[Event], Mapping[str, Any]] = no_details
+    details: Callable[[Event], Details] = no_details
+    caution: Callable[[Event], Details] = no_details
     bound: Callable[[Event], float] | Unavailable = NO_BOUND
     interval: Callable[[Inference], Interval] | Unavailable | None = None
     influence: Callable[[Event], Influence | Float64s | None] | None = None

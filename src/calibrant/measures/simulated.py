@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import quantile_bin_of, uniform_bin_of
-from calibrant.measures.binned.clustered import ClusterBins, null_scales, uniform_sums
-from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.binned.cluster_bins import ClusterBins, null_scales, uniform_sums
 from calibrant.measures.event import Event
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
@@ -28,21 +28,6 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling, Stream
-
-
-class Sums(Protocol):
-    """Sums of p - y of B data sets: what the verdict tests. p is the score and y the outcome of a row."""
-
-    @property
-    def cell_gaps(self) -> Float64s:
-        """The sum of p - y of each cell, (B, K)."""
-
-    @property
-    def uniform_gaps(self) -> Float64s:
-        """The sum of p - y of each equal-width bin, (B, M)."""
-
-    def scalar(self, slopes: Float64s) -> Float64s:
-        """Return sum f r over rows, (B,), f a slope of each cell and r = p - y."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +80,7 @@ class RowSums:
         return self.positives.astype(table.positives.dtype) if table.whole else self.positives
 
     def scalar(self, slopes: Float64s) -> Float64s:
-        """Return sum f r over rows, (B,)."""
+        """Return sum f r over rows, (B,), f a slope of each cell and r = p - y."""
         return np.asarray(self.cell_gaps @ slopes)
 
 
@@ -202,6 +187,10 @@ class GapSums:
         if self.normals is not None:
             return np.asarray(self.normals**2 @ bins.null_gaps**2)
         return bins.own_squares if self is self.law.observed else bins.moments.null_variances
+
+
+#: Sums of p - y of B data sets; p is the score and y the outcome of a row.
+Sums: TypeAlias = RowSums | GapSums
 
 
 def null_of(event: Event) -> RowNull | ClusterNull:

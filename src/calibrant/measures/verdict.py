@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from calibrant.measures.binned.clustered import uniform_sums
-from calibrant.measures.binned.sums import BinSums
+from calibrant.measures.binned.bin_sums import BinSums
+from calibrant.measures.binned.cluster_bins import uniform_sums
 from calibrant.measures.context import Inference, Replicates, Statistic
 from calibrant.measures.event import Event
 from calibrant.measures.line.line import log_odds
@@ -26,7 +26,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import UNKNOWN, Clustered, Sample, SamplingDesign
-from calibrant.statistics.groups import GroupTest
+from calibrant.statistics.group_tests import GroupTest
 from calibrant.statistics.impossible import ImpossibleOutcomes
 from calibrant.statistics.null import GammaMoments, least_of, p_value, sequential_p_value
 from calibrant.statistics.resampling import normal_quantile
@@ -45,25 +45,15 @@ _NOTHING: Final = 1e-12  # relative: smaller sums of residuals are rounding
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Verdict:
-    """What the verdict needs of the scores and of the sampling design: everything but the outcomes.
+    """What the verdict needs of the scores and of the sampling design: everything but the outcomes."""
 
-    Attributes
-    ----------
-    cells : Cells
-        The cells.
-    slopes : dict
-        The slopes f of the cells, (K,), whose sum f r is tested, r = p - y: 1 for the mean, and for the spread the
-        standardised log-odds of the scores. The spread is left out if all scores are equal, or 0 and 1.
-    deviations : dict
-        The standard deviation of each sum under calibration; 0 if the sums of clusters do not vary.
-    ece : GammaMoments or None
-        The distribution of the sum of the bins' absolute gaps; None if they do not vary.
-    """
-
-    cells: Cells
+    cells: Cells  # the cells
+    #: The slopes f of the cells, (K,), whose sum f r is tested, r = p - y: 1 for the mean, and for the spread the
+    #: standardised log-odds of the scores. The spread is left out if all scores are equal, or 0 and 1.
     slopes: Mapping[str, Float64s]
+    #: The standard deviation of each sum under calibration; 0 if the sums of clusters do not vary.
     deviations: Mapping[str, float]
-    ece: GammaMoments | None
+    ece: GammaMoments | None  # the distribution of the sum of the bins' absolute gaps; None if they do not vary
 
     @classmethod
     def of(cls, design: SamplingDesign, bins: BinSums) -> Verdict:

@@ -13,7 +13,7 @@ from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.result import LabelRecalibrations, Recalibration
 from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
-from calibrant.statistics.groups import holm
+from calibrant.statistics.group_tests import holm
 from calibrant.statistics.resampling import alpha_of
 from calibrant.table.cluster_sums import ClusterSums
 

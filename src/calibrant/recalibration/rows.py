@@ -21,8 +21,8 @@ from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.buckets import CoarseSums
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import CoarseSums
 from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.table import CellSums, ReliabilityTable
 from calibrant.table import grid as grids

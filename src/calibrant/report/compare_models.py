@@ -22,7 +22,7 @@ from calibrant.inputs.predictions import Notion, Predictions, as_predictions, ch
 from calibrant.inputs.scores import RowScores
 from calibrant.inputs.weights import WeightsAre
 from calibrant.measures.binned.binned import check_bins
-from calibrant.measures.binned.clustered import uniform_sums
+from calibrant.measures.binned.cluster_bins import uniform_sums
 from calibrant.measures.binned.diagram import bin_diagram, inferred_diagram
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.context import Inference
@@ -48,7 +48,7 @@ from calibrant.runtime.progress import counted
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import LONE, Clustered
-from calibrant.statistics.groups import LEAST_GROUP, holm
+from calibrant.statistics.group_tests import LEAST_GROUP, holm
 from calibrant.statistics.resampling import Resampling, check_level
 from calibrant.statistics.simultaneous import Spread
 from calibrant.table import ReliabilityTable

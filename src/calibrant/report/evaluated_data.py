@@ -33,11 +33,11 @@ from calibrant.inputs.weights import (
     may_be_sampling,
 )
 from calibrant.kernels.loading import of_input
-from calibrant.measures.arguments import ClassHistograms, table_histograms
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ece_bound
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.means.means import BaseRates, PredictionMeans, counted_rows, heavy
+from calibrant.measures.read_arguments import ClassHistograms, table_histograms
 from calibrant.results import Choices
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass

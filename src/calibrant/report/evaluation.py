@@ -19,14 +19,13 @@ from calibrant.inputs.notions import PER_CLASS, impossible_classes
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
 from calibrant.kernels.loading import of_input
-from calibrant.measures.arguments import ClassHistograms
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.classwise import worst_class
-from calibrant.measures.binned.clustered import uniform_sums
+from calibrant.measures.binned.cluster_bins import uniform_sums
 from calibrant.measures.binned.diagram import diagram_of, inferred_diagram, uniform_rates
 from calibrant.measures.binned.ece import ECE
+from calibrant.measures.calibration_curves import curves_of, shown_fits
 from calibrant.measures.context import Inference, Statistic
-from calibrant.measures.curves import curves_of, shown_fits
 from calibrant.measures.decisions.decision_curve import decision_curve_of, murphy_curve_of
 from calibrant.measures.estimates import (
     ClassBins,
@@ -38,13 +37,13 @@ from calibrant.measures.estimates import (
 )
 from calibrant.measures.event import Classes, Event
 from calibrant.measures.gap import MEAN_GAP, is_balanced
-from calibrant.measures.line.cox import line_of
-from calibrant.measures.line.line import falls, without_ends
+from calibrant.measures.line.line import falls, line_of, without_ends
 from calibrant.measures.listed import BY_NAME, of_profile, selected
 from calibrant.measures.means.means import gap_variance
 from calibrant.measures.measure import Measure, descriptions_of
 from calibrant.measures.profiles import STANDARD, Profile
 from calibrant.measures.ranking.auroc import roc_curve
+from calibrant.measures.read_arguments import ClassHistograms
 from calibrant.measures.verdict import calibration_test, verdict_statistic
 from calibrant.report.evaluated_data import MOST_CLASSES, EvaluatedData, are_evaluated, of_arguments
 from calibrant.report.report import GroupReport, Report
@@ -57,7 +56,7 @@ from calibrant.runtime.progress import counted
 from calibrant.sketch.as_table import Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import LONE, MINORITY, UNKNOWN, Clustered, Sample, details_of, rare, rarer_rows
-from calibrant.statistics.groups import (
+from calibrant.statistics.group_tests import (
     LEAST_GROUP,
     ONE_CLUSTER,
     SMALL_GROUP,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.measures.binned.binned import LEAST_CLUSTERS
 from calibrant.measures.binned.mce import MCE
-from calibrant.measures.line.cox import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
-from calibrant.measures.line.line import CERTAIN
+from calibrant.measures.line.line import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE, CERTAIN
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.measure import OverClasses
 from calibrant.measures.profiles import PROFILES
@@ -32,7 +31,7 @@ from calibrant.report.measure_document import shown_estimates, total_weight
 from calibrant.results import TestResult
 from calibrant.results.values import MurphyCurve, NetBenefit, RocCurve
 from calibrant.statistics.design import BY_CLUSTER, LONE
-from calibrant.statistics.groups import LEAST_GROUP
+from calibrant.statistics.group_tests import LEAST_GROUP
 from calibrant.table.cluster_sums import EVENT_CELLS
 
 if TYPE_CHECKING:

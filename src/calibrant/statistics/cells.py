@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.inputs.weights import effective_n
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable
@@ -326,7 +326,7 @@ class Cells(Memo):
             square_weights=squares,
         )
 
-    def places(self, scores: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
+    def places(self, scores: Floats) -> NDArray[np.intp]:
         """Return the cell of each of these scores, which must be those of rows of the table."""
         table = self.table
         if table.grid is None or table.cells is None:

@@ -16,15 +16,13 @@ from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels.blocks import in_order
 from calibrant.kernels.loading import kernels_for
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table.cluster_labels import mix64
 
 if TYPE_CHECKING:
     from calibrant.kernels.device_rows import DeviceRows
-
-Floats = NDArray[np.floating[Any]]
 
 _ENTRIES: Final = 2**18  # scores that are in memory together
 _SAMPLE: Final = 512  # rows whose covariance stands for that of all

@@ -21,8 +21,7 @@ from calibrant.inputs.weights import effective_n
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import (
+from calibrant.statistics.buckets import (
     CoarseSums,
     around_mean,
     by_content,
@@ -32,6 +31,7 @@ from calibrant.statistics.cluster_sums import (
     null_effect,
     variance_of,
 )
+from calibrant.statistics.cells import Cells
 from calibrant.statistics.intervals import PRIOR_ROWS, Variance, centred_blend
 from calibrant.statistics.resampling import normal_quantile, t_quantile
 from calibrant.table.cluster_sums import BucketSums
@@ -106,32 +106,19 @@ _LARGE: Final = 0.1  # share of the rows; a cluster with more decides the degree
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Influence:
-    """What each row adds to a measure near the data, on the scale of its link: what its variance depends on.
+    """What each row adds to a measure near the data, on the scale of its link: what its variance depends on."""
 
-    Attributes
-    ----------
-    square : float
-        The sum over rows of (x - m)^2, x what a row adds and m the mean of x, with squared weights.
-    by_bucket : callable
-        The sums of x over the buckets of clusters, (H,).
-    n : float, optional
-        The effective number of rows, where m was estimated: squares are multiplied by n / (n - 1), and sums of buckets
-        are taken around their share of the total. None where x adds up to 0 over all rows.
-    steadied : float, optional
-        The same sum of squares, blended with what calibration implies. It takes the place of ``square`` in the
-        variance; the design effect is that of what was seen.
-    rounding : float, default 0
-        Where rows are in clusters, a smaller ``square`` is rounding: the rows do not vary.
-    cells, values : Cells and (2, K), optional
-        What a unit of weight in each cell adds, with outcome 0 and with outcome 1. Models are compared by it, row by
-        row; not known for means over whole predictions.
-    """
-
-    square: float
-    by_bucket: Callable[[Clustered], Float64s]
+    square: float  # the sum over rows of (x - m)^2, x what a row adds and m the mean of x, with squared weights
+    by_bucket: Callable[[Clustered], Float64s]  # the sums of x over the buckets of clusters, (H,)
+    #: The effective number of rows, where m was estimated: squares are multiplied by n / (n - 1), and sums of buckets
+    #: are taken around their share of the total. None where x adds up to 0 over all rows.
     n: float | None = None
+    #: The same sum of squares, blended with what calibration implies. It takes the place of ``square`` in the variance;
+    #: the design effect is that of what was seen.
     steadied: float | None = None
-    rounding: float = 0.0
+    rounding: float = 0.0  # where rows are in clusters, a smaller ``square`` is rounding: the rows do not vary
+    #: cells, values: (2, K): what a unit of weight in each cell adds, with outcome 0 and with outcome 1. Models are
+    #: compared by it, row by row; not known for means over whole predictions.
     cells: Cells | None = None
     values: Float64s | None = None
 
@@ -156,14 +143,9 @@ class SamplingDesign:
     """How sums over the rows of some cells vary; r = p - y is the residual of a row.
 
     Here rows are independent of each other. `Clustered` is the design of rows in clusters.
-
-    Attributes
-    ----------
-    cells : Cells
-        The cells of the rows, (K,); coarse ones for clusters.
     """
 
-    cells: Cells
+    cells: Cells  # the cells of the rows, (K,); coarse ones for clusters
 
     @property
     def fine(self) -> Cells:
@@ -237,21 +219,15 @@ class Clustered(SamplingDesign):
     The sums of buckets are weighted, so N_h and N are weights. Q and V0 are in squared weight, as in
     `Cells`; whole weights repeat a row within its cluster. With other weights the rows of a cluster are taken to be
     correlated alike whatever they weigh, and ``unit`` turns weights into rows. That is derived and not simulated.
-
-    Attributes
-    ----------
-    cells : CoarseSums
-        The coarse cells that hold rows, (K,): mean scores c, counts, S, Q = sum r^2 and V0 = sum p (1 - p), r = p - y.
-    n, y, gaps : (H, K)
-        The weight, the outcomes and the sum of p - y of each bucket in each coarse cell.
-    buckets : BucketSums
-        All sums of the buckets. ``held`` are those with rows, (H,).
     """
 
+    #: The coarse cells that hold rows, (K,): mean scores c, counts, S, Q = sum r^2 and V0 = sum p (1 - p), r = p - y.
     cells: CoarseSums
+    #: n, y, gaps: (H, K): the weight, the outcomes and the sum of p - y of each bucket in each coarse cell.
     n: Float64s
     y: Float64s
     gaps: Float64s
+    #: All sums of the buckets. ``held`` are those with rows, (H,).
     buckets: BucketSums
     held: NDArray[np.intp]
 
@@ -307,16 +283,6 @@ class Clustered(SamplingDesign):
         """The effective sample size of the rows as if they were independent; their number, with whole weights."""
         return self.cells.effective_n
 
-    @property
-    def n_clusters(self) -> int | None:
-        """The number of clusters; None if they were pooled before they were counted."""
-        return self.buckets.n_clusters
-
-    @property
-    def largest_share(self) -> float:
-        """The share of the weight in the heaviest cluster; in the heaviest bucket, if clusters were not counted."""
-        return self.buckets.largest_share
-
     def scalar(self, name: str) -> Float64s:
         """Return a sum of each bucket over all its rows, (H,), by its name in `BucketSums.scalars`."""
         return self.buckets.scalar(name)[self.held]
@@ -363,8 +329,8 @@ class Clustered(SamplingDesign):
         of_rarer = outcomes if float(outcomes.sum()) <= self.total / 2 else self.weights - outcomes
         rarer = int(np.count_nonzero(of_rarer > _ROUNDING * self.weights))
         flags = list(filter(None, [rare(rarer, unit=CLUSTERS)]))
-        if self.largest_share > _LARGE:
-            share = f"{100 * self.largest_share:.0f} %"
+        if self.buckets.largest_share > _LARGE:
+            share = f"{100 * self.buckets.largest_share:.0f} %"
             flags.append(f"one cluster has {share} of the rows, so intervals are wide and p-values conservative")
         return Sample(rarer, CLUSTERS, "; ".join(flags), BY_CLUSTER, details_of(self.buckets))
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.cluster_sums import centred, variance_of
+from calibrant.statistics.buckets import centred, variance_of
 from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.intervals import Variance
 
@@ -44,21 +44,11 @@ def deal_buckets(sizes: Float64s, rng: np.random.Generator) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dealt(ABC):
-    """Rows that are dealt into folds: the cells of one event, `Parts`, or rows one by one, `DealtRows`.
+    """Rows that are dealt into folds: the cells of one event, `Parts`, or rows one by one, `DealtRows`."""
 
-    Attributes
-    ----------
-    masses : (..., F, K)
-        The weight of the rows of each part at each place.
-    folds : (F,)
-        The fold of each part.
-    units : (..., K)
-        The weight of a row at each place.
-    """
-
-    masses: Float64s
-    folds: NDArray[np.intp]
-    units: Float64s
+    masses: Float64s  # (..., F, K): the weight of the rows of each part at each place
+    folds: NDArray[np.intp]  # (F,): the fold of each part
+    units: Float64s  # (..., K): the weight of a row at each place
 
     @property
     def total(self) -> float:

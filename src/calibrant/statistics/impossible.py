@@ -18,24 +18,16 @@ NEVER: Final = 1e-6
 
 
 class ImpossibleOutcomes(NamedTuple):
-    """The outcomes of a table that its scores exclude, or nearly so.
+    """The outcomes of a table that its scores exclude, or nearly so."""
 
-    Attributes
-    ----------
-    events, non_events : float
-        Their weight, by outcome.
-    p_value : float
-        The probability of an outcome as unlikely as the least likely of them, if the scores are right: the sum over
-        rows of the probabilities that are not larger, by Boole's inequality, for any dependence of rows. It is 0 if a
-        score was exactly 0 or 1, and at most `NEVER`.
-    least : float
-        The largest probability of these outcomes by their scores.
-    """
-
+    #: events, non_events: their weight, by outcome.
     events: float
     non_events: float
+    #: The probability of an outcome as unlikely as the least likely of them, if the scores are right: the sum over rows
+    #: of the probabilities that are not larger, by Boole's inequality, for any dependence of rows. It is 0 if a score
+    #: was exactly 0 or 1, and at most `NEVER`.
     p_value: float
-    least: float
+    least: float  # the largest probability of these outcomes by their scores
 
 
 def impossible_outcomes(table: ReliabilityTable, *, logits: bool = False) -> ImpossibleOutcomes | None:

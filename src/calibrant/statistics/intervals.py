@@ -7,7 +7,7 @@ at each value is a root.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -21,21 +21,12 @@ DEVIATES: Final = 1e-6
 
 
 class Variance(NamedTuple):
-    """The variance of a sum over rows.
+    """The variance of a sum over rows."""
 
-    Attributes
-    ----------
-    value : float
-        The variance, in squared units of the sum.
-    deff : float
-        The design effect: the variance over that for independent rows.
-    df : float
-        The degrees of freedom of the estimated variance, for the quantile of Student's distribution; at least 1, and
-        infinite where the distribution is taken as normal.
-    """
-
-    value: float
-    deff: float = 1.0
+    value: float  # the variance, in squared units of the sum
+    deff: float = 1.0  # the design effect: the variance over that for independent rows
+    #: The degrees of freedom of the estimated variance, for the quantile of Student's distribution; at least 1, and
+    #: infinite where the distribution is taken as normal.
     df: float = math.inf
 
     @property
@@ -160,6 +151,31 @@ def unbiased_end(middle: float, roots: float, half: float, *, several: bool) -> 
     With fewer than four bins the distribution of G is too far from a normal one.
     """
     return middle + THINNED_BIAS * roots + half if several else math.inf
+
+
+def thinned_ends(
+    gaps: Float64s,
+    deviations: Float64s,
+    *,
+    total: Callable[[Float64s], float],
+    variances: Callable[[Sequence[Float64s]], Sequence[Variance]],
+    common: Sequence[Float64s],
+    level: float,
+) -> tuple[float, float, float]:
+    """Return the ends of the interval of a total of |m|, from gaps S with mean m, and the degrees of freedom.
+
+    With G the total of v g(S / v), v these standard deviations and sd(f) that of the total of f S: low = G - t sd(g').
+    The upper end is the smaller of T + t sd(sign), T the total of |S| (Jensen), and G with its largest bias, 0.481
+    times the total of v, and the same half width as G, if the gaps are as many as four equal ones. For the upper end no
+    half width is below that for gaps that clusters move together, the signs ``common``: `widest`.
+    """
+    g, slopes = thinned(gaps / deviations)
+    thin, sign, *shared = variances([slopes, np.sign(gaps), *common])
+    middle, roots = total(deviations * g), total(deviations)
+    jensen = total(np.abs(gaps)) + widest([sign, *shared], level)
+    several = all(roots**2 >= FEWEST * each.value for each in (sign, *shared))
+    least_biased = unbiased_end(middle, roots, widest([thin, *shared], level), several=several)
+    return middle - thin.half_width(level), min(jensen, least_biased), sign.df
 
 
 def score_end(value: float, growth: float, rest: float, z: float) -> float:

@@ -70,33 +70,19 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ranking:
-    """What is known about the order of K values, where less is better; all of it holds at once with the level.
+    """What is known about the order of K values, where less is better; all of it holds at once with the level."""
 
-    Attributes
-    ----------
-    excess, low, high : (K,) float64
-        How much each exceeds the least, with the interval. No end is below 0.
-    p_values : (K,) float64
-        The adjusted p-value of the hypothesis that no other is below.
-    among_best : (K,) bool
-        Whether no other is shown to be below.
-    rank_low, rank_high : (K,) int
-        The range of the rank; 1 is the least. Values that are equal share the better rank.
-    critical : float
-        How many standard errors each difference may be off.
-    method : str
-        How it was found.
-    """
-
+    #: excess, low, high: (K,): how much each exceeds the least, with the interval. No end is below 0.
     excess: Float64s
     low: Float64s
     high: Float64s
-    p_values: Float64s
-    among_best: NDArray[np.bool_]
+    p_values: Float64s  # (K,): the adjusted p-value of the hypothesis that no other is below
+    among_best: NDArray[np.bool_]  # (K,): whether no other is shown to be below
+    #: rank_low, rank_high: (K,): the range of the rank; 1 is the least. Values that are equal share the better rank.
     rank_low: NDArray[np.intp]
     rank_high: NDArray[np.intp]
-    critical: float
-    method: str
+    critical: float  # how many standard errors each difference may be off
+    method: str  # how it was found
 
 
 def ranking(values: Float64s, spread: Spread, level: float) -> Ranking:

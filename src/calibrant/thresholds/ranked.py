@@ -23,8 +23,8 @@ from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.buckets import centred, coarse_places, variance_of
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import centred, coarse_places, variance_of
 from calibrant.statistics.design import details_of
 from calibrant.statistics.intervals import Variance
 from calibrant.table import ReliabilityTable

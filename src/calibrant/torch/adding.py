@@ -21,10 +21,10 @@ from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import event_row_scores
 from calibrant.kernels import dispatch, tensor_cells, tensors
 from calibrant.kernels.tensors import TensorReading
-from calibrant.measures.arguments import read_histograms
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Closed
 from calibrant.measures.isotonic import isotonic
+from calibrant.measures.read_arguments import read_histograms
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.table import grid as grids
 

@@ -14,9 +14,8 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.cumulative.cumulative import kuiper_bound, kuiper_error
 from calibrant.measures.event import Event
 from calibrant.measures.grid_cells import GridCells
-from calibrant.measures.line.cox import calibration_intercept, calibration_slope
-from calibrant.measures.loess.ici import check_span, integrated_calibration_index
-from calibrant.measures.loess.loess import SPAN
+from calibrant.measures.line.line import calibration_intercept, calibration_slope
+from calibrant.measures.loess.loess import SPAN, check_span, integrated_calibration_index
 from calibrant.measures.means.oe_ratio import observed_expected_ratio
 from calibrant.measures.means.skill import LOG_LOSS_SKILL
 from calibrant.measures.measure import Measure, Unavailable

@@ -16,8 +16,8 @@ from calibrant.inputs.notions import ScoreMeans
 from calibrant.inputs.predictions import Layout, Notion
 from calibrant.kernels import tensors
 from calibrant.kernels.tensors import WIDTH
-from calibrant.measures.arguments import ClassHistograms
 from calibrant.measures.means.means import ONLY_RIGHT, BaseRates, PredictionMeans
+from calibrant.measures.read_arguments import ClassHistograms
 from calibrant.plot import diagrams
 from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.report.evaluation import ReportSettings, report_on

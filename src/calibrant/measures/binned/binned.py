@@ -15,7 +15,7 @@ from calibrant.inputs.notions import Events
 from calibrant.inputs.weights import effective_n, rate_rows
 from calibrant.kernels import dispatch
 from calibrant.results import ClasswiseCalibration, ReliabilityDiagram
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable
@@ -126,7 +126,7 @@ def uniform_edges(n_bins: int) -> Float64s:
     return np.arange(n_bins + 1) / n_bins
 
 
-def largest_members(edges: Float64s, closed: Closed, dtype: np.dtype[Any]) -> NDArray[np.floating[Any]]:
+def largest_members(edges: Float64s, closed: Closed, dtype: np.dtype[Any]) -> Floats:
     """Return the largest score of each bin, in the type of the scores.
 
     For right-closed bins (e_j, e_j+1] it is the upper edge, for left-closed bins [e_j, e_j+1) the number before it. The

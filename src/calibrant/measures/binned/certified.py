@@ -23,27 +23,22 @@ def split_cells(cells: GridCells, n_bins: int, closed: Closed = "right") -> NDAr
     return np.asarray(first < np.searchsorted(inner, cells.sums.high, side=side))
 
 
-def cells_split_by_mass(cells: GridCells, n_bins: int) -> NDArray[np.bool_]:
-    """Return the rows whose cells may belong to several bins of equal frequency.
-
-    M (C - w / 2) / W decides the bin of a score with weight w and cumulative weight C; it is between its values at
-    the cell's ends.
-    """
-    counts, slack = cells.table.counts, 0.0 if cells.table.counts.dtype.kind == "i" else 1e-12
-    upto = np.cumsum(counts)
-    first = np.floor(n_bins * (upto - counts) / upto[-1] * (1 - slack))
-    last = np.ceil(n_bins * upto / upto[-1] * (1 + slack)) - 1
-    return np.asarray((first < np.minimum(last, n_bins - 1)) & cells.sums.several)
-
-
 def ece_bound(cells: GridCells, n_bins: int, closed: Closed = "right") -> float:
     """Bound the error of the l1 error of equal-width bins: 0 if their edges are on the grid."""
     return _moved(cells, split_cells(cells, n_bins, closed))
 
 
 def ace_bound(cells: GridCells, n_bins: int) -> float:
-    """Bound the error of the l1 error of equal-mass bins."""
-    return _moved(cells, cells_split_by_mass(cells, n_bins))
+    """Bound the error of the l1 error of equal-mass bins.
+
+    M (C - w / 2) / W decides the bin of a score with weight w and cumulative weight C; it is between its values at
+    the ends of the cell.
+    """
+    counts, slack = cells.table.counts, 0.0 if cells.table.counts.dtype.kind == "i" else 1e-12
+    upto = np.cumsum(counts)
+    first = np.floor(n_bins * (upto - counts) / upto[-1] * (1 - slack))
+    last = np.ceil(n_bins * upto / upto[-1] * (1 + slack)) - 1
+    return _moved(cells, (first < np.minimum(last, n_bins - 1)) & cells.sums.several)
 
 
 def rmsce_bound(cells: GridCells, n_bins: int, value: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,12 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import histograms_of
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Classes, Event
-from calibrant.measures.measure import Measure, OwnLaw
+from calibrant.measures.measure import Details, Measure, OwnLaw
+from calibrant.measures.read_arguments import histograms_of
 from calibrant.results import ClasswiseCalibration
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval, Law
@@ -174,7 +173,7 @@ def worst_class(classes: Classes) -> dict[str, Any]:
     }
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     if event.classes is not None:
         return worst_class(event.classes)
     if not event.asked_classes:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import evaluated_event_of, event_bins, event_table, table_bins
 from calibrant.measures.binned import binned
+from calibrant.measures.binned.bin_inference import rate_band, rate_intervals
+from calibrant.measures.binned.bin_sums import BinMoments
 from calibrant.measures.binned.binned import Binning, Closed, check_bins, uniform_edges
-from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
-from calibrant.measures.binned.intervals import rate_band, rate_intervals
-from calibrant.measures.binned.sums import BinMoments
+from calibrant.measures.binned.cluster_bins import uniform_bins, uniform_sums
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event
+from calibrant.measures.read_arguments import evaluated_event_of, event_bins, event_table, table_bins
 from calibrant.results import ReliabilityDiagram
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments

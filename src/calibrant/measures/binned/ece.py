@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import binned_error, bins_with_rows
 from calibrant.measures.binned import binned
+from calibrant.measures.binned.bin_inference import absolute_interval, absolute_law
 from calibrant.measures.binned.binned import Binning, Closed, Norm
 from calibrant.measures.binned.certified import ace_bound, ece_bound
-from calibrant.measures.binned.clustered import quantile_sums, uniform_bins, uniform_sums
-from calibrant.measures.binned.intervals import absolute_interval, absolute_law
+from calibrant.measures.binned.cluster_bins import quantile_sums, uniform_bins, uniform_sums
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Event, certified
 from calibrant.measures.gap import largest_gap
-from calibrant.measures.measure import Difference, Measure, Null, OverClasses
+from calibrant.measures.measure import Details, Difference, Measure, Null, OverClasses
+from calibrant.measures.read_arguments import binned_error, bins_with_rows
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
@@ -49,8 +48,8 @@ def expected_calibration_error(
         Probabilities of the event 1, or of each of C classes. The classes of a row sum to 1 (within 1e-3 plus twice
         the type's resolution), unless ``notion="multilabel"``. Arrays of NumPy, PyTorch, JAX, CuPy, pandas, Polars and
         PyArrow, and lists; float16, bfloat16, float32 and float64, in any memory layout. Rows of classes on a GPU are
-        read there. Or a `ReliabilityTable` of one event; it holds all data, so ``targets``, ``notion``, ``weights``,
-        ``ignore_index`` and ``logits`` are left out.
+        read there. Or a `ReliabilityTable` of one event, or a `CalibrationSketch`; either holds all data, so
+        ``targets``, ``notion``, ``weights``, ``ignore_index`` and ``logits`` are left out.
     targets : array, (N,) or (N, ...), or one-hot like probs
         0 or 1, or class indices 0 to C - 1; booleans and integral floats are fine.
     n_bins : int, default 15
@@ -110,7 +109,7 @@ def expected_calibration_error(
     return binned_error(arguments, n_bins, binning=binning, norm=norm, closed=closed)
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     """Return two parts of the error: from bins that overestimate, and from bins that underestimate."""
     gaps, total = event.of(uniform_bins).gap_sums, event.table.total
     return {
@@ -178,26 +177,9 @@ def gaussian_debiased_calibration_error(
     (`calibrant.inference.noise_floor`), or take ``debiased=True`` of `root_mean_square_calibration_error`, whose square
     is unbiased.
 
-    Parameters
-    ----------
-    probs, targets, n_bins, notion, binning, closed, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
-        `CalibrationSketch`. The authors' program takes quantile bins.
-
-    Returns
-    -------
-    float
-        Empty bins add nothing. Ties are pooled, so the order of the rows plays no part. With weights that are not
-        whole, n is the number of equal rows whose rate would be as uncertain.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `expected_calibration_error`; also for a classwise or multilabel notion.
-
-    Notes
-    -----
-    Cost: that of `expected_calibration_error`; weights need a sort.
+    Empty bins add nothing. Ties are pooled, so the order of the rows plays no part. With weights that are not whole, n
+    is the number of equal rows whose rate would be as uncertain. The authors' program takes quantile bins. Parameters,
+    errors and cost are those of `expected_calibration_error`, for one evaluated event; weights need a sort.
 
     References
     ----------

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import tidy_weight
-from calibrant.measures.arguments import binned_error
 from calibrant.measures.binned import binned
+from calibrant.measures.binned.bin_inference import maximum_interval, maximum_law
 from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS, Binning, Closed
 from calibrant.measures.binned.certified import mce_bound
-from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
-from calibrant.measures.binned.intervals import maximum_interval, maximum_law
+from calibrant.measures.binned.cluster_bins import uniform_bins, uniform_sums
 from calibrant.measures.binned.rmsce import RMSCE
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
-from calibrant.measures.measure import Measure, Null, OverClasses
+from calibrant.measures.measure import Details, Measure, Null, OverClasses
+from calibrant.measures.read_arguments import binned_error
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
 
@@ -77,7 +77,7 @@ def check_least_rows(least_rows: object) -> None:
         )
 
 
-def _held(event: Event) -> np.ndarray[Any, np.dtype[np.intp]]:
+def _held(event: Event) -> NDArray[np.intp]:
     """Return the bins that take part: those with enough rows and, if rows come in clusters, with enough of these."""
     if event.clusters is not None:
         sums = event.of(uniform_sums)
@@ -90,7 +90,7 @@ def _value(event: Event) -> float:
     return float(np.abs(event.of(uniform_bins).gaps[held]).max()) if len(held) else math.nan
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     """Return the bin that decides, and the largest gap over bins of any size."""
     bins, held = event.of(uniform_bins), _held(event)
     details = {"least_rows": LEAST_ROWS, "of_all_bins": float(np.nanmax(np.abs(bins.gaps)))}

@@ -6,23 +6,22 @@ The reliability of Murphy is the square of the RMSCE; it and the resolution are 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import binned_error, bins_with_rows
 from calibrant.measures.binned import binned, rmsce
+from calibrant.measures.binned.bin_inference import square_interval, square_laws
 from calibrant.measures.binned.binned import Binning, Closed
 from calibrant.measures.binned.certified import debiased_square_bound, resolution_bound, rmsce_bound
-from calibrant.measures.binned.clustered import uniform_bins, uniform_sums
+from calibrant.measures.binned.cluster_bins import uniform_bins, uniform_sums
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.binned.intervals import square_interval, square_laws
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Event, certified
-from calibrant.measures.measure import Difference, Measure, Null, OverClasses, Unavailable
+from calibrant.measures.measure import Details, Difference, Measure, Null, OverClasses, Unavailable
+from calibrant.measures.read_arguments import binned_error, bins_with_rows
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
@@ -81,7 +80,7 @@ def root_mean_square_calibration_error(
 _METHOD = "normal below, score-inverted above"
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     square = event.value(DEBIASED_SQUARE)
     return {"debiased": math.sqrt(max(square, 0.0)), "debiased_square": square}
 

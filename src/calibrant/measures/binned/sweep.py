@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from calibrant.errors import check_choice
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_table
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import NORMS, Norm
 from calibrant.measures.isotonic.isotonic import isotonic_fit
+from calibrant.measures.read_arguments import event_table
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 from calibrant.table import ReliabilityTable
@@ -38,25 +38,10 @@ def monotone_sweep_calibration_error(
 
     It misleads near calibration: the outcomes choose the number of bins, so its value there is noise.
 
-    Parameters
-    ----------
-    probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
-        `CalibrationSketch`.
-    norm : {"l1", "l2", "max"}, default "l1"
-        How the bins' gaps are combined. The authors' program takes l2 by default.
-
-    Returns
-    -------
-    float
-        Ties are never split, so the order of the rows plays no part; a row of weight 2 is two rows. Weights that are
-        not whole count as many small equal ones, and there are at most as many bins as rows. On a sketch a cell is
-        never split: the number of bins may differ from that of the rows.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `expected_calibration_error`; also for a classwise or multilabel notion.
+    Ties are never split, so the order of the rows plays no part; a row of weight 2 is two rows. Weights that are not
+    whole count as many small equal ones, and there are at most as many bins as rows. On a sketch a cell is never split:
+    the number of bins may differ from that of the rows. The authors' program takes the norm l2 by default. Parameters
+    and errors are those of `expected_calibration_error`, for one evaluated event.
 
     Notes
     -----

@@ -12,9 +12,9 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import Events, class_rows, values_of_rows
 from calibrant.inputs.predictions import Predictions
 from calibrant.kernels.blocks import in_order
-from calibrant.measures.arguments import class_predictions, event_bins
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
+from calibrant.measures.read_arguments import class_predictions, event_bins
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 
@@ -102,27 +102,7 @@ def top_r_calibration_error(
     It misleads as r grows: r-th probabilities are at most 1 / r, so they fill few bins and all errors are small. Take
     ``binning="quantile"``.
 
-    Parameters
-    ----------
-    probs, targets, n_bins, binning, norm, closed, weights, ignore_index, logits
-        As in `top_k_calibration_error`.
-    r : int
-        From 1 to C.
-
-    Returns
-    -------
-    float
-        Among equal probabilities the lower class index is the more probable class. Ties of scores are pooled, so the
-        order of the rows plays no part.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `expected_calibration_error`; also for a table or a sketch, and an r outside 1 to C.
-
-    Notes
-    -----
-    Cost: one read of the N x C numbers; each row is partitioned, in O(C).
+    ``r`` is from 1 to C. The other parameters, errors and cost are those of `top_k_calibration_error`.
 
     References
     ----------

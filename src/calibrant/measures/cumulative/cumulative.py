@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event, certified
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.grid_cells import GridCells
-from calibrant.measures.measure import Measure, Null, Unavailable
+from calibrant.measures.measure import Details, Measure, Null, Unavailable
+from calibrant.measures.read_arguments import event_table
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
+from calibrant.statistics.buckets import centred, variance_of
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import centred, variance_of
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.intervals import PRIOR_ROWS, root
 from calibrant.statistics.null import Interval, Law
@@ -30,24 +30,12 @@ _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are 
 
 
 class CumulativeStatistic(NamedTuple):
-    """A statistic of cumulative residuals, which approach a Brownian motion W on [0, 1] under calibration.
+    """A statistic of cumulative residuals, which approach a Brownian motion W on [0, 1] under calibration."""
 
-    Attributes
-    ----------
-    of : callable
-        The statistic of cumulative sums, along the last axis.
-    mean : float
-        That of the statistic of W.
-    sf : callable
-        The probability that the statistic of W is above a number.
-    bracket : tuple of float
-        Numbers between which the quantiles of the statistic of W are.
-    """
-
-    of: Callable[[Float64s], Float64s]
-    mean: float
-    sf: Callable[[float], float]
-    bracket: tuple[float, float]
+    of: Callable[[Float64s], Float64s]  # the statistic of cumulative sums, along the last axis
+    mean: float  # that of the statistic of W
+    sf: Callable[[float], float]  # the probability that the statistic of W is above a number
+    bracket: tuple[float, float]  # numbers between which the quantiles of the statistic of W are
 
     def quantile(self, p: float) -> float:
         """Return the x that the statistic of W is at most with probability p."""
@@ -329,7 +317,7 @@ RANGE: Final = CumulativeStatistic(
 )
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     """Return the error in standard deviations of the sum of all residuals under calibration."""
     deviation = math.sqrt(float(event.cells.null_variances.sum())) / event.table.total
     return {"standardised": event.value(KUIPER) / deviation} if deviation > 0 else {}

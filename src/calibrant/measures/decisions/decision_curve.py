@@ -17,15 +17,15 @@ from calibrant.errors.wording import number
 from calibrant.inputs.arrays import as_array, as_numbers
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import effective_n
-from calibrant.measures.arguments import event_table
 from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS, enough_rows
 from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED
+from calibrant.measures.read_arguments import event_table
 from calibrant.results.values import MurphyCurve, NetBenefit
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
-from calibrant.statistics.cluster_sums import centred, coarse_places, variance_of
+from calibrant.statistics.buckets import centred, coarse_places, variance_of
 from calibrant.statistics.design import BY_CLUSTER, Clustered, rare, rarer_of
 from calibrant.statistics.intervals import NORMAL
 from calibrant.statistics.resampling import check_level, normal_quantile
@@ -135,28 +135,8 @@ def murphy_curve(
     the first. Twice the area below the curve is the Brier score. Without scores equal to t,
     :math:`\mathrm{NB}(t) = \bar y - S(t) / (1 - t)` is the net benefit.
 
-    Parameters
-    ----------
-    probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
-        `CalibrationSketch`.
-    thresholds : (T,) array, optional
-        As in `net_benefit`.
-
-    Returns
-    -------
-    MurphyCurve
-        Ties and the order of the rows play no part. From a sketch it is exact at the thresholds i / 300; at others
-        ``error_bounds`` says how far off it can be. The area is always exact.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `net_benefit`.
-
-    Notes
-    -----
-    Cost: one read, one sort of N integers, O(N + T log N).
+    From a sketch it is exact at the thresholds i / 300; at others ``error_bounds`` says how far off it can be. The area
+    is always exact. Parameters, errors and cost are those of `net_benefit`.
 
     References
     ----------
@@ -235,19 +215,11 @@ def _above(masses: NDArray[Any], first: NDArray[np.intp]) -> Float64s:
     return sums[:, masses.shape[1] - first]
 
 
-def net_benefit_interval(treated: Treated, level: float) -> tuple[Float64s, Float64s]:
-    """Return the ends at each threshold, (T,) each; NaN where fewer than 30 rows are treated.
-
-    The net benefit is the mean over rows of 1 for a treated outcome 1, -t / (1 - t) for a treated outcome 0, and 0 for
-    the rest. Its variance is that of a mean, of sums of squared weights if weights are not integers.
-    """
-    half = normal_quantile(level) * np.sqrt(value_squares(treated)) / treated.table.total
-    half = np.where(enough_rows(treated_rows(treated), LEAST_ROWS), half, np.nan)
-    return treated.net_benefit - half, treated.net_benefit + half
-
-
 def value_squares(treated: Treated) -> Float64s:
-    """Return the sums over rows of w^2 (x - m)^2, (T,): x the value of a row, m the net benefit."""
+    """Return the sums over rows of w^2 (x - m)^2, (T,): x the value of a row, m the net benefit, which is its mean.
+
+    The value is 1 for a treated outcome 1, -t / (1 - t) for a treated outcome 0, and 0 for the rest.
+    """
     value, odds = treated.net_benefit, treated.odds
     hits, alarms = treated.square_positives, treated.square_negatives
     rest = np.maximum(treated.table.own_weights.sum() - hits - alarms, 0.0)
@@ -325,7 +297,9 @@ def decision_curve_of(event: Event, level: float | None, thresholds: Float64s | 
         lows, highs = net_benefit_interval_by_cluster(event.clusters, treated, level)
         parts = [_METHOD_OF_CLUSTERS + BY_CLUSTER, event.clusters.sample.flag]
     elif level is not None:
-        lows, highs = net_benefit_interval(treated, level)
+        half = normal_quantile(level) * np.sqrt(value_squares(treated)) / table.total
+        half = np.where(enough_rows(treated_rows(treated), LEAST_ROWS), half, np.nan)
+        lows, highs = treated.net_benefit - half, treated.net_benefit + half
         masses = np.array([table.total - table.sums.positives, table.sums.positives])
         parts = [_METHOD, rare(rarer_of(masses, table.own_weights.sum(axis=1)))]
     odds, rate = treated.odds, table.sums.positives / table.total

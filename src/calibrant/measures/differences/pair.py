@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.inputs.weights import tidy_weight
+from calibrant.measures.binned.bin_inference import SteadyGaps, larger
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import absolute_error
-from calibrant.measures.binned.intervals import SteadyGaps, larger
-from calibrant.measures.binned.sums import BinSums
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import Float64s
@@ -87,31 +87,16 @@ _LEAST_CHANCE: Final = 2.0**-53  # of an outcome that a score of 0 or 1 excludes
 
 
 class Flips(NamedTuple):
-    """How the loss of each row changes if its outcome is the other one; scores are those of the event.
+    """How the loss of each row changes if its outcome is the other one; scores are those of the event."""
 
-    Attributes
-    ----------
-    changes : (n,)
-        The loss with the other outcome minus the one that was seen.
-    scores : (n,)
-        The probabilities of the event.
-    squares, single : (n,)
-        What the row adds to the variance of a weighted sum, and what one outcome of it does.
-    total : float
-        The weight of all rows.
-    own : (n,) or None
-        The outcomes, if each model has outcomes of its own.
-    together : float
-        How many times the variance of independent rows that of rows in clusters is.
-    """
-
-    changes: Float64s
-    scores: Float64s
+    changes: Float64s  # (n,): the loss with the other outcome minus the one that was seen
+    scores: Float64s  # (n,): the probabilities of the event
+    #: squares, single: (n,): what the row adds to the variance of a weighted sum, and what one outcome of it does.
     squares: Float64s
     single: Float64s
-    total: float
-    own: NDArray[np.uint8] | None = None
-    together: float = 1.0
+    total: float  # the weight of all rows
+    own: NDArray[np.uint8] | None = None  # (n,): the outcomes, if each model has outcomes of its own
+    together: float = 1.0  # how many times the variance of independent rows that of rows in clusters is
 
 
 def loss_changes(scores: Float64s, outcomes: NDArray[Any], mean: Mean, classes: int = 0) -> Float64s:
@@ -260,24 +245,12 @@ class ModelPair(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UnitModel(ABC):
-    """One model and what its units, which are rows or buckets of clusters, add to its measures; r = p - y is of a row.
+    """One model and what its units, rows or buckets of clusters, add to its measures; r = p - y is of a row."""
 
-    Attributes
-    ----------
-    name : str
-        Its name.
-    bins : BinSums
-        The equal-width bins of its evaluated rows, (M,).
-    means : PredictionMeans
-        The means over its predictions.
-    event : Event
-        Its evaluated event.
-    """
-
-    name: str
-    bins: BinSums
-    means: PredictionMeans
-    event: Event
+    name: str  # its name
+    bins: BinSums  # the equal-width bins of its evaluated rows, (M,)
+    means: PredictionMeans  # the means over its predictions
+    event: Event  # its evaluated event
     _changed: dict[Measure, Float64s | None] = field(default_factory=dict, init=False, repr=False)
 
     @property

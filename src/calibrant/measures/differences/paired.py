@@ -22,17 +22,17 @@ from calibrant.inputs.notions import Events, ScoreMeans
 from calibrant.inputs.predictions import Layout
 from calibrant.inputs.scores import RowScores
 from calibrant.inputs.weights import deciding_rows, effective_n, integer_weights
+from calibrant.measures.binned.bin_sums import BinMoments, BinSums, Correlations
 from calibrant.measures.binned.binned import largest_members, uniform_edges
-from calibrant.measures.binned.clustered import ClusterBins
-from calibrant.measures.binned.sums import BinMoments, BinSums, Correlations
+from calibrant.measures.binned.cluster_bins import ClusterBins
 from calibrant.measures.differences.pair import Flips, Mean, OnlyRight, UnitModel, UnitPair, loss_changes
 from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, heavy
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.buckets import centred, degrees_of_freedom, variance_of
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import centred, degrees_of_freedom, variance_of
 from calibrant.statistics.design import BY_CLUSTER, Clustered, Influence, rare, rarer_of
 from calibrant.statistics.intervals import Variance
 from calibrant.statistics.null import Interval
@@ -95,30 +95,14 @@ class Weighting:
 
 
 class ModelRows(NamedTuple):
-    """The evaluated rows of one model, (N,), and the means over its predictions.
+    """The evaluated rows of one model, (N,), and the means over its predictions."""
 
-    Attributes
-    ----------
-    events
-        The scores, outcomes and weights.
-    scores
-        The Brier score and the log loss of each row, and whether the predicted class is right.
-    weighting
-        The weights.
-    means
-        The means over predictions.
-    classes
-        The number of classes; 0 for one event.
-    own
-        Whether the outcomes are whether the model's own answers are right.
-    """
-
-    events: Events
-    scores: RowScores
-    weighting: Weighting
-    means: PredictionMeans
-    classes: int = 0
-    own: bool = False
+    events: Events  # the scores, outcomes and weights
+    scores: RowScores  # the Brier score and the log loss of each row, and whether the predicted class is right
+    weighting: Weighting  # the weights
+    means: PredictionMeans  # the means over predictions
+    classes: int = 0  # the number of classes; 0 for one event
+    own: bool = False  # whether the outcomes are whether the model's own answers are right
 
     @classmethod
     def of(cls, events: Events, scores: RowScores, layout: Layout, classes: int, *, own: bool) -> ModelRows:
@@ -150,25 +134,13 @@ class ModelRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model(UnitModel):
-    """One model and its evaluated rows, (N,).
-
-    Attributes
-    ----------
-    rows : ModelRows
-        The rows.
-    index : (N,)
-        The place of each row among the filled bins.
-    row_gaps : (N,)
-        p - y.
-    rarer : float
-        The effective sample size of the less frequent outcome.
-    """
+    """One model and its evaluated rows, (N,)."""
 
     bins: BinSums
-    rows: ModelRows
-    index: NDArray[np.intp]
-    row_gaps: Float64s
-    rarer: float
+    rows: ModelRows  # the rows
+    index: NDArray[np.intp]  # (N,): the place of each row among the filled bins
+    row_gaps: Float64s  # (N,): p - y
+    rarer: float  # the effective sample size of the less frequent outcome
 
     @classmethod
     def of(cls, name: str, rows: ModelRows, n_bins: int) -> Model:

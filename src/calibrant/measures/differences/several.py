@@ -19,7 +19,7 @@ from calibrant.measures.differences.paired import CORRELATION, ClusterModel, Mod
 from calibrant.measures.differences.unpaired import ClusterSummed, Summed, in_common_buckets
 from calibrant.measures.measure import Difference, Measure
 from calibrant.runtime.arrays import Float64s
-from calibrant.statistics.cluster_sums import degrees_of_freedom
+from calibrant.statistics.buckets import degrees_of_freedom
 from calibrant.statistics.design import unbiased
 from calibrant.statistics.intervals import Variance
 from calibrant.statistics.resampling import alpha_of

@@ -18,10 +18,10 @@ from typing import Final
 
 import numpy as np
 
+from calibrant.measures.binned.bin_inference import SteadyGaps, absolute_interval, absolute_law, larger
 from calibrant.measures.binned.binned import uniform_bin_of
-from calibrant.measures.binned.clustered import ClusterBins, uniform_sums
+from calibrant.measures.binned.cluster_bins import ClusterBins, uniform_sums
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.binned.intervals import SteadyGaps, absolute_interval, absolute_law, larger
 from calibrant.measures.binned.rmsce import DEBIASED_SQUARE
 from calibrant.measures.differences.pair import ComparedModel, Flips, Mean, ModelPair, loss_changes, with_unseen
 from calibrant.measures.differences.paired import ClusterModel, ClusterPair, ModelRows, paired_rows, variance

@@ -11,7 +11,6 @@ from calibrant.errors import check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.scores import SCORES, Score
 from calibrant.kernels import dispatch
-from calibrant.measures.arguments import event_table, table_bins
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed
 from calibrant.measures.context import Inference, Replicates
@@ -20,6 +19,7 @@ from calibrant.measures.gap import largest_gap
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.means.means import rate_rows, uncertainty_interval
 from calibrant.measures.measure import Measure, Null, Unavailable, exact
+from calibrant.measures.read_arguments import event_table, table_bins
 from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, null_of
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s

@@ -23,7 +23,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Influence, SamplingDesign
-from calibrant.statistics.folds import FOLDS, deal_buckets, deal_rows
+from calibrant.statistics.folds import Parts
 from calibrant.statistics.intervals import Variance, score_end
 from calibrant.statistics.resampling import Resampling, Stream, generator, t_quantile
 from calibrant.table import ReliabilityTable
@@ -130,18 +130,12 @@ class Part:
 
 
 class Forecasts(NamedTuple):
-    """The isotonic fit and the base rate as forecasts of some rows: in sample, or out of fold.
+    """The isotonic fit and the base rate as forecasts of some rows: in sample, or out of fold."""
 
-    Attributes
-    ----------
-    masses : (2, F, K) array
-        The weight of the rows without and with the event, of each fold or bucket of clusters, at each cell. In sample
-        independent rows are one fold.
-    fit, base : (K,) array, or of each fold or bucket
-        The fit and the base rate at each cell; out of fold without the rows that they evaluate.
-    """
-
+    #: (2, F, K): the weight of the rows without and with the event, of each fold or bucket of clusters, at each cell.
+    #: In sample independent rows are one fold.
     masses: Float64s
+    #: fit, base: (K,): the fit and the base rate at each cell; out of fold without the rows that they evaluate.
     fit: Float64s
     base: Float64s
 
@@ -158,55 +152,22 @@ def in_sample(design: SamplingDesign) -> Forecasts:
     cells = design.cells
     fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]
     base = np.full(len(cells), cells.positives.sum() / cells.total)
-    return Forecasts(_masses_of(design), fit, base)
+    return Forecasts(Parts.of(design).masses, fit, base)
 
 
-def _masses_of(design: SamplingDesign) -> Float64s:
-    """Return the weight of the rows without and with the event, (2, F, K); independent rows are one fold."""
-    if isinstance(design, Clustered):
-        return np.stack([design.n - design.y, design.y])
-    return np.stack([design.cells.counts - design.cells.positives, design.cells.positives])[:, np.newaxis]
+def out_of_fold(design: SamplingDesign, seed: np.random.SeedSequence) -> Forecasts:
+    """Return the forecasts of the rows of 5 folds, each by the fit to the others, for each fold or bucket of clusters.
 
-
-def out_of_fold(cells: Cells, seed: np.random.SeedSequence) -> Forecasts:
-    """Return the forecasts of the rows of 5 folds, each by the fit to the others.
-
-    The rows of each cell and outcome fall into the folds at random.
+    The rows of each cell and outcome fall into the folds at random, those in clusters by whole buckets.
     """
-    number, units = cells.kinds
-    negatives, positives = deal_rows(number, generator(seed, Stream.FOLDS)) * units[:, np.newaxis]
-    counts, fits, bases = positives + negatives, np.empty_like(positives), np.empty_like(positives)
-    for fold in range(FOLDS):
-        others = np.arange(FOLDS) != fold
-        n, k = counts[others].sum(axis=0), positives[others].sum(axis=0)
-        if n.sum() == 0:
-            n, k = counts.sum(axis=0), positives.sum(axis=0)
-        fits[fold] = dispatch.isotonic_fits(n, k[None])[0]
-        bases[fold] = k.sum() / n.sum()
-    return Forecasts(np.stack([negatives, positives]), fits, bases)
-
-
-def out_of_fold_by_cluster(rows: Clustered, seed: np.random.SeedSequence) -> Forecasts:
-    """Return the forecasts of each bucket, (H, K) and (H, 1), by the fit to the other folds.
-
-    Where the other folds have no rows the fit is that of the nearest lower cell.
-    """
-    folds, cells = deal_buckets(rows.sizes, generator(seed, Stream.FOLDS)), np.arange(len(rows.cells))
-    fits, bases = np.empty_like(rows.n), np.empty((len(rows.sizes), 1))
-    for fold in np.unique(folds):
-        inside = folds == fold
-        others = ~inside if not inside.all() else inside
-        n, y = rows.n[others].sum(axis=0), rows.y[others].sum(axis=0)
-        held = np.flatnonzero(n > 0)
-        fit = dispatch.isotonic_fits(n[held], y[held][None])[0]
-        fits[inside] = fit[np.clip(np.searchsorted(held, cells, side="right") - 1, 0, None)]
-        bases[inside] = y.sum() / n.sum()
-    return Forecasts(_masses_of(rows), fits, bases)
-
-
-def _in_sample_and_out(design: SamplingDesign, seed: np.random.SeedSequence) -> tuple[Forecasts, Forecasts]:
-    outside = out_of_fold_by_cluster(design, seed) if isinstance(design, Clustered) else out_of_fold(design.cells, seed)
-    return in_sample(design), outside
+    parts = Parts.of(design).dealt(generator(seed, Stream.FOLDS))
+    fits, bases = np.empty_like(parts.masses[0]), np.empty((len(parts.folds), 1))
+    for fold in np.unique(parts.folds):
+        negatives, positives = parts.without(fold).masses.sum(axis=1)
+        n, inside = negatives + positives, parts.folds == fold
+        fits[inside] = dispatch.isotonic_fits(n, positives[None])[0]
+        bases[inside] = positives.sum() / n.sum()
+    return Forecasts(parts.masses, fits, bases)
 
 
 def difference(design: SamplingDesign, masses: Float64s, first: Float64s, second: Float64s) -> Part:
@@ -252,7 +213,7 @@ def miscalibration_interval(
     """Return the interval of the miscalibration; ``null_sd`` is its standard deviation under calibration."""
     inside, outside = (
         difference(design, forecasts.masses, design.cells.scores, forecasts.fit)
-        for forecasts in _in_sample_and_out(design, resampling.seed)
+        for forecasts in (in_sample(design), out_of_fold(design, resampling.seed))
     )
     low, high = part_interval(inside, outside, null_sd, resampling.level, shown=rejected)
     return min(low, value), max(high, value)
@@ -262,7 +223,7 @@ def discrimination_interval(design: SamplingDesign, value: float, resampling: Re
     """Return the interval of the discrimination; its lower end is 0 unless the rank sum shows that there is one."""
     inside, outside = (
         difference(design, forecasts.masses, forecasts.base, forecasts.fit)
-        for forecasts in _in_sample_and_out(design, resampling.seed)
+        for forecasts in (in_sample(design), out_of_fold(design, resampling.seed))
     )
     if isinstance(design, Clustered):
         null_sd, chance = null_discrimination_sd_by_cluster(design, resampling), rank_p_value_by_cluster(design)

@@ -8,12 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_table
 from calibrant.measures.isotonic.isotonic import out_of_fold
+from calibrant.measures.read_arguments import event_table
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.resampling import Rng, check_level, normal_quantile, seed_of
 
 _METHOD: Final = "isotonic fits of five folds; normal approximation, variance doubled because the folds share rows"
@@ -171,7 +172,7 @@ class SignedGaps:
 
 def cross_fitted_gaps(cells: Cells, seed: np.random.SeedSequence) -> SignedGaps:
     """Return the signed gaps by isotonic fits of five folds, each without its own rows."""
-    forecasts = out_of_fold(cells, seed)
+    forecasts = out_of_fold(SamplingDesign(cells), seed)
     counts = forecasts.masses.sum(axis=0)
     alone = counts.sum(axis=1) == counts.sum()  # all rows are in this fold: no others show a direction
     fits = np.where(alone[:, np.newaxis], np.nan, forecasts.fit)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import mean_of_classes, read
 from calibrant.inputs.scores import ranked_probability_scores, spherical_scores
 from calibrant.inputs.weights import tidy_weight
-from calibrant.measures.arguments import class_predictions
 from calibrant.measures.context import Inference
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Event
@@ -27,7 +25,8 @@ from calibrant.measures.means.means import (
     score_means,
     surprises,
 )
-from calibrant.measures.measure import PROPER_SCORE, Difference, Measure, Unavailable, exact
+from calibrant.measures.measure import PROPER_SCORE, Details, Difference, Measure, Unavailable, exact
+from calibrant.measures.read_arguments import class_predictions
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval
 
@@ -218,7 +217,7 @@ def negative_log_likelihood(
     return read(*arguments.predictions(), eps=float(eps)).means.nll
 
 
-def _log_loss_details(event: Event) -> Mapping[str, Any]:
+def _log_loss_details(event: Event) -> Details:
     if math.isfinite(event.predictions.nll):
         return {}
     reason = "infinite: an observed outcome had predicted probability 0"
@@ -306,24 +305,7 @@ def spherical_score(
     A proper score in [0, 1]; higher is better. It is 0 for a true class of probability 0, so it is never infinite, as
     the log loss can be. Equal probabilities of C classes score :math:`1 / \sqrt C`. One event (N,) is two classes.
 
-    Parameters
-    ----------
-    probs, targets, weights, ignore_index, logits
-        As in `expected_calibration_error`. A table or a sketch does not do: the score needs the rows.
-
-    Returns
-    -------
-    float
-        The mean over rows, each as often as its weight. The order of the rows plays no part, and nothing is clipped.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `expected_calibration_error`; also for a table or a sketch.
-
-    Notes
-    -----
-    Cost: one read of the N x C numbers, in blocks.
+    Parameters, errors and cost are those of `ranked_probability_score`; the order of the classes plays no part.
 
     References
     ----------

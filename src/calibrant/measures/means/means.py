@@ -29,8 +29,8 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Late
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch
+from calibrant.statistics.buckets import around_mean
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import around_mean
 from calibrant.statistics.design import MINORITY, Clustered, Influence, SamplingDesign
 from calibrant.statistics.intervals import Variance, blend, centred_blend, clopper_pearson
 from calibrant.statistics.resampling import alpha_of, normal_quantile
@@ -48,27 +48,18 @@ _ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BaseRates:
-    """The base rates of the outcomes, and the Brier score of always predicting them.
+    """The base rates of the outcomes, and the Brier score of always predicting them."""
 
-    Attributes
-    ----------
-    masses, squares : (K,) float64
-        The weight and the squared weight of the rows of each kind; with whole weights they are the same.
-    losses : (K,) float64
-        u, the Brier score that the base rates get in a row of each kind.
-    brier : Late or None
-        The sum of squared weight times b over the rows of each kind, (K,); None if it is not known.
-    buckets : (B, K) float64 or None
-        The weight of each kind in each bucket of clusters; None if it is not known, and without clusters.
-    places : (H,) int or None
-        The bucket of these for each bucket of the evaluated event, which may be finer.
-    """
-
+    #: masses, squares: (K,): the weight and the squared weight of the rows of each kind; with whole weights they are
+    #: the same.
     masses: Float64s
     squares: Float64s
-    losses: Float64s
+    losses: Float64s  # (K,): u, the Brier score that the base rates get in a row of each kind
+    #: The sum of squared weight times b over the rows of each kind, (K,); None if it is not known.
     brier: Late[Float64s] | None = None
+    #: (B, K): the weight of each kind in each bucket of clusters; None if it is not known, and without clusters.
     buckets: Float64s | None = None
+    #: (H,): the bucket of these for each bucket of the evaluated event, which may be finer.
     places: NDArray[np.intp] | None = None
 
     @classmethod

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.gap import MEAN_GAP
-from calibrant.measures.measure import Measure, OwnLaw, Unavailable, exact
+from calibrant.measures.measure import Details, Measure, OwnLaw, Unavailable, exact
+from calibrant.measures.read_arguments import event_table
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import MINORITY, Clustered, Influence
-from calibrant.statistics.groups import Deviations
+from calibrant.statistics.group_tests import Deviations
 from calibrant.statistics.intervals import RATE
 from calibrant.statistics.null import Interval, Law
 from calibrant.table import ReliabilityTable
@@ -65,7 +65,7 @@ def _ratio(table: ReliabilityTable) -> float:
     return float(table.sums.positives / expected) if expected > 0 else math.nan
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     sums = event.table.sums
     facts = {"observed": float(sums.positives), "expected": float(sums.scores)}
     return facts if sums.scores > 0 else {**facts, "reason": _NOTHING_EXPECTED}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,17 +12,17 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
 from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic.isotonic import base_score, table_score
 from calibrant.measures.means.means import BaseRates, PredictionMeans, log_loss_of_cells, surprises
-from calibrant.measures.measure import Measure, Unavailable, exact
+from calibrant.measures.measure import Details, Measure, Unavailable, exact
+from calibrant.measures.read_arguments import event_table
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
+from calibrant.statistics.buckets import centred, variance_of
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.cluster_sums import centred, variance_of
 from calibrant.statistics.design import Clustered, Influence, unbiased
 from calibrant.statistics.intervals import NORMAL, Variance
 from calibrant.statistics.null import Interval
@@ -86,7 +85,7 @@ def _brier_skill_of(event: Event) -> float:
     return math.nan if means.base_rates is None else _brier_skill(means.brier, means.base_rates)
 
 
-def _brier_skill_details(event: Event) -> Mapping[str, Any]:
+def _brier_skill_details(event: Event) -> Details:
     means = event.predictions
     if means.base_rates is None:
         return {"reason": means.no_base_rates}
@@ -235,7 +234,7 @@ def _log_loss_skill_influence(event: Event) -> Influence | None:
     return replace(influence, steadied=influence.square + second, rounding=_SECOND_ORDER * second)
 
 
-def _log_loss_skill_details(event: Event) -> Mapping[str, Any]:
+def _log_loss_skill_details(event: Event) -> Details:
     value = event.value(LOG_LOSS_SKILL)
     if math.isinf(value):
         return {"reason": "infinite: an observed outcome had predicted probability 0"}

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import effective_n
-from calibrant.measures.arguments import event_table
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
 from calibrant.measures.grid_cells import GridCells
-from calibrant.measures.measure import Measure, Unavailable
+from calibrant.measures.measure import Details, Measure, Unavailable
+from calibrant.measures.read_arguments import event_table
 from calibrant.results.values import RocCurve
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Influence
-from calibrant.statistics.groups import Deviations, steadied
+from calibrant.statistics.group_tests import Deviations, steadied
 from calibrant.statistics.intervals import link_slope
 from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable
@@ -67,21 +67,12 @@ def auroc(
 
 @dataclass(frozen=True)
 class Placements:
-    """Where the scores of either outcome lie among those of the other one (DeLong).
+    """Where the scores of either outcome lie among those of the other one (DeLong)."""
 
-    Attributes
-    ----------
-    area : float
-        The area under the ROC curve: the mean of either placement over its rows; NaN if all outcomes are equal.
-    of_positives : (K,) array
-        The share of the rows without the event whose score is lower; a tie counts half.
-    of_negatives : (K,) array
-        The share of the rows with the event whose score is higher; a tie counts half.
-    """
-
+    #: The area under the ROC curve: the mean of either placement over its rows; NaN if all outcomes are equal.
     area: float
-    of_positives: Float64s
-    of_negatives: Float64s
+    of_positives: Float64s  # (K,): the share of the rows without the event whose score is lower; a tie counts half
+    of_negatives: Float64s  # (K,): the share of the rows with the event whose score is higher; a tie counts half
 
     @classmethod
     def of(cls, table: ReliabilityTable) -> Placements:
@@ -127,7 +118,7 @@ def area_bound(cells: GridCells) -> float:
     return tied / (2 * pairs) + cells.rounding if pairs > 0 else 0.0
 
 
-def _details(event: Event) -> Mapping[str, Any]:
+def _details(event: Event) -> Details:
     return {"reason": "all outcomes are equal"} if math.isnan(event.value(AUROC)) else {}
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
+from calibrant.runtime.arrays import Floats
 from calibrant.runtime.dataclass import dataclass
 
 # Fixed in the reference implementation; each changes the digits.
@@ -44,26 +45,16 @@ _BLOCK = 1 << 14
 
 @dataclass(frozen=True)
 class MeshSmoothError:
-    """The smooth calibration error on the mesh.
+    """The smooth calibration error on the mesh."""
 
-    Attributes
-    ----------
-    value : float
-        The smoothed error at ``bandwidth``; lower is better, 0 to 1.
-    bandwidth : float
-        The bandwidth that was passed, or found by the search.
-    n_mesh : int
-        The number of points that the error was summed over.
-    """
-
-    value: float
-    bandwidth: float
-    n_mesh: int
+    value: float  # the smoothed error at ``bandwidth``; lower is better, 0 to 1
+    bandwidth: float  # the bandwidth that was passed, or found by the search
+    n_mesh: int  # the number of points that the error was summed over
 
 
 def mesh_smooth_error(
-    scores: NDArray[np.floating[Any]],
-    residuals: NDArray[np.floating[Any]],
+    scores: Floats,
+    residuals: Floats,
     counts: NDArray[Any] | None = None,
     *,
     kernel: Literal["reflected", "logit"],
@@ -122,10 +113,20 @@ def check_options(
 ) -> tuple[float | None, int, int]:
     """Return the bandwidth (None for "auto"), the points and the steps; reject an invalid option."""
     check_choice("kernel", kernel, ("reflected", "logit"))
-    fixed = _checked_bandwidth(bandwidth)
+    fixed = None
+    if not (isinstance(bandwidth, str) and bandwidth == "auto"):
+        remedy = "pass for example 0.05, or 'auto' to find it"
+        fixed = _checked_number("bandwidth", bandwidth, "a finite number above 0 or 'auto'", remedy)
+        if fixed < _SMALLEST_BANDWIDTH:
+            remedy = "the mesh would need more than 10 million nodes; use a larger bandwidth or the exact estimator"
+            raise InputError("bandwidth", f"at least {_SMALLEST_BANDWIDTH:g}", repr(bandwidth), remedy)
     n_points = _checked_count("mesh_points", mesh_points, 4 if kernel == "logit" else 2, "200 is the usual choice")
     steps = _checked_count("refine_steps", refine_steps, 1, "10 resolves the bandwidth to 1/1024")
-    _check_tolerance(tolerance, steps, searching=fixed is None)
+    remedy = "0.001 is the usual choice"
+    smallest = max(_checked_number("tolerance", tolerance, "a finite number above 0", remedy), 2.0**-steps)
+    if fixed is None and smallest < _SMALLEST_BANDWIDTH:  # the search could reach bandwidths too small for a mesh
+        expected = f"at least {_SMALLEST_BANDWIDTH:g} when refine_steps is {steps}"
+        raise InputError("tolerance", expected, repr(tolerance), remedy)
     return fixed, n_points, steps
 
 
@@ -149,8 +150,8 @@ def _fixed_point(error: Callable[[float], tuple[float, int]], tolerance: float, 
 
 
 def _smoothed_error(
-    scores: NDArray[np.floating[Any]],
-    residuals: NDArray[np.floating[Any]],
+    scores: Floats,
+    residuals: Floats,
     counts: NDArray[Any] | None,
     kernel: str,
     mesh_points: int,
@@ -200,8 +201,8 @@ def _log_odds(p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _deposit(
-    positions: NDArray[np.floating[Any]],
-    residuals: NDArray[np.floating[Any]],
+    positions: Floats,
+    residuals: Floats,
     counts: NDArray[Any] | None,
     *,
     n_nodes: int,
@@ -288,29 +289,6 @@ def _interpolate(values: NDArray[np.float64], at: NDArray[np.float64]) -> NDArra
     fraction = at * cells - cell
     read: NDArray[np.float64] = values[cell] * (1 - fraction) + values[cell + 1] * fraction
     return read
-
-
-def _checked_bandwidth(bandwidth: object) -> float | None:
-    """Return the bandwidth as a float, or None for "auto"."""
-    if isinstance(bandwidth, str) and bandwidth == "auto":
-        return None
-    remedy = "pass for example 0.05, or 'auto' to find it"
-    number = _checked_number("bandwidth", bandwidth, "a finite number above 0 or 'auto'", remedy)
-    if number < _SMALLEST_BANDWIDTH:
-        remedy = "the mesh would need more than 10 million nodes; use a larger bandwidth or the exact estimator"
-        expected = f"at least {_SMALLEST_BANDWIDTH:g}"
-        raise InputError(argument="bandwidth", expected=expected, got=repr(bandwidth), remedy=remedy)
-    return number
-
-
-def _check_tolerance(tolerance: object, refine_steps: int, searching: bool) -> None:
-    """Reject a tolerance if the search could reach bandwidths that are too small for a mesh."""
-    remedy = "0.001 is the usual choice"
-    number = _checked_number("tolerance", tolerance, "a finite number above 0", remedy)
-    # The smallest bandwidth of a search is the larger of the tolerance and the last halving.
-    if searching and number < _SMALLEST_BANDWIDTH and 2.0**-refine_steps < _SMALLEST_BANDWIDTH:
-        expected = f"at least {_SMALLEST_BANDWIDTH:g} when refine_steps is {refine_steps}"
-        raise InputError(argument="tolerance", expected=expected, got=repr(tolerance), remedy=remedy)
 
 
 def _checked_number(argument: str, value: object, expected: str, remedy: str) -> float:

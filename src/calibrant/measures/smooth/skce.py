@@ -15,7 +15,7 @@ from calibrant.inputs.notions import checked_on_device, class_rows
 from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels.blocks import in_order
-from calibrant.measures.arguments import class_predictions, is_number
+from calibrant.measures.read_arguments import class_predictions, is_number
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments
 

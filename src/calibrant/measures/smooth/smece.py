@@ -10,15 +10,15 @@ import numpy as np
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.kernels import dispatch
-from calibrant.measures.arguments import evaluated_event_of, is_number
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event
 from calibrant.measures.gap import largest_gap
 from calibrant.measures.measure import Measure, Null
+from calibrant.measures.read_arguments import evaluated_event_of, is_number
 from calibrant.measures.simulated import ClusterNull, RowNull, null_of
 from calibrant.measures.smooth import mesh
-from calibrant.measures.smooth.intervals import NullSmooth, interval
 from calibrant.measures.smooth.smooth import event_error, smooth_error
+from calibrant.measures.smooth.smooth_inference import NullSmooth, interval
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.statistics.null import Interval

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from calibrant.kernels import dispatch
 from calibrant.measures.event import Event
 from calibrant.measures.grid_cells import GridCells
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 
@@ -69,7 +69,7 @@ class SmoothError:
 
 
 def smooth_error(
-    scores: NDArray[np.floating[Any]],
+    scores: Floats,
     residuals: Float64s,
     total: float,
     bandwidth: float | None = None,
@@ -126,7 +126,7 @@ class _Smoother:
 
     def __init__(
         self,
-        scores: NDArray[np.floating[Any]],
+        scores: Floats,
         residuals: Float64s,
         total: float,
         sums: tuple[float, float] | None,
@@ -167,7 +167,8 @@ class _Smoother:
         frequencies = math.pi * np.arange(n_terms)
         terms = self._coefficients(s, n_terms) * np.exp(-0.5 * (s * frequencies) ** 2)
         if rough:
-            return float(np.abs(series_around(terms, n_mesh)).mean())
+            around = np.fft.irfft(terms, 2 * n_mesh, norm="forward")  # the series over a whole period
+            return float(np.abs(around).mean())
         values, slopes = series_at_ends(terms, n_mesh)
         return _absolute_integral(values, slopes, 1 / n_mesh)
 
@@ -233,7 +234,7 @@ class _Smoother:
         return total
 
 
-def _cosine_sums(scores: NDArray[np.floating[Any]], residuals: Float64s, n: int) -> Float64s:
+def _cosine_sums(scores: Floats, residuals: Float64s, n: int) -> Float64s:
     """Return sum_i r_i cos(pi k p_i) for k < n: the real parts of r z^k, z = exp(i pi p)."""
     sums, unit = np.zeros(n), np.exp(1j * np.pi * scores.astype(np.float64))
     step = max(1, _COSINES // n)
@@ -422,11 +423,6 @@ def series_at_middles(coefficients: Float64s, size: int) -> Float64s:
     mixed, values = np.fft.irfft(turned, size), np.empty((*coefficients.shape[:-1], size))
     values[..., ::2], values[..., ::-2] = mixed[..., : size // 2], mixed[..., size // 2 :]
     return values
-
-
-def series_around(coefficients: Float64s, size: int) -> Float64s:
-    """Return c_0 + 2 sum_k c_k cos(pi k t) at t = 0, 1 / M, ..., 2 - 1 / M, of K <= M coefficients: a whole period."""
-    return np.fft.irfft(coefficients, 2 * size, norm="forward")
 
 
 def series_at_ends(coefficients: Float64s, size: int) -> tuple[Float64s, Float64s]:

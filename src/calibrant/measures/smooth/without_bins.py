@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.kernels.loading import kernels_for
-from calibrant.measures.arguments import event_table, is_number
+from calibrant.measures.read_arguments import event_table, is_number
 from calibrant.runtime.arrays import Float64s
 from calibrant.sketch import Arguments
 from calibrant.table import ReliabilityTable
@@ -193,27 +193,11 @@ def lipschitz_calibration_error(
     It misleads as a mean difference: gaps of both signs next to each other cancel, so it is below the ECE, often by
     much.
 
-    Parameters
-    ----------
-    probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
-        `CalibrationSketch`.
-
-    Returns
-    -------
-    float
-        The exact maximum. Ties are pooled, so the order of the rows plays no part; a row of weight 2 is two rows.
-        Scores of 0 and 1 are scores like all others. A sketch counts the rows of a cell at their mean score.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `expected_calibration_error`; also for a classwise or multilabel notion.
-
-    Notes
-    -----
-    Cost: one read and one sort of N integers, then one pass of a dynamic programme, with a few steps for each
-    distinct score. Weights of very different size can need more.
+    It is the exact maximum. Ties are pooled, so the order of the rows plays no part; a row of weight 2 is two rows.
+    Scores of 0 and 1 are scores like all others. A sketch counts the rows of a cell at their mean score. Parameters and
+    errors are those of `expected_calibration_error`, for one evaluated event. Cost: one read and one sort of N
+    integers, then one pass of a dynamic programme, with a few steps for each distinct score. Weights of very different
+    size can need more.
 
     References
     ----------
@@ -262,26 +246,9 @@ def truthful_calibration_error(
     It misleads as a measure of size: under calibration its mean is not 0, but the sum of p (1 - p) over all rows,
     divided by N^2. Errors that change sign within a short range of scores are hardly seen, as by Kuiper's error.
 
-    Parameters
-    ----------
-    probs, targets, notion, weights, ignore_index, logits
-        As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
-        `CalibrationSketch`.
-
-    Returns
-    -------
-    float
-        No bins have to be chosen. Ties are one step, so the order of the rows plays no part; a row of weight 2 is
-        two rows. Scores of 0 and 1 are scores like all others. A sketch counts the rows of a cell at their mean score.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `expected_calibration_error`; also for a classwise or multilabel notion.
-
-    Notes
-    -----
-    Cost: one read and one sort of N integers, then O(N).
+    Ties are one step, so the order of the rows plays no part; a row of weight 2 is two rows. Scores of 0 and 1 are
+    scores like all others. A sketch counts the rows of a cell at their mean score. Parameters and errors are those of
+    `expected_calibration_error`, for one evaluated event. Cost: one read and one sort of N integers, then O(N).
 
     References
     ----------

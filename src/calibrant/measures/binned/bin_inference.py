@@ -16,20 +16,17 @@ import math
 
 import numpy as np
 
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import largest_gap, root_square_error
-from calibrant.measures.binned.sums import BinSums
 from calibrant.results import Floor
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.intervals import (
-    FEWEST,
     Variance,
     clopper_pearson,
     consistency_band,
     score_end,
-    thinned,
-    unbiased_end,
-    widest,
+    thinned_ends,
 )
 from calibrant.statistics.null import Law
 from calibrant.statistics.resampling import alpha_of, t_quantile
@@ -38,20 +35,19 @@ from calibrant.statistics.resampling import alpha_of, t_quantile
 def absolute_interval(sums: BinSums, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
     """Return the interval of the l1 error.
 
-    low = [G - t sd(g')] / N with X = S / sqrt(v), G = sum sqrt(v) g(X) and sd(f) the standard deviation of sum f S. The
-    upper end is the smallest of three: T + t sd(sign) / N (Jensen), G with its largest bias, 0.481 sum sqrt(v), and the
-    same half width, for as much as four equal bins, and a bound by Cauchy and Schwarz with a chi-square inverted in its
-    score. For the upper end no half width is below that for gaps which clusters move together, `widest`.
+    Its ends are `thinned_ends` of the sum of |S|, by N; the upper end is not above a bound by Cauchy and Schwarz with a
+    chi-square inverted in its score.
     """
-    v, s, total = sums.variances, sums.moments.gap_sums, sums.moments.total
-    g, slope = thinned(s / np.sqrt(v))
-    thin, sign, *common = sums.linear([slope, np.sign(s), *sums.common])
-    middle, roots = float(np.sum(np.sqrt(v) * g)), float(np.sum(np.sqrt(v)))
-    jensen = float(np.sum(np.abs(s))) + widest([sign, *common], level)
-    several = all(roots**2 >= FEWEST * each.value for each in (sign, *common))
-    least_biased = unbiased_end(middle, roots, widest([thin, *common], level), several=several)
-    high = min(jensen, least_biased, _cauchy_schwarz(sums, t_quantile(level, sign.df))) / total
-    low = max((middle - thin.half_width(level)) / total, 0.0) if rejected else 0.0
+    low, high, df = thinned_ends(
+        sums.moments.gap_sums,
+        np.sqrt(sums.variances),
+        total=lambda values: float(np.sum(values)),
+        variances=sums.linear,
+        common=sums.common,
+        level=level,
+    )
+    low = max(low / sums.moments.total, 0.0) if rejected else 0.0
+    high = min(high, _cauchy_schwarz(sums, t_quantile(level, df))) / sums.moments.total
     return min(low, value), max(high, value)
 
 

@@ -38,24 +38,12 @@ def draws_needed(family: int, alpha: float) -> int:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GroupTest:
-    """A group's test, and a way to a finer p-value.
+    """A group's test, and a way to a finer p-value."""
 
-    Attributes
-    ----------
-    test : TestResult
-        The test, with its closed form and the smallest p-value that its resamples resolve.
-    variance : float
-        The variance of the sum of the group's residuals under calibration.
-    redrawn : callable
-        The p-value of a larger number of resamples.
-    exact : callable
-        The p-value by an exact law; NaN without such a law.
-    """
-
-    test: TestResult
-    variance: float
-    redrawn: Callable[[int], float]
-    exact: Callable[[], float]
+    test: TestResult  # the test, with its closed form and the smallest p-value that its resamples resolve
+    variance: float  # the variance of the sum of the group's residuals under calibration
+    redrawn: Callable[[int], float]  # the p-value of a larger number of resamples
+    exact: Callable[[], float]  # the p-value by an exact law; NaN without such a law
 
     def p_value(self, family: int, alpha: float) -> float:
         """Return the group's p-value among ``family`` groups; NaN if these data have no valid one.
@@ -98,30 +86,15 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Deviations:
-    """How far groups are from a common value, (G,) each, in any unit: U, the score of a group.
+    """How far groups are from a common value, (G,) each, in any unit: U, the score of a group."""
 
-    Attributes
-    ----------
-    scores : (G,)
-        U, which has mean 0 if the groups have one value.
-    variances : (G,)
-        The variances of U at the common value, for independent rows; NaN or 0 for a group that tells nothing.
-    sensitivities : (G,)
-        How much U grows with the value of the group.
-    influences : sequence of (2, K)
-        What a unit of weight adds to U in each cell, without and with the event.
-    enough : (G,) bool, optional
-        The groups that may be compared; by default all.
-    reason : str
-        Why the others are not compared.
-    """
-
-    scores: Float64s
+    scores: Float64s  # (G,): U, which has mean 0 if the groups have one value
+    #: (G,): the variances of U at the common value, for independent rows; NaN or 0 for a group that tells nothing.
     variances: Float64s
-    sensitivities: Float64s
-    influences: Sequence[Float64s]
-    enough: NDArray[np.bool_] | None = None
-    reason: str = "the rows of the group do not determine the measure"
+    sensitivities: Float64s  # (G,): how much U grows with the value of the group
+    influences: Sequence[Float64s]  # (2, K): what a unit of weight adds to U in each cell, without and with the event
+    enough: NDArray[np.bool_] | None = None  # (G,): the groups that may be compared; by default all
+    reason: str = "the rows of the group do not determine the measure"  # why the others are not compared
 
 
 #: The deviations of groups, from the cells of each.
@@ -130,18 +103,11 @@ Compare = Callable[[Sequence[Cells]], Deviations]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GroupRows:
-    """The rows of a group.
+    """The rows of a group."""
 
-    Attributes
-    ----------
-    cells : Cells
-        Its cells, (K,).
-    buckets : (2, H, K), optional
-        The weight without and with the event of each bucket of clusters in each cell; buckets are those of all groups.
-        None for independent rows.
-    """
-
-    cells: Cells
+    cells: Cells  # its cells, (K,)
+    #: (2, H, K): the weight without and with the event of each bucket of clusters in each cell; buckets are those of
+    #: all groups. None for independent rows.
     buckets: Float64s | None = None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,27 +23,13 @@ from calibrant.table import ReliabilityTable
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassHistograms:
-    """The bins of every class.
+    """The bins of every class."""
 
-    Attributes
-    ----------
-    sums : (3, bins, classes)
-        The count, the sum of scores and the sum of outcomes of each bin.
-    totals : float or (classes,)
-        The weight of the evaluated rows.
-    edges : (classes, bins + 1) or None
-        The ends of each class's bins; None for equal-width bins.
-    rows : (bins, classes) or None
-        The effective sample size of each bin; None if it is the count.
-    squares : (3, bins, classes) or None
-        ``sums`` with squared weights; None if weights are whole.
-    """
-
-    sums: Float64s
-    totals: float | Float64s
-    edges: Float64s | None = None
-    rows: Float64s | None = None
-    squares: Float64s | None = None
+    sums: Float64s  # (3, bins, classes): the count, the sum of scores and the sum of outcomes of each bin
+    totals: float | Float64s  # a number, or (classes,): the weight of the evaluated rows
+    edges: Float64s | None = None  # (classes, bins + 1): the ends of each class's bins; None for equal-width bins
+    rows: Float64s | None = None  # (bins, classes): the effective sample size of each bin; None if it is the count
+    squares: Float64s | None = None  # (3, bins, classes): ``sums`` with squared weights; None if weights are whole
 
     def errors(self, norm: Norm, least_rows: int = 1) -> ClasswiseCalibration:
         """Return each class's error and their combination; the norm "max" takes only bins with ``least_rows`` rows."""
@@ -96,20 +82,15 @@ def table_histograms(
     tables: Sequence[ReliabilityTable], n_bins: int, *, binning: Binning = "uniform", closed: Closed = "right"
 ) -> ClassHistograms:
     """Return the bins of every class from its table."""
-    bins = (table_bins(table, n_bins, binning, closed) if len(table) else None for table in tables)
+    bins = [table_bins(table, n_bins, binning, closed) if len(table) else None for table in tables]
     sums, edges, rows = stacked(bins, n_bins, len(tables))
     totals = np.array([table.total if len(table) else 0.0 for table in tables])
     squares = None
     if not all(table.whole for table in tables):
-        squares, _, _ = stacked((_squared(table, n_bins, binning, closed) for table in tables), n_bins, len(tables))
+        squares, _, _ = stacked((each and each.squared for each in bins), n_bins, len(tables))
     return ClassHistograms(
         sums=sums, totals=totals, edges=edges if binning == "quantile" else None, rows=rows, squares=squares
     )
-
-
-def _squared(table: ReliabilityTable, n_bins: int, binning: Binning, closed: Closed) -> Bins | None:
-    """Return the bins of a table with squared weights."""
-    return table_bins(table, n_bins, binning, closed).squared if len(table) else None
 
 
 def histograms_of(
@@ -144,7 +125,7 @@ def event_bins(events: Events, n_bins: int, binning: Binning, closed: Closed, *,
     return binned.bin_events(events, n_bins, closed)
 
 
-def stacked(bins: Iterator[Bins | None], n_bins: int, n_classes: int) -> tuple[Float64s, Float64s, Float64s]:
+def stacked(bins: Iterable[Bins | None], n_bins: int, n_classes: int) -> tuple[Float64s, Float64s, Float64s]:
     """Return sums (3, bins, classes), edges (classes, bins + 1) and rows (bins, classes); None is an empty class."""
     sums, rows = np.zeros((3, n_bins, n_classes)), np.zeros((n_bins, n_classes))
     edges = np.full((n_classes, n_bins + 1), np.nan)

@@ -13,8 +13,8 @@ from calibrant.kernels import dispatch
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.loess.loess import loess_curve
 from calibrant.measures.means.means import gap_variance
-from calibrant.measures.smooth.intervals import DesignEffects, Mesh
 from calibrant.measures.smooth.smooth import event_error
+from calibrant.measures.smooth.smooth_inference import DesignEffects, Mesh
 from calibrant.results import CalibrationCurve, CurveKind
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import LazyMapping

@@ -32,37 +32,26 @@ _TINY: Final = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BinMoments:
-    """Sums over the filled bins, each (M,).
+    """Sums over the filled bins, each (M,)."""
 
-    Attributes
-    ----------
-    index, first
-        The place of the bin among all bins, and its first cell.
-    rows
-        n, the effective sample size of the bin.
-    counts, score_sums, gap_sums
-        The weight, the sum of the scores, and S, the sum of score - outcome.
-    squared_residuals, null_variances
-        Q and V0, in units of squared weight.
-    square_weights, squared_gaps, squared_positives
-        The sums of 1, of score - outcome and of outcomes, in units of squared weight; with whole weights those of
-        weight.
-    total, weight, effective_n : float
-        The weight of all bins, and that of all rows with their effective sample size: where bins are of several
-        classes, a row is in one bin of each.
-    """
-
+    #: index, first: the place of the bin among all bins, and its first cell.
     index: NDArray[np.intp]
     first: NDArray[np.intp]
-    rows: Float64s
+    rows: Float64s  # n, the effective sample size of the bin
+    #: counts, score_sums, gap_sums: the weight, the sum of the scores, and S, the sum of score - outcome.
     counts: Float64s
     score_sums: Float64s
     gap_sums: Float64s
+    #: squared_residuals, null_variances: Q and V0, in units of squared weight.
     squared_residuals: Float64s
     null_variances: Float64s
+    #: square_weights, squared_gaps, squared_positives: the sums of 1, of score - outcome and of outcomes, in units of
+    #: squared weight; with whole weights those of weight.
     square_weights: Float64s
     squared_gaps: Float64s
     squared_positives: Float64s
+    #: total, weight, effective_n: the weight of all bins, and that of all rows with their effective sample size: where
+    #: bins are of several classes, a row is in one bin of each.
     total: float
     weight: float
     effective_n: float
@@ -159,7 +148,7 @@ class BinSums:
 
     The variance of S is the one for independent rows, steadied by five units of what calibration implies, times a
     design effect. Here rows are independent: they are the units, and the design effects are 1. Those of rows in
-    clusters are `clustered.ClusterBins`. ``dependence`` and ``null_dependence`` are as in `Correlations`.
+    clusters are `cluster_bins.ClusterBins`. ``dependence`` and ``null_dependence`` are as in `Correlations`.
     """
 
     moments: BinMoments

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.inputs.weights import effective_n
+from calibrant.measures.binned.bin_sums import BinMoments, BinSums, Correlations
 from calibrant.measures.binned.binned import Bins, bin_table, quantile_bin_of, uniform_bin_of
-from calibrant.measures.binned.sums import BinMoments, BinSums, Correlations
 from calibrant.measures.event import Event
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.cluster_sums import (
+from calibrant.statistics.buckets import (
     NOTHING,
     around_mean,
     centred,

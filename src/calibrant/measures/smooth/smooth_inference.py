@@ -23,7 +23,7 @@ from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
-from calibrant.statistics.intervals import FEWEST, Variance, blend, root, thinned, unbiased_end, widest
+from calibrant.statistics.intervals import Variance, blend, root, thinned_ends
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -180,11 +180,6 @@ class Mesh:
             squares += mass / (math.pi * bandwidth**2) * np.exp(-((t / bandwidth) ** 2))
         return np.asarray(squares)
 
-    def rows_near(self, bandwidth: float) -> Float64s:
-        """Return how many rows, at each cell, the kernel sees: their density times the width s sqrt(2 pi) of phi_s."""
-        density = self.smoothed_at_cells(self.cells.rows, bandwidth)
-        return np.maximum(density * bandwidth * math.sqrt(2 * math.pi), 1.0)
-
     def errors(self, gap_sums: Float64s, bandwidths: Sequence[float]) -> Float64s:
         """Return S of (B, K) sums of residuals at each bandwidth, (B, S), on as coarse a mesh as each allows."""
         step = max(1, _AT_ONCE // self.size)
@@ -228,10 +223,8 @@ class DesignEffects:
 def interval(design: SamplingDesign, value: float, level: float, *, rejected: bool) -> tuple[float, float]:
     """Return the interval of the smooth calibration error.
 
-    L_s = integral of tau g(G / tau) dt - t sd[g'(G / tau)] and U_s = integral of |G| + t sd[sign G] are the ends of an
-    interval for S(s), or as upper end the integral of tau (g(G / tau) + 0.481) + t sd[g'(G / tau)] if it is smaller;
-    low solves L_s = s and high U_s = s. tau^2(t) is the variance of G(t), sd[psi] the standard deviation of the
-    integral of psi G, and g as for binned errors. Variances of cells are blended with what calibration implies as if
+    L_s and U_s are the ends of an interval for S(s), the `thinned_ends` of the integral of |G|; low solves L_s = s and
+    high U_s = s. tau^2(t) is the variance of G(t). Variances of cells are blended with what calibration implies as if
     each had the rows that the kernel sees, or the clusters if they are fewer: with its own few it would have little
     else.
     """
@@ -245,23 +238,26 @@ def _ends(design: SamplingDesign, effects: DesignEffects, s: float, level: float
     """Return L_s and U_s."""
     cells = design.cells
     mesh, n = Mesh.fine_enough(cells, s), cells.total
-    near = np.minimum(mesh.rows_near(s), effects.at(cells.scores)[1])
+    rows = mesh.smoothed_at_cells(cells.rows, s) * s * math.sqrt(2 * math.pi)  # in the width of the kernel
+    near = np.minimum(np.maximum(rows, 1.0), effects.at(cells.scores)[1])
     v = blend(near, cells.squared_residuals, cells.null_variances)
     density = mesh.smoothed(cells.gap_sums, s) / n
     deviation = np.sqrt(mesh.variance(v, s) * effects.at(mesh.nodes)[0]) / n
     deviation = np.maximum(deviation, _NOTHING * max(float(deviation.max()), float(np.abs(density).max())) + _TINY)
-    g, slope = thinned(density / deviation)
 
-    def variance(direction: Float64s) -> Variance:
-        of_sum = design.linear(mesh.convolved_at_cells(direction, s), v)
-        return of_sum._replace(value=of_sum.value / n**2)
+    def variances(directions: Sequence[Float64s]) -> list[Variance]:
+        sums = [design.linear(mesh.convolved_at_cells(direction, s), v) for direction in directions]
+        return [each._replace(value=each.value / n**2) for each in sums]
 
-    thin, sign, *common = map(variance, (slope, np.sign(density), *design.common(mesh.nodes)))
-    middle, roots = float(mesh.integral(deviation * g)), float(mesh.integral(deviation))
-    jensen = float(mesh.integral(np.abs(density))) + widest([sign, *common], level)
-    several = all(roots**2 >= FEWEST * each.value for each in (sign, *common))
-    least_biased = unbiased_end(middle, roots, widest([thin, *common], level), several=several)
-    return middle - thin.half_width(level), min(jensen, least_biased)
+    low, high, _ = thinned_ends(
+        density,
+        deviation,
+        total=lambda values: float(mesh.integral(values)),
+        variances=variances,
+        common=design.common(mesh.nodes),
+        level=level,
+    )
+    return low, high
 
 
 def crossing(end: Callable[[float], float], start: float, *, up: bool) -> float:
