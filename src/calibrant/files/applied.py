@@ -224,7 +224,9 @@ def _numbers(table: FileTable, column: str, scores: Any, first: int) -> NDArray[
     """Return the scores of a column."""
     arrow = load("pyarrow", "to write files")
     try:
-        numbers = _decoded(scores).cast(arrow.float64())
+        if arrow.types.is_run_end_encoded(scores.type):  # from which Arrow does not cast
+            scores = load("pyarrow.compute", "to read runs").run_end_decode(scores)
+        numbers = scores.cast(arrow.float64())
     except arrow.ArrowException as error:  # a text that is not a number, or a type that has none
         problem = f"column {quoted(column)} holds {scores.type}, not numbers ({first_line(error)})"
         raise FileError(table.path, problem, _MISSING) from None
@@ -233,12 +235,6 @@ def _numbers(table: FileTable, column: str, scores: Any, first: int) -> NDArray[
         raise FileError(table.path, f"column {quoted(column)} holds no number in row {row:,}, not a score", _MISSING)
     values: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False)
     return values
-
-
-def _decoded(column: Any) -> Any:
-    """Return a column without run-end encoding, from which neither Arrow nor DuckDB casts."""
-    compute, types = load("pyarrow.compute", "to read runs"), load("pyarrow.types", "to read runs")
-    return compute.run_end_decode(column) if types.is_run_end_encoded(column.type) else column
 
 
 def _write(batches: Iterator[Any], schema: Any, part: str, kind: str) -> None:

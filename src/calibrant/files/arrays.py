@@ -533,7 +533,18 @@ def open_npz(path: str, options: Options) -> tuple[dict[str, StoredArray], Colum
             if len(names) > 1 and argument not in ("clusters", "groups", "keys"):
                 raise FileError(path, f"{argument} must be one array, got {', '.join(names)}", "name one array")
         stored = {name: _member(path, name) for name in selection.used}
-        _check_lengths(path, stored, selection)
+        name = selection.probs[0]
+        probs = stored[name]
+        for other, array in stored.items():
+            if len(array) == len(probs):
+                continue
+            remedy = "save arrays of the same length"
+            if other in selection.targets and array.shape == probs.shape[:0:-1] + probs.shape[:1]:
+                remedy = f"{quoted(other)} looks transposed; save {other}.T"
+            elif len(probs.shape) == 2 and len(array) == probs.shape[1]:
+                remedy = f"{quoted(name)} looks transposed; save {name}.T, with one row for each prediction"
+            problem = f"array {quoted(other)} has {len(array):,} rows and {quoted(name)} has {len(probs):,}"
+            raise FileError(path, problem, remedy)
     return stored, selection
 
 
@@ -596,19 +607,3 @@ def _member(path: str, name: str) -> StoredArray:
 
     with reading(path, "save the file again", f"array {quoted(name)} is damaged"):
         return StoredArray(path, f"array {quoted(name)}", start, zipped=True)
-
-
-def _check_lengths(path: str, loaded: dict[str, StoredArray], selection: ColumnSelection) -> None:
-    """Refuse arrays of different numbers of rows, and say which one looks transposed."""
-    name = selection.probs[0]
-    probs = loaded[name]
-    for other, array in loaded.items():
-        if len(array) == len(probs):
-            continue
-        remedy = "save arrays of the same length"
-        if other in selection.targets and array.shape == probs.shape[:0:-1] + probs.shape[:1]:
-            remedy = f"{quoted(other)} looks transposed; save {other}.T"
-        elif len(probs.shape) == 2 and len(array) == probs.shape[1]:
-            remedy = f"{quoted(name)} looks transposed; save {name}.T, with one row for each prediction"
-        problem = f"array {quoted(other)} has {len(array):,} rows and {quoted(name)} has {len(probs):,}"
-        raise FileError(path, problem, remedy)
