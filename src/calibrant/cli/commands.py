@@ -593,7 +593,7 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
 
 
 @main.command(short_help="Print noise floors and sample sizes, without data.")
-@option("--n", "n", type=POSITIVE, help="The number of predictions.")
+@option("--n", "n", type=POSITIVE, help="The number of predictions, 1 or more.")
 @option(
     "--prove",
     type=ERROR,
@@ -606,10 +606,10 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
     "n_bins",
     type=whole(lambda count: 1 <= count <= 1_000_000, "pass 1 to 1,000,000"),
     default=15,
-    help="The number of bins.",
+    help="The number of bins, up to 1,000,000.",
 )
 @option("--level", type=SHARE, default=0.95, help="The share of samples below the printed upper value.")
-@option("--n-resamples", type=POSITIVE, default=1000, help="The number of simulated data sets.")
+@option("--n-resamples", type=POSITIVE, default=1000, help="The number of simulated data sets, 1 or more.")
 @option("--rng", type=NATURAL, default=0, help="The seed of the simulated data sets.")
 @shared.json
 @click.pass_context
@@ -647,4 +647,4 @@ def complete(ctx: click.Context, shell: str) -> None:
     from click.shell_completion import get_completion_class
 
     if (script := get_completion_class(shell)) is not None:
-        console.put(script(main, {}, "calibrant", COMPLETING).source() + "\n")
+        console.put(script(main, {}, "calibrant", COMPLETING).source())

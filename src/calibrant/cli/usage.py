@@ -102,8 +102,9 @@ class Command(click.Command):
         """Parse, with the options of a file as the defaults; errors of single options wait in ``ctx.meta``."""
         try:
             if not ctx.resilient_parsing:
-                typed = self._typed(ctx, args)
-                if any(param.name == "config" for param in self.params) and not {*args} & {*ctx.help_option_names}:
+                typed, helping = self._typed(ctx, args), self.get_help_option(ctx)
+                asks_for_help = helping is not None and typed.get(str(helping.name))
+                if not asks_for_help and any(param.name == "config" for param in self.params):
                     configure(ctx, typed)
             return super().parse_args(ctx, args)
         except click.UsageError as error:

@@ -230,10 +230,7 @@ def add(batch: DeviceBatch, states: Mapping[str, Tensor], to: Adding) -> Tensor 
 
 def _add(batch: DeviceBatch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None:
     device, (n, n_classes), before = batch.values.device, batch.address[:2], to.before
-    given: dict[str, Tensor] = {"far": before}
-    if to.logits is None and to.first:
-        given["far"] = torch.zeros(1, dtype=torch.int64, device=device)
-        _launch(batch, before, given["far"], given, {"FAR": True}, to.tolerance, to.far)
+    given: dict[str, Tensor] = {"far": _far(batch, to)}
     plan: dict[str, Any] = {"SCALE": 2 if to.logits is None else int(to.logits), "TOTALS": "total" in states}
     size = N_COUNTED
     if to.uppers is not None:
@@ -241,51 +238,71 @@ def _add(batch: DeviceBatch, states: Mapping[str, Tensor], to: Adding) -> Tensor
         given["uppers"], plan["BINS"] = to.uppers, max(2, triton.next_power_of_2(len(to.uppers)))
     if to.keys:
         given["keys"], plan["KEYS"] = batch.empty(n, double=torch.int64, single=torch.int32), True
-    by_class = to.class_bins is not None or to.class_cells
-    if by_class:
+    if to.class_bins is not None or to.class_cells:
         given["out"], plan["COLUMNS"] = batch.empty(2, n), 1
-    copies, columns = 1, n_classes if to.class_cells else 1
+    columns, copies = (n_classes, 1) if to.class_cells else (1, _COPIES if n > _MANY_ROWS else 1)
     if to.table is not None:
-        copies = _COPIES if n > _MANY_ROWS and not to.class_cells else 1
         cells = _workspace("cells", copies * columns * 5 * (len(to.table.edges) + 1), device)
         if not to.class_cells:
             given |= {"cells": cells, "edges": to.table.edges, "scales": to.table.scales}
             plan |= {"CELLS": True, "COPIES": copies}
     work = _workspace("rows", size, device)
-    event = {"EVENT": to.event}
-    sums, programs = _launch(batch, before, work, given, plan | event, to.tolerance, to.slack)
+    sums, programs = _launch(batch, before, work, given, {**plan, "EVENT": to.event}, to.tolerance, to.slack)
     if to.class_bins is not None:
-        uppers, *binned = to.class_bins
-        size = len(uppers) * n_classes
-        bins = _workspace("classes", 2 * size, device)
-        _add_entries(batch, before, given, plan["SCALE"], {"uppers": uppers, "bins": bins})
-        triton_rows.class_bins_kernel[(triton.cdiv(size, 256),)](bins, *binned, size, 1 / batch.scale, BLOCK=256)
+        _add_class_bins(batch, before, given, plan["SCALE"], to.class_bins)
     if to.table is not None:
         if to.class_cells:
             grid = {"edges": to.table.edges, "scales": to.table.scales, "cells": cells}
             _add_entries(batch, before, given, plan["SCALE"], grid)
-        slots, parts = len(to.table.edges) + 1, to.table.parts
-        triton_rows.cells_kernel[(triton.cdiv(slots, 1024), columns)](
-            cells,
-            to.table.scales,
-            work,
-            states["cell_counts"],
-            states["cell_sums"],
-            slots,
-            parts,
-            slots - parts + 1,
-            CHECKED=to.checked,
-            PARTS=triton.next_power_of_2(parts),
-            COPIES=copies,
-            BLOCK=1024,
-        )
+        _move_cells(cells, work, states, to, columns, copies)
     triton_rows.states_kernel[(1,)](
         before, given["far"], work, sums, *(states.get(name, before) for name in _STATES), programs, 1 / batch.scale,
-        0 if to.uppers is None else len(to.uppers), 1 if batch.single else n_classes, SCALE=plan["SCALE"],
+        len(given.get("uppers", ())), 1 if batch.single else n_classes, SCALE=plan["SCALE"],
         BINS=plan.get("BINS", 1), TOTALS=plan["TOTALS"], SQUARES="correct" in states, CHECKED=to.checked,
         PROGRAMS=triton.next_power_of_2(programs), DOUBLE=int(batch.double),
     )  # fmt: skip
     return given.get("keys")
+
+
+def _far(batch: DeviceBatch, to: Adding) -> Tensor:
+    """Return the number of values far outside [0, 1], which decides whether a first batch holds logits."""
+    if to.logits is not None or not to.first:
+        return to.before
+    far = torch.zeros(1, dtype=torch.int64, device=batch.values.device)
+    _launch(batch, to.before, far, {"far": far}, {"FAR": True}, to.tolerance, to.far)
+    return far
+
+
+def _add_class_bins(
+    batch: DeviceBatch, before: Tensor, rows: Mapping[str, Tensor], scale: int, class_bins: tuple[Tensor, ...]
+) -> None:
+    """Add every entry of a batch of classes to the bins of its class."""
+    uppers, *binned = class_bins
+    size = len(uppers) * batch.address[1]
+    bins = _workspace("classes", 2 * size, batch.values.device)
+    _add_entries(batch, before, rows, scale, {"uppers": uppers, "bins": bins})
+    triton_rows.class_bins_kernel[(triton.cdiv(size, 256),)](bins, *binned, size, 1 / batch.scale, BLOCK=256)
+
+
+def _move_cells(
+    cells: Tensor, work: Tensor, states: Mapping[str, Tensor], to: Adding, columns: int, copies: int
+) -> None:
+    """Add the cells of a batch to the states."""
+    slots, parts = len(to.table.edges) + 1, to.table.parts
+    triton_rows.cells_kernel[(triton.cdiv(slots, 1024), columns)](
+        cells,
+        to.table.scales,
+        work,
+        states["cell_counts"],
+        states["cell_sums"],
+        slots,
+        parts,
+        slots - parts + 1,
+        CHECKED=to.checked,
+        PARTS=triton.next_power_of_2(parts),
+        COPIES=copies,
+        BLOCK=1024,
+    )
 
 
 def _add_entries(
