@@ -161,10 +161,10 @@ def out_of_fold(design: SamplingDesign, seed: np.random.SeedSequence) -> Forecas
     The rows of each cell and outcome fall into the folds at random, those in clusters by whole buckets.
     """
     parts = Parts.of(design).dealt(generator(seed, Stream.FOLDS))
-    fits, bases = np.empty_like(parts.masses[0]), np.empty((len(parts.folds), 1))
+    fits, bases = np.empty_like(parts.masses[0]), np.empty_like(parts.masses[0])
     for fold in np.unique(parts.folds):
-        negatives, positives = parts.without(fold).masses.sum(axis=1)
-        n, inside = negatives + positives, parts.folds == fold
+        others, inside = parts.without(fold).masses, parts.folds == fold
+        n, positives = others.sum(axis=0).sum(axis=0), others[1].sum(axis=0)
         fits[inside] = dispatch.isotonic_fits(n, positives[None])[0]
         bases[inside] = positives.sum() / n.sum()
     return Forecasts(parts.masses, fits, bases)
