@@ -105,13 +105,7 @@ def compared() -> list[Measure]:
 
 
 def compared_by(further: Any = None) -> tuple[Measure, ...]:
-    """Return the measures that models are compared by: `compared`, and further keys or `Measure`s with an influence.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `selected`, and for a measure that models cannot be compared by.
-    """
+    """Return the measures that models are compared by: `compared`, and further keys or `Measure`s with an influence."""
     measures = compared()
     if further is None:
         return tuple(measures)
@@ -137,14 +131,7 @@ class Selection(NamedTuple):
 
 
 def selected(measures: Any = None, profile: str | None = None) -> Selection:
-    """Return the profile that is named, and its measures or those of a list of keys and `Measure`s, in its order.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        For an unknown profile or key, two profiles, an empty list, an entry that is neither key nor measure, and a
-        repeated name.
-    """
+    """Return the profile that is named, and its measures or those of a list of keys and `Measure`s, in its order."""
     if isinstance(measures, str):
         if profile is not None and measures != profile:
             remedy = "name the profile once; for one measure pass a list"
