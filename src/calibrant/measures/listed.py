@@ -14,10 +14,10 @@ from calibrant.measures.binned.rmsce import DEBIASED_SQUARE, MURPHY_RELIABILITY,
 from calibrant.measures.binned.sweep import monotone_sweep_calibration_error
 from calibrant.measures.binned.top_k import top_k_calibration_error, top_r_calibration_error
 from calibrant.measures.cumulative.cumulative import KS, KUIPER
-from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.measures.isotonic.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
 from calibrant.measures.line.line import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
 from calibrant.measures.loess.loess import E50, E90, ICI
+from calibrant.measures.means.in_the_large import MEAN_CONFIDENCE, MEAN_GAP, OE_RATIO
 from calibrant.measures.means.mean_scores import (
     ACCURACY,
     BRIER,
@@ -26,7 +26,6 @@ from calibrant.measures.means.mean_scores import (
     ranked_probability_score,
     spherical_score,
 )
-from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.means.skill import BRIER_SKILL, LOG_LOSS_SKILL
 from calibrant.measures.measure import Difference, Measure
 from calibrant.measures.profiles import ALL, PROFILES, STANDARD, Profile

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from calibrant.inputs.scores import Score, mean_score
 from calibrant.kernels import dispatch
 from calibrant.measures.binned.binned import Bins
-from calibrant.measures.grid_cells import GridCells
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
@@ -27,6 +26,7 @@ from calibrant.statistics.folds import Parts
 from calibrant.statistics.intervals import Variance, score_end
 from calibrant.statistics.resampling import Resampling, Stream, generator, t_quantile
 from calibrant.table import ReliabilityTable
+from calibrant.table.reliability_table import GridCells
 
 METHOD: Final = "in-sample and 5-fold isotonic fits"
 
