@@ -22,7 +22,7 @@ from calibrant import (
     squared_kernel_calibration_error,
 )
 from calibrant.errors import InputError
-from calibrant.measures.smooth.skce import pair_terms
+from calibrant.measures.smooth.without_bins import pair_terms
 
 #: Sums of at most 1,000 numbers of at most 4 in another order, divided by their number.
 CLOSE = 1e-12

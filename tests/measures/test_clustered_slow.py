@@ -24,11 +24,11 @@ from calibrant.measures.cumulative import cumulative
 from calibrant.measures.differences import pair as differences
 from calibrant.measures.differences import paired as pairs
 from calibrant.measures.estimates import ClusterClassBins
-from calibrant.measures.gap import mean_gap_law
 from calibrant.measures.isotonic import isotonic as corp
 from calibrant.measures.isotonic.corp import coarse_miscalibrations, refinement
 from calibrant.measures.line.line import Line
 from calibrant.measures.line.line import line_by_cluster as log_odds_line
+from calibrant.measures.means.in_the_large import mean_gap_law
 from calibrant.measures.means.means import PredictionMeans, accuracy_interval, gap_variance
 from calibrant.measures.simulated import ClusterNull
 from calibrant.measures.smooth import smooth_inference as smooth

@@ -20,13 +20,13 @@ from calibrant.measures import Unavailable
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ace_bound, ece_bound
 from calibrant.measures.cumulative.cumulative import ks_bound, ks_error
-from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.isotonic import recalibrated_bound
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.smooth import smooth
 from calibrant.measures.smooth.smooth import certified_error, kernel_bound
 from calibrant.table import grid
+from calibrant.table.reliability_table import GridCells
 from tests.examples_of import at_most
 
 ROUNDING = 1e-9

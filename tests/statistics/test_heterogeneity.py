@@ -14,12 +14,18 @@ from scipy import special, stats
 import calibrant
 from calibrant import ReliabilityTable
 from calibrant.measures.line.line import compare_slopes
-from calibrant.measures.means.oe_ratio import FEW_EXPECTED, compare_ratios
+from calibrant.measures.means.in_the_large import FEW_EXPECTED, compare_ratios
 from calibrant.measures.ranking.auroc import compare_areas
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import rare, rarer_rows
-from calibrant.statistics.group_tests import Compare, Deviations, GroupRows, Heterogeneity, heterogeneity
-from calibrant.statistics.random_effects import random_effects
+from calibrant.statistics.group_tests import (
+    Compare,
+    Deviations,
+    GroupRows,
+    Heterogeneity,
+    heterogeneity,
+    random_effects,
+)
 
 Float64s = NDArray[np.float64]
 

@@ -24,8 +24,8 @@ from calibrant import torch as ct  # noqa: E402
 from calibrant.errors import InputError  # noqa: E402
 from calibrant.kernels import tensors  # noqa: E402
 from calibrant.measures.binned.certified import sized_bound  # noqa: E402
-from calibrant.measures.grid_cells import GridCells  # noqa: E402
 from calibrant.table.grid import edges  # noqa: E402
+from calibrant.table.reliability_table import GridCells  # noqa: E402
 from calibrant.torch.base import ProbabilityMetric  # noqa: E402
 
 SINGLE = 2.0**-22

@@ -11,9 +11,9 @@ import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.ece import ECE
-from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.measures.isotonic.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
 from calibrant.measures.line.line import Line, WithoutEnds
+from calibrant.measures.means.in_the_large import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import MINORITY, ROWS, rare

@@ -18,7 +18,6 @@ from calibrant.inputs.groups import as_groups
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bound
-from calibrant.measures.grid_cells import GridCells
 from calibrant.results.values import frame_of, plain
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
@@ -31,6 +30,7 @@ from calibrant.statistics.resampling import Resampling, Rng, Stream, alpha_of, c
 from calibrant.table import ReliabilityTable
 from calibrant.table.cluster_labels import ClusterLabels
 from calibrant.table.cluster_sums import BucketSums, labels_of
+from calibrant.table.reliability_table import GridCells
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from calibrant.measures.line.line import calibration_intercept, calibration_slope
     from calibrant.measures.listed import MEASURES
     from calibrant.measures.loess.loess import integrated_calibration_index
+    from calibrant.measures.means.in_the_large import observed_expected_ratio
     from calibrant.measures.means.mean_scores import (
         accuracy,
         brier_score,
@@ -42,15 +43,15 @@ if TYPE_CHECKING:
         spherical_score,
         top_label_brier_score,
     )
-    from calibrant.measures.means.oe_ratio import observed_expected_ratio
     from calibrant.measures.means.skill import brier_skill_score, log_loss_skill_score
     from calibrant.measures.measure import Difference, Measure, Null, OverClasses, OwnLaw, Unavailable
     from calibrant.measures.ranking.auroc import auroc
-    from calibrant.measures.smooth.skce import SquaredKernelError, squared_kernel_calibration_error
     from calibrant.measures.smooth.smece import smooth_calibration_error
     from calibrant.measures.smooth.without_bins import (
+        SquaredKernelError,
         kernel_calibration_error,
         lipschitz_calibration_error,
+        squared_kernel_calibration_error,
         truthful_calibration_error,
     )
     from calibrant.results.values import MurphyCurve, NetBenefit
@@ -140,6 +141,7 @@ __getattr__, __dir__ = names_of(
         "calibrant.measures.line.line": ("calibration_intercept", "calibration_slope"),
         "calibrant.measures.listed": ("MEASURES",),
         "calibrant.measures.loess.loess": ("integrated_calibration_index",),
+        "calibrant.measures.means.in_the_large": ("observed_expected_ratio",),
         "calibrant.measures.means.mean_scores": (
             "accuracy",
             "brier_score",
@@ -148,15 +150,15 @@ __getattr__, __dir__ = names_of(
             "spherical_score",
             "top_label_brier_score",
         ),
-        "calibrant.measures.means.oe_ratio": ("observed_expected_ratio",),
         "calibrant.measures.means.skill": ("brier_skill_score", "log_loss_skill_score"),
         "calibrant.measures.measure": ("Difference", "Measure", "Null", "OverClasses", "OwnLaw", "Unavailable"),
         "calibrant.measures.ranking.auroc": ("auroc",),
-        "calibrant.measures.smooth.skce": ("SquaredKernelError", "squared_kernel_calibration_error"),
         "calibrant.measures.smooth.smece": ("smooth_calibration_error",),
         "calibrant.measures.smooth.without_bins": (
+            "SquaredKernelError",
             "kernel_calibration_error",
             "lipschitz_calibration_error",
+            "squared_kernel_calibration_error",
             "truthful_calibration_error",
         ),
         "calibrant.results.values": ("MurphyCurve", "NetBenefit"),

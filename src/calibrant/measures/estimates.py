@@ -337,13 +337,7 @@ class ClusterClassBins(ClassBins):
 
     @cached_property
     def sums(self) -> ClusterBins:
-        """The sums over the filled bins of all classes, with their parts in the buckets.
-
-        Raises
-        ------
-        InputError
-            For a number of bins that does not divide the coarse cells, and for rows in one bucket.
-        """
+        """The sums over the filled bins of all classes, with their parts in the buckets."""
         n_bins, moments = self.histograms.shape[1], self.moments
         parts = aligned(self.buckets)
         weights = max((part.weight for part in parts), key=np.sum)  # other classes may leave rows out

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Measure, Unavailable
 from calibrant.results import ClasswiseCalibration
@@ -22,6 +21,7 @@ from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.intervals import has_link, link_slope
 from calibrant.table import ReliabilityTable
+from calibrant.table.reliability_table import GridCells
 
 if TYPE_CHECKING:
     from calibrant.measures.estimates import ClassBins

@@ -14,10 +14,10 @@ from calibrant.measures.binned.rmsce import DEBIASED_SQUARE, MURPHY_RELIABILITY,
 from calibrant.measures.binned.sweep import monotone_sweep_calibration_error
 from calibrant.measures.binned.top_k import top_k_calibration_error, top_r_calibration_error
 from calibrant.measures.cumulative.cumulative import KS, KUIPER
-from calibrant.measures.gap import MEAN_CONFIDENCE, MEAN_GAP
 from calibrant.measures.isotonic.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
 from calibrant.measures.line.line import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
 from calibrant.measures.loess.loess import E50, E90, ICI
+from calibrant.measures.means.in_the_large import MEAN_CONFIDENCE, MEAN_GAP, OE_RATIO
 from calibrant.measures.means.mean_scores import (
     ACCURACY,
     BRIER,
@@ -26,7 +26,6 @@ from calibrant.measures.means.mean_scores import (
     ranked_probability_score,
     spherical_score,
 )
-from calibrant.measures.means.oe_ratio import OE_RATIO
 from calibrant.measures.means.skill import BRIER_SKILL, LOG_LOSS_SKILL
 from calibrant.measures.measure import Difference, Measure
 from calibrant.measures.profiles import ALL, PROFILES, STANDARD, Profile
@@ -105,13 +104,7 @@ def compared() -> list[Measure]:
 
 
 def compared_by(further: Any = None) -> tuple[Measure, ...]:
-    """Return the measures that models are compared by: `compared`, and further keys or `Measure`s with an influence.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `selected`, and for a measure that models cannot be compared by.
-    """
+    """Return the measures that models are compared by: `compared`, and further keys or `Measure`s with an influence."""
     measures = compared()
     if further is None:
         return tuple(measures)
@@ -137,14 +130,7 @@ class Selection(NamedTuple):
 
 
 def selected(measures: Any = None, profile: str | None = None) -> Selection:
-    """Return the profile that is named, and its measures or those of a list of keys and `Measure`s, in its order.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        For an unknown profile or key, two profiles, an empty list, an entry that is neither key nor measure, and a
-        repeated name.
-    """
+    """Return the profile that is named, and its measures or those of a list of keys and `Measure`s, in its order."""
     if isinstance(measures, str):
         if profile is not None and measures != profile:
             remedy = "name the profile once; for one measure pass a list"

@@ -15,35 +15,18 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What a report shows. Its measures are those that name the profile; see `calibrant.measures.MEASURES`.
+    """What a report shows. Its measures are those that name the profile; see `calibrant.measures.MEASURES`."""
 
-    Attributes
-    ----------
-    name : str
-        The name, for ``profile=`` and ``--profile``.
-    meaning : str
-        Whom it serves, in one sentence.
-    key_measures : tuple of str
-        The measures that the terminal shows; empty for all.
-    curves : tuple of str
-        The calibration curves next to the bins, in the order in which they are offered.
-    panels : tuple of str
-        The further curves: "decision_curve", "roc_curve", "murphy_curve".
-    by_group : bool
-        Whether its measures that tell groups apart are shown for each group, with their heterogeneity.
-    methods : bool
-        Whether the report shows its paragraph for a methods section.
-    left_out : mapping
-        What readers would look for and the profile leaves out, and why.
-    """
-
-    name: str
-    meaning: str
-    key_measures: tuple[str, ...] = ()
+    name: str  # the name, for ``profile=`` and ``--profile``
+    meaning: str  # whom it serves, in one sentence
+    key_measures: tuple[str, ...] = ()  # the measures that the terminal shows; empty for all
+    #: The calibration curves next to the bins, in the order in which they are offered.
     curves: tuple[CurveKind, ...] = ("isotonic", "smooth")
-    panels: tuple[str, ...] = ()
+    panels: tuple[str, ...] = ()  # the further curves: "decision_curve", "roc_curve", "murphy_curve"
+    #: Whether its measures that tell groups apart are shown for each group, with their heterogeneity.
     by_group: bool = False
-    methods: bool = False
+    methods: bool = False  # whether the report shows its paragraph for a methods section
+    #: What readers would look for and the profile leaves out, and why.
     left_out: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
 

@@ -31,8 +31,8 @@ from calibrant.measures.differences.paired import ClusterModel, Model, ModelRows
 from calibrant.measures.differences.several import in_units, spread_of
 from calibrant.measures.differences.unpaired import ClusterSummed, Summed, SummedPair, pair_of, with_shared_buckets
 from calibrant.measures.event import Event
-from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.listed import compared_by
+from calibrant.measures.means.in_the_large import MEAN_GAP
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Difference, Measure, descriptions_of
 from calibrant.measures.ranking.auroc import AUROC

@@ -35,7 +35,6 @@ from calibrant.inputs.weights import (
 from calibrant.kernels.loading import of_input
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ece_bound
-from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.means.means import BaseRates, PredictionMeans, counted_rows, heavy
 from calibrant.measures.read_arguments import ClassHistograms, table_histograms
 from calibrant.results import Choices
@@ -47,7 +46,7 @@ from calibrant.statistics.class_rows import ClassRows
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.table.cluster_labels import ClusterLabels, mix64
 from calibrant.table.cluster_sums import BucketSums, ClusterSums, labels_of
-from calibrant.table.reliability_table import table_in_units
+from calibrant.table.reliability_table import GridCells, table_in_units
 
 #: The most classes of rows that are evaluated by default: each costs about 0.1 ms.
 MOST_CLASSES: Final = 10_000

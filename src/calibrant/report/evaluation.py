@@ -36,9 +36,9 @@ from calibrant.measures.estimates import (
     inferred_by_cluster,
 )
 from calibrant.measures.event import Classes, Event
-from calibrant.measures.gap import MEAN_GAP, is_balanced
 from calibrant.measures.line.line import falls, line_of, without_ends
 from calibrant.measures.listed import BY_NAME, of_profile, selected
+from calibrant.measures.means.in_the_large import MEAN_GAP, is_balanced
 from calibrant.measures.means.means import gap_variance
 from calibrant.measures.measure import Measure, descriptions_of
 from calibrant.measures.profiles import STANDARD, Profile
@@ -64,9 +64,9 @@ from calibrant.statistics.group_tests import (
     GroupTest,
     heterogeneity,
     holm,
+    random_effects,
 )
 from calibrant.statistics.intervals import Link, has_link
-from calibrant.statistics.random_effects import random_effects
 from calibrant.statistics.resampling import Resampling, Rng, alpha_of
 from calibrant.table.cluster_sums import aligned
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrant.measures.gap import MEAN_GAP
 from calibrant.measures.listed import BY_NAME
+from calibrant.measures.means.in_the_large import MEAN_GAP
 from calibrant.measures.means.means import counted_rows
 from calibrant.render.blocks import KeyNumber, Sentence, Source
 from calibrant.render.words import (

@@ -16,8 +16,8 @@ from calibrant.measures.context import Inference
 from calibrant.measures.differences.pair import ComparedModel
 from calibrant.measures.differences.several import is_ranked_by
 from calibrant.measures.estimates import estimate
-from calibrant.measures.gap import MEAN_CONFIDENCE
 from calibrant.measures.listed import MEASURES, by_name
+from calibrant.measures.means.in_the_large import MEAN_CONFIDENCE
 from calibrant.measures.measure import Measure
 from calibrant.measures.verdict import closed_form_test
 from calibrant.results import Estimate, TestResult

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
-from calibrant.measures.means.oe_ratio import OE_RATIO
+from calibrant.measures.means.in_the_large import OE_RATIO
 from calibrant.measures.profiles import PROFILES
 from calibrant.render.blocks import Column, Table
 from calibrant.render.figure import Figure, Name, PointLook

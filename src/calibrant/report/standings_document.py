@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from calibrant.measures.gap import MEAN_CONFIDENCE
+from calibrant.measures.means.in_the_large import MEAN_CONFIDENCE
 from calibrant.render.blocks import Bar, Block, Column, Heading, Notes, Table
 from calibrant.render.row_figures import leaderboard_figure
 from calibrant.render.words import chance_text, distinct, named, percent, ranks_text, score_text, texts

@@ -236,11 +236,6 @@ class Clustered(SamplingDesign):
         """Return the sums of evaluated rows from their cells and from the buckets of the same rows.
 
         ``held`` are the buckets to keep, by default those with rows, in the order `by_content`.
-
-        Raises
-        ------
-        InputError
-            If all rows are in one bucket: nothing then tells how clusters differ.
         """
         if held is None:
             filled = np.flatnonzero(buckets.rows > 0)

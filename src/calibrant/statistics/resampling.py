@@ -105,13 +105,7 @@ class Resampling:
 
     @classmethod
     def of(cls, level: float, n_resamples: int, rng: Rng, *, least: int = 0, bands: Bands = "pointwise") -> Resampling:
-        """Return the checked settings, with ``least`` resamples or more.
-
-        Raises
-        ------
-        InputError
-            For a level, a number of resamples or a seed that does not exist.
-        """
+        """Return the checked settings, with ``least`` resamples or more."""
         check_draws(n_resamples, least)
         check_level(level)
         return cls(float(level), int(n_resamples), seed_of(rng), bands)

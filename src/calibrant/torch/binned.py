@@ -14,9 +14,9 @@ from calibrant.kernels import tensors
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Bins, Closed, Norm
 from calibrant.measures.binned.certified import sized_bound
-from calibrant.measures.grid_cells import GridCells
 from calibrant.plot import diagrams
 from calibrant.table import ReliabilityTable
+from calibrant.table.reliability_table import GridCells
 from calibrant.torch.adding import Kept
 from calibrant.torch.base import ProbabilityMetric, check_bins, check_classes, check_notion
 from calibrant.torch.tables import State, TableMetric

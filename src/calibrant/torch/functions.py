@@ -13,16 +13,16 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.cumulative.cumulative import kuiper_bound, kuiper_error
 from calibrant.measures.event import Event
-from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.line.line import calibration_intercept, calibration_slope
 from calibrant.measures.loess.loess import SPAN, check_span, integrated_calibration_index
-from calibrant.measures.means.oe_ratio import observed_expected_ratio
+from calibrant.measures.means.in_the_large import observed_expected_ratio
 from calibrant.measures.means.skill import LOG_LOSS_SKILL
 from calibrant.measures.measure import Measure, Unavailable
 from calibrant.measures.ranking.auroc import Placements, area_bound
 from calibrant.measures.smooth import mesh
 from calibrant.measures.smooth.smooth import event_error
 from calibrant.measures.smooth.without_bins import lipschitz_error, truthful_square
+from calibrant.table.reliability_table import GridCells
 from calibrant.torch.base import check_notion
 from calibrant.torch.tables import State, TableMetric
 

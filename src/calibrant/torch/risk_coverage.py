@@ -13,11 +13,11 @@ from torch import Tensor
 
 from calibrant.errors import InputError
 from calibrant.inputs.predictions import Layout
-from calibrant.measures.grid_cells import GridCells
 from calibrant.plot import canvas
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table import ReliabilityTable
+from calibrant.table.reliability_table import GridCells
 from calibrant.thresholds.areas import reciprocals
 from calibrant.torch.adding import Increments
 from calibrant.torch.tables import State, TableMetric

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Closed, Norm
-from calibrant.measures.grid_cells import GridCells
 from calibrant.runtime.arrays import Float64s
+from calibrant.table.reliability_table import GridCells
 
 
 def split_cells(cells: GridCells, n_bins: int, closed: Closed = "right") -> NDArray[np.bool_]:

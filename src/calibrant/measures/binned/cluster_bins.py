@@ -56,26 +56,15 @@ def null_scales(squares: Float64s, null_variances: Float64s) -> Float64s:
 class ClusterBins(BinSums):
     """The filled bins of rows in clusters, (M,), and their parts in the buckets, (H, M).
 
-    Attributes
-    ----------
-    moments : BinMoments
-        The sums over each bin; ``moments.first`` is its first coarse cell.
-    n, gaps : (H, M)
-        The weight, and the sum of p - y, of each bucket in each bin.
-    score_sums : (H, M)
-        The sum of p.
-    weights, sizes : (H,)
-        The weight of the rows of each bucket, and their number as equal rows.
-    shared : bool
-        Whether a row is in several bins, as for bins of several classes.
+    ``moments.first`` is the first coarse cell of each bin.
     """
 
-    n: Float64s
-    gaps: Float64s
-    score_sums: Float64s
-    weights: Float64s
-    sizes: Float64s
-    shared: bool = False
+    n: Float64s  # (H, M): the weight of each bucket in each bin
+    gaps: Float64s  # (H, M): the sum of p - y
+    score_sums: Float64s  # (H, M): the sum of p
+    weights: Float64s  # (H,): the weight of the rows of each bucket
+    sizes: Float64s  # (H,): their number as equal rows
+    shared: bool = False  # whether a row is in several bins, as for bins of several classes
 
     @classmethod
     def of(cls, rows: Clustered, bins: NDArray[np.intp]) -> ClusterBins:

@@ -13,7 +13,7 @@ from calibrant.measures.binned.cluster_bins import quantile_sums, uniform_bins, 
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Event, certified
-from calibrant.measures.gap import largest_gap
+from calibrant.measures.means.in_the_large import largest_gap
 from calibrant.measures.measure import Details, Difference, Measure, Null, OverClasses
 from calibrant.measures.read_arguments import binned_error, bins_with_rows
 from calibrant.runtime.arrays import Float64s

@@ -11,8 +11,7 @@ import numpy as np
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event, certified
-from calibrant.measures.gap import largest_gap
-from calibrant.measures.grid_cells import GridCells
+from calibrant.measures.means.in_the_large import largest_gap
 from calibrant.measures.measure import Details, Measure, Null, Unavailable
 from calibrant.measures.read_arguments import event_table
 from calibrant.results import Floor
@@ -25,6 +24,7 @@ from calibrant.statistics.intervals import PRIOR_ROWS, root
 from calibrant.statistics.null import Interval, Law
 from calibrant.statistics.resampling import Resampling, Stream, normal_quantile, t_quantile
 from calibrant.table import ReliabilityTable
+from calibrant.table.reliability_table import GridCells
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 

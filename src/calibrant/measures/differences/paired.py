@@ -331,13 +331,7 @@ class ClusterModel(UnitModel):
 
 
 def paired_rows(models: Sequence[tuple[Cells, BucketSums]]) -> list[Clustered]:
-    """Return the rows of models with the same buckets: all in which one of them has rows.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `clusters.aligned` and `Clustered.of`.
-    """
+    """Return the rows of models with the same buckets: all in which one of them has rows."""
     buckets = aligned([sums for _, sums in models])
     held = np.flatnonzero(np.any([each.rows > 0 for each in buckets], axis=0))
     return [Clustered.of(cells, sums, held) for (cells, _), sums in zip(models, buckets, strict=True)]

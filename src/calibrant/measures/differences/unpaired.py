@@ -201,13 +201,7 @@ class ClusterSummed(Summed):
 
 
 def in_common_buckets(models: Sequence[ClusterSummed]) -> list[ClusterModel]:
-    """Return models of the same clusters, with the same buckets.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `paired_rows`.
-    """
+    """Return models of the same clusters, with the same buckets."""
     rows = paired_rows([(model.design.fine, model.design.buckets) for model in models])
     return [model.paired(each) for model, each in zip(models, rows, strict=True)]
 
@@ -227,13 +221,7 @@ def _clusters_of(buckets: BucketSums) -> tuple[bytes, bytes]:
 
 
 def pair_of(first: ClusterSummed, second: ClusterSummed, known: Mapping[str, ClusterModel]) -> ClusterPair:
-    """Return two models of the same clusters; ``known`` are those of `with_shared_buckets`.
-
-    Raises
-    ------
-    calibrant.errors.InputError
-        As `in_common_buckets`.
-    """
+    """Return two models of the same clusters; ``known`` are those of `with_shared_buckets`."""
     facts, deciding = first.design.sample.facts, min(first.deciding, second.deciding)
     both = [known[model.name] for model in (first, second)] if known else in_common_buckets([first, second])
     return ClusterPair(both[0], both[1], facts, deciding)

@@ -15,8 +15,8 @@ from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event, certified
-from calibrant.measures.gap import largest_gap
 from calibrant.measures.isotonic import isotonic
+from calibrant.measures.means.in_the_large import largest_gap
 from calibrant.measures.means.means import rate_rows, uncertainty_interval
 from calibrant.measures.measure import Measure, Null, Unavailable, exact
 from calibrant.measures.read_arguments import event_table, table_bins

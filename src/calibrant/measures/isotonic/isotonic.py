@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from calibrant.inputs.scores import Score, mean_score
 from calibrant.kernels import dispatch
 from calibrant.measures.binned.binned import Bins
-from calibrant.measures.grid_cells import GridCells
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
@@ -27,6 +26,7 @@ from calibrant.statistics.folds import Parts
 from calibrant.statistics.intervals import Variance, score_end
 from calibrant.statistics.resampling import Resampling, Stream, generator, t_quantile
 from calibrant.table import ReliabilityTable
+from calibrant.table.reliability_table import GridCells
 
 METHOD: Final = "in-sample and 5-fold isotonic fits"
 
@@ -161,10 +161,10 @@ def out_of_fold(design: SamplingDesign, seed: np.random.SeedSequence) -> Forecas
     The rows of each cell and outcome fall into the folds at random, those in clusters by whole buckets.
     """
     parts = Parts.of(design).dealt(generator(seed, Stream.FOLDS))
-    fits, bases = np.empty_like(parts.masses[0]), np.empty((len(parts.folds), 1))
+    fits, bases = np.empty_like(parts.masses[0]), np.empty_like(parts.masses[0])
     for fold in np.unique(parts.folds):
-        negatives, positives = parts.without(fold).masses.sum(axis=1)
-        n, inside = negatives + positives, parts.folds == fold
+        others, inside = parts.without(fold).masses, parts.folds == fold
+        n, positives = others.sum(axis=0).sum(axis=0), others[1].sum(axis=0)
         fits[inside] = dispatch.isotonic_fits(n, positives[None])[0]
         bases[inside] = positives.sum() / n.sum()
     return Forecasts(parts.masses, fits, bases)

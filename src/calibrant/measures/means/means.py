@@ -23,7 +23,6 @@ from calibrant.inputs.notions import ScoreMeans, read, scores_of_rows
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import Score, mean_score, mean_square
 from calibrant.inputs.weights import integer_weights, share_rows
-from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic import isotonic
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Late
@@ -35,6 +34,7 @@ from calibrant.statistics.design import MINORITY, Clustered, Influence, Sampling
 from calibrant.statistics.intervals import Variance, blend, centred_blend, clopper_pearson
 from calibrant.statistics.resampling import alpha_of, normal_quantile
 from calibrant.table import ReliabilityTable
+from calibrant.table.reliability_table import GridCells
 
 DECIDING: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
 #: Why right answers alone have no skill.

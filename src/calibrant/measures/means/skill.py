@@ -14,7 +14,6 @@ from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
-from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.isotonic.isotonic import base_score, table_score
 from calibrant.measures.means.means import BaseRates, PredictionMeans, log_loss_of_cells, surprises
 from calibrant.measures.measure import Details, Measure, Unavailable, exact
@@ -27,6 +26,7 @@ from calibrant.statistics.design import Clustered, Influence, unbiased
 from calibrant.statistics.intervals import NORMAL, Variance
 from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable
+from calibrant.table.reliability_table import GridCells
 
 _REMEDY: Final = "pass the predictions, or make the sketch with classwise=True"
 _NO_BUCKETS: Final = "no interval by cluster: the class frequencies of each cluster are unknown"

@@ -12,7 +12,6 @@ from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import effective_n
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
-from calibrant.measures.grid_cells import GridCells
 from calibrant.measures.measure import Details, Measure, Unavailable
 from calibrant.measures.read_arguments import event_table
 from calibrant.results.values import RocCurve
@@ -25,6 +24,7 @@ from calibrant.statistics.group_tests import Deviations, steadied
 from calibrant.statistics.intervals import link_slope
 from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable
+from calibrant.table.reliability_table import GridCells
 
 #: The most points of a curve.
 MOST_POINTS: Final = 1_001

@@ -12,7 +12,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.kernels import dispatch
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event
-from calibrant.measures.gap import largest_gap
+from calibrant.measures.means.in_the_large import largest_gap
 from calibrant.measures.measure import Measure, Null
 from calibrant.measures.read_arguments import evaluated_event_of, is_number
 from calibrant.measures.simulated import ClusterNull, RowNull, null_of

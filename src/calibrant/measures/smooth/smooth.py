@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
 from calibrant.measures.event import Event
-from calibrant.measures.grid_cells import GridCells
 from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
+from calibrant.table.reliability_table import GridCells
 
 _STEPS_PER_SD = 32  # mesh widths in one s: (1/32)^4 sqrt(24) / 384 = 1.2e-8
 _CELLS_PER_SD = 6.25  # cells in one s: (0.08)^6 / sqrt(720) = 9.8e-9
