@@ -166,18 +166,6 @@ def test_evaluate_calls_what_the_data_flow_names() -> None:
     assert named - called == set()
 
 
-def test_probabilities_take_a_short_way_through_evaluate() -> None:
-    """At most 40 calls get them, and at most 12 of these are in a module that was left before."""
-    for probs, targets in stops.examples().values():
-        route = stops.stops_of(calibrant.evaluate, probs, targets)
-        assert route[0] == ("report.evaluation", "evaluate")
-        visits = stops.visits_of(route)
-        assert {"inputs.predictions", "inputs.notions"} <= visits.keys()
-        assert any(module.startswith("kernels.") for module in visits), "one of them, NumPy's or the compiled one"
-        assert len(route) <= 40
-        assert stops.returns_of(route) <= 12
-
-
 def test_the_count_of_stops_itself() -> None:
     """Views count, and objects up to three steps away; copies, other arguments and modules outside do not."""
     numbers = np.arange(6.0).reshape(3, 2)

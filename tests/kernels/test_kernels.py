@@ -88,7 +88,6 @@ def run(module, name, n, shape, dtype, *args, keep=None, **kwargs):
 # ---------------------------------------------------------------- compiled versions
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", CLASSES)
 @pytest.mark.parametrize("n", [1, 23])
@@ -119,7 +118,6 @@ def test_read_probs_equals_its_reference(dtype, size, n, weighted, n_bins, thres
     assert (fast[4] != 0).any() == (n_bins != 1 and (targets >= 0).any())
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", CLASSES)
 @pytest.mark.parametrize("n", [1, 23])
@@ -161,7 +159,6 @@ def test_read_logits_equals_its_reference(dtype, size, n, weighted, n_bins, keep
     np.testing.assert_allclose(fast[3][1], readable[3][1], rtol=SUMS, atol=SUMS)
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 200])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -318,7 +315,6 @@ def test_tally_events_equals_its_reference(dtype, fold, half, keep):
             assert tallied(module, "tally_events", probs, wrong, fold, half, keep=keep)[0] == 4
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["standard", "fine"])
 @pytest.mark.parametrize("kind", [np.int64, np.uint8])

@@ -350,6 +350,7 @@ FAULTY = [
 ]
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("size", [2, 1025])
 @pytest.mark.parametrize(("kind", "logits", "pair"), FAULTY)
 def test_faulty_rows_are_counted_and_leave_the_others_alone(size, kind, logits, pair):

@@ -24,6 +24,8 @@ from calibrant.torch.base import ProbabilityMetric  # noqa: E402
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 HAS_GPU = torch.cuda.is_available() and not INTERPRETED
 DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
+pytestmark = pytest.mark.every_value  # `.ci/run` has one quick run of these with Triton
+
 runs = pytest.mark.skipif(not (INTERPRETED or HAS_GPU), reason="needs a GPU, or TRITON_INTERPRET=1")
 
 import calibrant.torch as ct  # noqa: E402

@@ -392,8 +392,8 @@ def test_equal_groups_have_no_variance_and_two_groups_are_enough() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tau", [0.0, 0.05, 0.1, 0.2, 0.4])
-@pytest.mark.parametrize("groups", [2, 3, 5, 8, 20])
+@pytest.mark.parametrize("tau", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("groups", [2, 3, 8, 20])
 def test_the_pooled_interval_covers(groups: int, tau: float) -> None:
     """Coverage of the mean and of the next group: at least 0.95 less three standard errors of the simulation."""
     rng, sets = np.random.default_rng(1), 400

@@ -380,7 +380,6 @@ def test_cells_of_a_table_and_rows_in_memory_give_the_same(dtype, name):
 # ---------------------------------------------------------------- kernels
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 3000])
 @pytest.mark.parametrize("distinct", [1, 2, 448, 449, 512, 513, 2500])
 @pytest.mark.parametrize("width", [1, 3])
@@ -413,7 +412,6 @@ def test_rows_that_begin_the_search_in_one_slot_are_told_apart():
     np.testing.assert_array_equal(numbers, [*range(900), *range(899, -1, -1)])
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 1500])
 @pytest.mark.parametrize("weighted", [False, True])

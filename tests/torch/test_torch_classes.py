@@ -427,7 +427,6 @@ def proposed(remedy):
     return found | (set(re.findall(r"\b(probs|preds|prob)\b", rest)))
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("fault", FAILING)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_other_libraries_propose_arguments_that_they_have(name, fault):
@@ -442,7 +441,6 @@ def test_functions_of_other_libraries_propose_arguments_that_they_have(name, fau
         assert proposed(error.remedy) <= set(inspect.signature(function).parameters), error
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("fault", FAILING)
 @pytest.mark.parametrize("name", TRIED)
 def test_metrics_propose_arguments_that_they_have(name, fault):
