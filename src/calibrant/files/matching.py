@@ -379,7 +379,7 @@ def _side_by_side(models: Sequence[_Placed], *, own: bool, differing: int, long:
         arrays[targets[model.name]] = model.values("targets")
         columns[targets[model.name]] = model.read.columns["targets"]
     shared = [name for name in _ALIKE if name in first.arrays and not (own and name == "targets")]
-    left_out = {model.name: len(model.read.probs) - len(models[0].values("probs")) for model in models}
+    compared = len(models[0].values("probs"))
     return FileModels(
         **_way_back(models, long=long),
         arrays={**arrays, **{name: models[0].values(name) for name in shared}},
@@ -393,7 +393,7 @@ def _side_by_side(models: Sequence[_Placed], *, own: bool, differing: int, long:
         targets_of=targets,
         differing=differing,
         logits={model.name: model.read.logits for model in models},
-        left_out={name: count for name, count in left_out.items() if count},
+        left_out={each.name: count for each in models if (count := len(each.read.probs) - compared)},
     )
 
 

@@ -208,11 +208,11 @@ def _check_options(path: str, kind: str, options: Options, targets_file: str | N
         raise FileError(path, problem, "filter the arrays before you save them")
 
 
-def _open_arrays(paths: list[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
-    """Open arrays of probabilities, and the array of their targets."""
+def _check_array_options(path: str, options: Options) -> None:
+    """Reject options that name columns: a single array has no names."""
     if options.models:
         raise FileError(
-            paths[0], "contains a single array", "save the arrays of all models and the targets in one .npz file"
+            path, "contains a single array", "save the arrays of all models and the targets in one .npz file"
         )
     asked = {name: getattr(options, name) for name in ("score", "outcome", "probs", "target", "weight")}
     several = {"by": options.by, "cluster": options.clusters, "on": options.on}
@@ -220,7 +220,12 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     for name, value in asked.items():
         if value is not None:
             problem = f"a .npy file has no column names, but --{name} names {quoted(value)}"
-            raise FileError(paths[0], problem, "save a .npz file with named arrays")
+            raise FileError(path, problem, "save a .npz file with named arrays")
+
+
+def _open_arrays(paths: list[str], options: Options, targets_file: str | None, keep_going: bool) -> Opened:
+    """Open arrays of probabilities, and the array of their targets."""
+    _check_array_options(paths[0], options)
     if targets_file is None:
         raise FileError(
             paths[0],

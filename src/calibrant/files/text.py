@@ -16,7 +16,7 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
@@ -156,23 +156,13 @@ class CsvTable(EngineTable):
         self._types, self.casts = {}, {}
         sql = self.own_sql(selection)
         names = self.used_names(selection)
-        asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
-        asked = [name for name in asked if name in self.columns]
-        if sql:
-            kinds = self._sure_kinds([*asked, *names, *self.mentioned(*sql)])
-        else:
-            kinds = self._kinds(asked, f" LIMIT {SAMPLE}") | (self._sure_kinds(names) if names else {})
+        kinds = self._used_kinds(selection, names, sql)
         plain_numbers = self._plain_numbers([name for name in selection.groups if kinds.get(name) == NUMBER])
         if sql:
             # A column with a single bad cell stays text: the condition may be there to leave that row out.
             self._types = {name: kind for name, kind in kinds.items() if kind not in (TEXT, MIXED, NUMBERS)}
         for name in self.used_numbers(selection):
-            are_lists, is_percent = kinds.get(name) == NUMBERS, selection.percent and name in selection.probs
-            text = self.text_of(name)
-            self.casts[name] = self._cast(text, NUMBERS if are_lists else NUMBER)
-            if is_percent:  # per cents are read where all kinds of files are
-                point = f"replace(trim({text}), ',', '.')" if self.comma else text
-                self.casts[name] = f"TRY_CAST(trim({text}) AS {TEXT}[])" if are_lists else point
+            self._cast_numbers(name, kinds.get(name), is_percent=selection.percent and name in selection.probs)
         if len(selection.targets) == 1 and (name := selection.targets[0]) in kinds:
             self._cast_target(name, kinds[name], is_label=selection.labels)
         for name in names:
@@ -182,6 +172,25 @@ class CsvTable(EngineTable):
             else:
                 self.casts.setdefault(name, self.text_of(name))
         return self._any
+
+    def _used_kinds(self, selection: ColumnSelection, names: list[str], sql: Collection[str]) -> dict[str, str]:
+        """Return the kinds of the columns whose cells are not simply numbers."""
+        asked = [*selection.targets[:1], *selection.probs[:1], *(columns[0] for _, columns in selection.models)]
+        asked = [name for name in asked if name in self.columns]
+        if sql:
+            return self._sure_kinds([*asked, *names, *self.mentioned(*sql)])
+        kinds = self._kinds(asked, f" LIMIT {SAMPLE}")
+        return kinds | self._sure_kinds(names) if names else kinds
+
+    def _cast_numbers(self, name: str, kind: str | None, *, is_percent: bool) -> None:
+        """Cast a column of numbers, or of lists of them; per cents are read where all kinds of files are."""
+        text, are_lists = self.text_of(name), kind == NUMBERS
+        if not is_percent:
+            self.casts[name] = self._cast(text, NUMBERS if are_lists else NUMBER)
+        elif are_lists:
+            self.casts[name] = f"TRY_CAST(trim({text}) AS {TEXT}[])"
+        else:
+            self.casts[name] = f"replace(trim({text}), ',', '.')" if self.comma else text
 
     def _cast_target(self, name: str, kind: str, *, is_label: bool) -> None:
         """Cast a single column of targets: to text where it holds labels, to integers where all cells are."""
@@ -259,6 +268,12 @@ def header(path: str) -> tuple[str, ...]:
         raise FileError(path, "has an empty first line", remedy)
     # A nameless first column is what pandas writes for its index.
     names = tuple(field.strip() or f"column{number}" for number, field in enumerate(fields))
+    _check_header(path, names, remedy)
+    return names
+
+
+def _check_header(path: str, names: Sequence[str], remedy: str) -> None:
+    """Reject numbers, one name with separators of another format in it, and names that stand twice."""
     if all(re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", name) for name in names):
         raise FileError(path, f"has numbers in its first line ({', '.join(names[:3])})", remedy)
     if len(names) == 1:
@@ -269,7 +284,6 @@ def header(path: str) -> tuple[str, ...]:
     for name, count in Counter(names).items():
         if count > 1:
             raise FileError(path, f"has {count} columns named {quoted(name)}", "rename all but one")
-    return names
 
 
 def separator(path: str) -> str:
