@@ -23,7 +23,7 @@ from contest import Contest, Goal
 from samples import binary
 
 from calibrant import CalibrationSketch, frames
-from calibrant.frames import cells as frame_cells
+from calibrant.frames import grid_sums as frame_cells
 from calibrant.table import grid as grids
 
 N = 20_000_000
@@ -67,7 +67,7 @@ SUMS = "count(*) AS n, sum(p) AS s, sum(p * p) AS q, sum(b) AS b, sum(b * b) AS 
 
 
 def arithmetic(source: str, precision: str) -> str:
-    """Return the query that finds cells as `calibrant.frames.cells` does: the key that `cells_of` reads."""
+    """Return the query that finds cells as `calibrant.frames.grid_sums` does: the key that `cells_of` reads."""
     depth = "m"
     if precision == "float32":
         below = "(p + (p * (1 - 2.0::DOUBLE ** -24))::FLOAT::DOUBLE) * 0.5::DOUBLE"

@@ -20,7 +20,7 @@ from contest import Contest
 from samples import binary
 
 from calibrant import CalibrationSketch, frames
-from calibrant.frames import cells as frame_cells
+from calibrant.frames import grid_sums as frame_cells
 
 FILES = 4
 WARM = 4  # runs before the clock starts: the machine that Spark runs on compiles what is hot
@@ -57,7 +57,7 @@ def rows(request: pytest.FixtureRequest) -> dict[str, np.ndarray]:
 
 
 def arithmetic(source: str) -> str:
-    """Return the query that finds cells as `calibrant.frames.cells` does: the key that `cells_of` reads."""
+    """Return the query that finds cells as `calibrant.frames.grid_sums` does: the key that `cells_of` reads."""
     series = f"(m * {frame_cells.arcsine()[-1]!r}D + {frame_cells.arcsine()[-2]!r}D)"
     for coefficient in frame_cells.arcsine()[-3::-1]:
         series = f"({series} * m + {coefficient!r}D)"

@@ -32,7 +32,7 @@ import calibrant
 from calibrant import errors
 from calibrant.errors import wording
 from calibrant.errors.faults import Facts, Fault, Mistake, Place
-from calibrant.kernels.blocks import Rows
+from calibrant.kernels.row_blocks import Rows
 from tests.covering import covering
 
 SOURCE = Path(calibrant.__file__).parent
@@ -242,7 +242,7 @@ def test_a_package_init_imports_no_module_of_its_own(package: str) -> None:
 
 
 #: What `import calibrant` imports. Nobody imports these by themselves: they import the standard library alone.
-FIRST = {"calibrant.runtime", "calibrant.runtime.process", "calibrant.kernels", "calibrant.kernels.loading"}
+FIRST = {"calibrant.runtime", "calibrant.runtime.process", "calibrant.kernels", "calibrant.kernels.compiling"}
 
 
 def loaded_by(module: tuple[str, ...]) -> set[str]:
@@ -371,7 +371,7 @@ def test_import_loads_nothing_that_takes_time() -> None:
     assert sorted(name for name in loaded if name.startswith("calibrant")) == [
         "calibrant",
         "calibrant.kernels",
-        "calibrant.kernels.loading",
+        "calibrant.kernels.compiling",
         "calibrant.runtime",
         "calibrant.runtime.process",
     ]

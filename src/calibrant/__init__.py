@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrant.runtime import process  # noqa: F401 - in the command it watches for signals during the other imports
 
 # isort: split
-from calibrant.kernels.loading import LOADING
+from calibrant.kernels.compiling import LOADING
 
 if TYPE_CHECKING:
     from calibrant.errors import CalibrantError

@@ -21,7 +21,7 @@ from calibrant.cli import spark
 from calibrant.errors import MissingDependencyError, exceptions
 from calibrant.errors.exceptions import install_command
 from calibrant.files import engine, log_rows
-from calibrant.inputs import arrays
+from calibrant.inputs import conversion
 from calibrant.plot import canvas
 from calibrant.render import page
 from calibrant.results import values
@@ -146,7 +146,7 @@ def test_no_other_module_writes_the_command() -> None:
 LAZY = {
     "pandas": lambda: values.frame_of([], "bin"),
     "jinja2": lambda: page._environment.__wrapped__(),
-    "pyarrow": arrays.import_pyarrow,
+    "pyarrow": conversion.import_pyarrow,
     "pyarrow of zstd": lambda: log_rows.Archive._decompressed(None, None),
     "matplotlib": canvas.matplotlib,
     "pyspark": lambda: spark._session(None).__enter__(),

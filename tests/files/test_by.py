@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from calibrant import evaluate
 from calibrant.cli.commands import main
 from calibrant.errors import FileError
-from calibrant.files import values as of_files
-from calibrant.files.columns import Cuts
-from calibrant.files.values import MOST_VALUES, PARTS, Values, ValueWords, cut, joined
-from calibrant.inputs.groups import natural_order
+from calibrant.files import column_values as of_files
+from calibrant.files.column_options import Cuts
+from calibrant.files.column_values import MOST_VALUES, PARTS, Values, ValueWords, cut, joined
+from calibrant.inputs.group_rows import natural_order
 from tests.files.test_streaming import KINDS, read_predictions, stream_predictions, write
 
 N = 1000

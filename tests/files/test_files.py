@@ -23,7 +23,7 @@ from calibrant import files
 from calibrant.errors import FileError, MissingDependencyError
 from calibrant.errors.exceptions import install_command
 from calibrant.files import FileModels, FileSketch, Judging, column_names, stored
-from calibrant.files.columns import ColumnSelection, Unnamed
+from calibrant.files.column_options import ColumnSelection, Unnamed
 from tests.reading_of import asked, read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")

@@ -21,8 +21,8 @@ pytest.importorskip("duckdb", reason="the report extra is not installed")
 from calibrant.cli import main
 from calibrant.errors import FileError
 from calibrant.files.class_names import event_of, order_of
-from calibrant.files.columns import Unnamed
-from calibrant.files.predictions import Agreement
+from calibrant.files.column_options import Unnamed
+from calibrant.files.loaded import Agreement
 from calibrant.files.roles import role_of
 
 CASES = Path(__file__).parents[2] / ".." / "shared" / "cases"

@@ -24,7 +24,7 @@ from calibrant.cli.commands import main
 from calibrant.errors import FileError, InputError
 from calibrant.files import Options, engine
 from calibrant.files import sql as expressions
-from calibrant.inputs.groups import group_name
+from calibrant.inputs.group_rows import group_name
 from tests.reading_of import read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")

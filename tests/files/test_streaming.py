@@ -35,7 +35,7 @@ from calibrant.files import (
     FileSketch,
     Judging,
     Options,
-    arrays,
+    array_rows,
     chunks,
     engine,
     read_sketches,
@@ -47,7 +47,7 @@ from calibrant.files.chunks import Background
 from calibrant.files.engine import Engines, Stopped
 from calibrant.files.paths import check_text
 from calibrant.files.sources import open_sources
-from calibrant.kernels.loading import SMALL
+from calibrant.kernels.compiling import SMALL
 from calibrant.results.writing import replace_file
 from tests.reading_of import asked, read_predictions
 
@@ -237,7 +237,7 @@ def test_every_array_of_an_archive_passes_its_checksum(tmp_path: Path, order: st
 def test_an_array_is_read_in_parts(tmp_path: Path, order: str, shape: tuple[int, ...]) -> None:
     array = np.array(RNG.random(shape), order=order)
     np.save(tmp_path / "a.npy", array)
-    stored = arrays.open_npy(str(tmp_path / "a.npy"))
+    stored = array_rows.open_npy(str(tmp_path / "a.npy"))
     assert (stored.shape, stored.dtype, len(stored)) == (shape, np.float64, shape[0])
     parts = list(stored.parts(7))
     assert [len(part) for part in parts] == [7] * (shape[0] // 7) + ([1] if shape[0] else [])

@@ -37,8 +37,8 @@ from calibrant.errors import InputError, MissingDependencyError, NothingJudgedEr
 from calibrant.errors.exceptions import install_command
 from calibrant.errors.faults import Fault, Mistake
 from calibrant.files import Options, read_predictions
-from calibrant.frames import cells, rows, sketch
-from calibrant.sketch.sums import SQUARED
+from calibrant.frames import grid_sums, rows, sketch
+from calibrant.sketch.totals import SQUARED
 from calibrant.table import grid as grids
 from tests.examples_of import at_most
 
@@ -276,7 +276,7 @@ def test_many_classes_are_no_deep_expression(one_of_some) -> None:
 
 @pytest.mark.parametrize("name", EAGER)
 def test_a_frame_in_memory_may_be_cut_anywhere(name, monkeypatch) -> None:
-    monkeypatch.setattr(cells, "BLOCK", 4999)
+    monkeypatch.setattr(grid_sums, "BLOCK", 4999)
     columns = events(np.float64)
     own = sketch(ENGINES[name](columns), **EVENT, weight="whole")
     check_same(own, of_arrays(columns["p"], columns["y"], columns["whole"]))
@@ -682,7 +682,7 @@ def test_of_several_faults_the_first_is_told_for_all_rows() -> None:
 
 
 def test_the_row_is_that_of_the_whole_frame(monkeypatch) -> None:
-    monkeypatch.setattr(cells, "BLOCK", 10)
+    monkeypatch.setattr(grid_sums, "BLOCK", 10)
     p = np.full(35, 0.5)
     p[[23, 31, 32]] = 2.0
     with pytest.raises(InputError, match="other values in 3 rows, such as 2 at row 23") as caught:
@@ -698,7 +698,7 @@ def test_an_empty_frame_is_refused(engine) -> None:
 
 
 def test_too_many_groups_are_refused(one_of_some, monkeypatch) -> None:
-    monkeypatch.setattr(cells, "MOST", 20)
+    monkeypatch.setattr(grid_sums, "MOST", 20)
     frame = ENGINES[one_of_some]({"p": [0.5] * 30, "y": [1] * 30, "g": list(range(30))})
     with pytest.raises(
         InputError, match="by: expected groups of at most 20 grid cells, got more in 'g'; group by a column"
@@ -844,7 +844,7 @@ def test_the_import_loads_no_engine() -> None:
 
 
 def test_the_polynomial_is_the_arcsine() -> None:
-    coefficients = cells.arcsine()
+    coefficients = grid_sums.arcsine()
     with mpmath.workdps(30):
         for m in np.linspace(2**-30, 0.5 + 2**-25, 400).tolist():
             series = mpmath.mpf(0)
@@ -856,7 +856,7 @@ def test_the_polynomial_is_the_arcsine() -> None:
 
 def arguments(p: np.ndarray, grid: grids.Grid, *, single: bool) -> tuple[np.ndarray, np.ndarray]:
     """Work out, as an engine does, the two numbers whose whole parts count edges."""
-    chain, _ = cells.key_of(grid, single=single, good=nw.lit(True), fault=nw.lit(0.0))
+    chain, _ = grid_sums.key_of(grid, single=single, good=nw.lit(True), fault=nw.lit(0.0))
     frame = nw.from_native(pl.LazyFrame({"p": p.astype(np.float64), "y": np.zeros(len(p))}))
     table = rows.with_steps(frame, chain).collect()
     return table.get_column("first").to_numpy(), table.get_column("second").to_numpy()
@@ -866,22 +866,22 @@ def arguments(p: np.ndarray, grid: grids.Grid, *, single: bool) -> tuple[np.ndar
 def test_at_an_edge_an_argument_is_a_whole_number_but_for_half_of_what_is_allowed(grid) -> None:
     edges = grids.edges(grid)[1:-1]
     off = np.min([np.abs(part - np.rint(part)) for part in arguments(edges, grid, single=False)], axis=0)
-    assert off.max() < cells.NEAR / 2
+    assert off.max() < grid_sums.NEAR / 2
     assert off.max() < 8e-8
 
 
 @pytest.mark.parametrize("dtype", BOTH)
 def test_a_score_that_is_near_no_edge_does_not_come_back(dtype) -> None:
     columns = {"p": np.random.default_rng(1).random(20_000).astype(dtype), "y": np.zeros(20_000, np.int64)}
-    chain, key = cells.key_of("standard", single=dtype is np.float32, good=nw.lit(True), fault=nw.lit(0.0))
+    chain, key = grid_sums.key_of("standard", single=dtype is np.float32, good=nw.lit(True), fault=nw.lit(0.0))
     frame = nw.from_native(pl.LazyFrame(columns)).select(p=nw.col("p").cast(nw.Float64), y=nw.lit(0.0))
     keys = rows.with_steps(frame, chain).select(key=key).collect().get_column("key").to_numpy()
-    assert np.count_nonzero(keys < cells.DECIDED) <= 1
+    assert np.count_nonzero(keys < grid_sums.DECIDED) <= 1
 
 
 def test_a_half_is_undecided_so_that_wrong_rows_are_looked_at() -> None:
     first, _ = arguments(np.array([0.5]), "standard", single=False)
-    assert math.floor(first[0] - cells.NEAR) < math.floor(first[0] + cells.NEAR)
+    assert math.floor(first[0] - grid_sums.NEAR) < math.floor(first[0] + grid_sums.NEAR)
 
 
 # ---------------------------------------------------------------- names that are not what they seem
@@ -914,7 +914,7 @@ def test_groups_of_numbers_have_the_names_of_arrays(quick_engine) -> None:
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_blocks_and_frames_of_which_nothing_counts(lazy) -> None:
-    n = cells.BLOCK
+    n = grid_sums.BLOCK
     columns = {"p": np.tile(P4, n // 2), "y": np.tile(Y4, n // 2), "g": np.tile(["a", "b"], n)}
     columns["w"] = np.repeat([0, 1], n)
     frame = pl.DataFrame(columns)

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from calibrant import CalibrationSketch
 from calibrant.errors import InputError
 from calibrant.errors.faults import Fault
-from calibrant.frames import cells, clusters, sketch
+from calibrant.frames import clusters, grid_sums, sketch
 from calibrant.table.cluster_labels import hash_text, mix64
 from calibrant.table.cluster_sums import CLASS_CELLS, EVENT_CELLS, SCALARS, BucketSums, CoarseCells
 from tests.examples_of import at_most
@@ -305,7 +305,7 @@ def test_classes_alone_have_no_clusters() -> None:
 @pytest.mark.parametrize("by", [None, "g"])
 @pytest.mark.parametrize("name", ["pandas", "polars", "pyarrow"])
 def test_a_cluster_may_lie_in_several_blocks(name: str, by: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "BLOCK", 301)
+    monkeypatch.setattr(grid_sums, "BLOCK", 301)
     columns = event(300, "number", "g")
     own = sketch(ENGINES[name](columns), **EVENT, cluster="number", by=by)
     expected = of_arrays(columns, columns["number"], groups=columns["g"])
@@ -339,9 +339,9 @@ def test_numbers_and_text_do_not_add_up() -> None:
 @pytest.mark.parametrize("name", LAZY)
 def test_buckets_come_back_in_slices_where_they_are_many(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[int] = []
-    fetch = cells.fetch
-    monkeypatch.setattr(cells, "fetch", lambda query: fetched.append(fetch(query)) or fetched[-1])
-    monkeypatch.setattr(cells, "MOST", 100_000)
+    fetch = grid_sums.fetch
+    monkeypatch.setattr(grid_sums, "fetch", lambda query: fetched.append(fetch(query)) or fetched[-1])
+    monkeypatch.setattr(grid_sums, "MOST", 100_000)
     columns = event(300, "number")
     own = sketch(ENGINES[name](columns), **EVENT, cluster="number")
     check(own, of_arrays(columns, columns["number"]))
@@ -351,8 +351,8 @@ def test_buckets_come_back_in_slices_where_they_are_many(name: str, monkeypatch:
 @pytest.mark.parametrize("name", LAZY)
 def test_what_comes_back_are_coarse_cells(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[Any] = []
-    fetch = cells.fetch
-    monkeypatch.setattr(cells, "fetch", lambda query: fetched.append(fetch(query)) or fetched[-1])
+    fetch = grid_sums.fetch
+    monkeypatch.setattr(grid_sums, "fetch", lambda query: fetched.append(fetch(query)) or fetched[-1])
     rng = np.random.default_rng(6)
     columns = {"p": rng.random(20_000), "y": rng.integers(0, 2, 20_000), "c": np.arange(20_000) % 2}
     sketch(ENGINES[name](columns), **EVENT, cluster="c")
@@ -646,13 +646,13 @@ def test_keys_find_the_coarse_cells_of_scores(coarse: CoarseCells, dtype: type) 
     ends = np.array([0.0, 1.0, 0.5, np.finfo(dtype).tiny], dtype)
     p = np.concatenate([edges, np.nextafter(edges, dtype(0)), np.nextafter(edges, dtype(1)), ends])
     single = dtype is np.float32
-    options = {"good": nw.lit(True), "fault": nw.lit(cells.WRONG), "outcomes": False}
-    chain, key = cells.key_of(coarse, single=single, **options)
+    options = {"good": nw.lit(True), "fault": nw.lit(grid_sums.WRONG), "outcomes": False}
+    chain, key = grid_sums.key_of(coarse, single=single, **options)
     frame = nw.from_native(pl.LazyFrame({"p": p.astype(np.float64)}))
     for step in chain:
         frame = frame.with_columns(**step)
     keys = frame.select(key=key).collect().get_column("key").to_numpy()
-    found_cells = cells.cells_of(keys, coarse, single=single).cells
+    found_cells = grid_sums.cells_of(keys, coarse, single=single).cells
     assert np.array_equal(found_cells, coarse.of_scores(p))
 
 

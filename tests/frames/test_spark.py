@@ -19,7 +19,7 @@ import pytest
 
 from calibrant import CalibrationSketch
 from calibrant.errors import InputError
-from calibrant.frames import cells, columns, sketch
+from calibrant.frames import columns, grid_sums, sketch
 from tests.frames.test_frames import CLASSES, EVENT, check_same, classes, events, of_arrays, stacked
 from tests.frames.test_frames_clusters import (
     check,
@@ -187,7 +187,7 @@ def test_the_plan_reads_once_and_joins_nothing(table) -> None:
     frame = nw.from_native(table({"p": np.random.default_rng(1).random(1000), "y": np.ones(1000, np.int64)}))
     found = columns.resolve_columns(frame, **EVENT, probs=None, target=None, weight=None, by=None, class_names=None)
     wanted = columns.resolve_config(found, None, False, "standard")
-    (query,) = cells.queries(frame, found, wanted, lazy=True)
+    (query,) = grid_sums.queries(frame, found, wanted, lazy=True)
     plan = nw.to_native(query)._jdf.queryExecution().executedPlan().toString()
     assert plan.count("FileScan") == 1
     assert plan.count("Exchange") == 1
@@ -196,8 +196,8 @@ def test_the_plan_reads_once_and_joins_nothing(table) -> None:
 
 def test_what_comes_back_are_cells(table, monkeypatch) -> None:
     fetched = []
-    fetch = cells.fetch
-    monkeypatch.setattr(cells, "fetch", lambda query: fetched.append(fetch(query)) or fetched[-1])
+    fetch = grid_sums.fetch
+    monkeypatch.setattr(grid_sums, "fetch", lambda query: fetched.append(fetch(query)) or fetched[-1])
     p = np.random.default_rng(2).random(100_000)
     own = sketch(table({"p": p, "y": (p > 0.3).astype(np.int64)}), **EVENT)
     assert own.n == 100_000

@@ -21,7 +21,7 @@ from tests.reading_of import read_predictions
 duckdb = pytest.importorskip("duckdb", reason="the report extra is not installed")
 from calibrant.cli import main  # noqa: E402
 from calibrant.errors import FileError, FileFault  # noqa: E402
-from calibrant.files.columns import Unnamed  # noqa: E402
+from calibrant.files.column_options import Unnamed  # noqa: E402
 
 NAMES = sorted(exports(0))
 

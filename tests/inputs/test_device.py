@@ -32,7 +32,7 @@ from calibrant import (
     recalibrate,
 )
 from calibrant.errors import CalibrantError
-from calibrant.inputs import arrays
+from calibrant.inputs import conversion
 from calibrant.recalibration import CalibrationMap
 
 torch = pytest.importorskip("torch")
@@ -77,7 +77,7 @@ def refusing(way: str) -> Callable[..., Any]:
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> Copies:
     """Count the bytes that `to_host` brings, and refuse every other way to the host."""
-    counted, to_host = Copies(), arrays.to_host
+    counted, to_host = Copies(), conversion.to_host
 
     def spy(tensor: Any) -> Any:
         counted.add(tensor)
@@ -86,8 +86,8 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> Copies:
     for module in [each for name, each in sys.modules.items() if name.startswith("calibrant.")]:
         if getattr(module, "to_host", None) is to_host:
             monkeypatch.setattr(module, "to_host", spy)
-    elsewhere = arrays.is_on_device
-    monkeypatch.setattr(arrays, "is_on_device", lambda x: isinstance(x, OnDevice) or elsewhere(x))
+    elsewhere = conversion.is_on_device
+    monkeypatch.setattr(conversion, "is_on_device", lambda x: isinstance(x, OnDevice) or elsewhere(x))
     for way in WAYS:
         monkeypatch.setattr(torch.Tensor, way, refusing(way))
     return counted
@@ -512,7 +512,7 @@ class OfLibrary:
     shape = property(lambda self: tuple(self.tensor.shape))
 
     def get(self) -> Any:
-        return arrays.to_host(self.tensor)
+        return conversion.to_host(self.tensor)
 
     def __dlpack__(self, **_: Any) -> Any:
         raise AssertionError("from_dlpack is replaced")
@@ -709,7 +709,7 @@ def test_only_results_wait_for_a_gpu(copies: Copies, monkeypatch: pytest.MonkeyP
     """Outside `to_host` and the sending of targets nothing waits."""
     read, targets = on_gpu(PROBS), on_gpu(TARGETS)
     expected_calibration_error(read, targets)  # kernels are compiled
-    for module in (arrays, device_rows):
+    for module in (conversion, device_rows):
         counted = module.to_host
 
         def waiting(tensor: Any, counted: Callable[[Any], Any] = counted) -> Any:

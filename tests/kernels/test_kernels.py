@@ -23,7 +23,7 @@ from sklearn.isotonic import IsotonicRegression
 
 import calibrant
 from calibrant.errors import InputError
-from calibrant.kernels import dispatch, host, host_tables, loading, reference, reference_tables
+from calibrant.kernels import compiling, dispatch, host, host_tables, reference, reference_tables
 from calibrant.kernels.inlined import EXP_TERMS
 from calibrant.measures.binned.binned import largest_members, uniform_edges
 from calibrant.table import grid
@@ -545,7 +545,7 @@ def public_functions(module):
 
 def test_every_kernel_has_a_reference_and_a_test():
     names = set()
-    for family, (readable, compiled) in loading.VERSIONS.items():
+    for family, (readable, compiled) in compiling.VERSIONS.items():
         readable, compiled = (importlib.import_module(f"calibrant.kernels.{name}") for name in (readable, compiled))
         kernels = {name for name, x in vars(compiled).items() if type(x).__name__ == "Compiled"}
         assert public_functions(readable) == kernels, family

@@ -22,8 +22,8 @@ import pytest
 import calibrant
 from calibrant.errors import InputError
 from calibrant.errors.exceptions import install_command
-from calibrant.kernels import dispatch, loading
-from calibrant.kernels.loading import SMALL, following, kernels_for
+from calibrant.kernels import compiling, dispatch
+from calibrant.kernels.compiling import SMALL, following, kernels_for
 from calibrant.kernels.reference_lookup import bins_of, cells_of
 from calibrant.measures import calibration_curves as curves
 from calibrant.report import evaluation
@@ -44,7 +44,7 @@ def forced(monkeypatch, kernels, function, *args, **kwargs):
 # ---------------------------------------------------------------- which of the two
 
 
-@pytest.mark.parametrize(("family", "names"), loading.VERSIONS.items())
+@pytest.mark.parametrize(("family", "names"), compiling.VERSIONS.items())
 def test_the_size_alone_decides(monkeypatch, family, names):
     monkeypatch.delenv("CALIBRANT_KERNELS", raising=False)
     readable, compiled = (f"calibrant.kernels.{name}" for name in names)
@@ -61,7 +61,7 @@ def test_a_stream_of_small_batches_is_large_in_the_end(monkeypatch):
     assert kernels_for("rows", SMALL).__name__ == "calibrant.kernels.reference"
     seen = []
 
-    def watched(family, size, choose=loading.kernels_for):
+    def watched(family, size, choose=compiling.kernels_for):
         seen.append(choose(family, size).__name__)
         return choose(family, size)
 
@@ -70,7 +70,7 @@ def test_a_stream_of_small_batches_is_large_in_the_end(monkeypatch):
     sketch = calibrant.CalibrationSketch()
     sketch.update(p, y)
     assert {name.rpartition(".")[2] for name in seen} == {"reference"}
-    monkeypatch.setattr(loading, "SMALL", 2_500)
+    monkeypatch.setattr(compiling, "SMALL", 2_500)
     for _ in range(2):
         sketch.update(p, y)
     assert seen[-1] == "calibrant.kernels.host"
@@ -80,10 +80,10 @@ def test_a_metric_of_many_batches_takes_compiled_kernels(monkeypatch):
     torch = pytest.importorskip("torch")
     metrics = pytest.importorskip("calibrant.torch")
     monkeypatch.delenv("CALIBRANT_KERNELS", raising=False)
-    monkeypatch.setattr(loading, "SMALL", 2_500)
+    monkeypatch.setattr(compiling, "SMALL", 2_500)
     seen = []
     monkeypatch.setattr(
-        dispatch, "kernels_for", lambda *args: seen.append(loading.kernels_for(*args).__name__) or kernels_for(*args)
+        dispatch, "kernels_for", lambda *args: seen.append(compiling.kernels_for(*args).__name__) or kernels_for(*args)
     )
     metric = metrics.CalibrationError("binary")
     p, y, _ = events(1_000)
@@ -95,10 +95,10 @@ def test_a_metric_of_many_batches_takes_compiled_kernels(monkeypatch):
 
 def test_the_size_of_the_input_decides_for_its_table_too(monkeypatch):
     monkeypatch.delenv("CALIBRANT_KERNELS", raising=False)
-    monkeypatch.setattr(loading, "SMALL", 2_500)
+    monkeypatch.setattr(compiling, "SMALL", 2_500)
     seen = []
     monkeypatch.setattr(
-        dispatch, "kernels_for", lambda *args: seen.append(loading.kernels_for(*args).__name__) or kernels_for(*args)
+        dispatch, "kernels_for", lambda *args: seen.append(compiling.kernels_for(*args).__name__) or kernels_for(*args)
     )
     p, y, _ = events(1_300)
     probs, labels, halves = np.column_stack([1 - p, p]), y.astype(int), np.arange(1_300) % 2
@@ -121,8 +121,8 @@ def test_other_kernels_are_an_error(monkeypatch):
 
 def test_without_numba_large_inputs_are_slower_and_say_so_once(monkeypatch):
     monkeypatch.delenv("CALIBRANT_KERNELS", raising=False)
-    monkeypatch.setattr(loading, "find_spec", lambda _: None)
-    loading.numba_is_there.cache_clear()
+    monkeypatch.setattr(compiling, "find_spec", lambda _: None)
+    compiling.numba_is_there.cache_clear()
     try:
         with pytest.warns(UserWarning, match=f"Numba is not installed.*{re.escape(install_command('fast'))}"):
             assert kernels_for("rows", SMALL + 1).__name__ == "calibrant.kernels.reference"
@@ -131,7 +131,7 @@ def test_without_numba_large_inputs_are_slower_and_say_so_once(monkeypatch):
             assert kernels_for("tables", SMALL + 1).__name__ == "calibrant.kernels.reference_tables"
             kernels_for("rows", SMALL)
     finally:
-        loading.numba_is_there.cache_clear()
+        compiling.numba_is_there.cache_clear()
 
 
 SMALL_WORK = """

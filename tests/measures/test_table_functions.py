@@ -31,7 +31,7 @@ from calibrant import (
     truthful_calibration_error,
 )
 from calibrant.errors import InputError
-from calibrant.kernels import loading
+from calibrant.kernels import compiling
 from calibrant.measures.binned import sweep as sweep
 from calibrant.measures.smooth.without_bins import lipschitz_error
 
@@ -292,7 +292,7 @@ def test_large_tables_take_compiled_kernels(monkeypatch: Any) -> None:
     monkeypatch.delenv("CALIBRANT_KERNELS", raising=False)
     seen = []
 
-    def watched(family: str, size: int, choose: Any = loading.kernels_for) -> Any:
+    def watched(family: str, size: int, choose: Any = compiling.kernels_for) -> Any:
         seen.append(choose(family, size).__name__.rpartition(".")[2])
         return choose(family, size)
 

@@ -29,7 +29,7 @@ from calibrant.recalibration import CalibrationMap
 from calibrant.recalibration.families import FAMILIES, names_of
 from calibrant.recalibration.maps import Watch
 from calibrant.recalibration.pieces import CLIP
-from calibrant.recalibration.rows import FitRows
+from calibrant.recalibration.scored_rows import FitRows
 from calibrant.results.envelope import digest_of
 
 MARK = " with zeros"

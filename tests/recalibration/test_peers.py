@@ -24,7 +24,7 @@ from calibrant.measures.isotonic.isotonic import isotonic_fit
 from calibrant.recalibration import CalibrationMap, classes
 from calibrant.recalibration.families import FAMILIES, Fit, names_of
 from calibrant.recalibration.pieces import CLIP
-from calibrant.recalibration.rows import FitRows
+from calibrant.recalibration.scored_rows import FitRows
 
 _spec = importlib.util.spec_from_file_location("record_maps", Path(__file__).parents[1] / "golden" / "record_maps.py")
 assert _spec is not None

@@ -20,7 +20,7 @@ from calibrant.recalibration.choice import Choice, Procedure
 from calibrant.recalibration.events import brier_losses, certified_loss, log_losses
 from calibrant.recalibration.families import COX, Fit
 from calibrant.recalibration.pieces import CLIP
-from calibrant.recalibration.rows import FitRows, ScoredRows
+from calibrant.recalibration.scored_rows import FitRows, ScoredRows
 from calibrant.recalibration.softmax import CLASS_TEMPERATURE
 from calibrant.render.blocks import tables_of
 from calibrant.report.evaluated_data import of_arguments

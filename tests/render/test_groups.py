@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.inputs.groups import are_times
+from calibrant.inputs.group_rows import are_times
 from calibrant.render import svg
 from calibrant.render.blocks import Table
 from calibrant.render.figure import Axis, Figure, Name

@@ -31,7 +31,7 @@ from calibrant.render import svg, words
 from calibrant.render.blocks import Column, Source, Table
 from calibrant.render.figure import Name, Points, brief
 from calibrant.render.reliability import diagram_figure
-from calibrant.render.result import NO_SOURCE
+from calibrant.render.shown import NO_SOURCE
 from calibrant.report import class_document
 from calibrant.report.measure_document import noise_figure, shown_estimates
 

@@ -28,10 +28,10 @@ import calibrant
 from calibrant import ReliabilityTable, expected_calibration_error
 from calibrant.errors import InputError
 from calibrant.kernels import compiled, dispatch
-from calibrant.kernels.blocks import in_order
+from calibrant.kernels.row_blocks import in_order
 from calibrant.runtime import cached
 from calibrant.runtime.cached import cached_property
-from calibrant.sketch.sums import SketchSums
+from calibrant.sketch.totals import SketchSums
 
 #: Few resamples: what is tested is that they do not depend on threads and processes.
 evaluate = functools.partial(calibrant.evaluate, n_resamples=70)
@@ -308,7 +308,7 @@ def test_torn_cache_files(tmp_path):
 
 FORK_DURING_AN_IMPORT = """
 import os, signal, sys, threading, time, warnings
-import calibrant, calibrant.kernels.loading
+import calibrant, calibrant.kernels.compiling
 
 warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
 

@@ -33,7 +33,7 @@ import calibrant
 from calibrant import CalibrantError, CalibrationSketch, ReliabilityTable
 from calibrant.errors import FileError, InputError
 from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, kuiper_test, spiegelhalter_test, t_cal_test
-from calibrant.sketch.sums import SQUARED
+from calibrant.sketch.totals import SQUARED
 from calibrant.table import grid
 from tests.examples_of import at_most
 

@@ -30,7 +30,7 @@ from calibrant.errors.faults import Fault
 from calibrant.inputs.notions import Events
 from calibrant.inputs.scores import event_row_scores
 from calibrant.kernels import dispatch, host_tables, reference_tables
-from calibrant.kernels.blocks import lanes_of
+from calibrant.kernels.row_blocks import lanes_of
 from calibrant.table import ReliabilityTable, grid
 from calibrant.table.cluster_labels import ClusterLabels, as_clusters, hash_text, mix64
 from calibrant.table.cluster_sums import (

@@ -25,7 +25,7 @@ import calibrant  # noqa: E402
 from calibrant import torch as ct  # noqa: E402
 from calibrant.errors import CalibrantError, InputError  # noqa: E402
 from calibrant.errors.exceptions import install_command  # noqa: E402
-from calibrant.inputs.arrays import on_device  # noqa: E402
+from calibrant.inputs.conversion import on_device  # noqa: E402
 from calibrant.kernels import tensors  # noqa: E402
 from calibrant.torch.base import ProbabilityMetric  # noqa: E402
 

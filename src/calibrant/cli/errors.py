@@ -18,17 +18,17 @@ from calibrant.errors import CalibrantError, FileError, FileFault, InputError, m
 from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
-from calibrant.files.columns import Unnamed
+from calibrant.files.column_options import Unnamed
+from calibrant.files.column_values import BadTarget, shown
 from calibrant.files.hints import candidates_in, unusable_values, values_of
+from calibrant.files.loaded import BadRows
 from calibrant.files.paths import expand
-from calibrant.files.predictions import BadRows
 from calibrant.files.roles import best_pair, predicted_beside
 from calibrant.files.sql import sql_name, where_option
-from calibrant.files.values import BadTarget, shown
 
 if TYPE_CHECKING:
     from calibrant.files.hints import Held
-    from calibrant.files.predictions import FileRows
+    from calibrant.files.loaded import FileRows
 
 #: If less than this share of the outcomes is 0 or 1, the column is wrong, not its rows.
 _FEW: Final = 0.5

@@ -16,11 +16,11 @@ from calibrant.cli.options import ENGINES, CommandOptions, single_file
 from calibrant.cli.parameters import label
 from calibrant.errors import FileError, InputError
 from calibrant.files.chunks import Judging, Progress
-from calibrant.files.columns import Options
+from calibrant.files.column_options import Options
+from calibrant.files.loaded import BadRows, FileModels, FilePredictions, FileRows, FileSketch, FileSketches
 from calibrant.files.logs import is_log, models_of
 from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand
-from calibrant.files.predictions import BadRows, FileModels, FilePredictions, FileRows, FileSketch, FileSketches
 from calibrant.files.reading import read_models, read_predictions
 from calibrant.files.roles import role_of
 from calibrant.files.sketches import is_sketch_file, read_sketches
@@ -28,7 +28,7 @@ from calibrant.inputs import notions
 from calibrant.inputs.predictions import as_predictions, check_logits
 
 if TYPE_CHECKING:
-    from calibrant.recalibration.result import RecalibrationResult
+    from calibrant.recalibration.recalibrations import RecalibrationResult
     from calibrant.report.comparison import Comparison
     from calibrant.report.report import Report
     from calibrant.thresholds.result import ThresholdResult

@@ -35,7 +35,7 @@ from calibrant.cli.parameters import (
 )
 from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Argument, Configured, Option, together
 from calibrant.errors import quoted
-from calibrant.files.columns import Options
+from calibrant.files.column_options import Options
 from calibrant.render.words import shown
 from calibrant.runtime.dataclass import dataclass
 

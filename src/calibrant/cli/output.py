@@ -26,9 +26,9 @@ from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
     from calibrant.cli.floors import Floors
-    from calibrant.files.predictions import FileRead, FileSketch
+    from calibrant.files.loaded import FileRead, FileSketch
     from calibrant.recalibration.maps import CalibrationMap
-    from calibrant.recalibration.result import RecalibrationResult
+    from calibrant.recalibration.recalibrations import RecalibrationResult
     from calibrant.render.blocks import Document, Source
     from calibrant.render.terminal import Style
     from calibrant.report.comparison import Comparison
@@ -183,14 +183,14 @@ def _described(result: Result, source: Source, options: CommandOptions) -> dict[
         summary = result.to_dict(curves=curves, groups=options.json_path is not None)
         texts = {"methods": methods_text.paragraph(result, source), "methods_brief": methods_text.brief(result, source)}
         return summary | texts
-    from calibrant.recalibration.result import RecalibrationResult
+    from calibrant.recalibration.recalibrations import RecalibrationResult
 
     return result.to_dict(curves=curves) if isinstance(result, RecalibrationResult) else result.to_dict()
 
 
 def _sql(fitted: CalibrationMap, predictions: FileRead) -> bytes:
     """Return the map as SQL: of the columns that were read, or of others if the scores are not columns."""
-    from calibrant.files.predictions import FileRows
+    from calibrant.files.loaded import FileRows
     from calibrant.files.sql import identifier
 
     columns = list(predictions.columns["probs"]) if isinstance(predictions, FileRows) else []
@@ -303,7 +303,7 @@ def _source(sources: Mapping[str, Any], predictions: FileRead, options: CommandO
 
 def _for_comparisons(result: Result, predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     """Return what the JSON file of a report on one event holds too: its sketch, for `calibrant compare`."""
-    from calibrant.files.predictions import FilePredictions, FileSketch
+    from calibrant.files.loaded import FilePredictions, FileSketch
     from calibrant.files.sketches import event_sketch, sketch_as_text
     from calibrant.inputs.notions import PER_CLASS
     from calibrant.report.report import Report
@@ -387,7 +387,7 @@ def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
     """
     if options.clusters or predictions.protocol or options.engine != ENGINES[0] or not predictions.sources:
         return
-    from calibrant.files.predictions import FileModels, FileSketches
+    from calibrant.files.loaded import FileModels, FileSketches
 
     if options.is_long and isinstance(predictions, (FileModels, FileSketches)):
         keys = " ".join(f"--on {shlex.quote(name)}" for name in next(iter(predictions.repeated), ()))

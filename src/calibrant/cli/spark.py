@@ -17,7 +17,8 @@ from calibrant.cli.options import CommandOptions
 from calibrant.errors import CalibrantError, FileError, InputError, MissingDependencyError, is_missing, quoted
 from calibrant.errors.faults import Fault, Mistake
 from calibrant.files import FileSketch
-from calibrant.files.columns import ColumnSelection, Cuts
+from calibrant.files.column_options import ColumnSelection, Cuts
+from calibrant.files.column_values import BETWEEN, MOST_VALUES, PARTS, check_per_cents
 from calibrant.files.local import first_line, located
 from calibrant.files.logs import is_log
 from calibrant.files.paths import check_bytes, expand, is_utf8, kind_of
@@ -26,7 +27,6 @@ from calibrant.files.sketches import MOST_CURVES
 from calibrant.files.sources import table_of
 from calibrant.files.sql import QUOTED, period
 from calibrant.files.text import separator
-from calibrant.files.values import BETWEEN, MOST_VALUES, PARTS, check_per_cents
 from calibrant.runtime.process import sweep, undone
 from calibrant.sketch import CalibrationSketch
 
@@ -391,7 +391,7 @@ class _Rows:
         return group, cuts
 
     def _group_name(self, name: str, *, alone: bool) -> Any:
-        """Return the names of groups as `calibrant.inputs.groups.group_name`, which Python calls for a column alone."""
+        """Return the names of groups as `inputs.group_rows.group_name`, which Python calls for a column alone."""
         functions, column, kind = self._functions, self.column(name), dict(self.frame.dtypes)[name]
         if kind.startswith("timestamp"):
             text = functions.date_format(column, "yyyy-MM-dd HH:mm:ss.SSSSSS")

@@ -13,7 +13,7 @@ from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
 from calibrant.errors import FileError, quoted
 from calibrant.errors.wording import number
-from calibrant.files.predictions import FilePredictions, FileSketch
+from calibrant.files.loaded import FilePredictions, FileSketch
 from calibrant.files.sql import sql_name
 from calibrant.monitoring import Monitor, state
 from calibrant.results.envelope import of_file, parsed, read_bytes

@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.errors.wording import NO_OPTIONS, in_terms
-from calibrant.inputs.arrays import as_array, as_numbers, shape_of
+from calibrant.inputs.conversion import as_array, as_numbers, shape_of
 from calibrant.inputs.notions import Events, class_events, read
 from calibrant.inputs.predictions import Notion, as_predictions
 from calibrant.measures import top_label_brier_score

@@ -15,7 +15,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.errors.faults import Facts, Fault, Place
 from calibrant.errors.wording import NO_OPTIONS, in_terms
-from calibrant.inputs.arrays import as_array
+from calibrant.inputs.conversion import as_array
 from calibrant.inputs.notions import Events, read
 from calibrant.inputs.predictions import as_predictions
 from calibrant.measures import brier_score

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, nearest, quoted
 from calibrant.errors.wording import number
-from calibrant.files.columns import ColumnSelection, NamedColumns, Options, in_words, listed
+from calibrant.files.column_options import ColumnSelection, NamedColumns, Options, in_words, listed
 from calibrant.files.engine import SETTINGS, Engines, EngineTable, FileTable, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
 from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path

@@ -17,7 +17,8 @@ from typing import Any, Final, Generic, TypeVar, cast
 import numpy as np
 
 from calibrant.errors import FileError, quoted
-from calibrant.files.columns import ColumnSelection, Options
+from calibrant.files.column_options import ColumnSelection, Options
+from calibrant.files.column_values import Column, Piece, Values, ValueWords, join, rows_of
 from calibrant.files.engine import Engines
 from calibrant.files.local import located
 from calibrant.files.log_rows import QUESTION
@@ -25,8 +26,7 @@ from calibrant.files.logs import name_questions
 from calibrant.files.sketches import MOST_CURVES
 from calibrant.files.sources import FileSource, Opened
 from calibrant.files.sql import parse_expression, period, year_of
-from calibrant.files.values import Column, Piece, Values, ValueWords, join, rows_of
-from calibrant.inputs.groups import group_name
+from calibrant.inputs.group_rows import group_name
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
 from calibrant.runtime.dataclass import dataclass

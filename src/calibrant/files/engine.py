@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, meant, quoted
-from calibrant.files.columns import ColumnSelection, listed
+from calibrant.files.column_options import ColumnSelection, listed
 from calibrant.files.local import first_line, load, located
 from calibrant.files.paths import utf8_path
 from calibrant.files.sql import (
@@ -37,7 +37,7 @@ from calibrant.files.sql import (
     where_option,
 )
 from calibrant.inputs.memory import max_memory
-from calibrant.kernels.blocks import n_threads
+from calibrant.kernels.row_blocks import n_threads
 
 ROW = '"calibrant row"'
 

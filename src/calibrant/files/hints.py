@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError, quoted
-from calibrant.files.arrays import array_names, rows_of
-from calibrant.files.columns import ColumnSelection, Options, are_logits
+from calibrant.files.array_rows import array_names, rows_of
+from calibrant.files.column_options import ColumnSelection, Options, are_logits
+from calibrant.files.column_values import fraction, is_missing, is_signed, number_in, shown
 from calibrant.files.engine import Engines, FileTable
 from calibrant.files.paths import kind_of
 from calibrant.files.roles import Candidates, first_look, select
 from calibrant.files.sources import table_of
 from calibrant.files.sql import literal, sql_name
-from calibrant.files.values import fraction, is_missing, is_signed, number_in, shown
-from calibrant.kernels.blocks import ROUNDING
+from calibrant.kernels.row_blocks import ROUNDING
 from calibrant.runtime.dataclass import dataclass
 
 #: So many different values are counted at most.

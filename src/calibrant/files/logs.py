@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Final
 
 from calibrant.errors import FileError, FileFault, quoted
-from calibrant.files.columns import ColumnSelection, Options, listed
+from calibrant.files.column_options import ColumnSelection, Options, listed
 from calibrant.files.local import conversion_error, new_copy, original, stand_in
 from calibrant.files.log_rows import (
     NORMALISATIONS,

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError, quoted
+from calibrant.files.loaded import FileModels, FilePredictions
 from calibrant.files.paths import ending_of
-from calibrant.files.predictions import FileModels, FilePredictions
 from calibrant.files.roles import role_of
-from calibrant.inputs.groups import group_name
+from calibrant.inputs.group_rows import group_name
 from calibrant.table.cluster_labels import SEPARATOR
 
 #: The most models in one file.

@@ -31,20 +31,8 @@ from calibrant.files.chunks import (
     with_questions,
     with_years,
 )
-from calibrant.files.columns import Options, are_logits, listed
-from calibrant.files.engine import Engines
-from calibrant.files.predictions import (
-    Agreement,
-    BadRows,
-    FileModels,
-    FilePredictions,
-    FileRows,
-    FileSketch,
-    Omitted,
-    doubt_about_logits,
-)
-from calibrant.files.sources import FileSource, Opened, open_sources
-from calibrant.files.values import (
+from calibrant.files.column_options import Options, are_logits, listed
+from calibrant.files.column_values import (
     Column,
     Piece,
     ValueWords,
@@ -56,6 +44,18 @@ from calibrant.files.values import (
     rows_of,
     truth_values,
 )
+from calibrant.files.engine import Engines
+from calibrant.files.loaded import (
+    Agreement,
+    BadRows,
+    FileModels,
+    FilePredictions,
+    FileRows,
+    FileSketch,
+    Omitted,
+    doubt_about_logits,
+)
+from calibrant.files.sources import FileSource, Opened, open_sources
 from calibrant.inputs.memory import is_set as memory_is_limited
 from calibrant.inputs.memory import max_memory
 from calibrant.inputs.predictions import SURE, as_predictions, check_logits, in_unit_interval

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, quoted
 from calibrant.files.class_names import ends_of, event_of, order_of, ordered, words_of
-from calibrant.files.columns import (
+from calibrant.files.column_options import (
     ColumnReading,
     ColumnSelection,
     NamedColumns,
@@ -40,8 +40,8 @@ from calibrant.files.columns import (
     check_selection,
     in_words,
 )
+from calibrant.files.column_values import fraction, is_missing_cell, number_in
 from calibrant.files.sql import literal, sql_name
-from calibrant.files.values import fraction, is_missing_cell, number_in
 
 # ---------------------------------------------------------------- rules for names
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrant.errors import FileError, InputError
+from calibrant.files.loaded import FilePredictions, FileSketch, Omitted
 from calibrant.files.local import located, reading
 from calibrant.files.paths import check_bytes, expand, kind_of
-from calibrant.files.predictions import FilePredictions, FileSketch, Omitted
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, quoted
-from calibrant.files.arrays import (
+from calibrant.files.array_rows import (
     StoredArray,
     array_names,
     array_pieces,
@@ -20,17 +20,17 @@ from calibrant.files.arrays import (
     open_npz,
     table_pieces,
 )
-from calibrant.files.columns import ColumnSelection, Options, Unnamed, check_same
+from calibrant.files.column_options import ColumnSelection, Options, Unnamed, check_same
+from calibrant.files.column_values import Piece
 from calibrant.files.engine import Engines, FileTable
+from calibrant.files.loaded import Omitted
 from calibrant.files.local import are_fractions, convert, located
 from calibrant.files.log_rows import dotted, first_object
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of
-from calibrant.files.predictions import Omitted
 from calibrant.files.roles import ROWS, cluster_hint, find, first_look, parts_of_ids, select
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable, StoredTable
 from calibrant.files.text import CsvTable, JsonTable, header
-from calibrant.files.values import Piece
 from calibrant.runtime.dataclass import dataclass
 
 _NO_OPTIONS = Options()

@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError
-from calibrant.files.columns import ColumnSelection
+from calibrant.files.column_options import ColumnSelection
 from calibrant.files.engine import Engines, EngineTable, FileTable, batch_rows
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import utf8_path

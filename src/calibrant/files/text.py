@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any, Final
 
 from calibrant.errors import CalibrantError, FileError, quoted
-from calibrant.files.columns import ColumnSelection
+from calibrant.files.column_options import ColumnSelection
 from calibrant.files.engine import Engines, EngineTable
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import (
@@ -35,7 +35,7 @@ from calibrant.files.paths import (
     utf8_path,
 )
 from calibrant.files.sql import engine_path, identifier, literal, number_of, sql_name, with_paths
-from calibrant.kernels.blocks import n_threads
+from calibrant.kernels.row_blocks import n_threads
 
 SAMPLE = 20_000
 MOST_COLUMNS = 100_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from calibrant.errors import CalibrantError, InputError, NothingJudgedError
 from calibrant.errors.faults import Fault
-from calibrant.frames import cells, clusters, faults, rows
+from calibrant.frames import clusters, grid_sums, rows, wrong_rows
 from calibrant.frames.columns import (
     Columns,
     Frame,
@@ -19,11 +19,11 @@ from calibrant.frames.columns import (
     sampled,
     with_expression,
 )
-from calibrant.inputs.groups import group_name
+from calibrant.inputs.group_rows import group_name
 from calibrant.inputs.predictions import Notion, check_weights_are
 from calibrant.inputs.weights import WeightsAre
 from calibrant.sketch import CalibrationSketch
-from calibrant.sketch.sums import SketchConfig, SketchSums
+from calibrant.sketch.totals import SketchConfig, SketchSums
 from calibrant.table import grid as grids
 
 if TYPE_CHECKING:
@@ -194,13 +194,13 @@ def sketch(
 def _gathered(source: Frame, columns: Columns, config: SketchConfig) -> tuple[dict[Any, SketchSums], Frame]:
     """Return the sums of each group, and the frame; scores that are outside [0, 1] by rounding alone are 0 or 1."""
     try:
-        return cells.gather(source, columns, config, lambda: faults.explain(source, columns)), source
+        return grid_sums.gather(source, columns, config, lambda: wrong_rows.explain(source, columns)), source
     except InputError as error:
         counts = rows.n_rounded(source, columns) if error.fault is Fault.OUTSIDE_RANGE else {}
         if not any(counts.values()):
             raise
     clipped = rows.without_rounding(source, columns)
-    sums_by_group = cells.gather(clipped, columns, config, lambda: faults.explain(clipped, columns))
+    sums_by_group = grid_sums.gather(clipped, columns, config, lambda: wrong_rows.explain(clipped, columns))
     for group, part in sums_by_group.items():
         part.totals.rounded = counts.get(group, 0)
     return sums_by_group, clipped

@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.frames import cells, rows
-from calibrant.frames.cells import Sums
+from calibrant.frames import grid_sums, rows
 from calibrant.frames.columns import Columns, Frame, Label, LazyFrame
+from calibrant.frames.grid_sums import Sums
 from calibrant.kernels import dispatch
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch.sums import SketchConfig
+from calibrant.sketch.totals import SketchConfig
 from calibrant.table.cluster_labels import SEPARATOR, ClusterLabels, LabelKind, as_clusters, escaped, label_texts
 from calibrant.table.cluster_sums import CLASS_CELLS, EVENT_CELLS, SCALARS, BucketSums, ClusterSums, CoarseCells
 
@@ -56,7 +56,7 @@ def _in_blocks(frame: nw.DataFrame[Any], columns: Columns, config: SketchConfig)
     event = _ClusterCurve(columns, kind, EVENT_CELLS, len(groups))
     n_classes = columns.n_classes if config.classwise else 0
     classes = [_ClusterCurve(columns, kind, CLASS_CELLS, len(groups)) for _ in range(n_classes)]
-    for part in cells.parts(hashed):
+    for part in grid_sums.parts(hashed):
         event.add(rows.evaluate_scored(part, columns, config))
         for k, curve in enumerate(classes):
             curve.add(rows.evaluate_class(part, columns, k))
@@ -78,7 +78,7 @@ def _with_codes(frame: nw.DataFrame[Any], columns: Columns) -> tuple[nw.DataFram
     while name in used:
         name += "_"
     groups = frame.select(group=nw.col(columns.group)).unique().with_row_index(name)
-    values = {int(place): value for value, (place,) in cells.groups_of(groups)}
+    values = {int(place): value for value, (place,) in grid_sums.groups_of(groups)}
     frame = frame.select(*used).join(groups, left_on=columns.group, right_on="group", how="left")
     return frame, replace(columns, group=name), [values[place] for place in range(len(groups))]
 
@@ -91,7 +91,7 @@ class _ClusterCurve:
 
     def __init__(self, columns: Columns, kind: LabelKind, coarse: CoarseCells, n_groups: int) -> None:
         self._single, self._kind, self._coarse = columns.single, kind, coarse
-        self._most = n_groups * cells.BLOCK
+        self._most = n_groups * grid_sums.BLOCK
         self._held: list[Sums] = []
         self.sums: dict[int, BucketSums] = {}
 
@@ -99,7 +99,7 @@ class _ClusterCurve:
         """Add the evaluated rows of a block."""
         used = ("group", "hash", "p", "y", "w", *rows.SCORES)
         names = [name for name in used if name in evaluated.collect_schema()]
-        table = cells.fetch(evaluated.select(*names))
+        table = grid_sums.fetch(evaluated.select(*names))
         self._held.append({name: table.get_column(name).to_numpy() for name in names})
         if sum(len(held["p"]) for held in self._held) >= self._most:
             self.flush()
@@ -148,7 +148,7 @@ def _in_queries(frame: LazyFrame, columns: Columns, config: SketchConfig) -> dic
     if not config.classwise:
         return {group: ClusterSums(sums[group, ""]) for group in counts}
     each = query(coarse=CLASS_CELLS, n_curves=columns.n_classes)
-    sums |= _fetched(each, kind, lambda summed: cells.together(cells.class_tables(frame, columns, summed)))
+    sums |= _fetched(each, kind, lambda summed: grid_sums.together(grid_sums.class_tables(frame, columns, summed)))
     curves = [f"p{k}" for k in range(columns.n_classes)]
     return {group: ClusterSums(sums[group, ""], tuple(sums[group, curve] for curve in curves)) for group in counts}
 
@@ -183,7 +183,7 @@ class _Query:
         """How many queries share the buckets, so that each returns half the rows that can be fetched, or less."""
         n_buckets = min(self.coarse.n_buckets, max(self.counts.values()))
         n_rows = len(self.counts) * self.n_curves * n_buckets * self.coarse.n_cells
-        return min(math.ceil(2 * n_rows / cells.MOST), self.coarse.n_buckets)
+        return min(math.ceil(2 * n_rows / grid_sums.MOST), self.coarse.n_buckets)
 
     def pools(self, group: Any) -> bool:
         """Return whether the clusters of a group share buckets."""
@@ -192,10 +192,10 @@ class _Query:
     def summed(self, frame: LazyFrame, part: int) -> LazyFrame:
         """Group evaluated rows by group, bucket and coarse cell, and add them up: those of one slice of the buckets."""
         frame = self._with_buckets(frame, part)
-        options: Any = {"good": nw.lit(True), "fault": nw.lit(cells.WRONG), "outcomes": False}
-        chain, key = cells.key_of(self.coarse, single=self.columns.single, **options)
+        options: Any = {"good": nw.lit(True), "fault": nw.lit(grid_sums.WRONG), "outcomes": False}
+        chain, key = grid_sums.key_of(self.coarse, single=self.columns.single, **options)
         frame, sums = rows.with_steps(frame, chain), self._sums()
-        return cells.added_by(("bucket",), frame, key, sums)
+        return grid_sums.added_by(("bucket",), frame, key, sums)
 
     def _with_buckets(self, frame: LazyFrame, part: int) -> LazyFrame:
         n_buckets, value = self.coarse.n_buckets, nw.col("hash")
@@ -220,7 +220,7 @@ class _Query:
 
     def buckets_of(self, sums: Sums, kind: LabelKind, *, pooled: bool) -> BucketSums:
         """Return the sums over the buckets of a group from fetched rows."""
-        cell = cells.cells_of(sums["key"], self.coarse, single=self.columns.single).cells
+        cell = grid_sums.cells_of(sums["key"], self.coarse, single=self.columns.single).cells
         buckets, n_buckets, n_cells = sums["bucket"].astype(np.uint64), self.coarse.n_buckets, self.coarse.n_cells
         places, distinct = buckets.astype(np.intp), None
         if not pooled:
@@ -257,9 +257,9 @@ def _counted(frame: LazyFrame, columns: Columns) -> LazyFrame:
 def _counts(counted: LazyFrame, columns: Columns) -> dict[Any, int]:
     """Return the number of clusters of each group, by its value; one more than the buckets means that or more."""
     if columns.group is None:
-        return {None: len(cells.fetch(counted.head(EVENT_CELLS.n_buckets + 1)))}
-    table, sums = cells.fetch_sums(counted, columns)
-    return {group: int(sums["clusters"][place]) for group, (place,) in cells.groups_of(table)}
+        return {None: len(grid_sums.fetch(counted.head(EVENT_CELLS.n_buckets + 1)))}
+    table, sums = grid_sums.fetch_sums(counted, columns)
+    return {group: int(sums["clusters"][place]) for group, (place,) in grid_sums.groups_of(table)}
 
 
 def _fetched(
@@ -269,9 +269,9 @@ def _fetched(
     made: dict[tuple[Any, str], BucketSums] = {}
     for part in range(query.n_slices):
         for summed in tables(partial(query.summed, part=part)):
-            table, sums = cells.fetch_sums(summed, query.columns)
+            table, sums = grid_sums.fetch_sums(summed, query.columns)
             curve = sums.pop("curve", np.zeros(len(table), "U1")).astype(str)
-            for group, of_group in cells.groups_of(table):
+            for group, of_group in grid_sums.groups_of(table):
                 for name in np.unique(curve[of_group]).tolist():
                     places = of_group[curve[of_group] == name]
                     of_curve = {column: values[places] for column, values in sums.items()}

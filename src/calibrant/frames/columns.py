@@ -17,7 +17,7 @@ from calibrant.inputs.predictions import names_of
 from calibrant.inputs.weights import NOT_WHOLE
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch.sums import SketchConfig
+from calibrant.sketch.totals import SketchConfig
 from calibrant.table import grid as grids
 from calibrant.table.cluster_labels import LabelKind
 from calibrant.table.cluster_sums import check_notion

@@ -15,7 +15,7 @@ import narwhals as nw
 from calibrant.frames.columns import Columns, Frame, Label, LazyFrame
 from calibrant.inputs.predictions import rounding, sum_tolerance
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
-from calibrant.sketch.sums import SketchConfig
+from calibrant.sketch.totals import SketchConfig
 
 #: The columns of `evaluate_scored` with the scores of whole predictions.
 SCORES: Final = ("brier", "likelihood", "infinite", "right")

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inference.decision import check_tolerance, one_sided
-from calibrant.inputs.arrays import as_array
+from calibrant.inputs.conversion import as_array
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.bin_inference import absolute_interval
 from calibrant.measures.binned.bin_sums import BinMoments, BinSums

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inference.rows import (
+from calibrant.inference.event_rows import (
     UNUSED_LEVEL,
     EventRows,
     degrees,

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.inference.rows import (
+from calibrant.inference.event_rows import (
     UNUSED_LEVEL,
     EventRows,
     cumulative_p_value,

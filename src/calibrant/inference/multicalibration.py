@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
+from calibrant.inference.event_rows import UNUSED_LEVEL, EventRows, null_spreads, units_of
 from calibrant.inference.hypotheses import kuiper_of
-from calibrant.inference.rows import UNUSED_LEVEL, EventRows, null_spreads, units_of
-from calibrant.inputs.arrays import as_array
-from calibrant.inputs.groups import as_groups
+from calibrant.inputs.conversion import as_array
+from calibrant.inputs.group_rows import as_groups
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bound

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.inference.rows import EventRows, Tables, calibrated_tables, cluster_tables
+from calibrant.inference.event_rows import EventRows, Tables, calibrated_tables, cluster_tables
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import LEAST_ROWS, check_bins, uniform_bin_of

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference.rows import EventRows, varies
+from calibrant.inference.event_rows import EventRows, varies
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.cluster_bins import ClusterBins

@@ -23,7 +23,7 @@ from calibrant.errors.wording import expected_sum, number, refuse
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import RowScores, class_row_scores, event_row_scores
 from calibrant.kernels import dispatch
-from calibrant.kernels.blocks import Rows, in_order
+from calibrant.kernels.row_blocks import Rows, in_order
 from calibrant.runtime.arrays import Floats
 from calibrant.runtime.dataclass import dataclass
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, NothingJudgedError, check_choice, mistakes, nearest
 from calibrant.errors.faults import Facts, Fault, Place, Suspicion
 from calibrant.errors.wording import expected_labels, number, refuse
-from calibrant.inputs.arrays import (
+from calibrant.inputs.conversion import (
     as_array,
     as_numbers,
     as_values,
@@ -37,7 +37,7 @@ from calibrant.inputs.weights import (
     in_units,
     integer_weights,
 )
-from calibrant.kernels.blocks import ROUNDING, Rows
+from calibrant.kernels.row_blocks import ROUNDING, Rows
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass

@@ -15,7 +15,7 @@ import numpy as np
 from llvmlite import binding  # type: ignore[import-untyped]
 from numba import njit
 
-from calibrant.kernels.loading import LOADING
+from calibrant.kernels.compiling import LOADING
 from calibrant.runtime.progress import announced
 
 #: Sums may be reordered for vector lanes; NaN and infinity keep their meaning.

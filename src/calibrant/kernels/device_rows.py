@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant.kernels import tensors
-from calibrant.kernels.blocks import BadRow, Rows
 from calibrant.kernels.dispatch import BRIER, BRIER_SQUARES, CORRECT, IGNORED, INFINITE, NLL, NLL_SQUARES, ClassReading
 from calibrant.kernels.reference import N_TOTALS
+from calibrant.kernels.row_blocks import BadRow, Rows
 from calibrant.runtime.arrays import Float64s, Floats, Int64s, UInt8s, to_host
 
 _BLOCK: Final = 1 << 23  # entries of a block: 64 MB of float64

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.kernels.blocks import BadRow as BadRow
-from calibrant.kernels.blocks import Rows, bounds_of, in_order, lanes_of, n_threads
-from calibrant.kernels.loading import SMALL, kernels_for
+from calibrant.kernels.compiling import SMALL, kernels_for
 from calibrant.kernels.reference import BRIER as BRIER
 from calibrant.kernels.reference import BRIER_SQUARES as BRIER_SQUARES
 from calibrant.kernels.reference import CLEAN, N_TOTALS
@@ -25,6 +23,8 @@ from calibrant.kernels.reference import INFINITE as INFINITE
 from calibrant.kernels.reference import NLL as NLL
 from calibrant.kernels.reference import NLL_SQUARES as NLL_SQUARES
 from calibrant.kernels.reference_tables import N_MOMENTS as N_MOMENTS
+from calibrant.kernels.row_blocks import BadRow as BadRow
+from calibrant.kernels.row_blocks import Rows, bounds_of, in_order, lanes_of, n_threads
 from calibrant.runtime.arrays import Float64s, Floats, Int64s, Keys, UInt8s, UInt16s
 
 _NO_WEIGHTS = np.empty(0)

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from calibrant.kernels.blocks import ROUNDING
 from calibrant.kernels.reference import IGNORED
+from calibrant.kernels.row_blocks import ROUNDING
 from calibrant.runtime.dataclass import dataclass
 
 #: The kinds of faults, in the order of the tensor that counts them; `read_blocks` does not count the last.

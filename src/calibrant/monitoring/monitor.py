@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from calibrant.errors import FileError, InputError, wording
-from calibrant.inputs.arrays import as_values
+from calibrant.inputs.conversion import as_values
 from calibrant.inputs.notions import PER_CLASS, read
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
@@ -33,7 +33,7 @@ from calibrant.monitoring.history import GroupSeen, History, PromiseSeen, SliceS
 from calibrant.monitoring.promise import Promise
 from calibrant.monitoring.slices import SUMS, Drift, Group, Impossible, Slice, drift_of
 from calibrant.render.blocks import Document, Source
-from calibrant.render.result import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE, Shown
 from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.results.envelope import reason_of

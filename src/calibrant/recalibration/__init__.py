@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from calibrant.recalibration.fitting import recalibrate
     from calibrant.recalibration.maps import CalibrationMap, Drift, Fitted
     from calibrant.recalibration.proof import Gain
-    from calibrant.recalibration.result import LabelRecalibrations, MapCurve, Recalibration
+    from calibrant.recalibration.recalibrations import LabelRecalibrations, MapCurve, Recalibration
 
 __all__ = [
     "CalibrationMap",
@@ -27,6 +27,6 @@ __getattr__, __dir__ = names_of(
         "calibrant.recalibration.maps": ("CalibrationMap", "Drift", "Fitted"),
         "calibrant.recalibration.proof": ("Gain",),
         "calibrant.recalibration.fitting": ("recalibrate",),
-        "calibrant.recalibration.result": ("LabelRecalibrations", "MapCurve", "Recalibration"),
+        "calibrant.recalibration.recalibrations": ("LabelRecalibrations", "MapCurve", "Recalibration"),
     },
 )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import effective_rows, integer_weights
-from calibrant.kernels.blocks import in_order
+from calibrant.kernels.row_blocks import in_order
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Choice, FitOptions, Procedure
 from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, not_below_floor
@@ -22,8 +22,8 @@ from calibrant.recalibration.families import Family
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.pieces import CLIP
 from calibrant.recalibration.proof import MeanGain, Moments, few_errors, gain_of
-from calibrant.recalibration.result import Recalibration, with_evidence
-from calibrant.recalibration.rows import half_a_row
+from calibrant.recalibration.recalibrations import Recalibration, with_evidence
+from calibrant.recalibration.scored_rows import half_a_row
 from calibrant.recalibration.softmax import (
     CLASS_CANDIDATES,
     CLASS_CLIPPED,

@@ -18,8 +18,8 @@ from calibrant.recalibration.families import CANDIDATES, CLIPPED, CONSTANT, HIST
 from calibrant.recalibration.maps import CalibrationMap, Fitted
 from calibrant.recalibration.pieces import CLIP, UNCHANGED, Pieces, probabilities
 from calibrant.recalibration.proof import Gain, MeanGain, Moments, few_errors, gain_of
-from calibrant.recalibration.result import MapCurve, Recalibration, with_evidence
-from calibrant.recalibration.rows import FitRows, ScoredRows
+from calibrant.recalibration.recalibrations import MapCurve, Recalibration, with_evidence
+from calibrant.recalibration.scored_rows import FitRows, ScoredRows
 from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.report.evaluation import ReportSettings, report_on, report_with_groups

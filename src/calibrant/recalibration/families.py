@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.kernels.blocks import in_order
+from calibrant.kernels.row_blocks import in_order
 from calibrant.measures.isotonic.isotonic import isotonic_fit
 from calibrant.recalibration.pieces import Pieces, probabilities
-from calibrant.recalibration.rows import FitRows
+from calibrant.recalibration.scored_rows import FitRows
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass

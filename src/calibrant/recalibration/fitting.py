@@ -13,7 +13,7 @@ from calibrant.recalibration.classes import of_classes
 from calibrant.recalibration.events import of_event
 from calibrant.recalibration.families import FAMILIES, PRIOR_ROWS, TEMPERATURE, Family, names_of
 from calibrant.recalibration.labels import of_labels
-from calibrant.recalibration.result import LabelRecalibrations, Recalibration
+from calibrant.recalibration.recalibrations import LabelRecalibrations, Recalibration
 from calibrant.recalibration.softmax import CLASS_FAMILIES
 from calibrant.report import evaluated_data
 from calibrant.runtime.arrays import ArrayLike

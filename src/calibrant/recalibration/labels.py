@@ -10,7 +10,7 @@ from calibrant.errors import InputError
 from calibrant.recalibration.choice import FitOptions
 from calibrant.recalibration.events import fitted_to, of_event
 from calibrant.recalibration.maps import CalibrationMap
-from calibrant.recalibration.result import LabelRecalibrations, Recalibration
+from calibrant.recalibration.recalibrations import LabelRecalibrations, Recalibration
 from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.statistics.group_tests import holm

@@ -47,7 +47,7 @@ from calibrant.render.words import (
 from calibrant.statistics.resampling import alpha_of
 
 if TYPE_CHECKING:
-    from calibrant.recalibration.result import LabelRecalibrations, Recalibration, RecalibrationResult
+    from calibrant.recalibration.recalibrations import LabelRecalibrations, Recalibration, RecalibrationResult
     from calibrant.report.report import Report
     from calibrant.results import ReliabilityDiagram
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, wording
-from calibrant.inputs.arrays import as_values, is_tensor, like, name_of_type, on_device, real_tensor
+from calibrant.inputs.conversion import as_values, is_tensor, like, name_of_type, on_device, real_tensor
 from calibrant.inputs.notions import NOTIONS
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.kernels.blocks import in_order
-from calibrant.kernels.loading import kernels_for
+from calibrant.kernels.compiling import kernels_for
+from calibrant.kernels.row_blocks import in_order
 from calibrant.recalibration.families import Family
 from calibrant.recalibration.pieces import LEAST, MOST
 from calibrant.runtime.arrays import Float64s

@@ -16,7 +16,7 @@ from calibrant.errors import InputError, nearest, renaming
 from calibrant.errors.faults import Facts, Fault
 from calibrant.errors.wording import refuse
 from calibrant.inference.decision import check_tolerance, decide_difference, one_sided
-from calibrant.inputs.groups import as_groups, has_order, in_order
+from calibrant.inputs.group_rows import as_groups, has_order, in_order
 from calibrant.inputs.notions import PER_CLASS, Events, read, resolve, scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions, as_predictions, check_weights_are
 from calibrant.inputs.scores import RowScores

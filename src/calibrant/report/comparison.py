@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.inputs.predictions import Notion
 from calibrant.render.blocks import Document, Source
-from calibrant.render.result import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE, Shown
 from calibrant.report.leaderboard import DEFAULT, Standing
 from calibrant.results import (
     Decision,

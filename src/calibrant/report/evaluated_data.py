@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inputs.arrays import widened
-from calibrant.inputs.groups import as_groups, has_order
+from calibrant.inputs.conversion import widened
+from calibrant.inputs.group_rows import as_groups, has_order
 from calibrant.inputs.notions import (
     NOTIONS,
     PER_CLASS,
@@ -32,7 +32,7 @@ from calibrant.inputs.weights import (
     integer_weights,
     may_be_sampling,
 )
-from calibrant.kernels.loading import of_input
+from calibrant.kernels.compiling import of_input
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ece_bound
 from calibrant.measures.means.means import BaseRates, PredictionMeans, counted_rows, heavy

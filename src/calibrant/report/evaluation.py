@@ -14,11 +14,11 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inference.decision import check_tolerance, decide, one_sided
 from calibrant.inference.findings import DECIDING, Evidence
 from calibrant.inference.multicalibration import Sums, multicalibration_of_sums
-from calibrant.inputs.groups import in_order
+from calibrant.inputs.group_rows import in_order
 from calibrant.inputs.notions import PER_CLASS, impossible_classes
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
-from calibrant.kernels.loading import of_input
+from calibrant.kernels.compiling import of_input
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.classwise import worst_class
 from calibrant.measures.binned.cluster_bins import uniform_sums

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
-from calibrant.inputs.groups import are_times
+from calibrant.inputs.group_rows import are_times
 from calibrant.measures.listed import BY_NAME
 from calibrant.render.blocks import Block, Column, Details, Heading, Notes, Sentence, Table, Tile, Tiles
 from calibrant.render.figure import Axis, Band, Figure, Mark, Polyline, Rule

@@ -12,7 +12,7 @@ from calibrant.errors import InputError, nearest
 from calibrant.inference.multicalibration import MulticalibrationError
 from calibrant.inputs.predictions import Notion
 from calibrant.render.blocks import Document, Source
-from calibrant.render.result import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE, Shown
 from calibrant.results import (
     Bands,
     CalibrationCurve,

@@ -11,7 +11,7 @@ from calibrant.inputs.predictions import Notion, Predictions, as_predictions
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sketch import CalibrationSketch
-from calibrant.sketch.sums import Totals
+from calibrant.sketch.totals import Totals
 from calibrant.table import ReliabilityTable
 from calibrant.table.reliability_table import table_in_units
 

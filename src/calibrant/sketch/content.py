@@ -21,7 +21,7 @@ from calibrant.inputs.predictions import Layout, Notion
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT
 from calibrant.results.envelope import Envelope, integer, listed, number, require
 from calibrant.runtime.arrays import Int64s
-from calibrant.sketch.sums import SCORES, SQUARED, Curves, SketchConfig, SketchSums, Totals
+from calibrant.sketch.totals import SCORES, SQUARED, Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import grid as grids
 from calibrant.table.cluster_sums import (
     CLASS_CELLS,

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from calibrant.errors import FileError, InputError, NothingJudgedError, check_choice
-from calibrant.inputs.arrays import shape_of
-from calibrant.inputs.groups import as_groups
+from calibrant.inputs.conversion import shape_of
+from calibrant.inputs.group_rows import as_groups
 from calibrant.inputs.notions import NOTIONS, PER_CLASS, resolve
 from calibrant.inputs.predictions import Layout, Notion, Predictions, as_predictions, names_of
 from calibrant.inputs.weights import WeightsAre
-from calibrant.kernels.loading import following
+from calibrant.kernels.compiling import following
 from calibrant.results.envelope import of_file, opened
 from calibrant.results.writing import replace_file
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.sketch import storage
 from calibrant.sketch.content import Content, same
-from calibrant.sketch.sums import SEVERAL, SketchConfig, SketchSums, Totals, in_units
+from calibrant.sketch.totals import SEVERAL, SketchConfig, SketchSums, Totals, in_units
 from calibrant.table import ReliabilityTable
 from calibrant.table import grid as grids
 from calibrant.table.cluster_labels import ClusterLabels

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.inputs.arrays import import_pyarrow
+from calibrant.inputs.conversion import import_pyarrow
 from calibrant.results.envelope import InvalidContent, digest_of, listed, parsed, require
 from calibrant.sketch.content import (
     SKETCH,

@@ -17,7 +17,7 @@ from calibrant.report.evaluation import evaluate
 from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
 from calibrant.runtime.arrays import ArrayLike
-from calibrant.sklearn.arguments import (
+from calibrant.sklearn.matched_labels import (
     OF_ARRAYS,
     OF_ESTIMATOR,
     EstimatorRows,

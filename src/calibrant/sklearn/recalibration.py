@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant.errors import InputError
 from calibrant.errors.wording import NO_OPTIONS, in_terms
-from calibrant.inputs.arrays import as_array, as_numbers, is_bfloat16, widened
+from calibrant.inputs.conversion import as_array, as_numbers, is_bfloat16, widened
 from calibrant.inputs.notions import explain
 from calibrant.inputs.predictions import as_predictions, rounding, sum_tolerance
 from calibrant.recalibration import CalibrationMap, Recalibration, recalibrate
 from calibrant.runtime.arrays import ArrayLike
-from calibrant.sklearn.arguments import OF_ESTIMATOR, EstimatorRows, of_arrays
+from calibrant.sklearn.matched_labels import OF_ESTIMATOR, EstimatorRows, of_arrays
 from calibrant.sklearn.wrapped import WrappedClassifier
 from calibrant.statistics.resampling import Rng
 

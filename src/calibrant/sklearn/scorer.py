@@ -17,7 +17,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.errors.wording import in_terms
 from calibrant.measures.listed import FURTHER
 from calibrant.runtime.arrays import ArrayLike
-from calibrant.sklearn.arguments import OF_ESTIMATOR, check_arguments, name_of, of_estimator, parameters_of, takes
+from calibrant.sklearn.matched_labels import OF_ESTIMATOR, check_arguments, name_of, of_estimator, parameters_of, takes
 
 #: Which direction is better for each of the library's own functions that return a number.
 _BETTER: Final = {function: m.better for m in measures.MEASURES for function in m.functions} | dict(FURTHER)

@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant.errors import InputError
 from calibrant.errors.wording import in_terms
-from calibrant.inputs.arrays import as_array
+from calibrant.inputs.conversion import as_array
 from calibrant.inputs.notions import class_rows
 from calibrant.inputs.predictions import as_predictions
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sklearn.arguments import OF_ESTIMATOR, listed, probabilities_of
+from calibrant.sklearn.matched_labels import OF_ESTIMATOR, listed, probabilities_of
 from calibrant.sklearn.wrapped import WrappedClassifier, is_fitted, row_weights
 from calibrant.thresholds import Threshold, TwoSidedThreshold, certify_threshold
 from calibrant.thresholds.result import Method

@@ -19,9 +19,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from calibrant.errors import InputError
-from calibrant.inputs.arrays import as_numbers, as_values
+from calibrant.inputs.conversion import as_numbers, as_values
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sklearn.arguments import EstimatorRows, of_arrays, of_estimator
+from calibrant.sklearn.matched_labels import EstimatorRows, of_arrays, of_estimator
 from calibrant.table.cluster_labels import as_clusters
 
 

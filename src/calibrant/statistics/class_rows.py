@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
-from calibrant.kernels.blocks import in_order
-from calibrant.kernels.loading import kernels_for
+from calibrant.kernels.compiling import kernels_for
+from calibrant.kernels.row_blocks import in_order
 from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass

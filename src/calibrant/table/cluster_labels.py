@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.errors.faults import Facts, Fault, Place
 from calibrant.errors.wording import MISSING, refuse
-from calibrant.inputs.arrays import as_values, is_masked
+from calibrant.inputs.conversion import as_values, is_masked
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import ArrayLike, UInt64s

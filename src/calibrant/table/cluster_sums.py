@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.inputs.arrays import is_tensor
+from calibrant.inputs.conversion import is_tensor
 from calibrant.inputs.notions import PER_CLASS, Events, class_events, scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions, check_index
 from calibrant.inputs.scores import RowScores, event_row_scores

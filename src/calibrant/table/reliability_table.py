@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inputs.arrays import import_pyarrow
+from calibrant.inputs.conversion import import_pyarrow
 from calibrant.inputs.notions import PER_CLASS, Events, read, resolve
 from calibrant.inputs.predictions import Notion, as_predictions
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT, integer_weights, unit_of

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 
 from calibrant.errors import InputError, check_choice
-from calibrant.inputs.arrays import as_array, as_numbers
+from calibrant.inputs.conversion import as_array, as_numbers
 from calibrant.report import evaluated_data
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.errors.wording import number
-from calibrant.inputs.arrays import as_array, as_numbers
+from calibrant.inputs.conversion import as_array, as_numbers
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.statistics.design import MINORITY
 from calibrant.statistics.resampling import alpha_of

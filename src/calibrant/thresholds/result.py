@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
 
-from calibrant.inputs.arrays import as_array, as_numbers, is_tensor, like, on_device, real_tensor
+from calibrant.inputs.conversion import as_array, as_numbers, is_tensor, like, on_device, real_tensor
 from calibrant.inputs.predictions import Notion
-from calibrant.render.result import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE, Shown
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve, plain, plain_estimate
 from calibrant.runtime.arrays import ArrayLike

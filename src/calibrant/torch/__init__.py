@@ -14,7 +14,7 @@ except ModuleNotFoundError as error:
     raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
 
 if TYPE_CHECKING:
-    from calibrant.torch.binned import (
+    from calibrant.torch.binned_errors import (
         AdaptiveCalibrationError,
         BinaryAdaptiveCalibrationError,
         BinaryCalibrationError,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
         SmoothCalibrationError,
         TruthfulCalibrationError,
     )
+    from calibrant.torch.layer import RecalibrationLayer
     from calibrant.torch.proper import BrierScore, NegativeLogLikelihood
-    from calibrant.torch.recalibration import RecalibrationLayer
     from calibrant.torch.report import CalibrationReport
     from calibrant.torch.risk_coverage import AUGRC, AURC, CovAt5Risk, CovAtxRisk, RiskAt80Cov, RiskAtxCov
 
@@ -73,7 +73,7 @@ __all__ = [
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.torch.binned": (
+        "calibrant.torch.binned_errors": (
             "AdaptiveCalibrationError",
             "BinaryAdaptiveCalibrationError",
             "BinaryCalibrationError",
@@ -95,7 +95,7 @@ __getattr__, __dir__ = names_of(
             "LogLossSkill",
         ),
         "calibrant.torch.proper": ("BrierScore", "NegativeLogLikelihood"),
-        "calibrant.torch.recalibration": ("RecalibrationLayer",),
+        "calibrant.torch.layer": ("RecalibrationLayer",),
         "calibrant.torch.report": ("CalibrationReport",),
         "calibrant.torch.risk_coverage": (
             "AUGRC",

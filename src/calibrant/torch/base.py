@@ -18,11 +18,11 @@ from torch import Tensor
 from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.errors.faults import MAY_BE_LOGITS, Fault
 from calibrant.errors.wording import Terms, translate
-from calibrant.inputs.arrays import check_stored, on_device
+from calibrant.inputs.conversion import check_stored, on_device
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
 from calibrant.inputs.predictions import Layout, Notion, as_predictions, sum_tolerance
 from calibrant.kernels import tensors
-from calibrant.kernels.loading import following
+from calibrant.kernels.compiling import following
 from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES
 from calibrant.measures.binned import binned
 from calibrant.torch import adding

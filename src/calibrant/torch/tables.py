@@ -15,7 +15,7 @@ from calibrant.kernels import dispatch, tensors
 from calibrant.kernels.tensors import WIDTH
 from calibrant.measures.binned.binned import Closed
 from calibrant.sketch import CalibrationSketch
-from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
+from calibrant.sketch.totals import Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import ReliabilityTable
 from calibrant.table import grid as grids
 from calibrant.torch.adding import GRID, Kept

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.inputs.notions import Events, class_rows, values_of_rows
 from calibrant.inputs.predictions import Predictions
-from calibrant.kernels.blocks import in_order
+from calibrant.kernels.row_blocks import in_order
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
 from calibrant.measures.read_arguments import class_predictions, event_bins

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.errors.wording import number
-from calibrant.inputs.arrays import as_array, as_numbers
+from calibrant.inputs.conversion import as_array, as_numbers
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import effective_n
 from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS, enough_rows

@@ -15,8 +15,8 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inputs.notions import checked_on_device, class_rows
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.inputs.weights import integer_weights
-from calibrant.kernels.blocks import in_order
-from calibrant.kernels.loading import kernels_for
+from calibrant.kernels.compiling import kernels_for
+from calibrant.kernels.row_blocks import in_order
 from calibrant.measures.read_arguments import class_predictions, event_table, is_number
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass

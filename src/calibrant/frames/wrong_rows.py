@@ -14,8 +14,8 @@ from calibrant.errors.faults import Facts, Fault, Mistake, Place, Suspicion
 from calibrant.errors.mistakes import look_percent, of_score
 from calibrant.errors.wording import expected_labels, expected_sum, number
 from calibrant.frames import rows
-from calibrant.frames.cells import fetch, parts
 from calibrant.frames.columns import FILTER, Columns, Frame, LazyFrame
+from calibrant.frames.grid_sums import fetch, parts
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_WEIGHT
 from calibrant.runtime.dataclass import dataclass

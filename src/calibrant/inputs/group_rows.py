@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError
 from calibrant.errors.faults import Facts, Fault, Place
 from calibrant.errors.wording import MISSING, refuse
-from calibrant.inputs.arrays import NAMES, as_array, as_typed
+from calibrant.inputs.conversion import NAMES, as_array, as_typed
 from calibrant.inputs.predictions import Predictions, check_index
 from calibrant.runtime.arrays import ArrayLike
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from calibrant.inputs.predictions import Notion
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.proof import Gain
-from calibrant.render.result import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE, Shown
 from calibrant.report.report import Report
 from calibrant.results.values import plain, plain_estimate, plain_parts
 from calibrant.runtime.arrays import Float64s

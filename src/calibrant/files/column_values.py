@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError, FileFault, quoted
-from calibrant.files.columns import ColumnSelection, Cuts, listed
-from calibrant.inputs.groups import group_name
+from calibrant.files.column_options import ColumnSelection, Cuts, listed
+from calibrant.inputs.group_rows import group_name
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table.cluster_labels import SEPARATOR, ClusterLabels, as_clusters, escaped, label_texts
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, quoted
 from calibrant.errors.faults import Fault
 from calibrant.errors.wording import reword
-from calibrant.files.columns import listed
+from calibrant.files.column_options import listed
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch
 

@@ -20,13 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, FileFault, quoted
-from calibrant.files.columns import ColumnSelection, Options
-from calibrant.files.engine import FileTable
-from calibrant.files.local import load, located, reading
-from calibrant.files.paths import kind_of
-from calibrant.files.roles import find
-from calibrant.files.sql import literal, where_option
-from calibrant.files.values import (
+from calibrant.files.column_options import ColumnSelection, Options
+from calibrant.files.column_values import (
     PERCENT_REMEDY,
     BadTarget,
     Column,
@@ -42,7 +37,12 @@ from calibrant.files.values import (
     joined,
     shown,
 )
-from calibrant.inputs.groups import group_name, without_zeros
+from calibrant.files.engine import FileTable
+from calibrant.files.local import load, located, reading
+from calibrant.files.paths import kind_of
+from calibrant.files.roles import find
+from calibrant.files.sql import literal, where_option
+from calibrant.inputs.group_rows import group_name, without_zeros
 from calibrant.inputs.memory import max_memory
 
 # ---------------------------------------------------------------- tables

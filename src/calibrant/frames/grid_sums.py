@@ -28,7 +28,7 @@ from calibrant.errors.faults import Fault
 from calibrant.frames import rows
 from calibrant.frames.columns import Columns, Frame, LazyFrame
 from calibrant.inputs.notions import PER_CLASS
-from calibrant.sketch.sums import Curves, SketchConfig, SketchSums, Totals
+from calibrant.sketch.totals import Curves, SketchConfig, SketchSums, Totals
 from calibrant.table import grid as grids
 from calibrant.table.cluster_sums import CoarseCells
 

@@ -14,7 +14,7 @@ from calibrant.errors import InputError, nearest
 from calibrant.errors.faults import Fault
 from calibrant.errors.mistakes import look_swapped
 from calibrant.errors.wording import NO_OPTIONS
-from calibrant.inputs.arrays import as_array, is_bfloat16
+from calibrant.inputs.conversion import as_array, is_bfloat16
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion
 from calibrant.runtime.arrays import ArrayLike
