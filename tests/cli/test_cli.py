@@ -273,6 +273,7 @@ def test_the_noise_floor_needs_no_data() -> None:
     assert 13_500 < rows < 16_500
 
 
+@pytest.mark.slow
 def test_rows_to_prove_need_no_data(tmp_path: Path) -> None:
     target = tmp_path / "floor.json"
     status, out, err = run("floor", "--prove", 0.02, "--json", target)

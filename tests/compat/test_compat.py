@@ -338,6 +338,7 @@ def test_pyhealths_classwise_error_judges_each_class_by_itself(kind, threshold, 
         assert value == pytest.approx(own, rel=NEAR)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["several labels", "classes"])
 @pytest.mark.parametrize("size", [50, 20_000])
 @pytest.mark.parametrize("kernels", ["numpy", "numba"])

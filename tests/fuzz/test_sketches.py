@@ -21,7 +21,7 @@ from calibrant.errors import InputError
 from calibrant.table import grid as grids
 from tests.examples_of import at_most
 
-SHORT, LONG = 300, 2_000
+SHORT, LONG = 100, 2_000
 HERE = Path(__file__).parent
 
 

@@ -258,6 +258,7 @@ def test_weights_at_both_bounds_can_be_judged(apart: float) -> None:
 # ---------------------------------------------------------------- many rows
 
 
+@pytest.mark.slow
 def test_no_sketch_holds_more_rows_than_its_counts_can() -> None:
     sketch = CalibrationSketch()
     sketch.update([0.3, 0.3, 0.7], [0, 1, 1], groups=["a", "a", "b"])

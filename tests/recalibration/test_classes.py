@@ -638,6 +638,7 @@ def test_a_reader_is_told_what_zeros_become() -> None:
     assert "Before the map" not in str(fix_of(*drawn(300, 3), method="vector"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "vector", "matrix"])
 @pytest.mark.parametrize("clustered", [False, True])
 def test_the_order_of_weighted_rows_changes_no_bit(method: str, clustered: bool) -> None:

@@ -474,7 +474,7 @@ def test_scores_of_0_and_1_that_were_right_are_compared_without_a_warning() -> N
     assert fix_of(p, rng.random(400) < p).losses["identity"][0] < math.inf
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_auto_leaves_maps_out_that_do_not_rise(n_classes: int) -> None:
     """Scores without signal have flat maps in many samples: then they remain, and a fit in a search goes on."""
     for seed in range(6 if n_classes == 2 else 2):
@@ -643,6 +643,7 @@ def test_the_last_bits_of_the_scores_of_equal_rows_play_no_part(noise: float, me
     np.testing.assert_allclose(numbers(repeated)[:-1], numbers(weighted)[:-1], rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "vector", "matrix"])
 def test_the_last_bits_of_probabilities_of_classes_play_no_part(method: str) -> None:
     rng = np.random.default_rng(0)
@@ -683,6 +684,7 @@ def test_scores_without_skill_become_nearly_a_constant(slope: float) -> None:
         assert slope == 0 or fix.chosen == "constant"
 
 
+@pytest.mark.slow
 def test_no_map_is_said_to_be_clearly_better_only_where_none_is() -> None:
     """No loss out of fold is below that of the unchanged scores by more than 1.96 standard errors."""
     said = 0

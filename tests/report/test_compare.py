@@ -759,6 +759,7 @@ def test_results_are_frozen() -> None:
         comparison.pairs[0].first = "x"  # type: ignore[misc]
 
 
+@pytest.mark.slow
 def test_no_temporary_is_as_large_as_the_predictions() -> None:
     rng = np.random.default_rng(0)
     logits = rng.standard_normal((10_000, 300)).astype(np.float32)

@@ -87,7 +87,7 @@ def test_blocks_come_in_order_and_the_first_that_fails_is_the_error(monkeypatch,
 
     blocks, workers, contexts = zip(*in_order(work, 15), strict=True)
     assert blocks == tuple(range(15))
-    assert len(set(workers)) == threads
+    assert min(threads, 2) <= len(set(workers)) <= threads  # on a busy machine not all get a block
     assert set(contexts) == {"the caller's"}
     found = in_order(work, 60)
     assert [next(found)[0] for _ in range(20)] == list(range(20))
