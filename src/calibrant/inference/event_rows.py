@@ -26,8 +26,7 @@ from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments, CalibrationSketch, table_of
-from calibrant.sketch.as_table import Predicted
+from calibrant.sketch import Arguments, CalibrationSketch, Predicted, table_of
 from calibrant.statistics.buckets import NOTHING
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered

@@ -23,7 +23,7 @@ from calibrant.measures.binned.binned import quantile_bin_of, sample_quantile_bi
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch.as_table import Predicted
+from calibrant.sketch import Predicted
 from calibrant.statistics.resampling import Resampling, Rng, check_draws
 from calibrant.table import ReliabilityTable
 

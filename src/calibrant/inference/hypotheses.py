@@ -35,7 +35,7 @@ from calibrant.measures.cumulative.cumulative import (
 from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large, log_odds
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sketch.as_table import Predicted
+from calibrant.sketch import Predicted
 from calibrant.statistics.buckets import NOTHING, null_effect
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling, Rng, check_draws

@@ -21,8 +21,7 @@ from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bou
 from calibrant.results.values import frame_of, plain
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments, CalibrationSketch, check_alone
-from calibrant.sketch.as_table import Predicted
+from calibrant.sketch import Arguments, CalibrationSketch, Predicted, check_alone
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.group_tests import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
 from calibrant.statistics.null import least_of, sequential_p_value

@@ -16,7 +16,7 @@ from calibrant.measures.binned.cluster_bins import ClusterBins
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch.as_table import Predicted
+from calibrant.sketch import Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import p_value

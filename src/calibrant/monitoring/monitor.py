@@ -38,8 +38,7 @@ from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.results.envelope import reason_of
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sketch import CalibrationSketch
-from calibrant.sketch.as_table import Predicted
+from calibrant.sketch import CalibrationSketch, Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.e_processes import Mixture, Wealth, adjusted, log_mean
 from calibrant.table import ReliabilityTable

@@ -17,7 +17,7 @@ from calibrant.recalibration.recalibrations import LabelRecalibrations, Recalibr
 from calibrant.recalibration.softmax import CLASS_FAMILIES
 from calibrant.report import evaluated_data
 from calibrant.runtime.arrays import ArrayLike
-from calibrant.sketch.as_table import Predicted
+from calibrant.sketch import Predicted
 from calibrant.statistics.resampling import Resampling, Rng
 
 

@@ -40,8 +40,7 @@ from calibrant.measures.read_arguments import ClassHistograms, table_histograms
 from calibrant.results import Choices
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import CalibrationSketch, check_alone
-from calibrant.sketch.as_table import Predicted
+from calibrant.sketch import CalibrationSketch, Predicted, check_alone
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.table.cluster_labels import ClusterLabels, mix64

@@ -19,8 +19,7 @@ from calibrant.report import evaluated_data
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sketch import CalibrationSketch
-from calibrant.sketch.as_table import Predicted
+from calibrant.sketch import CalibrationSketch, Predicted
 from calibrant.statistics.design import MINORITY
 from calibrant.statistics.intervals import Variance, clopper_pearson, linked_interval
 from calibrant.statistics.resampling import alpha_of, check_level

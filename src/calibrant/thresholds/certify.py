@@ -22,7 +22,7 @@ from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sketch.as_table import Predicted
+from calibrant.sketch import Predicted
 from calibrant.statistics.intervals import NORMAL, Variance, clopper_pearson
 from calibrant.statistics.resampling import alpha_of
 from calibrant.table import ReliabilityTable

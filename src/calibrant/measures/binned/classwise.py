@@ -18,13 +18,14 @@ from calibrant.measures.event import Classes, Event
 from calibrant.measures.measure import Details, Measure, OwnLaw
 from calibrant.measures.read_arguments import histograms_of
 from calibrant.results import ClasswiseCalibration
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.null import Interval, Law
 
 
 def classwise_calibration(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     threshold: float = 0.0,
@@ -32,7 +33,7 @@ def classwise_calibration(
     norm: Norm = "l1",
     closed: Closed = "right",
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> ClasswiseCalibration:
@@ -67,8 +68,8 @@ def _calibration(
 
 
 def classwise_calibration_errors(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     threshold: float = 0.0,
@@ -76,7 +77,7 @@ def classwise_calibration_errors(
     norm: Norm = "l1",
     closed: Closed = "right",
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> NDArray[np.float64]:
@@ -96,8 +97,8 @@ def classwise_calibration_errors(
 
 
 def classwise_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     threshold: float = 0.0,
@@ -105,7 +106,7 @@ def classwise_calibration_error(
     norm: Norm = "l1",
     closed: Closed = "right",
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
@@ -211,14 +212,14 @@ CLASSWISE_ECE = Measure(
 
 
 def thresholded_adaptive_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     threshold: float = 0.01,
     norm: Norm = "l1",
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,22 +17,22 @@ from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event
 from calibrant.measures.read_arguments import evaluated_event_of, event_bins, event_table, table_bins
 from calibrant.results import ReliabilityDiagram
-from calibrant.runtime.arrays import Float64s
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.intervals import clopper_pearson, consistency_band
 from calibrant.statistics.resampling import check_level
 
 
 def reliability_diagram(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     notion: Notion | None = None,
     binning: Binning = "uniform",
     closed: Closed = "right",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
     level: float | None = None,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.bin_inference import absolute_interval, absolute_law
@@ -16,21 +14,21 @@ from calibrant.measures.event import Event, certified
 from calibrant.measures.means.in_the_large import largest_gap
 from calibrant.measures.measure import Details, Difference, Measure, Null, OverClasses
 from calibrant.measures.read_arguments import binned_error, bins_with_rows
-from calibrant.runtime.arrays import Float64s
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.null import Interval
 
 
 def expected_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     notion: Notion | None = None,
     binning: Binning = "uniform",
     norm: Norm = "l1",
     closed: Closed = "right",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
@@ -153,14 +151,14 @@ ECE = Measure(
 
 
 def gaussian_debiased_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     notion: Notion | None = None,
     binning: Binning = "uniform",
     closed: Closed = "right",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
@@ -199,13 +197,13 @@ def gaussian_debiased_calibration_error(
 
 
 def adaptive_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     notion: Notion | None = None,
     norm: Norm = "l1",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

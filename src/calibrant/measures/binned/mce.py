@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +21,23 @@ from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
 from calibrant.measures.measure import Details, Measure, Null, OverClasses
 from calibrant.measures.read_arguments import binned_error
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.null import Interval
 
 _NO_BIN: Final = f"no bin has {LEAST_ROWS} rows"
 
 
 def maximum_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     least_rows: int = 1,
     notion: Notion | None = None,
     binning: Binning = "uniform",
     closed: Closed = "right",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

@@ -6,7 +6,7 @@ The reliability of Murphy is the square of the RMSCE; it and the resolution are 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -22,21 +22,21 @@ from calibrant.measures.differences import pair
 from calibrant.measures.event import Event, certified
 from calibrant.measures.measure import Details, Difference, Measure, Null, OverClasses, Unavailable
 from calibrant.measures.read_arguments import binned_error, bins_with_rows
-from calibrant.runtime.arrays import Float64s
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.null import Interval
 
 
 def root_mean_square_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     debiased: bool = False,
     notion: Notion | None = None,
     binning: Binning = "uniform",
     closed: Closed = "right",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

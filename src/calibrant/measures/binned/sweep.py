@@ -13,18 +13,19 @@ from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import NORMS, Norm
 from calibrant.measures.isotonic.isotonic import isotonic_fit
 from calibrant.measures.read_arguments import event_table
+from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments
+from calibrant.sketch import Arguments, Predicted
 from calibrant.table import ReliabilityTable
 
 
 def monotone_sweep_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     norm: Norm = "l1",
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

@@ -15,22 +15,22 @@ from calibrant.kernels.row_blocks import in_order
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
 from calibrant.measures.read_arguments import class_predictions, event_bins
-from calibrant.runtime.arrays import Float64s
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.sketch import Arguments, Predicted
 
 _ENTRIES: Final = 1 << 18  # of the rows that are read at a time
 
 
 def top_k_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     k: int,
     binning: Binning = "uniform",
     norm: Norm = "l1",
     closed: Closed = "right",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
@@ -82,15 +82,15 @@ def top_k_calibration_error(
 
 
 def top_r_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
     r: int,
     binning: Binning = "uniform",
     norm: Norm = "l1",
     closed: Closed = "right",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from calibrant.measures.means.in_the_large import largest_gap
 from calibrant.measures.measure import Details, Measure, Null, Unavailable
 from calibrant.measures.read_arguments import event_table
 from calibrant.results import Floor
-from calibrant.runtime.arrays import Float64s
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.buckets import centred, variance_of
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
@@ -209,11 +209,11 @@ KS = Measure(
 
 
 def kuiper_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
@@ -243,11 +243,11 @@ def kuiper_calibration_error(
 
 
 def cutoff_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

@@ -22,9 +22,9 @@ from calibrant.measures.event import Event
 from calibrant.measures.measure import NOT_ASKED
 from calibrant.measures.read_arguments import event_table
 from calibrant.results.values import MurphyCurve, NetBenefit
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.buckets import centred, coarse_places, variance_of
 from calibrant.statistics.design import BY_CLUSTER, Clustered, rare, rarer_of
 from calibrant.statistics.intervals import NORMAL
@@ -43,13 +43,13 @@ _METHOD_OF_CLUSTERS: Final = f"{NORMAL}, where {LEAST_ROWS} rows of {LEAST_CLUST
 
 
 def net_benefit(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     thresholds: Any = None,
     level: float | None = 0.95,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> NetBenefit:
@@ -117,12 +117,12 @@ def net_benefit(
 
 
 def murphy_curve(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     thresholds: Any = None,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> MurphyCurve:

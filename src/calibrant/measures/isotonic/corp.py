@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,16 +22,16 @@ from calibrant.measures.measure import Measure, Null, Unavailable, exact
 from calibrant.measures.read_arguments import event_table, table_bins
 from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, null_of
 from calibrant.results import ScoreDecomposition
-from calibrant.runtime.arrays import Float64s
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import Resampling, Stream
 
 
 def score_decomposition(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     score: Score = "brier",
     method: Literal["corp", "murphy"] = "corp",
@@ -39,7 +39,7 @@ def score_decomposition(
     binning: Binning = "uniform",
     closed: Closed = "right",
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> ScoreDecomposition:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.isotonic.isotonic import out_of_fold
 from calibrant.measures.read_arguments import event_table
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.resampling import Rng, check_level, normal_quantile, seed_of
@@ -55,13 +55,13 @@ class VariationalError:
 
 
 def variational_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     level: float = 0.95,
     rng: Rng = 0,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> VariationalError:

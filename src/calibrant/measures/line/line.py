@@ -20,9 +20,9 @@ from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.measure import Details, Measure, Unavailable
 from calibrant.measures.read_arguments import event_table
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Influence, rarer_rows
 from calibrant.statistics.group_tests import Deviations, steadied
@@ -452,11 +452,11 @@ _ONE_KIND: Final = "all outcomes are equal"
 
 
 def calibration_intercept(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
@@ -485,11 +485,11 @@ def calibration_intercept(
 
 
 def calibration_slope(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

@@ -20,10 +20,10 @@ from calibrant.measures.means.means import gap_variance
 from calibrant.measures.measure import Details, Measure, Null, Unavailable
 from calibrant.measures.read_arguments import event_table
 from calibrant.results import CalibrationCurve
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.intervals import blend, thinned, widest
@@ -248,12 +248,12 @@ _NO_MEAN: Final = Unavailable("a mean over classes does not describe any class; 
 
 
 def integrated_calibration_index(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     span: float = SPAN,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from calibrant.measures.means.means import gap_influence, gap_variance, mean_sco
 from calibrant.measures.measure import Details, Measure, OwnLaw, Unavailable, exact
 from calibrant.measures.read_arguments import event_table
 from calibrant.results import Floor
-from calibrant.runtime.arrays import Float64s
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import MINORITY, Clustered, Influence, SamplingDesign
 from calibrant.statistics.group_tests import Deviations
@@ -117,11 +117,11 @@ _HUGE: Final = 1e6  # a ratio beyond which squares of the scores cancel
 
 
 def observed_expected_ratio(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

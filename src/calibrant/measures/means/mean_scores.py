@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -27,12 +26,18 @@ from calibrant.measures.means.means import (
 )
 from calibrant.measures.measure import PROPER_SCORE, Details, Difference, Measure, Unavailable, exact
 from calibrant.measures.read_arguments import class_predictions
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.null import Interval
 
 
 def accuracy(
-    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+    probs: Predicted,
+    targets: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
 ) -> float:
     """Return the share of rows whose predicted class is right, in [0, 1].
 
@@ -77,7 +82,12 @@ ACCURACY = Measure(
 
 
 def brier_score(
-    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+    probs: Predicted,
+    targets: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
 ) -> float:
     r"""Return the Brier score: the mean squared distance between predicted probabilities and the outcomes.
 
@@ -105,7 +115,12 @@ def brier_score(
 
 
 def top_label_brier_score(
-    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+    probs: Predicted,
+    targets: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
 ) -> float:
     r"""Return the Brier score of the event "the predicted class is right": mean of (max p - [right])^2.
 
@@ -172,11 +187,11 @@ EVENT_BRIER = Measure(
 
 
 def negative_log_likelihood(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     eps: float = 0.0,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
@@ -250,7 +265,12 @@ NLL = Measure(
 
 
 def ranked_probability_score(
-    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+    probs: Predicted,
+    targets: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
 ) -> float:
     r"""Return the ranked probability score (RPS) of ordered classes: the mean squared distance of the distributions.
 
@@ -296,7 +316,12 @@ def ranked_probability_score(
 
 
 def spherical_score(
-    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+    probs: Predicted,
+    targets: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
 ) -> float:
     r"""Return the spherical score: the mean probability of the true class, divided by the length of its row.
 

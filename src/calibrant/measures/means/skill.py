@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from calibrant.measures.isotonic.isotonic import base_score, table_score
 from calibrant.measures.means.means import BaseRates, PredictionMeans, log_loss_of_cells, surprises
 from calibrant.measures.measure import Details, Measure, Unavailable, exact
 from calibrant.measures.read_arguments import event_table
-from calibrant.runtime.arrays import Float64s
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.buckets import centred, variance_of
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Influence, unbiased
@@ -34,7 +34,12 @@ _ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
 
 
 def brier_skill_score(
-    probs: Any, targets: Any = None, *, weights: Any = None, ignore_index: int | None = None, logits: bool = False
+    probs: Predicted,
+    targets: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
 ) -> float:
     r"""Return the Brier skill score: how much better the Brier score is than that of always predicting the base rates.
 
@@ -175,11 +180,11 @@ _SECOND_ORDER: Final = 1e-6  # of the second-order variance: less than it is rou
 
 
 def log_loss_skill_score(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

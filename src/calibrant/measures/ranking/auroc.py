@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from calibrant.measures.event import Event, certified
 from calibrant.measures.measure import Details, Measure, Unavailable
 from calibrant.measures.read_arguments import event_table
 from calibrant.results.values import RocCurve
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Influence
 from calibrant.statistics.group_tests import Deviations, steadied
@@ -31,11 +31,11 @@ MOST_POINTS: Final = 1_001
 
 
 def auroc(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

@@ -19,16 +19,16 @@ from calibrant.measures.simulated import ClusterNull, RowNull, null_of
 from calibrant.measures.smooth import mesh
 from calibrant.measures.smooth.smooth import event_error, smooth_error
 from calibrant.measures.smooth.smooth_inference import NullSmooth, interval
-from calibrant.runtime.arrays import Float64s
-from calibrant.sketch import Arguments
+from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.null import Interval
 
 _LEAST_DEFF: Final = 0.01  # of all bins together, for the bandwidths of simulated data sets
 
 
 def smooth_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     kernel: Literal["reflected", "logit"] = "reflected",
     bandwidth: float | Literal["auto"] = "auto",
@@ -37,7 +37,7 @@ def smooth_calibration_error(
     tolerance: float = 1e-3,
     refine_steps: int = 10,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:

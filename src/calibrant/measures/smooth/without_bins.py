@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,9 @@ from calibrant.inputs.weights import integer_weights
 from calibrant.kernels.compiling import kernels_for
 from calibrant.kernels.row_blocks import in_order
 from calibrant.measures.read_arguments import class_predictions, event_table, is_number
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments
+from calibrant.sketch import Arguments, Predicted
 from calibrant.table import ReliabilityTable
 
 Kernel = Literal["laplace", "gaussian"]
@@ -31,14 +31,14 @@ _ENTRIES: Final = 1 << 20  # of the cosines and sines that are computed together
 
 
 def kernel_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     kernel: Kernel = "laplace",
     width: float = 0.4,
     unbiased: bool = True,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
@@ -178,11 +178,11 @@ KERNELS: Final = tuple(_SUMS)
 
 
 def lipschitz_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
@@ -232,11 +232,11 @@ def lipschitz_error(table: ReliabilityTable) -> float:
 
 
 def truthful_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
@@ -318,12 +318,12 @@ class SquaredKernelError:
 
 
 def squared_kernel_calibration_error(
-    probs: Any,
-    targets: Any = None,
+    probs: Predicted,
+    targets: ArrayLike | None = None,
     *,
     width: float = 0.4,
     block: int = 50,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> SquaredKernelError:
