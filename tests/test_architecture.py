@@ -180,7 +180,7 @@ def test_the_count_of_stops_itself() -> None:
     assert stops.visits_of(route) == {"a": 3, "b": 2, "c": 1}
     assert stops.returns_of(route) == 3
     assert stops.stops_of(lambda values: [Rows(values[:, :, None]), sum(values)], numbers) == [
-        ("kernels.blocks", "__post_init__")
+        ("kernels.row_blocks", "__post_init__")
     ]
 
 
@@ -441,7 +441,7 @@ FOREIGN_TEXT = {
     "files.local.first_line",  # any
     "files.text._wrong_line",  # json
     "files.text.explain",  # DuckDB
-    "frames.cells.fetch",  # DuckDB
+    "frames.grid_sums.fetch",  # DuckDB
     "frames.columns.as_frame",  # Narwhals
 }
 

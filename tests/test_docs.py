@@ -162,7 +162,7 @@ def test_the_index_of_the_api_lists_every_name_once() -> None:
     assert sorted(make_examples.API_PAGES) == sorted(page.stem.removeprefix("api-") for page in DOCS.glob("api-*.md"))
     index = (DOCS / "api.md").read_text(encoding="utf-8")
     listed = re.findall(r"\[`([\w.]+)`\]\(api-\w+\.md#calibrant\.\1\)", index)
-    assert sorted(listed) == sorted(documented())
+    assert sorted(listed) == sorted(documented()), "run python docs/make_examples.py"
 
 
 def test_the_front_page_has_one_picture_three_commands_and_three_links() -> None:
