@@ -356,7 +356,10 @@ def _check_sketch_options(ctx: click.Context, options: CommandOptions) -> None:
     values = {name: getattr(options, name) for name in _FIXED_BY_SKETCH}
     changed = [name for name, value in values.items() if value is not False and value != getattr(CommandOptions, name)]
     useless = [label(param) for param in ctx.command.params if param.name in changed]
-    useless += ["--engine"] * (options.engine != ENGINES[0]) + ["--no-classwise"] * (options.classwise is False)
+    if options.engine != ENGINES[0]:
+        useless.append("--engine")
+    if options.classwise is False:
+        useless.append("--no-classwise")
     if useless:
         verb, them = ("has", "it") if len(useless) == 1 else ("have", "them")
         listed = ", ".join(useless)

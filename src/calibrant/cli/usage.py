@@ -461,7 +461,10 @@ def _accepted(option: click.Option, value: Any) -> tuple[Any, str]:
     commas = parts is value and is_list and any("," in str(part) for part in parts)
     if not commas and all(type(part) in types for part in parts):
         return ",".join(parts) if is_list else parts if option.multiple else value, ""
-    words += ", or an array of them" * (option.multiple or is_list) + " without commas" * is_list
+    if is_list:
+        words += ", or an array of them without commas"
+    elif option.multiple:
+        words += ", or an array of them"
     return None, f"expected {words}, got {short(repr(value))}; correct the file, or pass --no-config"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bou
 from calibrant.results.values import frame_of, plain
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments, CalibrationSketch, Predicted, check_alone
+from calibrant.sketch import Arguments, CalibrationSketch, PredictedGroups, check_alone
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.group_tests import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
 from calibrant.statistics.null import least_of, sequential_p_value
@@ -142,7 +142,7 @@ class MulticalibrationError:
 
 
 def multicalibration_error(
-    probs: Predicted,
+    probs: PredictedGroups,
     targets: ArrayLike | None = None,
     *,
     groups: ArrayLike | Mapping[str, ArrayLike] | None = None,
@@ -231,7 +231,7 @@ def multicalibration_error(
     if groups is None or isinstance(probs, ReliabilityTable):
         got = "None" if groups is None else "groups with a table"
         raise InputError("groups", _EXPECTED, got, "pass predictions with the group of each row, or a sketch of each")
-    arguments = Arguments(probs=probs, notion=notion, **options)
+    arguments = Arguments(probs=cast("ArrayLike", probs), notion=notion, **options)
     predictions, evaluated = arguments.predictions()
     if evaluated in PER_CLASS:
         remedy = "pass one class's column at a time"

@@ -38,7 +38,7 @@ from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.results.envelope import reason_of
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sketch import CalibrationSketch, Predicted
+from calibrant.sketch import CalibrationSketch, PredictedGroups
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.e_processes import Mixture, Wealth, adjusted, log_mean
 from calibrant.table import ReliabilityTable
@@ -157,7 +157,7 @@ class Monitor(Shown):
 
     def update(
         self,
-        probs: Predicted,
+        probs: PredictedGroups,
         targets: ArrayLike | None = None,
         *,
         label: str | None = None,
@@ -209,7 +209,7 @@ class Monitor(Shown):
                 },
             )
 
-    def _update(self, probs: Predicted, label: str | None, how: dict[str, Any]) -> None:
+    def _update(self, probs: PredictedGroups, label: str | None, how: dict[str, Any]) -> None:
         name = self._next_label() if label is None else str(label)
         if name in self.labels:
             remedy = "give late rows a label of their own, such as " + repr(f"{name}, late")

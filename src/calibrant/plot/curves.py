@@ -102,7 +102,8 @@ def calibration_curve(
     report = result if isinstance(result, PlottableReport) else None
     rate = DIAGRAM_WORDS["positive" if report is None else report.notion].rate
     marks = curve_marks(curve, rate, confidence=confidence, consistency=consistency, label=label)
-    figure, bins = square_figure(marks, "Predicted probability", rate), report.diagram if report and counts else None
+    figure = square_figure(marks, "Predicted probability", rate)
+    bins = report.diagram if counts and report is not None else None
     return draw_series(figure, canvas.SQUARE, color, line, legend, ax, bins)
 
 

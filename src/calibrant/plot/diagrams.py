@@ -145,11 +145,8 @@ def reliability_diagram(
     )
     if simultaneous is not None:
         marks.insert(0, confidence_band(simultaneous))
-    figure, bins = (
-        square_figure(marks, "Predicted probability" if bars else MEAN, words.rate),
-        diagram if counts else None,
-    )
-    axes = draw_series(figure, canvas.SQUARE, color, joined, False, ax, bins, marker)
+    figure = square_figure(marks, "Predicted probability" if bars else MEAN, words.rate)
+    axes = draw_series(figure, canvas.SQUARE, color, joined, False, ax, diagram if counts else None, marker)
     if said:
         canvas.corner(axes, said if label is None else f"{canvas.literal(label)}: {said}")
     if legend:

@@ -111,11 +111,12 @@ class Procedure(ABC, Generic[Rows]):
         losses = [[self.losses(folds, each) for each in of_deal] for folds, of_deal in zip(deals, maps, strict=True)]
         scored = list(zip(deals, losses, strict=True))
         means = [float(np.mean([folds.mean(x[i]) for folds, x in scored])) for i in range(len(self.candidates))]
-        chosen, shrinkage, least = _simplest(means), 0.0, _simplest(means)
+        least = _simplest(means)
         errors = [
             float(np.mean([folds.variance(_gap(x[i], x[least])).error for folds, x in scored]))
             for i in range(len(self.candidates))
         ]
+        chosen, shrinkage = least, 0.0
         if least and self.candidates[0].nearly_unchanged:
             trials = list(zip(deals, losses, maps, strict=True))
             chosen, shrinkage, errors[0] = self._against_first(means, least, trials)

@@ -17,7 +17,7 @@ from calibrant.inputs.weights import effective_rows, integer_weights
 from calibrant.kernels.row_blocks import in_order
 from calibrant.measures.listed import selected
 from calibrant.recalibration.choice import Choice, FitOptions, Procedure
-from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, not_below_floor
+from calibrant.recalibration.events import LEAST_ROWS, by_group, fitted_to, map_event, not_below_floor
 from calibrant.recalibration.families import Family
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.pieces import CLIP
@@ -212,7 +212,8 @@ def of_classes(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     effective = effective_rows(rows.weights, len(rows.units))
     share = effective / rows.total
     rarer = _rarer(np.bincount(classes.classes, rows.weights).astype(np.float64) * share)
-    certain = math.isinf(rows.mean(classes.losses("log")))
+    log_loss = classes.losses("log")
+    certain = math.isinf(rows.mean(log_loss))
     candidates = _candidates(effective, predictions.n_classes, certain=certain)
     procedure = ClassProcedure(
         candidates=candidates if asked.family is None else (asked.family,),
@@ -233,7 +234,7 @@ def of_classes(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     # No change gains nothing, whatever the choice without a fold would be.
     remains = choice.family is CLASS_IDENTITY
     folds, maps = (rows, {0: fitted}) if remains else procedure.evaluated(rows)
-    score, before_loss, start = _unchanged(procedure, rows, choice, certain=certain)
+    score, before_loss, start = _unchanged(procedure, rows, choice, log_loss, certain=certain)
     inside, outside = before_loss - classes.losses(score, fitted), before_loss - procedure.losses(folds, maps, score)
     gain = gain_of(
         procedure.mean_gain(folds, outside, dict.fromkeys(maps, start), maps, score),
@@ -256,7 +257,7 @@ def of_classes(data: EvaluatedData, asked: FitOptions) -> Recalibration:
             "constants": fitted.constants.tolist(),
             "smallest": fitted.smallest,
         },
-        event={"notion": "classes", "class_names": data.names and list(data.names)},
+        event=map_event("classes", data.names),
         fitted=fitted_to(data.tables[0], clustered=data.clusters is not None),
     )
     return with_evidence(
@@ -287,13 +288,15 @@ def _started(procedure: ClassProcedure, rows: DealtRows, family: Family | None) 
     return replace(procedure, candidates=rest), True
 
 
-def _unchanged(procedure: ClassProcedure, rows: DealtRows, choice: Choice, *, certain: bool) -> tuple[str, Any, Any]:
+def _unchanged(
+    procedure: ClassProcedure, rows: DealtRows, choice: Choice, log_loss: Float64s, *, certain: bool
+) -> tuple[str, Any, Any]:
     """Return the score of the gain, and the losses and the map that the chosen map is compared with.
 
     If a class of probability 0 occurred, the log loss is infinite; that of clipped probabilities is finite.
     """
     if not certain:
-        return "log", procedure.data.losses("log"), None
+        return "log", log_loss, None
     if choice.family.nearly_unchanged:
         return "brier", procedure.data.losses("brier"), None
     start = procedure.fit(CLASS_CLIPPED, procedure.source(rows))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -205,14 +205,14 @@ def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
         elif choice.family.keeps_order:
             distinct, known["auroc"] = _auroc(data, rows, fit, before, settings)
         after = _as_after(before, after, gain, clipped, bound, known)
-    flat = _FLAT * (not fit.rising)
+    flat = "" if fit.rising else _FLAT
     cautions = (design.sample.flag, rows.flag, few_errors(expected_errors), _falling(before), flat)
     return with_evidence(
         Recalibration(
             map=CalibrationMap(
                 kind=fit.kind,
                 parameters=fit.parameters,
-                event={"notion": data.notion, "class_names": data.names and list(data.names)},
+                event=map_event(data.notion, data.names),
                 fitted=fitted_to(table, clustered=data.clusters is not None),
             ),
             method=asked.method,
@@ -392,6 +392,11 @@ def not_below_floor(after: Report) -> Report:
 
 def _moved(estimate: Estimate, shift: float) -> Estimate:
     return replace(estimate, value=estimate.value + shift, low=estimate.low + shift, high=estimate.high + shift)
+
+
+def map_event(notion: str, names: Sequence[str] | None) -> dict[str, Any]:
+    """Return what a map says about the event of its scores."""
+    return {"notion": notion, "class_names": None if names is None else list(names)}
 
 
 def fitted_to(table: ReliabilityTable, *, clustered: bool) -> Fitted:

@@ -17,12 +17,12 @@ from calibrant.recalibration.recalibrations import LabelRecalibrations, Recalibr
 from calibrant.recalibration.softmax import CLASS_FAMILIES
 from calibrant.report import evaluated_data
 from calibrant.runtime.arrays import ArrayLike
-from calibrant.sketch import Predicted
+from calibrant.sketch import PredictedGroups
 from calibrant.statistics.resampling import Resampling, Rng
 
 
 def recalibrate(
-    probs: Predicted,
+    probs: PredictedGroups,
     targets: ArrayLike | None = None,
     *,
     method: str = "auto",

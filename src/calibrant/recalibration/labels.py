@@ -8,7 +8,7 @@ from operator import add
 
 from calibrant.errors import InputError
 from calibrant.recalibration.choice import FitOptions
-from calibrant.recalibration.events import fitted_to, of_event
+from calibrant.recalibration.events import fitted_to, map_event, of_event
 from calibrant.recalibration.maps import CalibrationMap
 from calibrant.recalibration.recalibrations import LabelRecalibrations, Recalibration
 from calibrant.report import evaluated_data
@@ -49,7 +49,7 @@ def of_labels(data: EvaluatedData, asked: FitOptions) -> LabelRecalibrations:
     fitted = CalibrationMap(
         kind="labels",
         parameters={"maps": maps},
-        event={"notion": "multilabel", "class_names": None if data.names is None else names},
+        event=map_event("multilabel", data.names),
         fitted=replace(fitted_to(pooled, clustered=data.clusters is not None), n=data.tables[0].n),
         evidence={
             name: {"gain": dict(fix.map.evidence["gain"]), "adjusted_p_value": p}

@@ -40,7 +40,7 @@ from calibrant.measures.read_arguments import ClassHistograms, table_histograms
 from calibrant.results import Choices
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import CalibrationSketch, Predicted, check_alone
+from calibrant.sketch import CalibrationSketch, PredictedGroups, check_alone
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.table import ReliabilityTable, cell_sums
 from calibrant.table.cluster_labels import ClusterLabels, mix64
@@ -133,7 +133,7 @@ class EvaluatedData:
 
 
 def of_arguments(
-    probs: Predicted,
+    probs: PredictedGroups,
     targets: ArrayLike | None,
     *,
     notion: Notion | None = None,

@@ -53,7 +53,7 @@ from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import Late, LazyMapping, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.runtime.progress import counted
-from calibrant.sketch import Predicted
+from calibrant.sketch import PredictedGroups
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import LONE, MINORITY, UNKNOWN, Clustered, Sample, details_of, rare, rarer_rows
 from calibrant.statistics.group_tests import (
@@ -76,7 +76,7 @@ _NO_LAW: Final = "too few events are expected for a test without simulated data 
 
 
 def evaluate(
-    probs: Predicted,
+    probs: PredictedGroups,
     targets: ArrayLike | None = None,
     *,
     notion: Notion | None = None,

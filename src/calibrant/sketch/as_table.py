@@ -15,8 +15,9 @@ from calibrant.sketch.totals import Totals
 from calibrant.table import ReliabilityTable
 from calibrant.table.reliability_table import table_in_units
 
-#: What is evaluated: scores or probabilities of rows, or what was read before.
-Predicted: TypeAlias = ArrayLike | ReliabilityTable | CalibrationSketch | Mapping[str, CalibrationSketch]
+#: What is evaluated: scores or probabilities of rows, or what was read before; and the same of groups.
+Predicted: TypeAlias = ArrayLike | ReliabilityTable | CalibrationSketch
+PredictedGroups: TypeAlias = Predicted | Mapping[str, CalibrationSketch]
 
 
 def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) -> None:

@@ -22,7 +22,7 @@ from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.results import Estimate
 from calibrant.results.values import RiskCoverageCurve
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sketch import Predicted
+from calibrant.sketch import PredictedGroups
 from calibrant.statistics.intervals import NORMAL, Variance, clopper_pearson
 from calibrant.statistics.resampling import alpha_of
 from calibrant.table import ReliabilityTable
@@ -52,7 +52,7 @@ _HALF: Final = 0.5  # the score from which on "yes" is decided if no case is ref
 
 
 def certify_threshold(
-    probs: Predicted,
+    probs: PredictedGroups,
     targets: ArrayLike | None = None,
     *,
     max_risk: float = 0.05,
@@ -194,7 +194,7 @@ def certify_threshold(
 
 
 def certify_two_sided(
-    probs: Predicted,
+    probs: PredictedGroups,
     targets: ArrayLike | None = None,
     *,
     yes_risk: float = 0.05,
@@ -287,7 +287,9 @@ def certify_two_sided(
 # ---------------------------------------------------------------- arguments
 
 
-def _judged(probs: Predicted, targets: ArrayLike | None, **how: Any) -> tuple[Judged, Mapping[str, EvaluatedData]]:
+def _judged(
+    probs: PredictedGroups, targets: ArrayLike | None, **how: Any
+) -> tuple[Judged, Mapping[str, EvaluatedData]]:
     """Return the evaluated event, and what is evaluated of groups."""
     if isinstance(probs, ReliabilityTable) and targets is None and all(not value for value in how.values()):
         return Judged(*evaluated_data.check_table(probs, None)), {}

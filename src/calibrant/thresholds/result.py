@@ -1,4 +1,4 @@
-"""`Threshold`: from which score on decisions may be automated, as a value."""
+"""`Threshold`: the score from which decisions may be automated, as a value."""
 
 from __future__ import annotations
 

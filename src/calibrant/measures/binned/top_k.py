@@ -16,13 +16,13 @@ from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Binning, Closed, Norm
 from calibrant.measures.read_arguments import class_predictions, event_bins
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sketch import Arguments, Predicted
+from calibrant.sketch import Arguments
 
 _ENTRIES: Final = 1 << 18  # of the rows that are read at a time
 
 
 def top_k_calibration_error(
-    probs: Predicted,
+    probs: ArrayLike,
     targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,
@@ -82,7 +82,7 @@ def top_k_calibration_error(
 
 
 def top_r_calibration_error(
-    probs: Predicted,
+    probs: ArrayLike,
     targets: ArrayLike | None = None,
     n_bins: int = 15,
     *,

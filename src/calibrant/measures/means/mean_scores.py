@@ -265,7 +265,7 @@ NLL = Measure(
 
 
 def ranked_probability_score(
-    probs: Predicted,
+    probs: ArrayLike,
     targets: ArrayLike | None = None,
     *,
     weights: ArrayLike | None = None,
@@ -316,7 +316,7 @@ def ranked_probability_score(
 
 
 def spherical_score(
-    probs: Predicted,
+    probs: ArrayLike,
     targets: ArrayLike | None = None,
     *,
     weights: ArrayLike | None = None,

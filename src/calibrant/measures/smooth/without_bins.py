@@ -318,7 +318,7 @@ class SquaredKernelError:
 
 
 def squared_kernel_calibration_error(
-    probs: Predicted,
+    probs: ArrayLike,
     targets: ArrayLike | None = None,
     *,
     width: float = 0.4,
