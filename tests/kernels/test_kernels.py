@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import json
+import math
 import threading
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +25,7 @@ from sklearn.isotonic import IsotonicRegression
 import calibrant
 from calibrant.errors import InputError
 from calibrant.kernels import compiling, dispatch, host, host_tables, reference, reference_tables
+from calibrant.kernels.compensated import binned, joined, shift_of, total_of
 from calibrant.kernels.inlined import EXP_TERMS
 from calibrant.measures.binned.binned import largest_members, uniform_edges
 from calibrant.table import grid
@@ -79,10 +81,10 @@ def uppers_of(n_bins, dtype, closed="right"):
 def run(module, name, n, shape, dtype, *args, keep=None, **kwargs):
     """Run a reading kernel on fresh outputs and return them."""
     top, correct = np.full(n, VOID, dtype), np.full(n, VOID, np.uint8)
-    histograms, totals = np.zeros((3, *shape)), np.zeros(reference.N_TOTALS)
+    histograms, totals = np.zeros((2, 3, *shape)), np.zeros((2, reference.N_TOTALS))
     extra = () if keep is None else (np.full((n if keep else 0, args[0].shape[1]), VOID, dtype),)
     found = getattr(module, name)(*args, *kwargs.values(), top, correct, *extra, histograms, totals)
-    return found, top, correct, histograms, totals, extra[0] if keep else None
+    return found, top, correct, joined(histograms), joined(totals), extra[0] if keep else None
 
 
 # ---------------------------------------------------------------- compiled versions
@@ -174,7 +176,8 @@ def test_read_events_equals_its_reference(dtype, n, weighted, logits, eps, scori
     targets, weights = labels_and_weights(n, 2)
     found = {}
     for module in (host, reference):
-        scores, outcomes, totals = np.full(n, VOID, dtype), np.full(n, VOID, np.uint8), np.zeros(reference.N_TOTALS)
+        scores, outcomes = np.full(n, VOID, dtype), np.full(n, VOID, np.uint8)
+        totals = np.zeros((2, reference.N_TOTALS))
         bad = module.read_events(
             values,
             targets,
@@ -187,7 +190,7 @@ def test_read_events_equals_its_reference(dtype, n, weighted, logits, eps, scori
             totals,
         )
         assert bad == reference.CLEAN
-        found[module] = scores, outcomes, totals
+        found[module] = scores, outcomes, joined(totals)
     fast, slow = found[host], found[reference]
     # Both compute in float64 and round once: equal up to one rounding of the scores' type.
     np.testing.assert_allclose(fast[0], slow[0], rtol=np.finfo(dtype).eps, atol=0)
@@ -205,10 +208,11 @@ def test_bin_rows_equals_its_reference(dtype, n_bins, weighted):
     outcomes = rng.integers(0, 2, len(scores)).astype(np.uint8)
     weights = rng.integers(1, 4, len(scores)) * 0.5 if weighted else np.empty(0)
     for closed in ("right", "left"):
-        fast, slow = np.zeros((4, n_bins)), np.zeros((4, n_bins))
+        fast, slow = np.zeros((2, 2, 4, n_bins))
         uppers = uppers_of(n_bins, dtype, closed)
         host_tables.bin_rows(scores, outcomes, weights, uppers, fast)
         reference_tables.bin_rows(scores, outcomes, weights, uppers, slow)
+        fast, slow = joined(fast), joined(slow)
         np.testing.assert_array_equal(fast[[0, 2]], slow[[0, 2]])
         np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
 
@@ -226,9 +230,10 @@ def test_cell_rows_equals_its_reference(dtype, name, weighted):
     outcomes = rng.integers(0, 2, len(scores)).astype(np.uint8)
     weights = rng.integers(1, 9, len(scores)) * 0.25 if weighted else np.empty(0)
     shape = (len(lookup.edges) + 1, 7 if weighted else 5)
-    fast, slow = np.zeros(shape), np.zeros(shape)
+    fast, slow = np.zeros((2, 2, *shape))
     host_tables.cell_rows(scores, outcomes, weights, *lookup, fast)
     reference_tables.cell_rows(scores, outcomes, weights, *lookup, slow)
+    fast, slow = joined(fast), joined(slow)
     np.testing.assert_array_equal(fast[:, :2], slow[:, :2])
     np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
 
@@ -246,18 +251,19 @@ def test_the_lookup_finds_the_cell_of_every_edge_and_bucket_and_of_their_neighbo
     beside = [np.nextafter(edges, np.full_like(edges, side)) for side in (-1, 2)]
     scores = np.concatenate([edges, *beside, tails, 1 - tails]).astype(dtype)
     scores = scores[(scores >= 0) & (scores <= 1)]
-    found = np.zeros((len(lookup.edges) + 1, 5))
+    found = np.zeros((2, len(lookup.edges) + 1, 5))
     host_tables.cell_rows(scores, np.zeros(len(scores), np.uint8), np.empty(0), *lookup, found)
+    found = joined(found)
     np.testing.assert_array_equal(found[:, 0], np.bincount(grid.cell_of(scores, name), minlength=len(found)))
 
 
 def tallied(module, name, probs, targets, *args, keep, n_bins=15):
     """Run a tally on fresh outputs and return them."""
     uppers = uppers_of(n_bins, probs.dtype, "left")
-    sums, keys = np.zeros((3, n_bins)), np.zeros(len(probs) if keep else 0, f"i{probs.dtype.itemsize}")
+    sums, keys = np.zeros((2, 3, n_bins)), np.zeros(len(probs) if keep else 0, f"i{probs.dtype.itemsize}")
     options = (*args, uppers) if name == "tally_events" else (1e-3, uppers)
     found = getattr(module, name)(probs, targets, *options, keys, sums)
-    return found, sums, keys
+    return found, joined(sums), keys
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -324,12 +330,13 @@ def test_sum_events_equals_its_reference(dtype, name, kind, n):
     lookup = grid.lookup(name, np.dtype(dtype))
     probs = np.concatenate([[0, 1, 0.5, 1, 0, -0.0, 0.2, 0.8, 1e-30], rng.random(n)])[:n].astype(dtype)
     targets = np.concatenate([[0, 1, 0, 0, 1, 0], rng.integers(0, 2, n)])[:n].astype(kind)
-    cells, totals = np.zeros((2, len(lookup.edges) + 1, 5)), np.zeros((2, reference.N_TOTALS))
+    cells, totals = np.zeros((2, 2, len(lookup.edges) + 1, 5)), np.zeros((2, 2, reference.N_TOTALS))
     for k, module in enumerate((host, reference)):
         assert module.sum_events(probs, targets, *lookup, cells[k], totals[k]) == reference.CLEAN
-    np.testing.assert_array_equal(cells[0, :, :2], cells[1, :, :2])
-    np.testing.assert_allclose(cells[0], cells[1], rtol=SUMS, atol=SUMS)
-    np.testing.assert_allclose(totals[0], totals[1], rtol=SUMS, atol=SUMS)
+    fast, slow = map(joined, cells)
+    np.testing.assert_array_equal(fast[:, :2], slow[:, :2])
+    np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
+    np.testing.assert_allclose(*map(joined, totals), rtol=SUMS, atol=SUMS)
     for bad in (np.nan, 1.5, -1.0, np.inf, np.nextafter(np.ones(1, dtype), np.full(1, 2, dtype))[0]):
         if n > 62:
             spoiled = probs.copy()
@@ -352,9 +359,10 @@ def test_bin_pooled_equals_its_reference(dtype, n_bins, weighted):
     scores = np.unique(np.concatenate([rng.random(60), np.arange(n_bins + 1) / n_bins]).astype(dtype))
     counts = rng.integers(1, 9, len(scores)) * (0.75 if weighted else 1)
     positives = counts * (rng.random(len(scores)) < 0.5)
-    fast, slow = np.zeros((4, n_bins)), np.zeros((4, n_bins))
+    fast, slow = np.zeros((2, 2, 4, n_bins))
     for module, sums in ((host_tables, fast), (reference_tables, slow)):
         module.bin_pooled(scores, counts, positives, uppers_of(n_bins, dtype), sums)
+    fast, slow = joined(fast), joined(slow)
     np.testing.assert_array_equal(fast[[0, 2]], slow[[0, 2]])
     np.testing.assert_allclose(fast, slow, rtol=SUMS, atol=SUMS)
 
@@ -514,9 +522,10 @@ def test_sum_pooled_equals_its_reference(dtype, rows, weighted):
     positives = rng.integers(0, counts + 1)
     if weighted:
         counts, positives = counts * 0.75, positives * 0.75
-    found, expected = np.zeros((2, 4))
+    found, expected = np.zeros((2, 2, 4))
     host_tables.sum_pooled(scores, counts, positives, found)
     reference_tables.sum_pooled(scores, counts, positives, expected)
+    found, expected = joined(found), joined(expected)
     # Two orders of adding n positive numbers differ by at most n eps of their sum.
     np.testing.assert_allclose(found, expected, rtol=rows * 2.0**-52)
 
@@ -529,9 +538,10 @@ def test_residuals_equals_its_reference(dtype, n, weighted):
     scores, outcomes = rng.random(n).astype(dtype), rng.integers(0, 2, n).astype(np.uint8)
     weights = rng.random(n) if weighted else np.empty(0)
     fast, slow = np.full(n, VOID, float), np.full(n, VOID, float)
-    sums = np.zeros((2, 2))
+    sums = np.zeros((2, 2, 2))
     host_tables.residuals(scores, outcomes, weights, fast, sums[0])
     reference_tables.residuals(scores, outcomes, weights, slow, sums[1])
+    sums = [joined(pairs) for pairs in sums]
     np.testing.assert_array_equal(fast, slow)
     np.testing.assert_allclose(*sums, rtol=0, atol=SUMS)
     assert sums[0] == pytest.approx([fast.sum(), np.abs(fast).sum()], abs=SUMS)
@@ -594,11 +604,81 @@ def test_residual_moments_equals_its_reference(dtype, n_cells):
     rng = np.random.default_rng(7)
     scores = np.concatenate([rng.random(200), [0.0, 1.0, 0.5]]).astype(dtype)
     residuals = rng.normal(size=len(scores))
-    fast, slow = (np.zeros((n_cells, reference_tables.N_MOMENTS)) for _ in range(2))
-    host_tables.residual_moments(scores, residuals, fast)
-    reference_tables.residual_moments(scores, residuals, slow)
-    # An offset is a difference of numbers up to n_cells: absolute error n_cells 2^-52 each.
-    np.testing.assert_allclose(fast, slow, rtol=0, atol=len(scores) * n_cells * 2.0**-52)
+    fast, slow = np.zeros((2, 2, n_cells, reference_tables.N_MOMENTS))
+    shift = shift_of(residuals, len(residuals))
+    host_tables.residual_moments(scores, residuals, shift, fast)
+    reference_tables.residual_moments(scores, residuals, shift, slow)
+    fast, slow = joined(fast), joined(slow)
+    # An offset is a difference of numbers up to n_cells: absolute error n_cells 2^-52 each. A term may be rounded to
+    # the multiple next to the other's.
+    np.testing.assert_allclose(fast, slow, rtol=0, atol=len(scores) * (n_cells + shift) * 2.0**-52)
+
+
+# ---------------------------------------------------------------- compensated sums
+
+
+def terms_of(kind, n):
+    rng = np.random.default_rng(n)
+    sizes = 2.0 ** rng.integers(0, 60, n)
+    return {
+        "even": rng.random(n),
+        "of all sizes": rng.normal(size=n) * 2.0 ** rng.integers(-200, 200, n),
+        "cancelling": np.concatenate([sizes * np.arange(1, n + 1), -sizes * np.arange(1, n + 1), rng.random(n)]),
+        "equal": np.full(n, 0.1),
+        "tiny": rng.random(n) * 2.0**-1040,
+        "huge": rng.random(n) * 2.0**960,
+        "zeros": np.zeros(n),
+        "none": np.zeros(0),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["even", "of all sizes", "cancelling", "equal", "tiny", "huge", "zeros", "none"])
+@pytest.mark.parametrize("n", [2, 1000, 100_000])
+def test_sums_of_terms_are_the_nearest_float64(kind, n):
+    """`math.fsum` rounds the exact sum once. Terms near the largest float64 are added as they come.
+
+    Where terms cancel, the sum is off by at most 2^-90 of their sizes.
+    """
+    terms = terms_of(kind, n)
+    cancelled = 2.0**-90 * np.abs(terms).sum() if kind == "cancelling" else 0
+    bound = {"rel": 1e-12} if kind == "huge" else {"rel": 0, "abs": cancelled}
+    assert total_of(terms) == pytest.approx(math.fsum(terms), **bound)
+    places = np.random.default_rng(2).integers(0, 7, len(terms))
+    expected = [math.fsum(terms[places == place]) for place in range(8)]
+    assert binned(places, terms, 8).tolist() == pytest.approx(expected, **bound)
+
+
+def test_a_bin_of_scores_far_below_the_others_has_the_nearest_sum():
+    rng = np.random.default_rng(3)
+    scores = np.concatenate([rng.random(3000) * 10.0 ** rng.uniform(-30, -20, 3000), rng.uniform(0.5, 1, 3000)])
+    uppers = uppers_of(2, "float64")
+    for module in (host, reference):
+        for order in (np.arange(6000), rng.permutation(6000)):
+            sums = np.zeros((2, 3, 2))
+            p, y = scores[order], np.ones(6000, np.int64)
+            assert module.tally_events(p, y, False, False, uppers, np.empty(0, np.int64), sums) == reference.CLEAN
+            assert joined(sums)[1].tolist() == [math.fsum(scores[:3000]), math.fsum(scores[3000:])]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_compiled_sums_are_the_nearest_float64(weighted):
+    """Also those of kernels that let sums be reordered, whichever kernel was compiled first."""
+    rng, n = np.random.default_rng(4), 5_000
+    p, y = rng.random(n), rng.integers(0, 2, n)
+    weights = rng.lognormal(0, 5, n) if weighted else np.empty(0)
+    mass = weights if weighted else np.ones(n)
+    totals, outcomes = np.zeros((2, reference.N_TOTALS)), np.empty(n, np.uint8)
+    host.read_events(p, y, weights, 0.0, False, True, p, outcomes, totals)
+    assert joined(totals)[reference.BRIER] == math.fsum(mass * (p - y) ** 2)
+    rows, totals = np.stack([1 - p, p], axis=1), np.zeros((2, reference.N_TOTALS))
+    empty = uppers_of(1, "float64"), 0.0, np.empty(n), outcomes, np.zeros((2, 3, 0, 0))
+    host.read_probs(rows, y, weights, 1e-3, 0.0, True, *empty, totals)
+    assert joined(totals)[reference.CORRECT] == math.fsum(mass * (rows.argmax(axis=1) == y))
+    sums = np.zeros((2, 4, 3))
+    host_tables.bin_rows(p, y.astype(np.uint8), weights, uppers_of(3, "float64"), sums)
+    bins = np.searchsorted(uppers_of(3, "float64"), p)
+    for k, terms in enumerate((mass, mass * p, mass * y, mass * (p - y) * (p - y))):
+        assert joined(sums)[k].tolist() == [math.fsum(terms[bins == b]) for b in range(3)], k
 
 
 # ---------------------------------------------------------------- edges, in exact arithmetic
@@ -820,10 +900,10 @@ def test_the_logarithm_is_within_its_bound():
     ends = [1.0, 0.5, 5e-324, 2.0**-1022, np.nextafter(2.0**-1022, 0), np.nextafter(1, 0), 0.5**0.5, 1e-300]
     probs = np.concatenate([tails, 2.0 ** -np.arange(1074.0), 1 - tails[tails > 1e-16], ends])
     for p in probs[probs > 0]:
-        totals, one, outcomes = np.zeros(reference.N_TOTALS), np.array([p]), np.empty(1, np.uint8)
+        totals, one, outcomes = np.zeros((2, reference.N_TOTALS)), np.array([p]), np.empty(1, np.uint8)
         host.read_events(one, np.ones(1, np.int64), np.empty(0), 0.0, False, True, one, outcomes, totals)
         exact = -mpmath.log(mpmath.mpf(float(p)))
-        assert abs(totals[reference.NLL] - float(exact)) <= 1e-15 * float(exact)
+        assert abs(joined(totals)[reference.NLL] - float(exact)) <= 1e-15 * float(exact)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

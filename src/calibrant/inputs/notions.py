@@ -23,8 +23,9 @@ from calibrant.errors.wording import expected_sum, number, refuse
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import RowScores, class_row_scores, event_row_scores
 from calibrant.kernels import dispatch
+from calibrant.kernels.compensated import joined, merge, sums_of, total_of
 from calibrant.kernels.row_blocks import Rows, in_order
-from calibrant.runtime.arrays import Floats
+from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Events:
 
     @property
     def total(self) -> float:
-        return float(len(self.scores) if self.weights is None else self.weights.sum())
+        return float(len(self.scores)) if self.weights is None else total_of(self.weights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +72,12 @@ class ScoreMeans:
 
     @classmethod
     def of_rows(cls, scores: RowScores, weights: NDArray[np.float64]) -> ScoreMeans:
-        """Return the means of the scores of rows with these weights, (n,), summed in the order of the rows."""
+        """Return the means of the scores of rows with these weights, (n,)."""
         brier, nll, right = scores
-        total, lost = float(weights.sum()), np.isinf(nll)
+        total, lost = total_of(weights), np.isinf(nll)
 
         def mean(values: NDArray[Any]) -> float:
-            return float(np.sum(weights * values)) / total
+            return total_of(weights * values) / total
 
         finite = np.where(lost, 0.0, nll)
         return cls(
@@ -85,7 +86,7 @@ class ScoreMeans:
             brier_square=mean(brier**2),
             nll=float("inf") if lost.any() else mean(finite),
             nll_square=mean(finite**2),
-            infinite=float(np.sum(weights * lost)),
+            infinite=total_of(weights * lost),
         )
 
 
@@ -337,7 +338,7 @@ def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[t
         labels = predictions.targets[:, k] if several else predictions.targets
         outcomes = (labels == (1 if several else k)).astype(np.uint8)
         evaluated = labels >= 0 if weights is None else (labels >= 0) & (weights > 0)
-        total = float(np.count_nonzero(evaluated) if weights is None else weights[evaluated].sum())
+        total = float(np.count_nonzero(evaluated)) if weights is None else total_of(weights[evaluated])
         keep = evaluated & (scores >= scores.dtype.type(threshold))
         if keep.all():
             yield Events(scores, outcomes, weights), total
@@ -370,19 +371,23 @@ def mean_of_classes(
     n, step = predictions.n, max(1, _ENTRIES // predictions.n_classes)
     if predictions.rows.on_device:
         (scores,), weights = values_of_rows(predictions, score.__name__)
-        return float(np.average(scores, weights=weights))
+        return weighted_mean(scores, weights)
 
-    def work(block: int) -> tuple[float, float]:
+    def work(block: int) -> Float64s:
         probs, classes, weights = class_rows(predictions, block * step, min((block + 1) * step, n))
         scores = score(probs, classes)
-        return (
-            (float(scores.sum()), len(scores)) if weights is None else (float(scores @ weights), float(weights.sum()))
-        )
+        return sums_of(np.stack([scores, np.ones(len(scores))] if weights is None else [weights * scores, weights]))
 
-    total = weight = 0.0
-    for part, mass in in_order(work, -(-n // step)):
-        total, weight = total + part, weight + mass
-    return total / weight
+    pairs = np.zeros((2, 2))
+    for part in in_order(work, -(-n // step)):
+        merge(pairs, part)
+    total, weight = joined(pairs).tolist()
+    return float(total / weight)
+
+
+def weighted_mean(values: NDArray[np.floating[Any]], weights: NDArray[np.float64] | None) -> float:
+    """Return the mean of values, (n,); the order of the rows does not matter."""
+    return total_of(values) / len(values) if weights is None else total_of(weights * values) / total_of(weights)
 
 
 def values_of_rows(

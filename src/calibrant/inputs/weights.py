@@ -16,6 +16,8 @@ from typing import Any, Final, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.kernels.compensated import total_of
+
 Number = TypeVar("Number", float, NDArray[np.float64])
 
 #: The weights that a sketch can hold. It adds up w, w^2 and w^4 of at most 2^63 rows. It cannot divide the weights by a
@@ -124,8 +126,8 @@ def effective_rows(weights: NDArray[np.float64] | None, n: int) -> float:
     """Return the effective sample size of ``n`` rows; with integer weights each unit of weight is a row."""
     if weights is None:
         return float(n)
-    total = float(weights.sum())
-    return total if integer_weights(weights) else effective_n(total, float(np.sum(weights**2)))
+    total = total_of(weights)
+    return total if integer_weights(weights) else effective_n(total, total_of(weights**2))
 
 
 def deciding_rows(square_weight: float, quartic_weight: float) -> float:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.kernels import compensated
 from calibrant.kernels.compiling import SMALL, kernels_for
 from calibrant.kernels.reference import BRIER as BRIER
 from calibrant.kernels.reference import BRIER_SQUARES as BRIER_SQUARES
@@ -53,7 +54,7 @@ def _added(
     settings: Sequence[Any] = (),
     outputs: Sequence[NDArray[Any]] = (),
 ) -> list[Float64s]:
-    """Run a kernel over blocks of rows; return its sums, of these shapes, added in the order of the rows.
+    """Run a kernel over blocks of rows; return its sums, of these shapes, which are `compensated`.
 
     Raises
     ------
@@ -63,7 +64,7 @@ def _added(
 
     def work(block: int) -> list[Float64s]:
         start, stop = bounds[block]
-        sums = [np.zeros(shape) for shape in shapes]
+        sums = [np.zeros((2, *shape)) for shape in shapes]
         if len(bounds) == 1 and not isinstance(rows, Rows):  # without the microseconds that parts take
             _check_status(kernel(rows, *columns, *settings, *outputs, *sums), 0)
             return sums
@@ -75,13 +76,12 @@ def _added(
 
     if len(bounds) == 1:
         n_threads(1)  # a bad wish is refused for any input
-        return work(0)
-    blocks = in_order(work, len(bounds))
-    totals = next(blocks, None) or [np.zeros(shape) for shape in shapes]
-    for block_sums in blocks:
+        return list(map(compensated.joined, work(0)))
+    totals = [np.zeros((2, *shape)) for shape in shapes]
+    for block_sums in in_order(work, len(bounds)):
         for total, sums in zip(totals, block_sums, strict=True):
-            total += sums
-    return totals
+            compensated.merge(total, sums)
+    return list(map(compensated.joined, totals))
 
 
 # ---------------------------------------------------------------- predictions
@@ -259,9 +259,15 @@ def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tup
 
 
 def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float64s:
-    """Run `reference_tables.residual_moments` over all rows; return the moments (cells, `N_MOMENTS`)."""
-    kernel, bounds = kernels_for("tables", len(scores)).residual_moments, lanes_of(len(scores), 1, n_cells)
-    return _added(kernel, scores, bounds, [(n_cells, N_MOMENTS)], columns=(residuals,))[0]
+    """Run `reference_tables.residual_moments` over all rows; return the moments (cells, `N_MOMENTS`).
+
+    Terms are rounded to 2^-32 of the largest or less, and no sum is rounded.
+    """
+    kernel = kernels_for("tables", len(scores)).residual_moments
+    lanes = lanes_of(len(scores), 1, n_cells, max(16, len(scores) >> 20))
+    shift = compensated.shift_of(residuals, max(stop - start for start, stop in lanes))
+    shapes = [(n_cells, N_MOMENTS)]
+    return _added(kernel, scores, lanes, shapes, columns=(residuals,), settings=(shift,))[0]
 
 
 def number_rows(words: NDArray[np.unsignedinteger[Any]], most: int) -> tuple[Int64s, Int64s]:

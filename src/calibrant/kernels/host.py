@@ -15,43 +15,56 @@ from typing import Any
 import numpy as np
 
 from calibrant.kernels import reference
-from calibrant.kernels.compiled import inlined, kernel, pasted
+from calibrant.kernels.compiled import exact, inlined, kernel, pasted
 from calibrant.kernels.inlined import (
     CHUNK,
     LINE,
     add_tallies,
     add_tally,
+    added,
     bin_of,
     bits_of,
     cell_of,
     exp,
     float_of,
     log,
+    place_of,
     signed,
     start_of,
     tallies_of,
     unsigned,
 )
-from calibrant.kernels.reference import BRIER, BRIER_SQUARES, CLEAN, CORRECT, IGNORED, INFINITE, NLL, NLL_SQUARES
+from calibrant.kernels.reference import (
+    BRIER,
+    BRIER_SQUARES,
+    CLEAN,
+    CORRECT,
+    IGNORED,
+    INFINITE,
+    N_TOTALS,
+    NLL,
+    NLL_SQUARES,
+)
 
 
 @inlined(reassociate=True)
-def _bin_row(
-    rows: Any, i: Any, y: Any, w: Any, plain: Any, uppers: Any, threshold: Any, counts: Any, sums: Any, positives: Any
-) -> Any:
+def _bin_row(rows: Any, i: Any, y: Any, w: Any, plain: Any, uppers: Any, threshold: Any, histograms: Any) -> Any:
     """Add one row of class probabilities to the histograms of all classes."""
     row = rows[i]
     size = row.shape[0]
+    counts, sums, positives = histograms[0, 0], histograms[0, 1], histograms[0, 2]
+    lost_counts, lost_sums, lost_positives = histograms[1, 0], histograms[1, 1], histograms[1, 2]
     if plain:
         # Most classes of most rows are in the first bin: their scores are added without a branch. A row of
         # probabilities has fewer entries above 1/M than there are bins: only those move to another bin.
         low = uppers[0]
         for start in range(0, size, CHUNK):
-            part, lowest = row[start : start + CHUNK], sums[0, start : start + CHUNK]
+            stop = start + CHUNK
+            part, lowest, lost = row[start:stop], sums[0, start:stop], lost_sums[0, start:stop]
             above = 0
             for j in range(part.shape[0]):
                 p = part[j]
-                lowest[j] += np.float64(p) if p <= low else 0.0
+                lowest[j], lost[j] = added(lowest[j], lost[j], np.float64(p) if p <= low else 0.0)
                 above += p > low
             if above > 0:
                 for j in range(part.shape[0]):
@@ -60,17 +73,18 @@ def _bin_row(
                         b, k = bin_of(p, uppers), start + j
                         counts[b, k] += 1.0
                         counts[0, k] -= 1.0
-                        sums[b, k] += np.float64(p)
+                        sums[b, k], lost_sums[b, k] = added(sums[b, k], lost_sums[b, k], np.float64(p))
         positives[bin_of(row[y], uppers), y] += 1.0
     else:
         for j in range(size):
             p = row[j]
             if p >= threshold:
                 b = bin_of(p, uppers)
-                counts[b, j] += w
-                sums[b, j] += w * np.float64(p)
+                counts[b, j], lost_counts[b, j] = added(counts[b, j], lost_counts[b, j], w)
+                sums[b, j], lost_sums[b, j] = added(sums[b, j], lost_sums[b, j], w * np.float64(p))
         if row[y] >= threshold:
-            positives[bin_of(row[y], uppers), y] += w
+            b = bin_of(row[y], uppers)
+            positives[b, y], lost_positives[b, y] = added(positives[b, y], lost_positives[b, y], w)
 
 
 @inlined()
@@ -110,17 +124,14 @@ def _largest(rows: Any, i: Any) -> Any:
     return largest
 
 
-@pasted
+@exact
 def _add_scores(totals: Any, w: Any, brier: Any, loss: Any, hit: Any) -> None:
     """Add the scores of one row of class probabilities to the totals."""
-    totals[BRIER] += w * brier
-    totals[BRIER_SQUARES] += w * brier * brier
-    if loss == np.inf:
-        totals[INFINITE] += w
-        loss = 0.0
-    totals[NLL] += w * loss
-    totals[NLL_SQUARES] += w * loss * loss
-    totals[CORRECT] += w * hit
+    infinite = loss == np.inf
+    loss = 0.0 if infinite else loss
+    terms = (brier, loss, np.float64(infinite), np.float64(hit), brier * brier, loss * loss)
+    for k in range(N_TOTALS):
+        totals[0, k], totals[1, k] = added(totals[0, k], totals[1, k], w * terms[k])
 
 
 @kernel(reference.read_probs, reassociate=True)
@@ -144,7 +155,6 @@ def read_probs(
     one = unsigned(np.ones(1, dtype=probs.dtype))[0]
     weighted, classwise = weights.shape[0] > 0, histograms.size > 0
     plain = classwise & (not weighted) & (threshold <= 0.0)
-    counts, sums, positives = histograms[0], histograms[1], histograms[2]
     n_evaluated = 0
     for i in range(n):
         y = targets[i]
@@ -173,9 +183,9 @@ def read_probs(
             p_target = np.float64(probs[i, y])
             _add_scores(totals, w, squares - 2.0 * p_target + 1.0, -np.log(max(p_target, eps)), hit)
         if classwise:
-            _bin_row(probs, i, y, w, plain, uppers, threshold, counts, sums, positives)
+            _bin_row(probs, i, y, w, plain, uppers, threshold, histograms)
     if plain:
-        counts[0] += n_evaluated
+        histograms[0, 0, 0] += n_evaluated
     return CLEAN
 
 
@@ -253,7 +263,6 @@ def read_logits(
     infinite = signed(np.full(1, np.inf, dtype=logits.dtype))[0]
     weighted, classwise = weights.shape[0] > 0, histograms.size > 0
     plain = classwise & (not weighted) & (threshold <= 0.0)
-    counts, sums, positives = histograms[0], histograms[1], histograms[2]
     keep = probs.shape[0] > 0
     needed = classwise or keep
     soft = _scratch(probs)
@@ -299,33 +308,45 @@ def read_logits(
         if needed:
             _normalise(soft, at, total, logits, i, masks)
         if classwise:
-            _bin_row(soft, at, y, w, plain, uppers, threshold, counts, sums, positives)
+            _bin_row(soft, at, y, w, plain, uppers, threshold, histograms)
     if plain:
-        counts[0] += n_evaluated
+        histograms[0, 0, 0] += n_evaluated
     return CLEAN
 
 
 @inlined()
-def _losses(p_outcome: Any, mass: Any, n: Any) -> Any:
-    """Return the sums of w loss and w loss^2 over rows with these probabilities, above 0, of their outcomes.
+def _score_held(terms: Any, mass: Any, n: Any, of_probs: Any, weighted: Any, lanes: Any) -> None:
+    """Add the scores of n rows to lanes: of their terms the squared error and the loss are given, and `infinite`, hit.
 
-    The logarithms are taken in vector lanes and stored in ``p_outcome``. The sums keep the order of the rows. So every
-    variant of the calling kernel gives the same bits, however many rows were left out before.
+    With ``of_probs`` the loss is still the probability of the outcome: logarithms are taken in vector lanes.
     """
-    for i in range(n):
-        p_outcome[i] = -log(p_outcome[i])
-    nll = 0.0
-    nll_squares = 0.0
-    for i in range(n):
-        loss = p_outcome[i]
-        nll += mass[i] * loss
-        nll_squares += mass[i] * loss * loss
-    return nll, nll_squares
+    losses = terms[NLL]
+    if of_probs:
+        for j in range(n):
+            losses[j] = -log(losses[j])
+    for j in range(n):
+        terms[BRIER_SQUARES, j] = terms[BRIER, j] * terms[BRIER, j]
+        terms[NLL_SQUARES, j] = losses[j] * losses[j]
+    for k in range(N_TOTALS):
+        some, sums, lost = terms[k], lanes[0, k], lanes[1, k]
+        if weighted:
+            for j in range(n):
+                some[j] *= mass[j]
+        elif k in (INFINITE, CORRECT):
+            for j in range(n):
+                sums[j] += some[j]
+            continue
+        for j in range(n):
+            sums[j], lost[j] = added(sums[j], lost[j], some[j])
 
 
-@pasted
-def _weight_if(condition: Any, w: Any) -> Any:
-    return w if condition else 0.0
+@inlined()
+def _add_lanes(lanes: Any, totals: Any) -> None:
+    """Add the pairs of lanes, (2, k, CHUNK), to those of totals, (2, k)."""
+    for k in range(lanes.shape[1]):
+        for j in range(CHUNK):
+            totals[0, k], lost = added(totals[0, k], lanes[1, k, j], lanes[0, k, j])
+            totals[1, k] += lost
 
 
 @pasted
@@ -362,15 +383,8 @@ def read_events(
     """See `reference.read_events`."""
     weighted = weights.shape[0] > 0
     ceiling = -np.log(eps)
-    brier = 0.0
-    brier_squares = 0.0
-    nll = 0.0
-    nll_squares = 0.0
-    infinite = 0.0
-    correct = 0.0
-    p_outcomes = np.empty(CHUNK)  # probabilities of the outcomes; their logarithms are taken together, in lanes
-    mass = np.empty(CHUNK)
-    n_held = 0
+    terms, mass, lanes = np.empty((N_TOTALS, CHUNK)), np.empty(CHUNK), np.zeros((2, N_TOTALS, CHUNK))
+    held = 0
     for i in range(probs.shape[0]):
         y = targets[i]
         w = weights[i] if weighted else 1.0
@@ -386,40 +400,30 @@ def read_events(
                 return i
             p, e = _sigmoid(x)
             scores[i] = p
-            if scoring:
-                square = (p - y) ** 2
-                brier += w * square
-                brier_squares += w * square * square
-                correct += _weight_if((scores[i] >= 0.5) == (y == 1), w)
-                loss = _logit_loss(x, y, e, ceiling)
-                nll += w * loss
-                nll_squares += w * loss * loss
+            if not scoring:
+                continue
+            hit = (scores[i] >= 0.5) == (y == 1)
+            terms[NLL, held] = _logit_loss(x, y, e, ceiling)
+            terms[INFINITE, held] = 0.0
         else:
             if not (x >= 0.0 and x <= 1.0):
                 return i
-            if scoring:
-                square = (x - y) ** 2
-                brier += w * square
-                brier_squares += w * square * square
-                correct += _weight_if((x >= 0.5) == (y == 1), w)
-                p_outcome = max(_of_outcome(x, y), eps)
-                infinite_loss = p_outcome <= 0.0
-                infinite += _weight_if(infinite_loss, w)
-                p_outcomes[n_held] = 1.0 if infinite_loss else p_outcome
-                mass[n_held] = w
-                n_held += 1
-                if n_held == CHUNK:
-                    losses = _losses(p_outcomes, mass, n_held)
-                    nll += losses[0]
-                    nll_squares += losses[1]
-                    n_held = 0
-    losses = _losses(p_outcomes, mass, n_held)
-    totals[BRIER] += brier
-    totals[BRIER_SQUARES] += brier_squares
-    totals[NLL] += nll + losses[0]
-    totals[NLL_SQUARES] += nll_squares + losses[1]
-    totals[INFINITE] += infinite
-    totals[CORRECT] += correct
+            if not scoring:
+                continue
+            p, hit = x, (x >= 0.5) == (y == 1)
+            p_outcome = max(_of_outcome(x, y), eps)
+            infinite = p_outcome <= 0.0
+            terms[NLL, held] = 1.0 if infinite else p_outcome
+            terms[INFINITE, held] = infinite
+        terms[BRIER, held] = (p - y) ** 2
+        terms[CORRECT, held] = hit
+        mass[held] = w
+        held += 1
+        if held == CHUNK:
+            _score_held(terms, mass, held, not logits, weighted, lanes)
+            held = 0
+    _score_held(terms, mass, held, not logits, weighted, lanes)
+    _add_lanes(lanes, totals)
     return CLEAN
 
 
@@ -451,7 +455,7 @@ def tally_classes(probs: Any, targets: Any, tolerance: Any, uppers: Any, keys: A
         if keep:
             keys[i] = 2 * np.int64(pattern) + np.int64(hit)
         else:
-            add_tally(largest, hit, i & 1, uppers, tallies)
+            add_tally(largest, place_of(largest, hit, i & 1, uppers), tallies)
     add_tallies(tallies, sums)
     return CLEAN
 
@@ -463,20 +467,32 @@ def tally_events(probs: Any, targets: Any, fold: Any, half: Any, uppers: Any, ke
     unit = np.ones(1, dtype=probs.dtype)  # for 1 - p in the type of p
     one = unsigned(unit)[0]
     keep = keys.shape[0] > 0
-    tallies = tallies_of(uppers.shape[0])
-    for i in range(probs.shape[0]):
-        y = targets[i]
-        if y < 0 or y > 1 or bits[i] > one:
-            return i
-        p = probs[i]
-        if fold:
-            predicts = p > 0.5 or (p == 0.5 and half)
-            y = 1 if predicts == (y == 1) else 0
-            p = max(p, unit[0] - p)
-        if keep:
-            keys[i] = 2 * np.int64(bits_of(p)) + y
-        else:
-            add_tally(p, y, i & 1, uppers, tallies)
+    tallies, places, scores = tallies_of(uppers.shape[0]), np.empty(CHUNK, np.uint32), np.empty(CHUNK, probs.dtype)
+    for begin in range(0, probs.shape[0], CHUNK):
+        size = min(CHUNK, probs.shape[0] - begin)
+        end = begin + size
+        some, patterns, labels = probs[begin:end], bits[begin:end], targets[begin:end]
+        wrong = 0
+        for j in range(size):
+            wrong += (labels[j] < 0) | (labels[j] > 1) | (patterns[j] > one)
+        if wrong:
+            j = 0
+            while not (labels[j] < 0 or labels[j] > 1 or patterns[j] > one):
+                j += 1
+            return begin + j
+        for j in range(size):
+            p, y = some[j], labels[j]
+            if fold:
+                predicts = p > 0.5 or (p == 0.5 and half)
+                y = 1 if predicts == (y == 1) else 0
+                p = max(p, unit[0] - p)
+            if keep:
+                keys[begin + j] = 2 * np.int64(bits_of(p)) + y
+            else:
+                scores[j], places[j] = p, place_of(p, y, j & 1, uppers)
+        if not keep:
+            for j in range(size):
+                add_tally(scores[j], np.uint64(places[j]), tallies)
     add_tallies(tallies, sums)
     return CLEAN
 
@@ -494,10 +510,10 @@ def _first_wrong(scores: Any, outcomes: Any) -> Any:
 def sum_events(
     probs: Any, targets: Any, edges: Any, starts: Any, shift: Any, first: Any, cells: Any, totals: Any
 ) -> Any:
-    """See `reference.sum_events`."""
+    """See `reference.sum_events`. Its sums are plain: it is for sketches, which add up batches as they come."""
     one, half = probs.dtype.type(1), probs.dtype.type(0.5)
     places, losses = np.empty(CHUNK, np.uint32), np.empty(CHUNK)
-    sums = np.zeros(cells.shape[0] * LINE)
+    sums = np.zeros(cells.shape[1] * LINE)
     # A sum for each entry of a chunk: one sum of all rows would be slower, since every addition waits for the last.
     brier, brier_squares, nll, nll_squares = np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(CHUNK)
     infinite: Any = 0  # integers: a sum of floats would prevent vector lanes
@@ -533,15 +549,15 @@ def sum_events(
             sums[count_place] += 1.0
             sums[count_place + np.uint64(2)] += x
             sums[cell + np.uint64(4)] += x * x
-    for i in range(cells.shape[0]):
-        for j in range(cells.shape[1]):
-            cells[i, j] += sums[LINE * i + j]
-    totals[BRIER] += brier.sum()
-    totals[BRIER_SQUARES] += brier_squares.sum()
-    totals[NLL] += nll.sum()
-    totals[NLL_SQUARES] += nll_squares.sum()
-    totals[INFINITE] += infinite
-    totals[CORRECT] += correct
+    for i in range(cells.shape[1]):
+        for j in range(cells.shape[2]):
+            cells[0, i, j] += sums[LINE * i + j]
+    totals[0, BRIER] += brier.sum()
+    totals[0, BRIER_SQUARES] += brier_squares.sum()
+    totals[0, NLL] += nll.sum()
+    totals[0, NLL_SQUARES] += nll_squares.sum()
+    totals[0, INFINITE] += infinite
+    totals[0, CORRECT] += correct
     return CLEAN
 
 
@@ -549,7 +565,7 @@ def sum_events(
 def slope_rows(probs: Any, targets: Any, squares: Any, masses: Any, uppers: Any, slopes: Any, sums: Any) -> Any:
     """See `reference.slope_rows`."""
     n_bins, n_slopes = uppers.shape[0], slopes.shape[0]
-    psi = np.empty(n_slopes)
+    psi, terms = np.empty(n_slopes), np.empty(5)
     for i in range(probs.shape[0]):
         psi[:] = 0.0
         for k in range(probs.shape[1]):
@@ -559,11 +575,10 @@ def slope_rows(probs: Any, targets: Any, squares: Any, masses: Any, uppers: Any,
             for r in range(n_slopes):
                 psi[r] += slopes[r, place] * gap
         for r in range(n_slopes):
-            sums[r, 0] += squares[i] * psi[r] * psi[r]
-            sums[r, 1] += squares[i] * psi[r]
-            sums[r, 2] += squares[i]
-            sums[r, 3] += masses[i] * psi[r]
-            sums[r, 4] += masses[i]
+            q, w = squares[i], masses[i]
+            terms[0], terms[1], terms[2], terms[3], terms[4] = q * psi[r] * psi[r], q * psi[r], q, w * psi[r], w
+            for k in range(5):
+                sums[0, r, k], sums[1, r, k] = added(sums[0, r, k], sums[1, r, k], terms[k])
 
 
 @kernel(reference.log_totals, reassociate=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant.kernels import reference_tables
 from calibrant.kernels.compiled import inlined, kernel
-from calibrant.kernels.inlined import CHUNK, LINE, bin_of, cell_of, start_of
+from calibrant.kernels.inlined import CHUNK, LINE, added, bin_of, cell_of, place_of, rounded, start_of
 from calibrant.kernels.reference_tables import N_MOMENTS
 
 _DIGIT = 11  # bits: the counts of their values fit into a processor's first cache
@@ -22,18 +22,34 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits well mixed: the golden 
 @kernel(reference_tables.bin_rows)
 def bin_rows(scores: Any, outcomes: Any, weights: Any, uppers: Any, sums: Any) -> Any:
     """See `reference_tables.bin_rows`."""
-    weighted, n_bins = weights.shape[0] > 0, uppers.shape[0]
-    cells = np.zeros((2 * n_bins, 4))  # a bin's four sums are adjacent; two sets, for rows in turn: no addition waits
+    n_bins, places = uppers.shape[0], np.empty(CHUNK, np.uint32)
+    if weights.shape[0] == 0:
+        # For each bin and outcome the count, and the pairs of p and of (p - y)^2. There are two sets, for rows in turn:
+        # no addition waits.
+        lines = np.zeros((4 * n_bins, LINE))
+        for begin in range(0, scores.shape[0], CHUNK):
+            size = min(CHUNK, scores.shape[0] - begin)
+            some, hits = scores[begin : begin + size], outcomes[begin : begin + size]
+            for j in range(size):
+                places[j] = place_of(some[j], hits[j], j & 1, uppers)
+            for j in range(size):
+                p, at = np.float64(some[j]), np.uint64(places[j])
+                gap = p - np.float64(hits[j])
+                lines[at, 0] += 1.0
+                lines[at, 1], lines[at, 2] = added(lines[at, 1], lines[at, 2], p)
+                lines[at, 3], lines[at, 4] = added(lines[at, 3], lines[at, 4], gap * gap)
+        for place in range(4 * n_bins):
+            b = (place // 2) % n_bins
+            sums[0, 0, b] += lines[place, 0]
+            sums[0, 2, b] += lines[place, 0] * (place % 2)
+            for k, column in ((1, 1), (3, 3)):
+                sums[0, k, b], lost = added(sums[0, k, b], lines[place, column + 1], lines[place, column])
+                sums[1, k, b] += lost
+        return
     for i in range(scores.shape[0]):
-        w = weights[i] if weighted else 1.0
-        b = bin_of(scores[i], uppers) + np.uint64(n_bins * (i & 1))
-        p = np.float64(scores[i])
-        y = np.float64(outcomes[i])
-        cells[b, 0] += w
-        cells[b, 1] += w * p
-        cells[b, 2] += w * y
-        cells[b, 3] += w * (p - y) * (p - y)
-    sums += (cells[:n_bins] + cells[n_bins:]).T
+        b, w, p, y = bin_of(scores[i], uppers), weights[i], np.float64(scores[i]), np.float64(outcomes[i])
+        for k, term in enumerate((w, w * p, w * y, w * (p - y) * (p - y))):
+            sums[0, k, b], sums[1, k, b] = added(sums[0, k, b], sums[1, k, b], term)
 
 
 @kernel(reference_tables.cell_rows)
@@ -43,23 +59,29 @@ def cell_rows(
     """See `reference_tables.cell_rows`."""
     weighted = weights.shape[0] > 0
     places = np.empty(CHUNK, np.uint32)
-    one, yes = scores.dtype.type(1), np.uint64(1)
+    # A line for each cell: counts of outcomes 0 and 1, scores of each, squares, and what the last three have lost.
+    lines = np.zeros((0 if weighted else sums.shape[1], LINE))
+    one, two = scores.dtype.type(1), np.uint64(2)
     for begin in range(0, scores.shape[0], CHUNK):
         size = min(CHUNK, scores.shape[0] - begin)
         some, hits = scores[begin : begin + size], outcomes[begin : begin + size]
         for j in range(size):
             places[j] = start_of(some[j], one, shift, first)
         for j in range(size):
-            p = some[j]
-            cell = cell_of(p, starts[places[j]], edges)
-            y = np.uint64(hits[j])
-            w = weights[begin + j] if weighted else 1.0
-            x = w * np.float64(p)
-            sums[cell, y] += w
-            sums[cell, 2 * yes + y] += x
-            sums[cell, 4 * yes] += x * np.float64(p)
+            cell = cell_of(some[j], starts[places[j]], edges)
+            p, y = np.float64(some[j]), np.uint64(hits[j])
             if weighted:
-                sums[cell, 5 * yes + y] += w * w
+                w = weights[begin + j]
+                for k, term in ((y, w), (two + y, w * p), (np.uint64(4), w * p * p), (np.uint64(5) + y, w * w)):
+                    sums[0, cell, k], sums[1, cell, k] = added(sums[0, cell, k], sums[1, cell, k], term)
+            else:
+                lines[cell, y] += 1.0
+                k, lost = two + y, np.uint64(5) + y
+                lines[cell, k], lines[cell, lost] = added(lines[cell, k], lines[cell, lost], p)
+                lines[cell, 4], lines[cell, 7] = added(lines[cell, 4], lines[cell, 7], p * p)
+    if not weighted:
+        sums[0] += lines[:, :5]
+        sums[1, :, 2:] += lines[:, 5:]
 
 
 @kernel(reference_tables.bin_pooled)
@@ -75,7 +97,7 @@ def bin_pooled(scores: Any, counts: Any, positives: Any, uppers: Any, sums: Any)
         cells[b, 1] += n * p
         cells[b, 2] += k
         cells[b, 3] += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
-    sums += cells.T
+    sums[0] += cells.T
 
 
 @kernel(reference_tables.sum_pooled, reassociate=True)
@@ -90,10 +112,10 @@ def sum_pooled(scores: Any, counts: Any, positives: Any, sums: Any) -> None:
         score_sum += n * p
         positive_sum += k
         squares += (n - k) * p * p + k * (1.0 - p) * (1.0 - p)
-    sums[0] += total
-    sums[1] += score_sum
-    sums[2] += positive_sum
-    sums[3] += squares
+    sums[0, 0] += total
+    sums[0, 1] += score_sum
+    sums[0, 2] += positive_sum
+    sums[0, 3] += squares
 
 
 @kernel(reference_tables.sort_keys)
@@ -299,27 +321,34 @@ def isotonic_fits(counts: Any, positives: Any, fits: Any) -> None:
             fits[b, starts[j] : stop] = positive_sums[j] / mass[j]
 
 
-@kernel(reference_tables.residuals, reassociate=True)
+@kernel(reference_tables.residuals)
 def residuals(scores: Any, outcomes: Any, weights: Any, out: Any, sums: Any) -> None:
     """See `reference_tables.residuals`."""
     weighted = weights.shape[0] > 0
-    total = 0.0
-    size = 0.0
-    for i in range(scores.shape[0]):
-        r = np.float64(outcomes[i]) - np.float64(scores[i])
+    totals, lost, sizes, lost_sizes = np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(CHUNK)
+    for begin in range(0, scores.shape[0], CHUNK):
+        size = min(CHUNK, scores.shape[0] - begin)
+        end = begin + size
+        some, hits, rest = scores[begin:end], outcomes[begin:end], out[begin:end]
+        for j in range(size):
+            rest[j] = np.float64(hits[j]) - np.float64(some[j])
         if weighted:
-            r *= weights[i]
-        out[i] = r
-        total += r
-        size += abs(r)
-    sums[0] += total
-    sums[1] += size
+            mass = weights[begin:end]
+            for j in range(size):
+                rest[j] *= mass[j]
+        for j in range(size):
+            totals[j], lost[j] = added(totals[j], lost[j], rest[j])
+            sizes[j], lost_sizes[j] = added(sizes[j], lost_sizes[j], abs(rest[j]))
+    for j in range(CHUNK):
+        for k, total, gone in ((0, totals[j], lost[j]), (1, sizes[j], lost_sizes[j])):
+            sums[0, k], left = added(sums[0, k], gone, total)
+            sums[1, k] += left
 
 
 @kernel(reference_tables.residual_moments)
-def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
+def residual_moments(scores: Any, residuals: Any, shift: Any, moments: Any) -> Any:
     """See `reference_tables.residual_moments`."""
-    n_cells = moments.shape[0]
+    n_cells = moments.shape[1]
     last = np.int32(n_cells - 1)
     cells, offsets, sums = np.empty(CHUNK, np.int32), np.empty(CHUNK), np.zeros(n_cells * LINE)
     for begin in range(0, scores.shape[0], CHUNK):
@@ -332,11 +361,11 @@ def residual_moments(scores: Any, residuals: Any, moments: Any) -> Any:
         for j in range(size):
             at, d, r = np.uint64(LINE * cells[j]), offsets[j], sizes[j]
             for power in range(N_MOMENTS):
-                sums[at + np.uint64(power)] += r
+                sums[at + np.uint64(power)] += rounded(r, shift)
                 r *= d
     for i in range(n_cells):
         for power in range(N_MOMENTS):
-            moments[i, power] += sums[LINE * i + power]
+            moments[0, i, power] += sums[LINE * i + power]
 
 
 # ---------------------------------------------------------------- clusters
@@ -445,7 +474,7 @@ def bucket_rows(
     """
     weighted = weights.shape[0] > 0
     places, masses, gaps = np.empty(CHUNK, np.uint32), np.ones(CHUNK), np.empty(CHUNK)
-    one, width, flat = scores.dtype.type(1), np.uint32(sums.shape[1]), sums.reshape(-1, 3)
+    one, width, flat = scores.dtype.type(1), np.uint32(sums.shape[2]), sums.reshape(2, -1, 3)
     for begin in range(0, scores.shape[0], CHUNK):
         size = min(CHUNK, scores.shape[0] - begin)
         some, hits = scores[begin : begin + size], outcomes[begin : begin + size]
@@ -462,6 +491,5 @@ def bucket_rows(
             places[j] = np.uint32(buckets[begin + j]) * width + np.uint32(cell)
         for j in range(size):
             at = np.uint64(places[j])
-            flat[at, np.uint64(0)] += masses[j]
-            flat[at, np.uint64(1)] += masses[j] * np.float64(hits[j])
-            flat[at, np.uint64(2)] += gaps[j]
+            for k, term in enumerate((masses[j], masses[j] * np.float64(hits[j]), gaps[j])):
+                flat[0, at, k], flat[1, at, k] = added(flat[0, at, k], flat[1, at, k], term)

@@ -18,7 +18,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic, overload
 
-from calibrant.kernels.compiled import inlined
+from calibrant.kernels.compiled import exact, inlined
 from calibrant.kernels.reference_lookup import LOWERED
 
 #: Entries that a kernel handles together: part of the work on them runs in vector lanes. The kernel takes a view of
@@ -172,6 +172,23 @@ def _signed_of(floats):  # type: ignore[no-untyped-def]
     return lambda floats: floats.view(kind)
 
 
+# ---------------------------------------------------------------- compensated sums
+
+
+@exact
+def added(total: Any, lost: Any, term: Any) -> Any:
+    """Return a sum and what rounding has lost of it, with one more term; see `compensated`."""
+    new = total + term
+    back = new - total
+    return new, lost + ((total - (new - back)) + (term - back))
+
+
+@exact
+def rounded(term: Any, shift: Any) -> Any:
+    """Return a term as a multiple of 2^-52 shift."""
+    return (term + shift) - shift
+
+
 # ---------------------------------------------------------------- bins and cells
 
 
@@ -210,27 +227,35 @@ def cell_of(p: Any, start: Any, edges: Any) -> Any:
 
 @inlined()
 def tallies_of(n_bins: Any) -> Any:
-    """Return zeros for the count and the sum of scores of each bin and outcome: two sets, so that no addition waits.
+    """Return zeros for each bin and outcome: the count, and the sum of scores as a pair.
 
-    Rows take the sets in turn. A place is twice the bin plus the outcome: that is faster than a third sum.
+    There are two sets, which rows take in turn, so that no addition waits. A place is twice the bin plus the outcome:
+    that is faster than another sum.
     """
-    return np.zeros((4 * n_bins, 2))
+    return np.zeros((4 * n_bins, 4))
 
 
 @inlined()
-def add_tally(p: Any, y: Any, turn: Any, uppers: Any, tallies: Any) -> Any:
-    """Add a score and its outcome to the first or the second set of tallies."""
+def place_of(p: Any, y: Any, turn: Any, uppers: Any) -> Any:
+    """Return the place of a score and its outcome in the first or the second set of tallies."""
     b = bin_of(p, uppers) + np.uint64(uppers.shape[0] * turn)
-    place = b + b + np.uint64(y)
+    return b + b + np.uint64(y)
+
+
+@inlined()
+def add_tally(p: Any, place: Any, tallies: Any) -> Any:
+    """Add a score to its place in the tallies."""
     tallies[place, 0] += 1.0
-    tallies[place, 1] += np.float64(p)
+    tallies[place, 1], tallies[place, 2] = added(tallies[place, 1], tallies[place, 2], np.float64(p))
 
 
 @inlined()
 def add_tallies(tallies: Any, sums: Any) -> Any:
-    """Add them to the sums (3, M) of the bins: count, sum of scores, number of outcomes 1."""
-    for b in range(sums.shape[1]):
-        for no in (2 * b, 2 * (b + sums.shape[1])):
-            sums[0, b] += tallies[no, 0] + tallies[no + 1, 0]
-            sums[1, b] += tallies[no, 1] + tallies[no + 1, 1]
-            sums[2, b] += tallies[no + 1, 0]
+    """Add them to the sums (2, 3, M) of the bins: count, sum of scores, number of outcomes 1."""
+    n_bins = sums.shape[2]
+    for place in range(tallies.shape[0]):
+        b = (place // 2) % n_bins
+        sums[0, 0, b] += tallies[place, 0]
+        sums[0, 2, b] += tallies[place, 0] * (place % 2)
+        sums[0, 1, b], lost = added(sums[0, 1, b], tallies[place, 2], tallies[place, 1])
+        sums[1, 1, b] += lost

@@ -2,7 +2,8 @@
 
 Each function has a compiled version of the same name and signature in `host`; `loading` says which of the two runs, and
 tests compare them. `reference_tables` has the loops over tables. Blocks are C-contiguous arrays of float32 or float64;
-every sum is float64. The caller makes the output arrays, so that a compiled version fills them without allocating.
+every sum is a pair of float64, see `compensated`. The caller makes the output arrays, so that a compiled version fills
+them without allocating.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.kernels.compensated import add, add_binned
 from calibrant.kernels.reference_lookup import bins_of
 from calibrant.kernels.reference_tables import cell_rows
 from calibrant.runtime.arrays import Float64s, Floats, Int64s, UInt8s, UInt16s
@@ -26,6 +28,7 @@ IGNORED = 255
 #: Indices into the `totals` of a reading pass, each a weighted sum over the evaluated rows.
 BRIER, NLL, INFINITE, CORRECT, BRIER_SQUARES, NLL_SQUARES = range(6)
 N_TOTALS = 6
+_SCORES, _COUNTED, _SQUARES = slice(BRIER, NLL + 1), slice(INFINITE, CORRECT + 1), slice(BRIER_SQUARES, N_TOTALS)
 
 #: Values outside [0, 1] are found after they have been added up, and an infinite loss is not a fault.
 _quietly = np.errstate(divide="ignore", invalid="ignore", over="ignore")
@@ -45,35 +48,28 @@ def _log_loss(p_outcome: Float64s, eps: float) -> Float64s:
 def _add_scores(
     right: NDArray[np.bool_], brier: Float64s, loss: Float64s, mass: Float64s | float, totals: Float64s
 ) -> None:
-    """Add rows to the totals; ``mass`` is the weight of each, or 1 for all."""
+    """Add rows to the totals, (2, 6); ``mass`` is the weight of each, or 1 for all."""
     infinite = loss == np.inf
-    loss = np.where(infinite, 0.0, loss)
-    for entry, values in (
-        (BRIER, brier),
-        (NLL, loss),
-        (INFINITE, infinite),
-        (CORRECT, right),
-        (BRIER_SQUARES, brier**2),
-        (NLL_SQUARES, loss**2),
-    ):
-        totals[entry] += (values if isinstance(mass, float) else mass * values).sum()
+    scores = np.stack([brier, np.where(infinite, 0.0, loss)])
+    counted = np.stack([infinite, right])
+    for entries, terms in ((_COUNTED, counted), (_SCORES, scores), (_SQUARES, scores**2)):
+        if entries is _COUNTED and isinstance(mass, float):
+            totals[0, entries] += np.count_nonzero(counted, axis=1)
+        else:
+            add(totals[:, entries], terms if isinstance(mass, float) else mass * terms)
 
 
 def _add_classes(
     p: Floats, y: Int64s, mass: Float64s | float, uppers: Floats, threshold: float, histograms: Float64s
 ) -> None:
     """Add rows of class probabilities to the histograms of all classes."""
-    shape, size = histograms.shape[1:], histograms[0].size
-    masses = np.broadcast_to(np.asarray(mass, np.float64).reshape(-1, 1), p.shape)
     kept = p >= np.float64(threshold)
     cells = (bins_of(p, uppers) * p.shape[1] + np.arange(p.shape[1]))[kept]
-    true = kept & (np.arange(p.shape[1]) == y[:, None])
-    for histogram, places, values in (
-        (histograms[0], cells, masses[kept]),
-        (histograms[1], cells, (masses * p)[kept]),
-        (histograms[2], cells[true[kept]], masses[true]),
-    ):
-        histogram += np.bincount(places, values, size).reshape(shape)
+    true = (kept & (np.arange(p.shape[1]) == y[:, None]))[kept]
+    ones, some = np.ones(len(cells), np.uint8), p[kept].astype(np.float64, copy=False)
+    w = 1 if isinstance(mass, float) else np.broadcast_to(mass[:, None], p.shape)[kept]
+    for k, terms in enumerate((w * ones, w * some, w * true)):
+        add_binned(histograms[:, k], cells, terms)
 
 
 @_quietly
@@ -114,11 +110,11 @@ def read_probs(
     top, correct : (n,) of the type of probs, (n,) uint8
         Written: the largest probability; 1 if the true class has it and no lower class has the same, else 0;
         `IGNORED` for a row that is not evaluated.
-    histograms : (3, M, C) or (3, 0, 0)
-        Added to, unless empty: for each bin and class the count, the sum of scores, the count of true outcomes.
-    totals : (6,)
-        Added to: the sums named by `BRIER`, `NLL`, `INFINITE` (weight of the rows whose loss is infinite), `CORRECT`,
-        `BRIER_SQUARES` and `NLL_SQUARES` (the squares of each row's score and finite loss).
+    histograms : (2, 3, M, C) or (2, 3, 0, 0)
+        Pairs, added to, unless empty: for each bin and class the count, the sum of scores, the count of true outcomes.
+    totals : (2, 6)
+        Pairs, added to: the sums named by `BRIER`, `NLL`, `INFINITE` (weight of the rows whose loss is infinite),
+        `CORRECT`, `BRIER_SQUARES` and `NLL_SQUARES` (the squares of each row's score and finite loss).
 
     Returns
     -------
@@ -255,8 +251,8 @@ def tally_classes(
         As in `read_probs`.
     keys : (n,) integers of the width of probs, or (0,)
         Written: the bits of the top probability times 2, plus 1 if the prediction is right.
-    sums : (3, M)
-        Added to, if keys are empty: count, sum of top probabilities and number of right answers of each bin.
+    sums : (2, 3, M)
+        Pairs, added to if keys are empty: count, sum of top probabilities and number of right answers of each bin.
 
     Returns
     -------
@@ -283,8 +279,8 @@ def tally_classes(
         0.0,
         top[:stop],
         correct[:stop],
-        np.zeros((3, 0, 0)),
-        np.zeros(N_TOTALS),
+        np.zeros((2, 3, 0, 0)),
+        np.zeros((2, N_TOTALS)),
     )
     if bad != CLEAN or stop < len(probs):
         return bad if bad != CLEAN else stop
@@ -355,7 +351,7 @@ def slope_rows(
     slopes: Float64s,
     sums: Float64s,
 ) -> None:
-    """Add evaluated rows, (n, C), to the sums that the variance of sum f S over classes and bins takes, (R, 5).
+    """Add evaluated rows, (n, C), to the pairs of sums for the variance of sum f S over classes and bins, (2, R, 5).
 
     A row adds psi = sum over classes of f (p - y), f the slope of the score's bin: ``slopes`` (R, C M), class by class;
     ``uppers`` (M,) are the largest scores of the bins. The sums are of q psi^2, q psi, q, w psi and w, with q from
@@ -364,9 +360,9 @@ def slope_rows(
     classes = np.arange(probs.shape[1])
     places = np.searchsorted(uppers, probs) + len(uppers) * classes
     gaps = probs.astype(np.float64) - (classes == targets[:, None])
-    for slope, total in zip(slopes, sums, strict=True):
+    for r, slope in enumerate(slopes):
         psi = np.sum(slope[places] * gaps, axis=1)
-        total += [np.sum(x) for x in (squares * psi**2, squares * psi, squares, masses * psi, masses)]
+        add(sums[:, r], np.stack([squares * psi**2, squares * psi, squares, masses * psi, masses]))
 
 
 def log_totals(logits: Floats, largest: Floats, floor: float, shifts: Floats, means: Float64s, scratch: Floats) -> None:
@@ -425,5 +421,5 @@ def _tally(
         keys[:] = 2 * scores.view(keys.dtype) + outcomes
     else:
         bins = bins_of(scores, uppers)
-        for total, values in zip(sums, (None, scores, outcomes), strict=True):
-            total += np.bincount(bins, values, len(uppers))
+        for k, terms in enumerate((np.ones(len(bins), np.uint8), scores, outcomes)):
+            add_binned(sums[:, k], bins, terms)

@@ -1,7 +1,7 @@
 """The readable form of every loop over evaluated rows, clusters and tables; NumPy runs it for small inputs.
 
 As in `reference`, each function has a compiled version, here in `host_tables`. ``weights`` is (n,), or (0,) if each row
-weighs 1.
+weighs 1. Sums are pairs, as in `compensated`; those of tables, whose rows have an order, are plain.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.kernels.compensated import add, add_binned
 from calibrant.kernels.reference_lookup import bins_of, cells_of
 from calibrant.runtime.arrays import Float64s, Floats, Int64s, Keys, UInt8s, UInt16s
 
@@ -22,11 +23,11 @@ _WIDE: Final = 2048  # cells of a row from where SciPy fits faster, in spite of 
 
 
 def bin_rows(scores: Floats, outcomes: UInt8s, weights: Float64s, uppers: Floats, sums: Float64s) -> None:
-    """Add evaluated rows to a histogram: ``sums`` (4, M) of weight, w p, w y and w (p - y)^2 in each bin."""
+    """Add evaluated rows to a histogram: ``sums`` (2, 4, M) of weight, w p, w y and w (p - y)^2 in each bin."""
     p, bins = scores.astype(np.float64), bins_of(scores, uppers)
-    columns: tuple[NDArray[Any], ...] = (np.ones(len(p)), p, outcomes, (p - outcomes) ** 2)
-    for total, values in zip(sums, columns, strict=True):
-        total += np.bincount(bins, weights * values if len(weights) else values, len(uppers))
+    columns: tuple[NDArray[Any], ...] = (np.ones(len(p), np.uint8), p, outcomes, (p - outcomes) ** 2)
+    for k, terms in enumerate(columns):
+        add_binned(sums[:, k], bins, weights * terms if len(weights) else terms)
 
 
 def cell_rows(
@@ -41,23 +42,22 @@ def cell_rows(
 ) -> None:
     """Add evaluated rows to the cells of a grid, from the `table.grid.Lookup` of the scores' type.
 
-    ``sums`` is (cells, 5), with weights (cells, 7), float64. The columns: the weight of the rows with outcome 0, with
-    outcome 1; the sum of w p for each outcome; the sum of w p^2; with weights, the sum of w^2 for each outcome.
+    ``sums`` is (2, cells, 5), with weights (2, cells, 7): pairs. The columns: the weight of the rows with outcome 0,
+    with outcome 1; the sum of w p for each outcome; the sum of w p^2; with weights, the sum of w^2 for each outcome.
     """
     p, cells = scores.astype(np.float64), cells_of(scores, edges, starts, shift, first)
-    places, shape = 2 * cells + outcomes, (len(sums), 2)
-    w = weights if len(weights) else np.ones(len(p))
-    sums[:, 0:2] += np.bincount(places, w, 2 * len(sums)).reshape(shape)
-    sums[:, 2:4] += np.bincount(places, w * p, 2 * len(sums)).reshape(shape)
-    sums[:, 4] += np.bincount(cells, w * p**2, len(sums))
+    places, w = 2 * cells + outcomes, weights if len(weights) else np.ones(len(p), np.uint8)
+    add_binned(sums[..., 0:2], places, w)
+    add_binned(sums[..., 2:4], places, w * p)
+    add_binned(sums[..., 4], cells, w * p**2)
     if len(weights):
-        sums[:, 5:7] += np.bincount(places, w**2, 2 * len(sums)).reshape(shape)
+        add_binned(sums[..., 5:7], places, w**2)
 
 
 def bin_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], uppers: Floats, sums: Float64s) -> None:
     """Add the rows of a table to a histogram: ``sums`` as in `bin_rows`."""
     p, bins = scores.astype(np.float64), bins_of(scores, uppers)
-    for total, values in zip(sums, _pooled_sums(p, counts, positives), strict=True):
+    for total, values in zip(sums[0], _pooled_sums(p, counts, positives), strict=True):
         total += np.bincount(bins, values, len(uppers))
 
 
@@ -68,9 +68,9 @@ def _pooled_sums(p: Float64s, counts: NDArray[Any], positives: NDArray[Any]) -> 
 
 
 def sum_pooled(scores: Floats, counts: NDArray[Any], positives: NDArray[Any], sums: Float64s) -> None:
-    """Add n, n p, k and (n - k) p^2 + k (1 - p)^2 of the rows of a table to the sums (4,)."""
+    """Add n, n p, k and (n - k) p^2 + k (1 - p)^2 of the rows of a table to the sums (2, 4)."""
     for k, column in enumerate(_pooled_sums(scores.astype(np.float64), counts, positives)):
-        sums[k] += column.sum()
+        sums[0, k] += column.sum()
 
 
 def sort_keys(keys: Keys, scratch: Keys) -> None:
@@ -258,25 +258,25 @@ def _pool(counts: NDArray[Any], positives: NDArray[Any]) -> tuple[NDArray[np.int
 
 
 def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s, out: Float64s, sums: Float64s) -> None:
-    """Write w (y - p) of each row to ``out``; add them, and their absolute values, to the sums (2,)."""
+    """Write w (y - p) of each row to ``out``; add them, and their absolute values, to the sums (2, 2)."""
     out[:] = outcomes - scores.astype(np.float64)
     if len(weights):
         out *= weights
-    sums[0] += out.sum()
-    sums[1] += np.abs(out).sum()
+    add(sums, np.stack([out, np.abs(out)]))
 
 
-def residual_moments(scores: Floats, residuals: Float64s, moments: Float64s) -> None:
-    """Add residuals to equal cells of [0, 1]: ``moments`` (cells, `N_MOMENTS`), entry j the sum of r d^j.
+def residual_moments(scores: Floats, residuals: Float64s, shift: float, moments: Float64s) -> None:
+    """Add residuals to equal cells of [0, 1]: ``moments`` (2, cells, `N_MOMENTS`), entry j the sum of r d^j.
 
-    d is the score's offset from the middle of its cell, in cell widths, between -1/2 and 1/2.
+    d is the score's offset from the middle of its cell, in cell widths, between -1/2 and 1/2. Every term is rounded to
+    a multiple of 2^-52 ``shift``, which float64 adds without rounding while sums are below the shift.
     """
-    n_cells = len(moments)
+    n_cells = moments.shape[1]
     places = scores.astype(np.float64) * n_cells
     cells = np.minimum(places.astype(np.intp), n_cells - 1)
     terms, offsets = residuals, places - cells - 0.5
     for power in range(N_MOMENTS):
-        moments[:, power] += np.bincount(cells, terms, n_cells)
+        moments[0, :, power] += np.bincount(cells, (terms + shift) - shift, n_cells)
         terms = terms * offsets
 
 
@@ -313,13 +313,12 @@ def bucket_rows(
     first: int,
     sums: Float64s,
 ) -> None:
-    """Add evaluated rows to the coarse cells of their buckets: ``sums`` (buckets, cells, 3) of w, w y and w (p - y).
+    """Add evaluated rows to the coarse cells of their buckets: ``sums`` (2, buckets, cells, 3) of w, w y and w (p - y).
 
     The cell in the grid comes from the `table.grid.Lookup` of the scores' type; ``coarse`` has the coarse cell of
     each cell of the grid.
     """
-    w, y = weights if len(weights) else np.ones(len(scores)), outcomes.astype(np.float64)
-    cells = buckets.astype(np.intp) * sums.shape[1] + coarse[cells_of(scores, edges, starts, shift, first)]
-    size, shape = sums[..., 0].size, sums.shape[:2]
-    for entry, values in enumerate((w, w * y, w * (scores.astype(np.float64) - y))):
-        sums[..., entry] += np.bincount(cells, values, size).reshape(shape)
+    w, gaps = weights if len(weights) else np.ones(len(scores), np.uint8), scores.astype(np.float64) - outcomes
+    cells = buckets.astype(np.intp) * sums.shape[2] + coarse[cells_of(scores, edges, starts, shift, first)]
+    for entry, terms in enumerate((w, w * outcomes, w * gaps)):
+        add_binned(sums[..., entry], cells, terms)

@@ -1,7 +1,7 @@
 """Cut rows of any layout into blocks, and run work over blocks on threads, in the order of the rows.
 
 The size of the input alone decides the blocks. Each block is summed separately, and the sums of the blocks are added in
-the order of the rows, so results do not depend on the number of threads. Threads live for one call: no thread is left
+their order, so results do not depend on the number of threads. Threads live for one call: no thread is left
 for a fork to break.
 """
 

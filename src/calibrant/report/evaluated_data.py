@@ -32,6 +32,7 @@ from calibrant.inputs.weights import (
     integer_weights,
     may_be_sampling,
 )
+from calibrant.kernels.compensated import total_of
 from calibrant.kernels.compiling import of_input
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ece_bound
@@ -43,7 +44,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch, PredictedGroups, check_alone
 from calibrant.statistics.class_rows import ClassRows
 from calibrant.table import ReliabilityTable, cell_sums
-from calibrant.table.cluster_labels import ClusterLabels, mix64
+from calibrant.table.cluster_labels import ClusterLabels
 from calibrant.table.cluster_sums import BucketSums, ClusterSums, labels_of
 from calibrant.table.reliability_table import GridCells, table_in_units
 
@@ -52,7 +53,6 @@ MOST_CLASSES: Final = 10_000
 
 ONE_IMAGE: Final = "rows of one image are assumed to be independent, so intervals may be too short"
 UNIT_LOGITS: Final = "logits: expected logits of one event, got values that all lie in [0, 1]"
-_SORTED: Final = 1 << 18  # numbers of predictions that are put in an order of their content before they are summed
 _HOLDS: Final = {ReliabilityTable: "the table", CalibrationSketch: "the sketch"}
 
 
@@ -297,58 +297,19 @@ def _of_predictions(
     *,
     classwise: bool | None,
 ) -> EvaluatedData:
-    """Return the data of predictions, with those of each group.
-
-    Sums are those of rows in the order of their content. The predictions and labels that the result holds remain in
-    the caller's order.
-    """
+    """Return the data of predictions, with those of each group."""
     parts = [] if groups is None else as_groups(groups, predictions, complete=True)
-    order = _by_content(predictions)
 
-    def of_rows(places: NDArray[np.intp] | None) -> tuple[Predictions, ClusterLabels | None]:
-        if places is None:
-            return predictions, labels
-        return predictions.take(places), None if labels is None else labels.take(places)
+    def data_of(rows: Predictions, of_rows: ClusterLabels | None) -> EvaluatedData:
+        data = _of_rows(rows, of_rows, notion, n_bins, classwise=classwise)
+        return replace(data, predictions=rows, labels=of_rows)
 
-    def data_of(places: NDArray[np.intp] | None) -> EvaluatedData:
-        given = of_rows(places)
-        summed = given
-        if order is not None:
-            summed = of_rows(order if places is None else order[np.isin(order, places)])
-        data = _of_rows(*summed, notion, n_bins, classwise=classwise)
-        return replace(data, predictions=given[0], labels=given[1])
-
-    try:
-        data = data_of(None)
-    except InputError:
-        if order is not None:
-            read(predictions, notion, scoring=False)  # whose error names the caller's row
-        raise
-    return replace(data, groups={name: data_of(places) for name, places in parts}, ordered=has_order(groups))
-
-
-def _by_content(predictions: Predictions) -> NDArray[np.intp] | None:
-    """Return an order of the rows that does not depend on theirs, by a hash of each; None for many numbers.
-
-    Sums of floats depend on their order in the last digits. Rows with equal hashes are equal.
-    """
-    if predictions.n * predictions.rows.width > _SORTED:
-        return None
-    predictions.round()
-    rows = predictions.device_rows
-    if rows is not None:  # what the sums are of
-        numbers = [rows.column(name) for name in ("top", "brier", "loss")]
-    else:
-        values = predictions.rows.values
-        numbers = [*np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)]
-    columns = [*numbers, *predictions.labels.reshape(predictions.n, -1).T]
-    if predictions.weights is not None and np.ptp(predictions.weights[predictions.evaluated]) > 0:
-        columns.append(predictions.weights)  # equal ones are no weights
-    hashes = np.zeros(predictions.n, np.uint64)
-    for column in columns:
-        bits = column if column.dtype.kind in "iub" else column.astype(np.float64).view(np.uint64)
-        hashes = mix64(hashes ^ bits.astype(np.uint64))
-    return np.argsort(hashes, kind="stable")
+    data = data_of(predictions, labels)  # first: its errors name the caller's rows
+    by_group = {
+        name: data_of(predictions.take(places), None if labels is None else labels.take(places))
+        for name, places in parts
+    }
+    return replace(data, groups=by_group, ordered=has_order(groups))
 
 
 def are_evaluated(classwise: bool | None, n_classes: int) -> bool:
@@ -474,7 +435,7 @@ def _counted(n: int, weights: NDArray[np.float64] | None) -> tuple[int, float] |
     """Return n rows and what their weights add up to, if these are whole and may be sampling weights."""
     if weights is None or not integer_weights(weights):
         return None
-    weight = float(weights.sum())
+    weight = total_of(weights)
     return (n, weight) if may_be_sampling(n, weight, _power(weights, 2)) else None
 
 
@@ -497,7 +458,7 @@ def counted_flag(data: Predictions | CalibrationSketch, weights_are: WeightsAre 
 
 
 def _power(weights: Any, power: int) -> float:
-    return float(np.sum(weights**power))
+    return total_of(weights**power)
 
 
 def _class_table(events: Events) -> ReliabilityTable:

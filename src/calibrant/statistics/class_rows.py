@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from calibrant.inputs.predictions import Predictions
 from calibrant.inputs.weights import integer_weights
+from calibrant.kernels import compensated
 from calibrant.kernels.compiling import kernels_for
 from calibrant.kernels.row_blocks import in_order
 from calibrant.runtime.arrays import Float64s, Floats
@@ -94,16 +95,16 @@ class ClassRows:
         n = self.predictions.n
 
         def work(index: int) -> Float64s:
-            sums = np.zeros((len(slopes), 5))
+            sums = np.zeros((2, len(slopes), 5))
             for p, y, q in self._blocks(index * step, min((index + 1) * step, n)):
                 w = q if self._whole else np.sqrt(q)
                 kernels.slope_rows(p, y, q, w, self.uppers, slopes, sums)
             return sums
 
-        sums_of_rows = np.zeros((len(slopes), 5))
+        sums_of_rows = np.zeros((2, len(slopes), 5))
         for part in in_order(work, -(-n // step)):
-            sums_of_rows += part
-        return _variances(sums_of_rows)
+            compensated.merge(sums_of_rows, part)
+        return _variances(compensated.joined(sums_of_rows))
 
     @cached_property
     def _whole(self) -> bool:

@@ -21,10 +21,11 @@ from calibrant.inputs.notions import PER_CLASS, Events, class_events, scores_of_
 from calibrant.inputs.predictions import Notion, Predictions, check_index
 from calibrant.inputs.scores import RowScores, event_row_scores
 from calibrant.kernels import dispatch
+from calibrant.kernels.compensated import add_binned, binned, joined
 from calibrant.runtime.arrays import Float64s, UInt16s, UInt64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.table import grid as grids
-from calibrant.table.cluster_labels import HASH, ClusterLabels, LabelKind, as_clusters, content_order
+from calibrant.table.cluster_labels import HASH, ClusterLabels, LabelKind, as_clusters
 
 #: The columns of ``BucketSums.scalars``.
 SCALARS: Final = ("rows", "right", "brier", "nll", "infinite", "tilt")
@@ -32,7 +33,6 @@ SCALARS: Final = ("rows", "right", "brier", "nll", "infinite", "tilt")
 _KINDS: Final = {"number": "whole numbers", "text": "text"}
 
 _RANGE: Final = 2**18  # rows whose products are in memory together
-_ORDERED: Final = 2**18  # rows that are sorted first: with more, sums are equal up to rounding
 
 
 @dataclass(frozen=True)
@@ -178,13 +178,6 @@ class BucketSums:
         if len(scores) == 0:
             return cls.empty(labels.kind, scored=row_scores is not None, cells=cells)
         scores = np.ascontiguousarray(scores, np.float32 if scores.dtype == np.float16 else None)
-        if len(scores) <= _ORDERED:
-            order = content_order([scores, outcomes, *([] if weights is None else [weights]), *(row_scores or ())])
-            labels, scores, outcomes = labels.take(order), scores[order], outcomes[order]
-            weights = None if weights is None else weights[order]
-            if row_scores is not None:
-                brier, nll, right = row_scores
-                row_scores = brier[order], nll[order], right[order]
         buckets, hashes, counted, heaviest = _assigned(labels, weights, cells.n_buckets, count)
         n_buckets = cells.n_buckets if hashes is None else len(hashes)
         shape = (n_buckets, cells.n_cells)
@@ -372,7 +365,7 @@ def _assigned(
     buckets = (labels.hashes % np.uint64(n_buckets)).astype(np.uint16)
     if not count:
         return buckets, None, None, None
-    return buckets, None, len(distinct), float(np.bincount(numbers, weights).max())
+    return buckets, None, len(distinct), float(binned(numbers, weights, len(distinct)).max())
 
 
 def _scalars(
@@ -384,20 +377,19 @@ def _scalars(
     row_scores: RowScores | None,
 ) -> Float64s:
     """Return the sums over all cells, (B, 6), in the order of `SCALARS`; some rows at a time, to save memory."""
-    sums = np.zeros((n_buckets, len(SCALARS)))
+    sums = np.zeros((2, n_buckets, len(SCALARS)))
     for start in range(0, len(scores), _RANGE):
         part = slice(start, start + _RANGE)
         p, places = scores[part].astype(np.float64), buckets[part].astype(np.intp)
-        columns: dict[str, NDArray[Any]] = {"tilt": (p - outcomes[part]) * (1 - 2 * p)}
+        columns: dict[str, Any] = {"rows": np.ones(len(p), np.uint8), "tilt": (p - outcomes[part]) * (1 - 2 * p)}
         if row_scores is not None:
             brier, nll, right = (x[part] for x in row_scores)
             infinite = np.isinf(nll)
             columns |= {"brier": brier, "nll": np.where(infinite, 0.0, nll), "infinite": infinite, "right": right}
-        sums[:, SCALARS.index("rows")] += np.bincount(places, minlength=n_buckets)
         for name, column in columns.items():
-            products = column if weights is None else column * weights[part]
-            sums[:, SCALARS.index(name)] += np.bincount(places, products, n_buckets)
-    return sums
+            products = column if weights is None or name == "rows" else column * weights[part]
+            add_binned(sums[..., SCALARS.index(name)], places, products)
+    return joined(sums)
 
 
 # ---------------------------------------------------------------- settings and arrays

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.inputs.notions import mean_of_classes, read
+from calibrant.inputs.notions import mean_of_classes, read, weighted_mean
 from calibrant.inputs.scores import ranked_probability_scores, spherical_scores
 from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.context import Inference
@@ -140,7 +140,7 @@ def top_label_brier_score(
     if predictions.layout == "multilabel":
         raise InputError("targets", "one label a row", "several", "use brier_score")
     events = read(predictions, "top-label", scoring=False).events
-    return float(np.average((events.scores.astype(np.float64) - events.outcomes) ** 2, weights=events.weights))
+    return weighted_mean((events.scores.astype(np.float64) - events.outcomes) ** 2, events.weights)
 
 
 BRIER = Measure(

@@ -23,6 +23,7 @@ from calibrant.inputs.notions import ScoreMeans, read, scores_of_rows
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import Score, mean_score, mean_square
 from calibrant.inputs.weights import integer_weights, share_rows
+from calibrant.kernels.compensated import binned
 from calibrant.measures.isotonic import isotonic
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Late
@@ -106,7 +107,7 @@ class BaseRates:
         squares = weights if weights is None or integer_weights(weights) else weights**2
 
         def by_kind(values: Float64s | None) -> Float64s:
-            return np.bincount(kinds, values, n_kinds).astype(np.float64, copy=False)
+            return binned(kinds, values, n_kinds)
 
         def brier() -> Float64s:
             scores = scores_of_rows(predictions)[0]

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
+from calibrant.kernels.compensated import add_binned, joined
 from calibrant.runtime.arrays import Floats
 from calibrant.runtime.dataclass import dataclass
 
@@ -97,8 +98,7 @@ def mesh_smooth_error(
     `smooth_calibration_error`, with a ``bandwidth`` of at least 1e-6.
 
     The rows are read once per mesh of nodes; all bandwidths from 0.01 upward share one (logit: from about 0.03). A
-    smoothing is a convolution of M nodes with at most M, or 740, taps. The order of the rows changes only the rounding
-    of sums.
+    smoothing is a convolution of M nodes with at most M, or 740, taps. The order of the rows plays no part.
     """
     fixed, n_points, steps = check_options(kernel, bandwidth, mesh_points, tolerance, refine_steps)
     error = _smoothed_error(scores, residuals, counts, kernel, n_points)
@@ -209,14 +209,13 @@ def _deposit(
     low: float,
     high: float,
 ) -> NDArray[np.float64]:
-    """Return residuals (first row) and counts (second row) shared linearly between nodes; float64 accumulators.
+    """Return residuals (first row) and counts (second row) shared linearly between nodes; sums are compensated.
 
     Each cell needs two sums: of a quantity q, and of q times the fraction of the cell to its left. The upper node takes
     the second, the lower node the first minus the second.
     """
     cells = n_nodes - 1
-    total = np.zeros((2, cells))
-    upper = np.zeros((2, cells))
+    total, upper = np.zeros((2, 2, cells)), np.zeros((2, 2, cells))
     scale = cells / (high - low)
     for start in range(0, len(positions), _BLOCK):
         block = slice(start, start + _BLOCK)
@@ -227,39 +226,15 @@ def _deposit(
         cell = where.astype(np.intp)
         np.clip(cell, 0, cells - 1, out=cell)
         where -= cell  # now the fraction of the cell
-        residual = residuals[block]
-        add = _adder(cell)
-        add(total[0], residual)
-        add(upper[0], residual * where)
-        if counts is None:
-            total[1] += np.bincount(cell, minlength=cells)
-            add(upper[1], where)
-        else:
-            count = counts[block]
-            add(total[1], count)
-            add(upper[1], count * where)
+        count = np.ones(len(where)) if counts is None else counts[block]
+        for row, quantity in enumerate((residuals[block], count)):
+            add_binned(total[:, row], cell, quantity)
+            add_binned(upper[:, row], cell, quantity * where)
+    low_sums, high_sums = joined(total), joined(upper)
     mass = np.zeros((2, n_nodes))
-    mass[:, :-1] = total - upper
-    mass[:, 1:] += upper
+    mass[:, :-1] = low_sums - high_sums
+    mass[:, 1:] += high_sums
     return mass
-
-
-def _adder(cell: NDArray[np.intp]) -> Callable[[NDArray[np.float64], NDArray[Any]], None]:
-    """Return a function that adds quantities, one per row, to the cells of the rows."""
-    if (cell[1:] >= cell[:-1]).all():
-        # With sorted rows, as in a table, each addition of a histogram would wait for the one before.
-        starts = np.concatenate([[0], np.flatnonzero(cell[1:] != cell[:-1]) + 1])
-        occupied = cell[starts]
-
-        def add(into: NDArray[np.float64], quantity: NDArray[Any]) -> None:
-            into[occupied] += np.add.reduceat(quantity, starts, dtype=np.float64)
-
-    else:
-
-        def add(into: NDArray[np.float64], quantity: NDArray[Any]) -> None:
-            into += np.bincount(cell, quantity, len(into))
-
-    return add
 
 
 def _smooth(mass: NDArray[np.float64], width: float, reflected: bool) -> NDArray[np.float64]:

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
+from calibrant.kernels.compensated import binned, joined, sums_of, total_of
 from calibrant.measures.event import Event
 from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.cached import cached_property
@@ -52,6 +53,7 @@ _SPARSE = 0.02  # few cells: at most this share of them is filled
 _STEEP = 32  # the most that one step of the search may divide s by
 _MOST_STEPS = 200  # five are usual; if 200 do not suffice, the bracket gives the error
 _ROUGH, _ROUGH_STEPS = 0.005, 5  # of log s: nearer to the root, or after so many steps, slopes are taken too
+_ROUNDED: Final = 2.0**-33 * math.exp(_REACH / _CELLS_PER_SD)  # of the largest residual: terms of moments are rounded
 _WIDEST = 100.0  # this and any wider bandwidth leave only the mean
 _PARTS = 64  # parts of a mesh cell if the interpolant changes sign in it and is bent
 _STRAIGHT = 0.05  # of the rise: a cell whose slopes deviate from it by no more is nearly straight
@@ -134,7 +136,7 @@ class _Smoother:
         self.scores = scores
         self.residuals = residuals
         self.total = total
-        sum_, size = sums or (float(residuals.sum()), float(np.abs(residuals).sum()))
+        sum_, size = sums or joined(sums_of(np.stack([residuals, np.abs(residuals)]))).tolist()
         self.most = size / total
         self.least = min(abs(sum_) / total, self.most)
         self.spectra: dict[int, Float64s] = {}
@@ -146,7 +148,8 @@ class _Smoother:
         mesh = _STEPS_PER_SD**-4 * math.sqrt(24) / 384 + 1e-10
         cells = (0.5 / _CELLS_PER_SD) ** 6 / math.sqrt(720)
         parts = 0.968 / 8 / (_STEPS_PER_SD * _PARTS) ** 2
-        return self.most * (mesh + cells + parts)
+        largest = float(np.abs(self.residuals).max(initial=0.0)) * len(self.residuals) / self.total
+        return self.most * (mesh + cells + parts) + largest * _ROUNDED
 
     def pool_ties(self) -> None:
         """Add up the residuals of equal scores, once: if they cancel, no smoothed density contains them."""
@@ -154,8 +157,8 @@ class _Smoother:
             return
         distinct, place = np.unique(self.scores, return_inverse=True)
         self.scores, self.pooled = distinct, True
-        self.residuals = np.bincount(place, self.residuals).astype(np.float64, copy=False)
-        self.most = max(self.least, float(np.abs(self.residuals).sum()) / self.total)
+        self.residuals = binned(place, self.residuals, len(distinct))
+        self.most = max(self.least, total_of(np.abs(self.residuals)) / self.total)
 
     def integral(self, s: float, *, rough: bool = False) -> float:
         """Return S(s), or, if ``rough``, about 4e-5 more."""
@@ -215,7 +218,7 @@ class _Smoother:
         near, far = positions < reach, positions > 1 - reach
         positions = np.concatenate([-positions[near], positions, 2 - positions[far]])
         residuals = np.concatenate([residuals[near], residuals, residuals[far]])
-        order = np.argsort(positions, kind="stable")
+        order = np.lexsort((residuals, positions))
         positions, residuals = positions[order], residuals[order]
         width = s / _CELLS_PER_SD
         cells = np.floor(positions / width)
@@ -236,6 +239,8 @@ class _Smoother:
 
 def _cosine_sums(scores: Floats, residuals: Float64s, n: int) -> Float64s:
     """Return sum_i r_i cos(pi k p_i) for k < n: the real parts of r z^k, z = exp(i pi p)."""
+    order = np.lexsort((residuals, scores))  # sums then do not depend on the order of the rows
+    scores, residuals = scores[order], residuals[order]
     sums, unit = np.zeros(n), np.exp(1j * np.pi * scores.astype(np.float64))
     step = max(1, _COSINES // n)
     for first in range(0, len(scores), step):
