@@ -25,7 +25,7 @@ from sklearn.isotonic import IsotonicRegression
 import calibrant
 from calibrant.errors import InputError
 from calibrant.kernels import compiling, dispatch, host, host_tables, reference, reference_tables
-from calibrant.kernels.compensated import binned, joined, shift_of, total_of
+from calibrant.kernels.compensated import binned, joined, largest_of, shift_of, total_of
 from calibrant.kernels.inlined import EXP_TERMS
 from calibrant.measures.binned.binned import largest_members, uniform_edges
 from calibrant.table import grid
@@ -605,7 +605,7 @@ def test_residual_moments_equals_its_reference(dtype, n_cells):
     scores = np.concatenate([rng.random(200), [0.0, 1.0, 0.5]]).astype(dtype)
     residuals = rng.normal(size=len(scores))
     fast, slow = np.zeros((2, 2, n_cells, reference_tables.N_MOMENTS))
-    shift = shift_of(residuals, len(residuals))
+    shift = shift_of(largest_of(residuals), len(residuals))
     host_tables.residual_moments(scores, residuals, shift, fast)
     reference_tables.residual_moments(scores, residuals, shift, slow)
     fast, slow = joined(fast), joined(slow)

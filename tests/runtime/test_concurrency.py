@@ -218,7 +218,7 @@ outcomes = (rng.random(100_000) < scores).astype(np.uint8)
 answers = []
 def work():
     residuals, total, _ = dispatch.residuals(scores, outcomes, None)
-    answers.append((total, *dispatch.residual_moments(scores, residuals, 3)[:, 1].tolist()))
+    answers.append((total, *dispatch.residual_moments(scores, residuals, 3, 1.0)[0][:, 1].tolist()))
 threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads:
     thread.start()
@@ -238,7 +238,7 @@ def expected_measure(dtype="float32"):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CALIBRANT_KERNELS", "numba")
         residuals, total, _ = dispatch.residuals(scores, outcomes, None)
-        return f"{ {(total, *dispatch.residual_moments(scores, residuals, 3)[:, 1].tolist())} }\n"
+        return f"{ {(total, *dispatch.residual_moments(scores, residuals, 3, 1.0)[0][:, 1].tolist())} }\n"
 
 
 def files(folder, suffix):

@@ -22,20 +22,24 @@ _LARGEST: Final = 900  # exponents of 2 up to which terms are cut
 _FAR: Final = 2.0**20
 
 
-def shift_of(terms: Float64s, n: int) -> float:
-    """Return a number by which n such terms are rounded so that their sums are exact.
+def largest_of(terms: Float64s) -> float:
+    """Return the size of the largest term, (n,)."""
+    return max(float(terms.max(initial=0.0)), -float(terms.min(initial=0.0)))
+
+
+def shift_of(largest: float, n: int) -> float:
+    """Return a number by which n terms of at most this size are rounded so that their sums are exact.
 
     A term plus and minus the shift is a multiple of 2^-52 shift, and n such are below the shift (Rump's extraction).
     The shift of terms near the largest float64 is 0.
     """
-    largest = max(float(terms.max(initial=0.0)), -float(terms.min(initial=0.0)))
     exponent = math.frexp(largest)[1] + n.bit_length()
     return math.ldexp(1.5, exponent) if exponent < _LARGEST else 0.0
 
 
 def _cut(terms: Float64s) -> tuple[Float64s, Float64s]:
     """Cut terms into two parts which add up to them: sums of the first are exact, the second is small."""
-    shift = shift_of(terms, len(terms))
+    shift = shift_of(largest_of(terms), len(terms))
     high = terms + shift
     high -= shift
     return high, terms - high

@@ -258,16 +258,21 @@ def residuals(scores: Floats, outcomes: UInt8s, weights: Float64s | None) -> tup
     return out, total, size
 
 
-def residual_moments(scores: Floats, residuals: Float64s, n_cells: int) -> Float64s:
-    """Run `reference_tables.residual_moments` over all rows; return the moments (cells, `N_MOMENTS`).
+def residual_moments(scores: Floats, residuals: Float64s, n_cells: int, largest: float) -> tuple[Float64s, float]:
+    """Run `reference_tables.residual_moments` over all rows.
 
-    Terms are rounded to 2^-32 of the largest or less, and no sum is rounded.
+    Returns
+    -------
+    moments, rounding
+        The moments (cells, `N_MOMENTS`), and by how much a term was rounded at most: some 2^-33 of the ``largest``
+        residual. No sum is rounded.
     """
     kernel = kernels_for("tables", len(scores)).residual_moments
     lanes = lanes_of(len(scores), 1, n_cells, max(16, len(scores) >> 20))
-    shift = compensated.shift_of(residuals, max(stop - start for start, stop in lanes))
+    shift = compensated.shift_of(largest, max(stop - start for start, stop in lanes))
     shapes = [(n_cells, N_MOMENTS)]
-    return _added(kernel, scores, lanes, shapes, columns=(residuals,), settings=(shift,))[0]
+    (moments,) = _added(kernel, scores, lanes, shapes, columns=(residuals,), settings=(shift,))
+    return moments, shift * 2.0**-53
 
 
 def number_rows(words: NDArray[np.unsignedinteger[Any]], most: int) -> tuple[Int64s, Int64s]:

@@ -10,6 +10,7 @@ import numpy as np
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
 from calibrant.kernels import dispatch
+from calibrant.kernels.compensated import largest_of
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.event import Event
 from calibrant.measures.means.in_the_large import largest_gap
@@ -127,7 +128,8 @@ def smooth_calibration_error(
             tolerance=tolerance,
             refine_steps=refine_steps,
         ).value
-    return smooth_error(events.scores, residuals, events.total, _fixed(bandwidth), sums=(sum_, size)).value
+    largest = 1.0 if events.weights is None else largest_of(events.weights)
+    return smooth_error(events.scores, residuals, events.total, _fixed(bandwidth), sums=(sum_, size, largest)).value
 
 
 def _fixed(bandwidth: float | Literal["auto"]) -> float | None:

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.kernels import dispatch
-from calibrant.kernels.compensated import binned, joined, sums_of, total_of
+from calibrant.kernels.compensated import binned, joined, largest_of, sums_of, total_of
 from calibrant.measures.event import Event
 from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.cached import cached_property
@@ -53,7 +53,6 @@ _SPARSE = 0.02  # few cells: at most this share of them is filled
 _STEEP = 32  # the most that one step of the search may divide s by
 _MOST_STEPS = 200  # five are usual; if 200 do not suffice, the bracket gives the error
 _ROUGH, _ROUGH_STEPS = 0.005, 5  # of log s: nearer to the root, or after so many steps, slopes are taken too
-_ROUNDED: Final = 2.0**-33 * math.exp(_REACH / _CELLS_PER_SD)  # of the largest residual: terms of moments are rounded
 _WIDEST = 100.0  # this and any wider bandwidth leave only the mean
 _PARTS = 64  # parts of a mesh cell if the interpolant changes sign in it and is bent
 _STRAIGHT = 0.05  # of the rise: a cell whose slopes deviate from it by no more is nearly straight
@@ -76,13 +75,13 @@ def smooth_error(
     total: float,
     bandwidth: float | None = None,
     *,
-    sums: tuple[float, float] | None = None,
+    sums: tuple[float, float, float] | None = None,
 ) -> SmoothError:
     """Return the smooth calibration error of rows with these scores and sums of outcome - score.
 
     With a bandwidth it is S(bandwidth), the integral of the absolute smoothed residuals. Rows may be single predictions
-    or rows of a table; ``sums`` are the sums of residuals and absolute residuals, if the caller has them. Cost: O(N)
-    once, then a few transforms of about 32 / s points.
+    or rows of a table; ``sums`` are the sums of residuals and of their sizes, and a bound on a size, if the caller has
+    them. Cost: O(N) once, then a few transforms of about 32 / s points.
     """
     smoother = _Smoother(scores, residuals, total, sums)
     return _search(smoother) if bandwidth is None else SmoothError(smoother.integral(bandwidth), smoother.error)
@@ -131,16 +130,19 @@ class _Smoother:
         scores: Floats,
         residuals: Float64s,
         total: float,
-        sums: tuple[float, float] | None,
+        sums: tuple[float, float, float] | None,
     ) -> None:
         self.scores = scores
         self.residuals = residuals
         self.total = total
-        sum_, size = sums or joined(sums_of(np.stack([residuals, np.abs(residuals)]))).tolist()
+        if sums is None:
+            sum_, size = joined(sums_of(np.stack([residuals, np.abs(residuals)]))).tolist()
+        sum_, size, self.largest = sums or (sum_, size, largest_of(residuals))
         self.most = size / total
         self.least = min(abs(sum_) / total, self.most)
         self.spectra: dict[int, Float64s] = {}
         self.pooled = False
+        self.rounding = 0.0  # of a term of the moments
 
     @property
     def error(self) -> float:
@@ -148,8 +150,8 @@ class _Smoother:
         mesh = _STEPS_PER_SD**-4 * math.sqrt(24) / 384 + 1e-10
         cells = (0.5 / _CELLS_PER_SD) ** 6 / math.sqrt(720)
         parts = 0.968 / 8 / (_STEPS_PER_SD * _PARTS) ** 2
-        largest = float(np.abs(self.residuals).max(initial=0.0)) * len(self.residuals) / self.total
-        return self.most * (mesh + cells + parts) + largest * _ROUNDED
+        rounding = self.rounding * math.exp(_REACH / _CELLS_PER_SD) * len(self.residuals) / self.total
+        return self.most * (mesh + cells + parts) + rounding
 
     def pool_ties(self) -> None:
         """Add up the residuals of equal scores, once: if they cancel, no smoothed density contains them."""
@@ -159,6 +161,7 @@ class _Smoother:
         self.scores, self.pooled = distinct, True
         self.residuals = binned(place, self.residuals, len(distinct))
         self.most = max(self.least, total_of(np.abs(self.residuals)) / self.total)
+        self.largest = largest_of(self.residuals)
 
     def integral(self, s: float, *, rough: bool = False) -> float:
         """Return S(s), or, if ``rough``, about 4e-5 more."""
@@ -191,7 +194,8 @@ class _Smoother:
 
         There are as many as the smallest bandwidth needs that these cells are narrow enough for.
         """
-        moments = dispatch.residual_moments(self.scores, self.residuals, n_cells)
+        moments, rounding = dispatch.residual_moments(self.scores, self.residuals, n_cells, self.largest)
+        self.rounding = max(self.rounding, rounding)
         terms = math.ceil(_REACH / _CELLS_PER_SD * n_cells / math.pi) + 1
         width = -1j * math.pi / n_cells * np.arange(terms)  # -i pi k w
         spectrum = np.zeros(terms, dtype=np.complex128)
