@@ -46,7 +46,13 @@ def test_the_interval_is_that_of_a_ratio_of_means():
     ratio = losses.mean() / base.mean()
     added = (ratio * base - losses) / base.mean()
     second = 0.75 * (ratio / base.mean() / 400) ** 2 * 400 / 399
-    half = 1.959963984540054 * math.sqrt(added.var(ddof=1) / 400 + second)
+    of_each = [
+        (ratio * -np.log(rate if hit else 1 - rate) + np.log(p if hit else 1 - p)) / base.mean() for hit in (0, 1)
+    ]
+    implied = np.mean((1 - p) * of_each[0] ** 2 + p * of_each[1] ** 2)
+    unlikely = 2 * max(np.minimum(p, 1 - p).sum(), ((p > 0.5) != y).sum())
+    variance = max(added.var(), (unlikely * added.var() + 5 * implied) / (unlikely + 5))
+    half = 1.959963984540054 * math.sqrt(variance / 399 + second)
     estimate = calibrant.evaluate(p, y, measures=["log_loss_skill"], n_resamples=0)["log_loss_skill"]
     assert (estimate.low, estimate.high) == pytest.approx((1 - ratio - half, 1 - ratio + half), rel=1e-9)
 

@@ -460,6 +460,18 @@ def whole_case(kind, rng, n=80):
     return given, labels, brier, losses, probs.argmax(axis=1) == labels, {"logits": kind == "logits"}
 
 
+def implied_squares(p, mean, name="brier", times=1):
+    """The mean square of each row's score around a mean, if the scores are right; ``times`` 2 for classes."""
+    missed, hit = (times * p**2, times * (1 - p) ** 2) if name == "brier" else (-np.log(1 - p), -np.log(p))
+    return (hit - mean) ** 2 * p + (missed - mean) ** 2 * (1 - p)
+
+
+def steadied(variance, implied, p, y, w, rows):
+    """The larger of a variance and (m Q + 5 V0) / (m + 5), m twice the number of outcomes below 0.5."""
+    unlikely = 2 * rows * max(np.average(np.minimum(p, 1 - p), weights=w), np.average((p > 0.5) != y, weights=w))
+    return max(variance, (unlikely * variance + 5 * implied) / (unlikely + 5))
+
+
 @pytest.mark.parametrize("weighted", [None, "whole", "uneven"])
 @pytest.mark.parametrize("kind", ["binary", "probs", "logits"])
 def test_means_have_the_interval_of_the_central_limit_theorem(kind, weighted):
@@ -474,14 +486,18 @@ def test_means_have_the_interval_of_the_central_limit_theorem(kind, weighted):
         w = np.ones(len(brier))
     rows = w.sum() ** 2 / (w**2).sum()
     report = evaluate(probs, labels, level=LEVEL, n_resamples=0, **options)
+    if kind != "binary":  # the scores of the top label decide
+        soft = np.exp(probs) / np.exp(probs).sum(axis=1, keepdims=True) if kind == "logits" else probs
+        top, top_right = soft.max(axis=1), soft.argmax(axis=1) == labels
     for name, scores in (("brier", brier), ("nll", losses)):
         mean = np.average(scores, weights=w)
         variance = np.average((scores - mean) ** 2, weights=w**2)
-        if kind == "binary":  # blended with what calibration implies
-            missed, hit = (probs**2, (1 - probs) ** 2) if name == "brier" else (-np.log(1 - probs), -np.log(probs))
-            each, of_rows = (hit - mean) ** 2 * probs + (missed - mean) ** 2 * (1 - probs), np.ones(n)
-            of_rows = of_rows if weighted is None else options["weights"] ** (1 if weighted == "whole" else 2)
-            variance = (rows * variance + 5 * np.average(each, weights=of_rows)) / (rows + 5)
+        p, hit_rate = (probs, labels) if kind == "binary" else (top, top_right)
+        each = implied_squares(p, mean, name, 1 if kind == "binary" else 2)
+        given = options.get("weights", np.ones(n))
+        variance = steadied(
+            variance, np.average(each, weights=given ** (1 if weighted == "whole" else 2)), p, hit_rate, given, rows
+        )
         error = math.sqrt(variance / (rows - 1))  # ddof 1
         assert report[name].value == near(mean)
         assert report[name].low == near(mean - Z * error)
@@ -814,12 +830,18 @@ def test_proper_scores_have_neither_floor_nor_p_value():
 # ---------------------------------------------------------------- the skill against the base rates
 
 
-def skill_ends(brier, u, weights=None):
-    """The skill and its 90 % interval, from each row's Brier score and that of the base rates: a ratio of means."""
+def skill_ends(brier, u, p, y, weights=None, times=1):
+    """The skill and its 90 % interval, from each row's Brier score and that of the base rates: a ratio of means.
+
+    The scores of the top label or of the event, p, steady the variance; ``times`` is 2 for classes.
+    """
     w = np.ones(len(u)) if weights is None else weights
     mean, base = np.average(brier, weights=w), np.average(u, weights=w)
     each, effective = brier - mean / base * u, w.sum() ** 2 / np.sum(w**2)
     variance = np.sum(w**2 * (each - np.average(each, weights=w)) ** 2) / np.sum(w**2)
+    of_brier = math.sqrt(np.average(implied_squares(p, mean, times=times), weights=w**2))
+    of_rates = math.sqrt(np.average((u - base) ** 2, weights=w**2))
+    variance = steadied(variance, max(of_brier - mean / base * of_rates, 0) ** 2, p, y, w, effective)
     variance = variance / base**2 + 2 * (mean / base) ** 2 / effective  # the second term: the error of the base rates
     half = stats.norm.ppf(0.95) * math.sqrt(variance / (effective - 1))
     return 1 - mean / base, 1 - mean / base - half, 1 - mean / base + half
@@ -848,7 +870,7 @@ def test_the_skill_of_one_event_is_that_of_its_rows(weighted):
     p, y = draw(51, 400, 1.3)
     weights = np.random.default_rng(51).uniform(0.2, 3, len(p)) if weighted else None
     rate = np.average(y, weights=weights)
-    expected = skill_ends((p - y) ** 2, (rate - y) ** 2, weights)
+    expected = skill_ends((p - y) ** 2, (rate - y) ** 2, p, y, weights)
     assert skill_of(p, y, weights=weights) == pytest.approx(expected, rel=1e-9)
     assert skill_of(p, y, weights=weights, notion="top-label") == pytest.approx(expected, rel=1e-9)
     sketch = calibrant.CalibrationSketch()
@@ -863,7 +885,8 @@ def test_the_skill_of_classes_is_that_of_their_rows(notion, weighted):
     probs, targets = class_rows()
     weights = np.random.default_rng(52).uniform(0.2, 3, len(probs)) if weighted else None
     rates = np.bincount(targets, weights) / (len(targets) if weights is None else weights.sum())
-    expected = skill_ends(*row_scores(probs, targets, rates), weights)
+    top = probs.max(axis=1), probs.argmax(axis=1) == targets
+    expected = skill_ends(*row_scores(probs, targets, rates), *top, weights, times=2)
     assert skill_of(probs, targets, weights=weights, notion=notion) == pytest.approx(expected, rel=1e-9)
 
 
@@ -875,7 +898,11 @@ def test_without_rows_the_interval_of_classes_is_the_widest_that_they_allow():
     value, low, high = skill_of(sketch)
     assert value == pytest.approx(1 - brier.mean() / base.mean(), rel=1e-12)
     n, ratio = len(brier), brier.mean() / base.mean()
-    variance = ((brier.std() + ratio * base.std()) / base.mean()) ** 2 + 2 * ratio**2 / n
+    top, right = probs.max(axis=1), probs.argmax(axis=1) == targets
+    widest = (brier.std() + ratio * base.std()) ** 2
+    least = max(math.sqrt(implied_squares(top, brier.mean(), times=2).mean()) - ratio * base.std(), 0) ** 2
+    widest = steadied(widest, least, top, right, np.ones(n), n)
+    variance = widest / base.mean() ** 2 + 2 * ratio**2 / n
     half = stats.norm.ppf(0.95) * math.sqrt(variance / (n - 1))
     assert (value - low, high - value) == pytest.approx((half, half), rel=1e-9)
     assert "conservative" in evaluate(sketch, n_resamples=5)["brier_skill"].method
@@ -1339,7 +1366,12 @@ def test_the_variance_of_brier_scores_that_hardly_vary(offset: float, exponent: 
         for a, s in zip(exact_w, exact_p, strict=True)
     )
     rows = whole**2 / square
-    variance = (rows * seen + 5 * implied / square) / (rows + 5)
+    likely = [
+        sum(exact_w[k] for k in range(n) if (p[k] > 0.5) != y[k]),
+        sum(a * min(s, 1 - s) for a, s in zip(exact_w, exact_p, strict=True)),
+    ]
+    unlikely = 2 * rows * max(likely) / whole
+    variance = max(seen, (unlikely * seen + 5 * implied / square) / (unlikely + 5))
     half = stats.norm.isf(0.025) * math.sqrt(variance / (rows - 1))
     brier = evaluate(p, y, weights=w if weighted else None, n_resamples=0, measures=["brier"])["brier"]
     # The ends are rounded at the size of the value; one of them may be that of the range.
@@ -1373,3 +1405,42 @@ def test_an_untrained_model_of_the_issue() -> None:
     brier = evaluate(p, y, n_resamples=0)["brier"]
     assert brier.low <= brier.value <= brier.high
     assert brier.value == pytest.approx(0.25, abs=1e-9)
+
+
+@pytest.mark.parametrize("notion", ["positive", "top-label"])
+@pytest.mark.parametrize("high", [0.99, 0.8])
+def test_intervals_without_an_error_allow_for_errors_that_were_not_seen(high: float, notion: str) -> None:
+    """60 rows, scores ``high`` and 1 - ``high``, all outcomes as predicted: 1 error in 100 rows may well not occur.
+
+    The scores also tell what the mean scores are if they are right: intervals contain that too.
+    """
+    y = np.arange(60) % 2
+    p = np.where(y == 1, high, 1 - high)
+    report = evaluate(p, y, notion=notion)
+    for error in (0.01, 1 - high if high > 0.9 else 0.03):
+        brier = (1 - error) * (1 - high) ** 2 + error * high**2
+        loss = -(1 - error) * math.log(high) - error * math.log(1 - high)
+        truth = {"brier": brier, "nll": loss, "brier_skill": 1 - brier / 0.25}
+        if notion == "positive":
+            truth |= {"discrimination": 0.25 - error * (1 - error)}
+        for name, value in truth.items():
+            assert report[name].low <= value <= report[name].high, (name, error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", [0.01, 0.03])
+@pytest.mark.parametrize("n", [60, 200])
+def test_intervals_of_confident_scores_hold_the_truth(n: int, error: float) -> None:
+    """Calibrated scores of ``error`` and its complement: in many samples no error occurs at all.
+
+    With fewer than 15 expected errors, as here, results are flagged: sums of few errors are skewed.
+    """
+    rng, measures = np.random.default_rng(n), ["brier", "nll", "brier_skill", "log_loss_skill", "discrimination"]
+    brier, loss = error * (1 - error), -(1 - error) * math.log(1 - error) - error * math.log(error)
+    truth = [brier, loss, 1 - brier / 0.25, 1 - loss / math.log(2), 0.25 - brier]
+    held = np.zeros(len(measures))
+    for _ in range(300):
+        likely, wrong = rng.random(n) < 0.5, rng.random(n) < error
+        report = evaluate(np.where(likely, 1 - error, error), likely ^ wrong, measures=measures)
+        held += [report[name].low <= value <= report[name].high for name, value in zip(measures, truth, strict=True)]
+    assert (held / 300 > 0.9 - 3 * math.sqrt(0.9 * 0.1 / 300)).all(), held

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -21,12 +21,15 @@ from calibrant.measures.means.means import rate_rows, uncertainty_interval
 from calibrant.measures.measure import Measure, Null, Unavailable, exact
 from calibrant.measures.read_arguments import event_table, table_bins
 from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, null_of
+from calibrant.measures.unseen import unseen_share
 from calibrant.results import ScoreDecomposition
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import Resampling, Stream
+
+_ROUNDING: Final = 1e-12  # of the uncertainty: a smaller Brier score of the isotonic fit is rounding
 
 
 def score_decomposition(
@@ -155,9 +158,17 @@ def _miscalibration_interval(inference: Inference) -> Interval:
 
 
 def _discrimination_interval(inference: Inference) -> Interval:
-    value = inference.event.value(DISCRIMINATION)
-    ends = isotonic.discrimination_interval(inference.design, value, inference.resampling)
-    return Interval(*ends, isotonic.METHOD)
+    """Return the interval; where the scores separate the outcomes, with a share of errors that were not seen."""
+    value, parts = inference.event.value(DISCRIMINATION), inference.event.of(decomposition)
+    low, high = isotonic.discrimination_interval(inference.design, value, inference.resampling)
+    if parts.uncertainty - parts.discrimination > _ROUNDING * parts.uncertainty:
+        return Interval(low, high, isotonic.METHOD)
+    share = min(unseen_share(rate_rows(inference.design, inference.level), inference.level), 0.5)
+    return Interval(
+        min(low, max(value - share * (1 - share), 0.0)),
+        high,
+        f"{isotonic.METHOD}; widened by the rate of errors that did not occur",
+    )
 
 
 def _uncertainty_interval(inference: Inference) -> Interval:

@@ -427,23 +427,20 @@ def score_influence(
 ) -> Influence:
     """Return the influence on the mean Brier score or log loss; the buckets of clusters must be scored.
 
-    Where the scores are those of the evaluated event, the variance is blended with what calibration implies, as for the
-    mean difference: an outcome that scores call nearly certain may not have failed yet. ``by_bucket`` are other sums of
-    the buckets.
+    The variance is `steadied_by_scores`. Of more than two classes the top label's scores decide: the loss of the other
+    answers is taken as that of two classes. ``by_bucket`` are other sums of the buckets.
     """
     cells, n, name = design.fine, _rows(design, means), "brier" if score == "brier" else "nll"
     mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)
     steadied = None
     if mean > _SQUARABLE:  # of logits such as 1e300
         return Influence(square=math.inf, by_bucket=lambda clusters: np.zeros(len(clusters.sizes)), n=n)
-    if means.event:
-        expected, square = _implied(cells.scores, score)
-        squares = cells.square_weights
-        by_scores = float(np.sum(squares * (square - mean * (2 * expected - mean)))) / float(squares.sum())
-        if min(variance, by_scores) < _CANCELS * mean**2:
+    if means.layout != "multilabel":
+        by_scores = implied_square(cells, score, means)
+        if means.event and min(variance, by_scores) < _CANCELS * mean**2:
             of_cells, by_scores = _around(cells, score, mean)
             variance = of_cells if cells.table.grid is None else max(variance, of_cells)
-        steadied = float(blend(np.array([n]), np.array([variance]), np.array([by_scores]))[0]) / n
+        steadied = steadied_by_scores(cells, n, variance, by_scores) / n
     return Influence(
         square=variance / n,
         by_bucket=by_bucket or (lambda clusters: clusters.scalar(name) / clusters.total),
@@ -451,6 +448,29 @@ def score_influence(
         steadied=steadied,
         rounding=_ROUNDING * (mean**2 + variance) / n,
     )
+
+
+def implied_square(cells: Cells, score: Score, means: PredictionMeans) -> float:
+    """Return the mean square of a prediction's Brier score or log loss around the mean, as calibration implies it."""
+    (expected, square), mean = _implied(cells.scores, score), means.brier if score == "brier" else means.nll
+    if score == "brier" and not means.event:  # a sum over classes
+        expected, square = 2 * expected, 4 * square
+    squares = cells.square_weights
+    return float(np.sum(squares * (square - mean * (2 * expected - mean)))) / float(squares.sum())
+
+
+def steadied_by_scores(cells: Cells, n: float, variance: float, by_scores: float) -> float:
+    """Return the variance of a mean score over n rows, blended with what calibration implies, if that is larger.
+
+    Outcomes with a probability below 0.5 make most of the variance, and few or none of them may have occurred. The
+    blend is (m Q + 5 V0) / (m + 5), m twice their expected or their observed number, whichever is larger: n where all
+    scores are 0.5.
+    """
+    counts, p = cells.counts, cells.scores
+    expected = float(np.sum(counts * np.minimum(p, 1 - p)))
+    observed = float(np.sum(np.where(p > 0.5, counts - cells.positives, cells.positives)))
+    unlikely = 2 * n * max(expected, observed) / cells.total
+    return max(variance, float(blend(*np.array([[unlikely], [variance], [by_scores]]))[0]))
 
 
 def event_brier_influence(design: SamplingDesign) -> Influence:

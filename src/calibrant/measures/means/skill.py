@@ -15,14 +15,21 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event, certified
 from calibrant.measures.isotonic.isotonic import base_score, table_score
-from calibrant.measures.means.means import BaseRates, PredictionMeans, log_loss_of_cells, surprises
+from calibrant.measures.means.means import (
+    BaseRates,
+    PredictionMeans,
+    implied_square,
+    log_loss_of_cells,
+    steadied_by_scores,
+    surprises,
+)
 from calibrant.measures.measure import Details, Measure, Unavailable, exact
 from calibrant.measures.read_arguments import event_table
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.buckets import centred, variance_of
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Clustered, Influence, unbiased
+from calibrant.statistics.design import Clustered, Influence, SamplingDesign, unbiased
 from calibrant.statistics.intervals import NORMAL, Variance
 from calibrant.statistics.null import Interval
 from calibrant.table import ReliabilityTable
@@ -110,7 +117,7 @@ def _interval(inference: Inference) -> Interval:
         return Interval(math.nan, math.nan, means.no_base_rates)
     if not isinstance(design, Clustered):
         method = f"{NORMAL}, standard errors added, conservative" if rates.brier is None else NORMAL
-        variance = Variance(unbiased(_square(means, rates), means.effective_n))
+        variance = Variance(unbiased(_square(design, means, rates), means.effective_n))
     elif rates.buckets is None or rates.places is None:
         return Interval(math.nan, math.nan, _NO_BUCKETS)
     else:
@@ -120,14 +127,28 @@ def _interval(inference: Inference) -> Interval:
     return Interval(skill - half, skill + half, method)
 
 
-def _square(means: PredictionMeans, rates: BaseRates) -> float:
+def _square(design: SamplingDesign, means: PredictionMeans, rates: BaseRates) -> float:
     """Return the variance of 1 - B / U for independent rows.
 
     The error of the base rates lowers U by sum (f - r)^2, f the rates of the rows: of second order, and all that is
     left where every row has one score. Its variance is at most 2 (U / n)^2.
     """
     ratio, n = means.brier / rates.score, means.effective_n
-    return (rates.variance(ratio, means.brier, means.brier_variance) / rates.score**2 + 2 * ratio**2 / n) / n
+    return (_variance_of_rows(design.fine, n, means, rates) / rates.score**2 + 2 * ratio**2 / n) / n
+
+
+def _variance_of_rows(cells: Cells, n: float, means: PredictionMeans, rates: BaseRates) -> float:
+    """Return the variance of b - (B / U) u over n rows; its root is at least sd(b) - (B / U) sd(u).
+
+    This is blended with what the scores imply of b, as in `score_influence`.
+    """
+    ratio = means.brier / rates.score
+    variance = rates.variance(ratio, means.brier, means.brier_variance)
+    if means.layout == "multilabel":
+        return variance
+    of_brier = math.sqrt(max(implied_square(cells, "brier", means), 0.0))
+    least = max(of_brier - ratio * math.sqrt(rates.own_variance), 0.0) ** 2
+    return steadied_by_scores(cells, n, variance, least)
 
 
 def _variance_by_cluster(
@@ -146,10 +167,12 @@ def _variance_by_cluster(
         square = variance * rows.unit * rows.total if variance > _ROUNDING * (mean**2 + variance) else 0.0
         return variance_of(centred(sums[filled], weights[filled]), square, weights[filled] / rows.unit)
 
-    skill = of_sum(brier - ratio * losses, rates.variance(ratio, means.brier, means.brier_variance), means.brier)
-    base = of_sum(losses, rates.own_variance, rates.score)
+    variance = rates.variance(ratio, means.brier, means.brier_variance)
+    skill, base = of_sum(brier - ratio * losses, variance, means.brier), of_sum(losses, rates.own_variance, rates.score)
     second = 2 * (ratio * base.deff / rows.effective_n) ** 2
-    return skill._replace(value=skill.value / (rates.score * rows.total) ** 2 + second)
+    steadied = _variance_of_rows(rows.fine, rows.effective_n, means, rates) / rows.effective_n
+    value = max(skill.value / rows.total**2, unbiased(steadied, rows.effective_n) * skill.deff)
+    return skill._replace(value=value / rates.score**2 + second)
 
 
 BRIER_SKILL = Measure(
@@ -229,14 +252,17 @@ def _log_loss_skill_influence(event: Event) -> Influence | None:
     if not math.isfinite(value):
         return None
     rate, p = event.outcome_rate, cells.scores
-    with np.errstate(divide="ignore"):
-        losses = -np.log(np.stack([1 - p, p]))
-    empty = np.stack([cells.counts == cells.positives, cells.positives == 0])  # infinite where no row is
+    chances = np.stack([1 - p, p])
+    losses = -np.log(np.where(chances > 0, chances, 1.0))  # no outcome has the probability 0
     base = -np.log([[1 - rate], [rate]])
     entropy = base_score(event.table, "log")
-    values = ((1 - value) * base - np.where(empty, 0.0, losses)) / (event.table.total * entropy)
-    influence, second = Influence.of_cells(cells, values), 0.75 * ((1 - value) / entropy / cells.effective_n) ** 2
-    return replace(influence, steadied=influence.square + second, rounding=_SECOND_ORDER * second)
+    values = ((1 - value) * base - losses) / (event.table.total * entropy)
+    influence, n = Influence.of_cells(cells, values), cells.effective_n
+    second = 0.75 * ((1 - value) / entropy / n) ** 2
+    squares = float(cells.square_weights.sum())
+    implied = float(cells.square_weights @ np.sum(chances * values**2, axis=0))
+    steadied = squares * steadied_by_scores(cells, n, influence.square / squares, implied / squares)
+    return replace(influence, steadied=steadied + second, rounding=_SECOND_ORDER * second)
 
 
 def _log_loss_skill_details(event: Event) -> Details:
