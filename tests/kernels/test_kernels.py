@@ -27,6 +27,7 @@ from calibrant.errors import InputError
 from calibrant.kernels import compiling, dispatch, host, host_tables, reference, reference_tables
 from calibrant.kernels.compensated import binned, joined, largest_of, shift_of, total_of
 from calibrant.kernels.inlined import EXP_TERMS
+from calibrant.kernels.row_blocks import Rows
 from calibrant.measures.binned.binned import largest_members, uniform_edges
 from calibrant.table import grid
 
@@ -612,6 +613,22 @@ def test_residual_moments_equals_its_reference(dtype, n_cells):
     # An offset is a difference of numbers up to n_cells: absolute error n_cells 2^-52 each. A term may be rounded to
     # the multiple next to the other's.
     np.testing.assert_allclose(fast, slow, rtol=0, atol=len(scores) * (n_cells + shift) * 2.0**-52)
+
+
+def test_blocks_of_rows_that_are_copied_can_be_kept():
+    values = np.arange(400_000, dtype=np.float32).reshape(100_000, 4) / 400_000
+    rows = Rows(values[:, 1:3].reshape(100_000, 2, 1))
+    assert rows.direct is None
+    kept = np.concatenate([block for _, block in rows.blocks(0, rows.n)])
+    np.testing.assert_array_equal(kept, values[:, 1:3])
+
+
+def test_a_class_of_many_rows_is_evaluated_like_its_column():
+    rng = np.random.default_rng(6)
+    probs, labels = rng.dirichlet([1, 1, 1], 150_000), rng.integers(0, 3, 150_000)
+    ece = functools.partial(calibrant.expected_calibration_error, binning="quantile")
+    found = calibrant.classwise_calibration_errors(probs, labels, binning="quantile")
+    assert found == pytest.approx([ece(probs[:, k].copy(), labels == k) for k in range(3)], rel=1e-12)
 
 
 # ---------------------------------------------------------------- compensated sums

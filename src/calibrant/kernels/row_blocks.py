@@ -166,9 +166,8 @@ class Rows:
             yield start, direct[start:stop]
             return
         step = max(1, _COPIED // self.width)
-        scratch = np.empty((min(step, stop - start), self.width), dtype=self.dtype)
         for first in range(start, stop, step):
-            block = scratch[: min(step, stop - first)]
+            block = np.empty((min(step, stop - first), self.width), dtype=self.dtype)  # its own: the caller may keep it
             self._copy(first, block)
             yield first, block
 
