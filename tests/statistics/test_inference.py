@@ -1427,6 +1427,14 @@ def test_intervals_without_an_error_allow_for_errors_that_were_not_seen(high: fl
             assert report[name].low <= value <= report[name].high, (name, error)
 
 
+def test_without_an_error_the_discrimination_is_as_uncertain_as_few_clusters_are() -> None:
+    """Each cluster has as many outcomes 0 as 1: the base rate does not vary, but errors may be in one cluster."""
+    y = np.arange(200) % 2
+    report = evaluate(np.where(y == 1, 0.99, 0.01), y, clusters=np.arange(200) // 20, measures=["discrimination"])
+    share = 1 - 0.025 ** (1 / 10)
+    assert report["discrimination"].low == near(0.25 - share * (1 - share))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [0.01, 0.03])
 @pytest.mark.parametrize("n", [60, 200])

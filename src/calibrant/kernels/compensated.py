@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from calibrant.runtime.arrays import Float64s
 
 _TOGETHER: Final = 1 << 15  # terms that are cut together: their parts stay in the cache
-_LARGEST: Final = 900  # exponents of 2 up to which terms are cut
-_FAR: Final = 2.0**20
+_LARGEST: Final = 900  # the largest exponent of 2 of terms that are cut
+_FAR: Final = 2.0**20  # the first parts of a bin are at least so many times its second parts
 
 
 def largest_of(terms: Float64s) -> float:
@@ -28,7 +28,7 @@ def largest_of(terms: Float64s) -> float:
 
 
 def shift_of(largest: float, n: int) -> float:
-    """Return a number by which n terms of at most this size are rounded so that their sums are exact.
+    """Return a number that rounds n terms of at most this size, so that their sums are exact.
 
     A term plus and minus the shift is a multiple of 2^-52 shift, and n such are below the shift (Rump's extraction).
     The shift of terms near the largest float64 is 0.
@@ -79,7 +79,7 @@ def total_of(terms: NDArray[Any]) -> float:
 
 
 def binned(places: NDArray[np.intp], terms: NDArray[Any] | None, size: int) -> Float64s:
-    """Return the sum of the terms at each place, (size,), or the number of places if there are no terms."""
+    """Return the sum of the terms at each place, (size,); without terms, the number of entries at each place."""
     pairs = np.zeros((2, size))
     add_binned(pairs, places, np.ones(len(places), np.uint8) if terms is None else terms)
     return joined(pairs)

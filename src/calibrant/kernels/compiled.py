@@ -102,8 +102,8 @@ def _options(reassociate: bool) -> dict[str, Any]:
     return {"nogil": True, "error_model": "numpy", "fastmath": REASSOCIATE if reassociate else {"contract"}}
 
 
-#: Compile a helper whose arithmetic stays as it is written. False must be said: else it inherits what the kernel allows
-#: that is compiled first.
+#: Compile a helper without any change of its arithmetic. ``False`` is needed: without it, the helper inherits the
+#: setting of the kernel that is compiled first.
 exact: Final[Callable[[Callable[..., Any]], Any]] = njit(nogil=True, error_model="numpy", fastmath=False)
 
 #: Compile a helper as a part of each kernel that calls it: vector lanes and rounding are those of the kernel.

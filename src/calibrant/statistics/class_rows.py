@@ -158,7 +158,7 @@ class ClassRows:
         """Return a hash of each row from its scores of some classes, as they were passed.
 
         Rounded scores have about 20 significant bits, so that their last bits, which differ between processors, leave
-        nearly all hashes as they are. The offset keeps short decimals away from the edges of rounding.
+        nearly all hashes unchanged. The offset keeps short decimals away from the edges of rounding.
         """
         hashes = np.zeros(len(scores[0]), np.uint64)
         for column in scores:

@@ -163,7 +163,7 @@ def _discrimination_interval(inference: Inference) -> Interval:
     low, high = isotonic.discrimination_interval(inference.design, value, inference.resampling)
     if parts.uncertainty - parts.discrimination > _ROUNDING * parts.uncertainty:
         return Interval(low, high, isotonic.METHOD)
-    share = min(unseen_share(rate_rows(inference.design, inference.level), inference.level), 0.5)
+    share = min(unseen_share(inference.design.units, inference.level), 0.5)
     return Interval(
         min(low, max(value - share * (1 - share), 0.0)),
         high,

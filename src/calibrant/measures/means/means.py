@@ -427,8 +427,8 @@ def score_influence(
 ) -> Influence:
     """Return the influence on the mean Brier score or log loss; the buckets of clusters must be scored.
 
-    The variance is `steadied_by_scores`. Of more than two classes the top label's scores decide: the loss of the other
-    answers is taken as that of two classes. ``by_bucket`` are other sums of the buckets.
+    The variance is `steadied_by_scores`. With more than two classes, the scores of the top label decide: the loss of
+    the other answers is taken as that of two classes. ``by_bucket`` are other sums of the buckets.
     """
     cells, n, name = design.fine, _rows(design, means), "brier" if score == "brier" else "nll"
     mean, variance = (means.brier, means.brier_variance) if score == "brier" else (means.nll, means.nll_variance)

@@ -134,20 +134,19 @@ def _square(design: SamplingDesign, means: PredictionMeans, rates: BaseRates) ->
     left where every row has one score. Its variance is at most 2 (U / n)^2.
     """
     ratio, n = means.brier / rates.score, means.effective_n
-    return (_variance_of_rows(design.fine, n, means, rates) / rates.score**2 + 2 * ratio**2 / n) / n
-
-
-def _variance_of_rows(cells: Cells, n: float, means: PredictionMeans, rates: BaseRates) -> float:
-    """Return the variance of b - (B / U) u over n rows; its root is at least sd(b) - (B / U) sd(u).
-
-    This is blended with what the scores imply of b, as in `score_influence`.
-    """
-    ratio = means.brier / rates.score
     variance = rates.variance(ratio, means.brier, means.brier_variance)
+    return (_steadied(variance, design.fine, n, means, rates) / rates.score**2 + 2 * ratio**2 / n) / n
+
+
+def _steadied(variance: float, cells: Cells, n: float, means: PredictionMeans, rates: BaseRates) -> float:
+    """Return the variance of b - (B / U) u over n rows, blended with what the scores imply, as in `score_influence`.
+
+    The scores imply the standard deviation of b. That of b - (B / U) u is at least sd(b) - (B / U) sd(u).
+    """
     if means.layout == "multilabel":
         return variance
     of_brier = math.sqrt(max(implied_square(cells, "brier", means), 0.0))
-    least = max(of_brier - ratio * math.sqrt(rates.own_variance), 0.0) ** 2
+    least = max(of_brier - means.brier / rates.score * math.sqrt(rates.own_variance), 0.0) ** 2
     return steadied_by_scores(cells, n, variance, least)
 
 
@@ -170,7 +169,7 @@ def _variance_by_cluster(
     variance = rates.variance(ratio, means.brier, means.brier_variance)
     skill, base = of_sum(brier - ratio * losses, variance, means.brier), of_sum(losses, rates.own_variance, rates.score)
     second = 2 * (ratio * base.deff / rows.effective_n) ** 2
-    steadied = _variance_of_rows(rows.fine, rows.effective_n, means, rates) / rows.effective_n
+    steadied = _steadied(variance, rows.fine, rows.effective_n, means, rates) / rows.effective_n
     value = max(skill.value / rows.total**2, unbiased(steadied, rows.effective_n) * skill.deff)
     return skill._replace(value=value / rates.score**2 + second)
 

@@ -153,7 +153,7 @@ def _interval(inference: Inference) -> Interval:
     low, high = interval(inference.design, value, inference.level, rejected=rejected)
     method = "inverted at each bandwidth"
     if not inference.resampling.n_resamples:
-        method += "; the lower end is 0 and there is no noise floor, because both need n_resamples > 0"
+        method += "; the lower end is 0 and the noise floor is missing, because both need n_resamples > 0"
     return Interval(low, high, method)
 
 
