@@ -268,11 +268,15 @@ def test_frames_and_pipelines_are_scored():
 def test_a_label_judged_by_pos_label_is_the_column_of_its_name():
     X, y = two(["no", "yes"])
     model = GaussianNB().fit(X, y)
-    scorer = make_scorer(calibrant.expected_calibration_error, pos_label="no", n_bins=7)
-    assert scorer(model, X, y) == -calibrant.expected_calibration_error(model.predict_proba(X)[:, 0], y == "no", 7)
-    default = make_scorer(calibrant.expected_calibration_error, n_bins=7)
-    last = make_scorer(calibrant.expected_calibration_error, pos_label="yes", n_bins=7)
-    assert default(model, X, y) == last(model, X, y) != scorer(model, X, y)
+    of_no = make_scorer(calibrant.expected_calibration_error, pos_label="no", n_bins=7)
+    assert of_no(model, X, y) == -calibrant.expected_calibration_error(model.predict_proba(X)[:, 0], y == "no", 7)
+    # The errors of a score and of its complement are equal; the mean scores add up to 1.
+    labels = ({"pos_label": "no"}, {"pos_label": "yes"}, {})
+    no, yes, default = (
+        make_scorer(lambda probs, targets: float(np.mean(probs)), greater_is_better=True, **label) for label in labels
+    )
+    assert default(model, X, y) == yes(model, X, y)
+    assert abs(yes(model, X, y) - no(model, X, y)) > 1e-3
 
 
 def test_one_of_three_classes_is_judged_against_the_rest():
