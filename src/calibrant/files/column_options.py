@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -208,22 +208,32 @@ class NamedColumns:
             raise FileError(self.path, "both --score and --probs are given", remedy)
         if options.outcome is not None and options.target is not None:
             raise FileError(self.path, "both --outcome and --target are given", "pass only one of the two options")
-        values = [("--score", options.score), ("--outcome", options.outcome), ("--weight", options.weight)]
-        for option, names in (("--by", options.by), ("--cluster", options.clusters), ("--on", options.on)):
-            values += [(option, name) for name in names]
-        given = [(option, name, _is_name(name)) for option, name in values if name is not None]
-        lists = [("--probs", options.probs), ("--target", options.target), *(("--scores", m) for m in options.models)]
-        for option, value in lists:
-            if value is not None and value not in self.columns:
-                parts = filter(None, map(str.strip, value.split(",")))
-                given += [(option, name, not _is_glob(name)) for name in parts]
         is_array = self.noun != "column"
-        wrong = [(option, name) for option, name, is_name in given if is_name or is_array]
-        wrong = [(option, name) for option, name in wrong if name not in self.columns]
+        given = [(option, name) for option, name, is_name in self._given(options) if is_name or is_array]
+        wrong = [(option, name) for option, name in given if name not in self.columns]
         if len(wrong) > 1:
             hints = [f"{quoted(name)} ({option}) {meant(name, self.columns)}".strip() for option, name in wrong]
             problem = f"has no {self.noun}s {', '.join(hints)}"
             raise FileError(self.path, problem, self.listing, fault=FileFault.NO_SUCH_COLUMN)
+
+    def _given(self, options: Options) -> Iterator[tuple[str, str, bool]]:
+        """Yield each option, a name that it has, and whether it can only be a name."""
+        names: dict[str, tuple[str | None, ...]] = {
+            "--score": (options.score,),
+            "--outcome": (options.outcome,),
+            "--weight": (options.weight,),
+            "--by": options.by,
+            "--cluster": options.clusters,
+            "--on": options.on,
+        }
+        for option, name in ((option, name) for option, given in names.items() for name in given):
+            if name is not None:
+                yield option, name, _is_name(name)
+        lists = {"--probs": (options.probs,), "--target": (options.target,), "--scores": options.models}
+        for option, text in ((option, text) for option, given in lists.items() for text in given):
+            if text is not None and text not in self.columns:
+                parts = filter(None, map(str.strip, text.split(",")))
+                yield from ((option, name, not _is_glob(name)) for name in parts)
 
     def one(self, option: str, name: str) -> str:
         """Return a column."""

@@ -236,22 +236,30 @@ def _kind(cells: Sequence[Any]) -> str:
     """Return the kind of a column's values, the first whose rule fits; empty where none does."""
     present = [cell for cell in cells if not is_missing_cell(cell)]
     if not present or isinstance(present[0], (dict, list)):
-        return "lists" if present and isinstance(present[0], list) and _are_rows(present) else ""
+        return "lists" if present and _are_rows(present) else ""
     numbers = [number_in(cell) for cell in present]
-    are_texts = any(map(math.isnan, numbers))
-    values = {str(cell).strip().lower() for cell in present} if are_texts else set(numbers)
-    recur = len(values) <= min(_CLASSES, len(present) // 2)
-    if are_texts:
-        rules = {"words": len(values) == 2, "label": recur, "text": len(values) <= _CLASSES}
-    else:
-        n_ends, are_fractions = sum(number in (0, 1) for number in numbers), min(numbers) >= 0 and max(numbers) <= 1
-        rules = {
-            "label": recur and not are_fractions and all(map(float.is_integer, numbers)),
-            "constant": len(values) == 1 and n_ends > 0,
-            "outcome": are_fractions and len(values) <= 3 and n_ends >= 0.95 * len(numbers),
-            "score": are_fractions,
-        }
+    rules = _rules_of_texts(present) if any(map(math.isnan, numbers)) else _rules_of_numbers(numbers)
     return next((kind for kind, fits in rules.items() if fits), "")
+
+
+def _rules_of_texts(cells: Sequence[Any]) -> dict[str, bool]:
+    values = {str(cell).strip().lower() for cell in cells}
+    return {"words": len(values) == 2, "label": _recur(values, cells), "text": len(values) <= _CLASSES}
+
+
+def _rules_of_numbers(numbers: Sequence[float]) -> dict[str, bool]:
+    values, n_ends = set(numbers), sum(number in (0, 1) for number in numbers)
+    are_fractions = min(values) >= 0 and max(values) <= 1
+    return {
+        "label": _recur(values, numbers) and not are_fractions and all(map(float.is_integer, values)),
+        "constant": len(values) == 1 and n_ends > 0,
+        "outcome": are_fractions and len(values) <= 3 and n_ends >= 0.95 * len(numbers),
+        "score": are_fractions,
+    }
+
+
+def _recur(values: set[Any], cells: Sequence[Any]) -> bool:
+    return len(values) <= min(_CLASSES, len(cells) // 2)
 
 
 def _are_rows(lists: Sequence[list[Any]]) -> bool:
@@ -326,14 +334,19 @@ def cluster_hint(cells: Mapping[str, Sequence[Any]]) -> tuple[tuple[str, ...], .
     if not present.any():
         return ()
     texts = {name: [str(cell).strip() for cell in cells[name]] for name in parts}
-    codes = {name: np.unique(column, return_inverse=True)[1][present] for name, column in texts.items()}
-    finest: tuple[int, int, tuple[str, ...]] = (1, 0, ())
+    finest = _finest({name: np.unique(column, return_inverse=True)[1][present] for name, column in texts.items()})
+    return (finest,) if finest else ()
+
+
+def _finest(codes: Mapping[str, NDArray[np.intp]]) -> tuple[str, ...]:
+    """Return the columns that together have most values, in several rows each; of these, those with fewest times."""
+    best: tuple[int, int, tuple[str, ...]] = (1, 0, ())
     for names in (some for k in range(2, _TOGETHER + 1) for some in combinations(codes, k)):
         together = np.ravel_multi_index([codes[name] for name in names], [codes[name].max() + 1 for name in names])
         candidate = len(np.unique(together)), sum(not has_word(name, "when") for name in names), names
-        if candidate[1] and candidate[:2] > finest[:2] and candidate[0] <= present.sum() / _REPEATED:
-            finest = candidate
-    return (finest[2],) if finest[2] else ()
+        if candidate[1] and candidate[:2] > best[:2] and candidate[0] <= len(together) / _REPEATED:
+            best = candidate
+    return best[2]
 
 
 def is_repeated(cells: Sequence[Any]) -> bool:
@@ -366,11 +379,7 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         probs, suffixes = select_probs(finder, options, {*(targets or ()), *others})
     if targets is None:
         targets = _usual_targets(finder, {*probs, *others}, len(probs) == max(len(models), 1), groups)
-    class_names, labels = options.labels or options.class_names, options.labels is not None
-    if class_names is None and suffixes is not None:
-        # Numbers that are listed with words are not indices: targets are matched by name then.
-        are_listed = options.probs is not None and not finder.is_pattern(options.probs)
-        class_names, labels = suffixes, not are_listed or any(name.isdecimal() for name in suffixes)
+    class_names, labels = _class_names(finder, options, suffixes)
     selection = ColumnSelection(
         probs=probs,
         targets=targets,
@@ -388,6 +397,18 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
     )
     check_selection(path, columns, selection)
     return selection
+
+
+def _class_names(
+    finder: NamedColumns, options: Options, suffixes: tuple[str, ...] | None
+) -> tuple[tuple[str, ...] | None, bool]:
+    """Return the names of the classes, and whether targets are matched by them."""
+    class_names = options.labels or options.class_names
+    if class_names is not None or suffixes is None:
+        return class_names, options.labels is not None
+    # Numbers that are listed with words are not indices: targets are matched by name then.
+    are_listed = options.probs is not None and not finder.is_pattern(options.probs)
+    return suffixes, not are_listed or any(name.isdecimal() for name in suffixes)
 
 
 def select_probs(
@@ -452,6 +473,7 @@ def _check_single(finder: NamedColumns, rivals: Mapping[str, Sequence[str]], usu
 _NAMED: Final = 6  # columns of a kind that an error names
 _LISTED: Final = 4  # readings that an error lists
 _PAIRS: Final = 10_000  # of a score and an outcome that are compared
+_CHOOSE: Final = "choose the meaning of the columns"
 
 
 def find(
@@ -490,6 +512,14 @@ def _is_doubtful(selection: ColumnSelection, columns: Sequence[str], options: Op
     return role_of(target) in ("right", "label") or (single and "predicted" in others)
 
 
+class _Question(NamedTuple):
+    """A question about columns with usual names: what is in doubt, what to do, and the readings that are allowed."""
+
+    problem: str
+    remedy: str
+    readings: list[ColumnReading]
+
+
 def _check_meaning(path: str, selection: ColumnSelection, seen: Candidates, options: Options) -> None:
     """Raise the question that a file needs though its columns have usual names, unless one reading is left."""
     target, score, one_event = selection.targets[0], selection.probs[0], len(selection.probs) == 1
@@ -504,34 +534,47 @@ def _check_meaning(path: str, selection: ColumnSelection, seen: Candidates, opti
         raise _asking(path, problem, "name the column of probabilities", [reading], selection.noun)
     if options.outcome is not None or options.target is not None:
         return
-    usual = ColumnReading(("--outcome", target), f"if {quoted(target)} holds the true outcome")
-    problem, remedy, readings = "", "choose the meaning of the columns", [usual]
-    found = _Readings(seen, options)
-    if not one_event or score in seen.lists:
+    if one_event and score not in seen.lists:
+        usual = ColumnReading(("--outcome", target), f"if {quoted(target)} holds the true outcome")
+        question = _question_of_event(score, usual, _Readings(seen, options), selection.noun)
+    else:
         usual = ColumnReading(("--target", target), f"if {quoted(target)} holds the true class")
-        readings, allowed = [usual], _Readings(seen, replace(options, probs=",".join(selection.probs))).readings()
-        if role_of(target) == "right":
-            problem = f"{quoted(target)} shows whether a prediction was correct, not the true class"
-            readings = allowed or [replace(usual, always=True)]
-        elif seen.follows(selection.probs, target):
-            problem = f"{quoted(target)} has the largest probability in every row, so it may be the predicted class"
-            readings = allowed or [usual]
-    elif role_of(target) == "right":
-        problem = (
-            f"{quoted(score)} is below 0.5 in some rows, but {quoted(target)} shows whether a prediction was correct"
-        )
-        readings = found.of_right(score, target)
-    elif score in seen.scores:
-        problem = f"{quoted(score)} may be the probability of a predicted label"
-        readings = found.of_scores([score], found.truths if role_of(target) == "label" else [target]) or [usual]
-        is_only = [each.options[-2:] for each in readings] == [usual.options]
-        if is_only and role_of(target) == "label" and seen.may_be_of(score, target):
-            problem = f"{quoted(score)} may be the probability of the predicted label {quoted(target)}"
-            problem = f"{problem}, but no {selection.noun} looks like the true values"
-            remedy = f"add a {selection.noun} with the true values, and name this {selection.noun}"
-            readings = [replace(usual, always=True)]
-    if [(each.options[-2:], each.always) for each in readings] != [(usual.options, False)]:
-        raise _asking(path, problem, remedy, readings, selection.noun)
+        question = _question_of_classes(selection.probs, usual, seen, options)
+    if [(each.options[-2:], each.always) for each in question.readings] != [(usual.options, False)]:
+        raise _asking(path, *question, selection.noun)
+
+
+def _question_of_classes(probs: Sequence[str], usual: ColumnReading, seen: Candidates, options: Options) -> _Question:
+    """Return the question about the target of columns of classes; ``usual`` reads it as the true class."""
+    target, problem, readings = usual.options[1], "", [usual]
+    allowed = _Readings(seen, replace(options, probs=",".join(probs))).readings()
+    if role_of(target) == "right":
+        problem = f"{quoted(target)} shows whether a prediction was correct, not the true class"
+        readings = allowed or [replace(usual, always=True)]
+    elif seen.follows(probs, target):
+        problem = f"{quoted(target)} has the largest probability in every row, so it may be the predicted class"
+        readings = allowed or [usual]
+    return _Question(problem, _CHOOSE, readings)
+
+
+def _question_of_event(score: str, usual: ColumnReading, found: _Readings, noun: str) -> _Question:
+    """Return the question about the target of a score; ``usual`` reads it as the true outcome."""
+    target, seen = usual.options[1], found.seen
+    role = role_of(target)
+    if role == "right":
+        below = f"{quoted(score)} is below 0.5 in some rows"
+        problem = f"{below}, but {quoted(target)} shows whether a prediction was correct"
+        return _Question(problem, _CHOOSE, found.of_right(score, target))
+    if score not in seen.scores:
+        return _Question("", _CHOOSE, [usual])
+    readings = found.of_scores([score], found.truths if role == "label" else [target]) or [usual]
+    is_only = [each.options[-2:] for each in readings] == [usual.options]
+    if is_only and role == "label" and seen.may_be_of(score, target):
+        problem = f"{quoted(score)} may be the probability of the predicted label {quoted(target)}"
+        problem = f"{problem}, but no {noun} looks like the true values"
+        remedy = f"add a {noun} with the true values, and name this {noun}"
+        return _Question(problem, remedy, [replace(usual, always=True)])
+    return _Question(f"{quoted(score)} may be the probability of a predicted label", _CHOOSE, readings)
 
 
 def _asking(path: str, problem: str, remedy: str, readings: Sequence[ColumnReading], noun: str) -> Unnamed:
@@ -584,10 +627,7 @@ class _Readings:
         return [reading for left, reading in readings.items() if left]
 
     def _all(self) -> list[ColumnReading]:
-        """Return the readings of the columns that options name, else of free ones.
-
-        These are several labels, else classes, else an event and its complement, else scores.
-        """
+        """Return the readings of the columns that options name, else of free ones."""
         seen, options, truth = self.seen, self.options, self.options.outcome or self.options.target
         truths = self.truths if truth is None else [truth] * (truth in seen.cells)
         if options.score is not None:  # of an expression, the values are not known here
@@ -596,12 +636,15 @@ class _Readings:
             return self.of_scores(list(options.models), truths)
         if options.probs is not None:
             return self._of_classes([name.strip() for name in options.probs.split(",")], truths)
-        readings = self._multilabel() if truth is None else []
-        free = [name for name in seen.scores if name not in self.taken]
-        tables = [table for table in seen.tables if set(table) <= set(free)]
+        return (self._multilabel() if truth is None else []) or self._of_free(truths)
+
+    def _of_free(self, truths: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of free columns: classes, else an event and its complement, else scores."""
+        free = [name for name in self.seen.scores if name not in self.taken]
+        tables = [table for table in self.seen.tables if set(table) <= set(free)]
         wide = [table for table in tables if len(table) > 2]
-        candidates = list(zip(seen.lists, strict=True)) or wide
-        readings = readings or [each for columns in candidates for each in self._of_classes(columns, truths)]
+        candidates = list(zip(self.seen.lists, strict=True)) or wide
+        readings = [each for columns in candidates for each in self._of_classes(columns, truths)]
         if readings or wide:
             return readings
         readings = [each for pair in tables for each in self._of_complements(pair, truths)]
@@ -619,14 +662,17 @@ class _Readings:
         readings = [each for score, truth in pairs for each in self._of_pair(score, truth, truths, predicted)]
         if self.options.models or self.options.percent:  # models are columns, and the expressions are of fractions
             readings = [each for each in readings if each.options[1] in scores]
+        return self._with_right(scores[0], [truth for _, truth in pairs], readings) if len(scores) == 1 else readings
+
+    def _with_right(self, score: str, truths: Sequence[str], readings: list[ColumnReading]) -> list[ColumnReading]:
+        """Return the readings of a score, with those of columns that say whether a prediction was right."""
+        seen = self.seen
         right = [name for name in seen.outcomes if role_of(name) == "right" and name not in self.taken]
-        if len(scores) != 1 or not right:
-            return readings
-        (score,), likeliest = scores, [(truth, role_of(truth) == "label") for _, truth in pairs]
         of_right = [each for name in right for each in self.of_right(score, name)]
-        if any(is_label and seen.follows(scores, name) for name, is_label in likeliest):
+        labels = [name for name in truths if role_of(name) == "label"]
+        if of_right and any(seen.follows([score], name) for name in labels):
             return of_right
-        sure = (_is_named_so(score, name) and not (label and seen.may_be_of(score, name)) for name, label in likeliest)
+        sure = (_is_named_so(score, name) and not (name in labels and seen.may_be_of(score, name)) for name in truths)
         return readings if any(sure) else [*of_right, *readings]
 
     def _fitting(self, scores: Sequence[str], truths: Sequence[str], predicted: Sequence[str]) -> list[str]:
@@ -653,29 +699,36 @@ class _Readings:
         seen, is_named, labels = self.seen, _is_named_so(score, truth), self.seen.labels(truth)
         case = f"if {quoted(score)} is the probability of {quoted(truth)}"
         event = ColumnReading(("--score", score, "--outcome", truth), case, is_named=is_named)
-        readings = [event] if truth in seen.outcomes or len(labels) <= 2 else []
+        may_be_event = truth in seen.outcomes or len(labels) <= 2
         others = [name for name in truths if name != truth and seen.may_be_of(score, name)]
         named = [name for name in others if role_of(name) == "label"]
         rivals = [] if role_of(truth) == "true" or named else _best(seen, others, [score])
+        readings = []
         for guess in dict.fromkeys((*predicted, *named, *rivals)):
-            same = set(labels) == set(seen.labels(guess))
-            if set(labels).isdisjoint(seen.labels(guess)) or not (guess in predicted or len(labels) > 2 or same):
+            if not self._share_labels(truth, guess, predicted) or (may_be_event and not seen.may_be_of(score, guess)):
                 continue
-            if event in readings and not seen.may_be_of(score, guess):
-                continue
-            if event in readings and guess not in rivals and not seen.follows([score], guess):
-                readings.remove(event)
-            is_label, is_rival = role_of(truth) == "label", guess in rivals
-            one, other = (truth, guess) if is_label and is_rival else (guess, truth)
-            doubt = f" or {quoted(other)}" if is_rival and not is_label else ""
-            case = f"if {quoted(score)} is the probability of the predicted label {quoted(one)}{doubt}"
-            right = f"{sql_name(one)} = {sql_name(other)}"
-            readings.append(ColumnReading(("--score", score, "--outcome", right), case, is_named=is_named, sql=True))
-            if not doubt and same and len(labels) == 2:
-                readings += [
-                    ColumnReading(options, f"{case}, as the probability of the event", is_named=is_named, sql=True)
-                    for options in self._as_event(score, other, one)
-                ]
+            may_be_event = may_be_event and (guess in rivals or seen.follows([score], guess))
+            readings += self._of_guess(score, truth, guess, is_rival=guess in rivals)
+        return [event, *readings] if may_be_event else readings
+
+    def _share_labels(self, truth: str, guess: str, predicted: Sequence[str]) -> bool:
+        """Whether columns share labels; if the names leave open that one is predicted, both of two labels."""
+        labels, others = set(self.seen.labels(truth)), set(self.seen.labels(guess))
+        return not labels.isdisjoint(others) and (guess in predicted or len(labels) > 2 or labels == others)
+
+    def _of_guess(self, score: str, truth: str, guess: str, *, is_rival: bool) -> list[ColumnReading]:
+        """Return the readings of a score as that of a predicted label; of rivals, either may be the truth."""
+        is_label, labels, is_named = role_of(truth) == "label", self.seen.labels(truth), _is_named_so(score, truth)
+        one, other = (truth, guess) if is_label and is_rival else (guess, truth)
+        doubt = f" or {quoted(other)}" if is_rival and not is_label else ""
+        case = f"if {quoted(score)} is the probability of the predicted label {quoted(one)}{doubt}"
+        right = f"{sql_name(one)} = {sql_name(other)}"
+        readings = [ColumnReading(("--score", score, "--outcome", right), case, is_named=is_named, sql=True)]
+        if not doubt and len(labels) == 2 and set(labels) == set(self.seen.labels(guess)):
+            readings += [
+                ColumnReading(options, f"{case}, as the probability of the event", is_named=is_named, sql=True)
+                for options in self._as_event(score, other, one)
+            ]
         return readings
 
     def _as_event(self, score: str, truth: str, predicted: str) -> list[tuple[str, ...]]:
