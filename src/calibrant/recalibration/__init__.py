@@ -6,25 +6,25 @@ from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
     from calibrant.recalibration.fitting import recalibrate
-    from calibrant.recalibration.maps import CalibrationMap, Drift, Fitted
+    from calibrant.recalibration.maps import CalibrationMap, Fitted, ScoreDrift
     from calibrant.recalibration.proof import Gain
     from calibrant.recalibration.recalibrations import LabelRecalibrations, MapCurve, Recalibration
 
 __all__ = [
     "CalibrationMap",
-    "Drift",
     "Fitted",
     "Gain",
     "LabelRecalibrations",
     "MapCurve",
     "Recalibration",
+    "ScoreDrift",
     "recalibrate",
 ]
 
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.recalibration.maps": ("CalibrationMap", "Drift", "Fitted"),
+        "calibrant.recalibration.maps": ("CalibrationMap", "ScoreDrift", "Fitted"),
         "calibrant.recalibration.proof": ("Gain",),
         "calibrant.recalibration.fitting": ("recalibrate",),
         "calibrant.recalibration.recalibrations": ("LabelRecalibrations", "MapCurve", "Recalibration"),

@@ -79,7 +79,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drift:
+class ScoreDrift:
     """How new scores differ from those that a map was fitted to.
 
     Attributes
@@ -123,7 +123,7 @@ class Watch:
         self._upto += np.searchsorted(x, quantiles, side="right")
         self._outside += int(np.sum((x < self._fitted.low) | (x > self._fitted.high)))
 
-    def result(self) -> Drift:
+    def result(self) -> ScoreDrift:
         """Return how all scores so far differ."""
         n = self._n
         if not n:
@@ -131,7 +131,7 @@ class Watch:
         steps = np.linspace(0, 1, len(self._fitted.quantiles))
         distance = float(np.max(np.maximum(self._below / n - steps, steps - self._upto / n), initial=0.0))
         spread = math.sqrt(math.log(2 / _DRIFT_ALPHA) / 2) * math.sqrt(1 / n + 1 / self._fitted.n)
-        return Drift(n=n, outside=self._outside / n, distance=distance, limit=_RESOLUTION + spread)
+        return ScoreDrift(n=n, outside=self._outside / n, distance=distance, limit=_RESOLUTION + spread)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -257,7 +257,7 @@ class CalibrationMap:
             return float(probability)
         return self.form.score_at(math.log(probability) - math.log1p(-probability))
 
-    def check(self, probs: ArrayLike) -> Drift:
+    def check(self, probs: ArrayLike) -> ScoreDrift:
         """Return how new scores differ from the fitted ones; ``drifted`` says whether more than chance explains.
 
         It sees scores only. Whether the map still fits needs outcomes: make a report.

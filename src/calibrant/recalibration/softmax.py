@@ -25,7 +25,7 @@ from calibrant.kernels.compiling import kernels_for
 from calibrant.kernels.row_blocks import in_order
 from calibrant.recalibration.families import Family
 from calibrant.recalibration.pieces import LEAST, MOST
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.dataclass import dataclass
 
 _ENTRIES: Final = 1 << 16  # of a block of rows, so that its temporaries stay in the cache
@@ -37,8 +37,6 @@ _POLISHING: Final = 4  # steps of Newton's method after the trust region
 _FIRST_ROWS: Final = 2000
 _TOLERANCE: Final = 1e-9  # of the slope of the mean cross-entropy
 _TOLERANCE_OF_FOLDS: Final = 1e-6  # the same, of maps that only evaluate
-
-Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
