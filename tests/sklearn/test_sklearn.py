@@ -270,11 +270,13 @@ def test_a_label_judged_by_pos_label_is_the_column_of_its_name():
     model = GaussianNB().fit(X, y)
     of_no = make_scorer(calibrant.expected_calibration_error, pos_label="no", n_bins=7)
     assert of_no(model, X, y) == -calibrant.expected_calibration_error(model.predict_proba(X)[:, 0], y == "no", 7)
-    # The errors of a score and of its complement are equal; the mean scores add up to 1.
+
+    # The errors of a score and of its complement are equal, their means over rows with the event are not.
+    def mean_of_events(probs, targets):
+        return float(probs[targets == 1].mean())
+
     labels = ({"pos_label": "no"}, {"pos_label": "yes"}, {})
-    no, yes, default = (
-        make_scorer(lambda probs, targets: float(np.mean(probs)), greater_is_better=True, **label) for label in labels
-    )
+    no, yes, default = (make_scorer(mean_of_events, greater_is_better=True, **label) for label in labels)
     assert default(model, X, y) == yes(model, X, y)
     assert abs(yes(model, X, y) - no(model, X, y)) > 1e-3
 

@@ -33,7 +33,6 @@ from calibrant.recalibration.softmax import (
     MOST_CLASSES,
     ROWS_OF_CLASS,
     VECTOR,
-    Floats,
     LogRows,
     Softmax,
     SoftmaxRows,
@@ -45,7 +44,7 @@ from calibrant.recalibration.softmax import (
 from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.report.evaluation import ReportSettings, report_on
-from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import MINORITY
 from calibrant.statistics.folds import DealtRows
