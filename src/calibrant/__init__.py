@@ -14,7 +14,9 @@ from calibrant.kernels.compiling import LOADING
 
 if TYPE_CHECKING:
     from calibrant.errors import CalibrantError
+    from calibrant.files.decisions import read_decisions
     from calibrant.inference.multicalibration import MulticalibrationError, multicalibration_error
+    from calibrant.inputs.decision_log import DecisionLog, Question
     from calibrant.measures import (
         MurphyCurve,
         NetBenefit,
@@ -87,12 +89,14 @@ __all__ = [
     "CalibrationSketch",
     "ClasswiseCalibration",
     "Comparison",
+    "DecisionLog",
     "Drift",
     "Estimate",
     "Monitor",
     "MulticalibrationError",
     "MurphyCurve",
     "NetBenefit",
+    "Question",
     "Recalibration",
     "ReliabilityDiagram",
     "ReliabilityTable",
@@ -134,6 +138,7 @@ __all__ = [
     "net_benefit",
     "observed_expected_ratio",
     "ranked_probability_score",
+    "read_decisions",
     "recalibrate",
     "reliability_diagram",
     "risk_coverage_curve",
@@ -157,10 +162,12 @@ _HOMES: Final = dict.fromkeys(__all__, "measures") | {
     "CalibrationSketch": "sketch",
     "ClasswiseCalibration": "results",
     "Comparison": "report",
+    "DecisionLog": "inputs.decision_log",
     "Drift": "monitoring",
     "Estimate": "results",
     "Monitor": "monitoring",
     "MulticalibrationError": "inference.multicalibration",
+    "Question": "inputs.decision_log",
     "Recalibration": "recalibration",
     "ReliabilityDiagram": "results",
     "ReliabilityTable": "table",
@@ -175,6 +182,7 @@ _HOMES: Final = dict.fromkeys(__all__, "measures") | {
     "compare": "report",
     "evaluate": "report",
     "multicalibration_error": "inference.multicalibration",
+    "read_decisions": "files.decisions",
     "recalibrate": "recalibration",
     "risk_coverage_curve": "thresholds",
 }

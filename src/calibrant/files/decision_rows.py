@@ -1,0 +1,538 @@
+"""The rows of decision logs: answers in the forms of several services, and labels.
+
+A row has one or more answers to typed questions. Answers are a list with names (OpenAI), or a map from the question
+(Jev, Clef, Laya), also within wrappers of batches, with dots in the names of columns, or one answer a row (jev-eval's
+cache).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import CalibrantError, nearest, quoted
+from calibrant.inputs.decision_log import DecisionLog, Kind, Question
+from calibrant.inputs.predictions import sum_tolerance
+from calibrant.runtime.arrays import Float64s
+
+#: How an error is made: from the number of the row or None, what is wrong, and what to do.
+Fail = Callable[[int | None, str, str], CalibrantError]
+#: The keys of the map of labels, and of the id of a row.
+LABELS: Final = ("labels", "gold", "expected")
+IDS: Final = ("id", "custom_id", "row_id", "input_id")
+#: Where a service's response is in a row of a batch.
+_WRAPPERS: Final = ("response", "body", "result", "decision")
+_CACHE: Final = frozenset({"answer", "gold", "question", "id"})
+_ANSWER_KEYS: Final = ("noul", "probability", "choice", "score", "confidence", "type")
+_FLAT: Final = re.compile(rf"answers\.(.+?)\.(probabilities|legend|{'|'.join(_ANSWER_KEYS)})(?:\.(.+))?", re.DOTALL)
+_FLAT_LABEL: Final = re.compile(rf"(?:{'|'.join(LABELS)})\.(.+)", re.DOTALL)
+_KINDS: Final[Mapping[str, Kind]] = {
+    "predicate": "predicate",
+    "noul": "predicate",
+    "choice": "choice",
+    "score": "score",
+}
+_NUMBERS: Final = frozenset({float, int})
+_MOST_UNMATCHED: Final = 0.5  # of the questions
+_NAMED: Final = 3  # questions that an error names
+
+#: An option: a text, or a truth value, which differs from its text.
+Option = str | bool
+
+
+class Answer(NamedTuple):
+    """One answer: its kind, the options and their probabilities, and the stated confidence.
+
+    A predicate has no options and the probability of yes. ``places`` has the place of each label among the options, by
+    `_key`: of an option itself, and of a level also by its number and its text.
+    """
+
+    kind: Kind
+    options: tuple[Option, ...]
+    probs: Sequence[Any]
+    confidence: Any = None
+    places: Mapping[tuple[bool, Any], int] = MappingProxyType({})
+
+
+# ---------------------------------------------------------------- forms
+
+
+def is_decisions(row: Mapping[str, Any]) -> bool:
+    """Whether a row is one of a decision log: it has answers that are typed, or have probabilities."""
+    if row.keys() >= _CACHE and isinstance(row["question"], dict) and _is_answer(row["answer"]):
+        return True
+    answers = _response(row).get("answers")
+    if isinstance(answers, dict):
+        return any(map(_is_answer, answers.values()))
+    if isinstance(answers, list):
+        return any(isinstance(each, dict) and each.get("type") in (*_KINDS, "refusal") for each in answers)
+    return any(_FLAT.fullmatch(key) for key in row)
+
+
+def _is_answer(value: object) -> bool:
+    """Whether a value is an answer of a map: another log may have answers of another kind."""
+    if not isinstance(value, dict):
+        return False
+    return "noul" in value or isinstance(value.get("probabilities"), dict | list) or value.get("type") == "refusal"
+
+
+def _response(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the response of a service, which may be within wrappers."""
+    for _ in _WRAPPERS:
+        if "answers" in row:
+            return row
+        row = next((row[key] for key in _WRAPPERS if isinstance(row.get(key), dict)), row)
+    return row
+
+
+@lru_cache(65_536)
+def _flat_key(name: str) -> tuple[str, str, str] | None:
+    """Return the question, the key and the option of a column such as ``answers.urgent.noul``; None of another."""
+    found = _FLAT.fullmatch(name)
+    return None if found is None else (found[1], found[2], found[3] or "")
+
+
+def _flat_answers(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the answers of a row whose columns have dots in their names."""
+    answers: dict[str, dict[str, Any]] = {}
+    for name, value in row.items():
+        if value is None or not name.startswith("answers.") or (key := _flat_key(name)) is None:
+            continue
+        answer = answers.setdefault(key[0], {})
+        if key[2]:
+            answer.setdefault(key[1], {})[key[2]] = value
+        else:
+            answer[key[1]] = value
+    return answers
+
+
+def labels_of(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the labels in a row, by question; None if it has none."""
+    for key in LABELS:
+        if isinstance(row.get(key), dict):
+            labels: Mapping[str, Any] = row[key]
+            return labels
+    flat = {found[1]: value for name, value in row.items() if (found := _FLAT_LABEL.fullmatch(name))}
+    return flat or None
+
+
+def id_of(row: Mapping[str, Any]) -> str | None:
+    """Return the id of a row; None if it has none."""
+    return next((str(row[key]) for key in IDS if isinstance(row.get(key), str | int)), None)
+
+
+# ---------------------------------------------------------------- one answer
+
+
+def answer_of(value: Any) -> Answer | str | None:
+    """Return an answer, None for a refusal, or what is wrong with it."""
+    if not isinstance(value, dict):
+        return "is not an object"
+    stated = value.get("type")
+    if stated == "refusal":
+        return None
+    if stated is not None and stated not in _KINDS:
+        return f"has the unknown type {quoted(str(stated))}"
+    p = value.get("noul", value.get("probability"))
+    probs = value.get("probabilities")
+    if probs is None:
+        if p is None:
+            return "has no probabilities"
+        return Answer("predicate", (), (p,))
+    kind = _KINDS[stated] if stated is not None else "score" if "score" in value or "legend" in value else "choice"
+    confidence = value.get("confidence")
+    if isinstance(probs, dict):
+        given = {key: each for key, each in probs.items() if each is not None}
+        return _of_map(kind, given, value.get("legend"), confidence)
+    return _of_list(kind, probs, confidence) if isinstance(probs, list) else "has no probabilities"
+
+
+def _of_map(kind: Kind, probs: dict[str, Any], legend: Any, confidence: Any) -> Answer:
+    """Return an answer whose probabilities are a map from the option."""
+    options = tuple(probs)
+    if kind != "score":
+        return Answer(kind, options, tuple(probs.values()), confidence, _places(options))
+    levels, places = _levels(options, tuple(legend.items()) if isinstance(legend, dict) else ())
+    return Answer(kind, levels, tuple(map(probs.__getitem__, levels)), confidence, places)
+
+
+def _of_list(kind: Kind, probs: list[Any], confidence: Any) -> Answer | str:
+    """Return an answer whose probabilities are a list of options with their values."""
+    try:
+        options = tuple([each["value"] for each in probs])
+        numbers = tuple([each["probability"] for each in probs])
+        hash(options)
+    except (KeyError, TypeError):
+        return "has probabilities without 'value' and 'probability'"
+    types = {*map(type, options)}
+    if kind != "score":
+        if not types <= {str, bool}:
+            return "has an option that is neither a text nor a truth value"
+        return Answer(kind, options, numbers, confidence, _places(options))
+    if not types <= {*_NUMBERS, str}:
+        return "has a level whose value is not a number"
+    order, levels, places = _listed_levels(options, tuple([str(each.get("label") or each["value"]) for each in probs]))
+    return Answer(kind, levels, [numbers[k] for k in order], confidence, places)
+
+
+def _key(label: Any) -> tuple[bool, Any]:
+    """Return what tells a truth value from a number, which are equal in Python."""
+    return isinstance(label, bool), label
+
+
+@lru_cache(4096)
+def _places(options: tuple[Option, ...]) -> dict[tuple[bool, Any], int]:
+    return {_key(option): place for place, option in enumerate(options)}
+
+
+@lru_cache(4096)
+def _levels(
+    keys: tuple[str, ...], legend: tuple[tuple[str, Any], ...]
+) -> tuple[tuple[str, ...], dict[tuple[bool, Any], int]]:
+    """Return levels in their order, and the place of each by its key, its number and its text.
+
+    A legend gives the number of each level, or the text of each number. Without one, numbers are in their order, and
+    other levels in the order of the answer.
+    """
+    texts, numbers = dict[str, str](), {key: n for key in keys if (n := _number_in(key)) is not None}
+    for key, value in legend:
+        if key in keys and type(value) in _NUMBERS:
+            numbers[key] = value
+        elif key in keys and isinstance(value, str):
+            texts[key] = value
+    levels = tuple(sorted(keys, key=numbers.__getitem__)) if len(numbers) == len(keys) else keys
+    names = [(names.get(level), place) for names in (texts, numbers) for place, level in enumerate(levels)]
+    return levels, {_key(name): place for name, place in names if name is not None} | _places(levels)
+
+
+@lru_cache(4096)
+def _listed_levels(
+    values: tuple[float | str, ...], labels: tuple[str, ...]
+) -> tuple[tuple[int, ...], tuple[str, ...], dict[tuple[bool, Any], int]]:
+    """Return the order of levels by their values, their labels, and the place of each by its value and its label.
+
+    In a table, values are texts if the options of other questions are. Texts without a number keep their order.
+    """
+    numbers = [_number_in(value) for value in values]
+    order = tuple(range(len(values)))
+    known = [number for number in numbers if number is not None]
+    if len(known) == len(values):
+        order = tuple(sorted(order, key=known.__getitem__))
+    names = [(name, place) for place, k in enumerate(order) for name in (values[k], numbers[k]) if name is not None]
+    levels = tuple([labels[k] for k in order])
+    return order, levels, {(False, name): place for name, place in names} | _places(levels)
+
+
+def _number_in(value: float | str) -> float | None:
+    """Return the number of a level; None if it is a text without one."""
+    if isinstance(value, str):
+        return int(value) if re.fullmatch(r"-?[0-9]{1,9}", value) else None
+    return value
+
+
+# ---------------------------------------------------------------- all answers to a question
+
+
+class _Answers:
+    """The answers to one question so far."""
+
+    def __init__(self, name: str, fail: Fail, yes: str | None) -> None:
+        self.name, self.fail, self.yes = name, fail, yes
+        self.kind: Kind | None = None
+        self.options: tuple[Option, ...] = ()  # of the first row
+        self.fixed = True
+        self.orders: dict[tuple[Option, ...], tuple[int, ...]] = {}  # of the first row's options among others
+        self.probs, self.widths, self.targets, self.rows = array("d"), array("q"), array("q"), array("q")
+        self.confidence = array("d")
+        self.inputs: set[int] = set()  # of a cache
+        self.refusals = self.unanswered = self.unlabelled = 0
+
+    def add(self, row: int, value: Any, label: Any) -> None:
+        """Add an answer with its label, None without one."""
+        answer = answer_of(value)
+        if answer is None:
+            self.refusals += 1
+            return
+        if isinstance(answer, str):
+            remedy = "write the probability of each option, or leave the answer out"
+            raise self.fail(row, f"the answer to {quoted(self.name)} {answer}", remedy)
+        if answer.kind != (self.kind or answer.kind):
+            problem = f"the answer to {quoted(self.name)} is a {answer.kind}, but in rows before a {self.kind}"
+            raise self.fail(row, problem, "give questions of two kinds two names")
+        if label is None:
+            self.unlabelled += 1
+            return
+        first, self.kind = self.kind is None, answer.kind
+        if answer.kind == "predicate":
+            self._append(row, answer.probs, self._truth(row, label), answer.confidence)
+            return
+        options, target = answer.options, self._place(row, answer, label)
+        if first:
+            self.options = options
+        if options == self.options:
+            self._append(row, answer.probs, target, answer.confidence)
+        elif (order := self._order(options)) is not None:
+            self._append(row, [answer.probs[k] for k in order], order.index(target), answer.confidence)
+        else:  # the options differ, and remain in their own order
+            self.fixed = False
+            self._append(row, answer.probs, target, answer.confidence)
+
+    def _append(self, row: int, probs: Sequence[Any], target: int, confidence: float) -> None:
+        if not _NUMBERS.issuperset(map(type, probs)):
+            problem = f"the answer to {quoted(self.name)} has a probability that is not a number"
+            raise self.fail(row, problem, "write probabilities as numbers")
+        self.probs.extend(probs)
+        self.widths.append(len(probs))
+        self.targets.append(target)
+        self.rows.append(row)
+        self.confidence.append(confidence if type(confidence) in _NUMBERS else math.nan)
+
+    def _order(self, options: tuple[Option, ...]) -> tuple[int, ...] | None:
+        """Return the places of the first row's options among these; None if they are not the same."""
+        if not self.fixed or len(options) != len(self.options):
+            return None
+        if options not in self.orders:
+            places, keys = _places(options), [*map(_key, self.options)]
+            if not places.keys() >= {*keys}:
+                return None
+            self.orders[options] = tuple([places[key] for key in keys])
+        return self.orders[options]
+
+    def _truth(self, row: int, label: Any) -> int:
+        """Return the label of a predicate."""
+        if isinstance(label, bool) or (type(label) in _NUMBERS and label in (0, 1)):
+            return int(label)
+        if isinstance(label, str) and self.yes is not None:
+            return int(label == self.yes)
+        remedy = "write true or false"
+        if isinstance(label, str):
+            remedy += f", or pass yes={label!r} if this text stands for true and every other text for false"
+        raise self.fail(row, f"the label of {quoted(self.name)} is {label!r}, not true or false", remedy)
+
+    def _place(self, row: int, answer: Answer, label: Any) -> int:
+        """Return the place of the right option."""
+        options = answer.options
+        if len(options) < 2 or len({*options}) < len(options):
+            problem = f"the answer to {quoted(self.name)} has an option twice, or less than two"
+            raise self.fail(row, problem, "write the probability of each option once")
+        place = answer.places.get(_key(label)) if isinstance(label, str | int | float) else None
+        if place is not None:
+            return place
+        texts = [str(option) for option in options]
+        remedy = nearest(str(label), texts)
+        if str(label).lower() in map(str.lower, texts):
+            remedy = "write the label as the option is written: a text and a truth value differ, so do capital letters"
+        raise self.fail(row, f"the label of {quoted(self.name)} is {label!r}, which is not an option", remedy)
+
+    def question(self) -> Question | None:
+        """Return the question; None without a labelled answer."""
+        if self.kind is None:
+            return None
+        rows, targets = np.array(self.rows, np.int64), np.array(self.targets, np.int64)
+        stated = np.array(self.confidence, np.float64)
+        return Question(
+            name=self.name,
+            kind=self.kind,
+            probs=self._probs(rows),
+            targets=targets,
+            classes=self.options if self.fixed else (),
+            rows=rows,
+            confidence=None if np.isnan(stated).all() else stated,
+            refusals=self.refusals,
+            unanswered=self.unanswered,
+            unlabelled=self.unlabelled,
+        )
+
+    def _probs(self, rows: NDArray[np.int64]) -> Float64s:
+        """Return the probabilities, (N,) or (N, C), checked."""
+        probs, widths = np.array(self.probs, np.float64), np.array(self.widths, np.int64)
+        wrong = ~((probs >= 0) & (probs <= 1))  # NaN too
+        if wrong.any():
+            row = int(rows[np.searchsorted(np.cumsum(widths), np.flatnonzero(wrong)[0], side="right")])
+            value = float(probs[wrong][0])
+            problem = f"the answer to {quoted(self.name)} has the probability {value:g}"
+            raise self.fail(row, problem, "write probabilities between 0 and 1")
+        if self.kind == "predicate":
+            return probs
+        if (widths == widths[0]).all():
+            table = probs.reshape(-1, int(widths[0]))
+        else:
+            table = np.zeros((len(widths), int(widths.max())))
+            table[np.arange(table.shape[1]) < widths[:, None]] = probs
+        sums = table.sum(axis=1)
+        far = np.flatnonzero(np.abs(sums - 1) > sum_tolerance("float64"))
+        if len(far):
+            problem = f"the probabilities of {quoted(self.name)} add up to {sums[far[0]]:.4g}, not 1"
+            raise self.fail(int(rows[far[0]]), problem, "write the probabilities of all options")
+        return table
+
+
+# ---------------------------------------------------------------- all rows
+
+
+class DecisionRows:
+    """The rows of a log so far; `log` returns them as a value.
+
+    ``labels`` has the labels of each row by its id, or those in the order of the rows; None if they are in the rows.
+    """
+
+    def __init__(
+        self,
+        fail: Fail,
+        *,
+        labels: Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]] | None = None,
+        yes: str | None = None,
+    ) -> None:
+        self._fail, self._labels, self._yes = fail, labels, yes
+        self._answers: dict[str, _Answers] = {}
+        self._form = ""
+        self._ids: dict[str, int] = {}
+        self._with_id = self._n = self._labelled = 0
+        self._models: dict[str, None] = {}
+        self._inputs: dict[Any, int] = {}  # of a cache, whose rows are answers
+        self._used: set[str] = set()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a row; it raises what ``fail`` makes of a row that cannot be read."""
+        if row.keys() >= _CACHE and "answers" not in row:
+            self._add_cached(row)
+            return
+        response, number = _response(row), self._n
+        answers = response.get("answers")
+        form = "a list" if isinstance(answers, list) else "a map" if isinstance(answers, dict) else "columns"
+        failed = answers is None and bool(row.get("error") or response.get("error"))
+        if not failed:
+            self._check_form(number, form, answers is not None or any(key.startswith("answers.") for key in row))
+        self._n += 1
+        name = id_of(row)
+        if name is not None:
+            if name in self._ids:
+                problem = f"the id {quoted(name)} is also that of row {self._ids[name] + 1:,}"
+                raise self._fail(number, problem, "give each row an id of its own")
+            self._ids[name] = number
+            self._with_id += 1
+        self._name_model(response.get("model"))
+        labels = self._labels_of(number, name, row, response)
+        if isinstance(answers, list):
+            named = self._named(number, answers)
+        else:
+            named = dict(answers) if isinstance(answers, dict) else _flat_answers(row)
+        for question, value in named.items():
+            if value is None:
+                continue
+            self._of(question).add(number, value, labels.get(question))
+        for question, label in labels.items():
+            if label is not None and named.get(question) is None:
+                self._of(question).unanswered += 1
+
+    def _add_cached(self, row: Mapping[str, Any]) -> None:
+        """Add one answer of a cache, whose rows of one input have the same number."""
+        self._check_form(self._n, "one answer", True)
+        key = row.get("row", row.get("state_hash", len(self._inputs)))
+        number = self._inputs.setdefault(key, len(self._inputs))
+        self._n = len(self._inputs)
+        self._name_model(row.get("model"))
+        answers = self._of(str(row["id"]))
+        if number in answers.inputs:
+            raise self._fail(number, f"the question {quoted(str(row['id']))} is answered twice", _ANSWERED_TWICE)
+        answers.inputs.add(number)
+        value, question = row["answer"], row["question"]
+        if value is None:
+            answers.unanswered += row["gold"] is not None
+            return
+        criteria = question.get("criteria") if isinstance(question, dict) else None
+        if isinstance(value, dict) and isinstance(criteria, list) and "legend" not in value:
+            value = {**value, "legend": {str(level): k for k, level in enumerate(criteria)}}
+        if isinstance(value, dict) and "type" not in value and isinstance(row.get("type"), str):
+            value = {**value, "type": row["type"]}
+        self._labelled += row["gold"] is not None
+        answers.add(number, value, row["gold"])
+
+    def _check_form(self, number: int, form: str, there: bool) -> None:
+        if not there:
+            raise self._fail(number, "the row contains no answers", "write the answers of the service under 'answers'")
+        self._form = self._form or form
+        if form != self._form:
+            problem = f"the answers are {form}, but in rows before {self._form}"
+            raise self._fail(number, problem, "read the logs of one service at a time")
+
+    def _name_model(self, model: Any) -> None:
+        if isinstance(model, str):
+            self._models.setdefault(model)
+
+    def _of(self, name: str) -> _Answers:
+        if name not in self._answers:
+            self._answers[name] = _Answers(name, self._fail, self._yes)
+        return self._answers[name]
+
+    def _named(self, number: int, answers: Sequence[Any]) -> dict[str, Any]:
+        """Return the answers of a list by their names; those without a name by their place."""
+        named: dict[str, Any] = {}
+        for place, answer in enumerate(answers, 1):
+            name = answer.get("name") if isinstance(answer, dict) else None
+            name = f"question_{place}" if name is None else str(name)
+            if name in named:
+                raise self._fail(number, f"the question {quoted(name)} is answered twice", _ANSWERED_TWICE)
+            named[name] = answer
+        return named
+
+    def _labels_of(
+        self, number: int, name: str | None, row: Mapping[str, Any], response: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return the labels of a row."""
+        labels: Mapping[str, Any] | None
+        if isinstance(self._labels, Mapping):
+            if name is None:
+                raise self._fail(number, "the row has no id, and labels have ids", f"write an id under '{IDS[0]}'")
+            labels = self._labels.get(name)
+            self._used.add(name)
+        elif self._labels is not None:
+            labels = self._labels[number] if number < len(self._labels) else None
+        else:
+            labels = labels_of(row) or labels_of(response)
+        self._labelled += labels is not None
+        return {} if labels is None else labels
+
+    def log(self) -> DecisionLog:
+        """Return the log; it raises what ``fail`` makes of one without labels, or with those of other questions."""
+        if not self._n:
+            raise self._fail(None, "the log contains no rows", "pass a log with at least one row")
+        self._check_labels()
+        questions = {name: question for name, answers in self._answers.items() if (question := answers.question())}
+        rest = {name: answers for name, answers in self._answers.items() if name not in questions}
+        unlabelled = {name: answers.unlabelled for name, answers in rest.items() if answers.unlabelled}
+        unanswered = {name: answers.unanswered for name, answers in rest.items() if answers.unanswered}
+        named = {"answered": unlabelled, "labelled": unanswered}
+        for (what, those), other in zip(named.items(), ("labels", "answers"), strict=True):
+            if len(those) > _MOST_UNMATCHED * (len(questions) + len(those)):
+                names = ", ".join(map(quoted, list(those)[:_NAMED]))
+                problem = f"{len(those):,} of {len(questions) + len(those):,} {what} questions have no {other}: {names}"
+                raise self._fail(None, problem, "give questions the same names in answers and labels")
+        return DecisionLog(
+            questions=questions,
+            n=self._n,
+            ids=tuple(self._ids) if self._with_id == self._n else (),
+            models=tuple(self._models),
+            refusals={name: answers.refusals for name, answers in self._answers.items() if answers.refusals},
+            unlabelled=unlabelled,
+            unanswered=unanswered,
+        )
+
+    def _check_labels(self) -> None:
+        if isinstance(self._labels, Sequence) and len(self._labels) != self._n:
+            problem = f"there are {len(self._labels):,} maps of labels and {self._n:,} rows"
+            raise self._fail(None, problem, "pass one map of labels for each row, or labels by the ids of the rows")
+        if not self._labelled:
+            remedy = "write a map 'labels' from the question to the right answer into each row, or pass labels"
+            raise self._fail(None, "the log contains no labels", remedy)
+
+
+_ANSWERED_TWICE: Final = "write one answer to each question of an input"

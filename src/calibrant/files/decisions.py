@@ -1,0 +1,163 @@
+"""Read the log of a decision model, from files or from the objects of a client."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from calibrant.errors import CalibrantError, FileError, InputError, quoted
+from calibrant.files.decision_rows import DecisionRows, Fail, labels_of
+from calibrant.files.local import load, reading
+from calibrant.files.log_rows import objects
+from calibrant.files.paths import expand, kind_of
+from calibrant.inputs.decision_log import DecisionLog
+
+_DEPTH: Final = 12  # of objects within a row: answers are at most the fifth
+
+
+def read_decisions(
+    source: str | os.PathLike[str] | Iterable[Any],
+    /,
+    *,
+    labels: str | os.PathLike[str] | Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]] | None = None,
+    on: str = "id",
+    yes: str | None = None,
+) -> DecisionLog:
+    """Read the log of a decision model: typed questions, each with a probability for every possible answer.
+
+    A question is a predicate (the probability of yes), a choice (a probability for each option) or a score (a
+    probability for each of several ordered levels). Each labelled answer becomes a row of its question, with what was
+    right. `evaluate` takes the ``probs`` and ``targets`` of a question.
+
+    Parameters
+    ----------
+    source : path, or iterable of objects
+        A file (JSON lines, JSON, Parquet, Arrow or CSV), or rows: dictionaries, or responses of a client that have
+        ``model_dump()``. The answers of a row are recognised by their content: a list under ``answers``, each with its
+        ``name`` and ``type`` (OpenAI); a map from the question (Jev, Clef, Laya); columns such as
+        ``answers.urgent.noul``; one answer a row (the cache of jev-eval). They may be within ``response``, ``body``,
+        ``result`` or ``decision``.
+    labels : path, mapping or sequence, optional
+        What was right, if the rows do not say it under ``labels``, ``gold`` or ``expected``: a file with an id and the
+        labels in each row, a mapping from the id to the labels of a row, or the labels in the order of the rows. Labels
+        are a map from the question to true or false, to an option, or to a level by its text or number.
+    on : str, default "id"
+        The column of the ids in a file of labels.
+    yes : str, optional
+        The text that stands for true, if the labels of predicates are texts. Every other text is then false.
+
+    Returns
+    -------
+    DecisionLog
+        A mapping from the name of each question to its `Question`, in the order of the log. Refusals, answers without
+        a label and labels without an answer are counted, and are not among its rows.
+
+    Raises
+    ------
+    calibrant.errors.FileError
+        For a file that cannot be read, and for the rows of a file as below.
+    calibrant.errors.InputError
+        For an answer without probabilities, probabilities outside [0, 1] or with another sum than 1 (off by more than
+        0.001), a label that is not an option, a text as the label of a predicate without ``yes``, two answers to a
+        question in a row, an id that stands twice, answers in two forms, and a log without labels; also if more than
+        half of the questions with answers have no labels, or more than half of those with labels have no answers.
+
+    Notes
+    -----
+    A truth value and its text are different options. Options that differ between rows keep the order of each row;
+    ``classes`` is then empty. Rows are numbered from 1 in errors. Cost: one read of the log; memory for the numbers.
+
+    Examples
+    --------
+    >>> import calibrant
+    >>> row = {"answers": {"urgent": {"noul": 0.9}}, "labels": {"urgent": True}}
+    >>> refused = {"answers": [{"type": "refusal", "name": "urgent"}], "labels": {"urgent": True}}
+    >>> log = calibrant.read_decisions([row, row | {"labels": {"urgent": False}}])
+    >>> log["urgent"].probs, log["urgent"].targets
+    (array([0.9, 0.9]), array([1, 0]))
+    >>> round(calibrant.brier_score(log["urgent"].probs, log["urgent"].targets), 2)
+    0.41
+    """
+    rows: Iterable[Mapping[str, Any]]
+    if isinstance(source, str | os.PathLike):
+        paths = expand([os.fspath(source)])
+        rows, fail = chain.from_iterable(map(_file_rows, paths)), _file_error(", ".join(paths))
+    else:
+        rows, fail = _object_rows(source), _input_error
+    if isinstance(labels, str | os.PathLike):
+        labels = _labels_in(os.fspath(labels), on)
+    read = DecisionRows(fail, labels=labels, yes=yes)
+    for row in rows:
+        read.add(row)
+    return read.log()
+
+
+def _file_error(path: str) -> Fail:
+    def fail(row: int | None, problem: str, remedy: str) -> CalibrantError:
+        return FileError(path, problem if row is None else f"row {row + 1:,}: {problem}", remedy)
+
+    return fail
+
+
+def _input_error(row: int | None, problem: str, remedy: str) -> CalibrantError:
+    where = "" if row is None else f" in row {row + 1:,}"
+    return InputError("source", f"a log of decisions that can be read{where}", problem, remedy, row=row)
+
+
+def _object_rows(source: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a list of dictionaries or of a client's objects."""
+    for number, row in enumerate(source, 1):
+        value = _plain(row)
+        if not isinstance(value, dict):
+            remedy = "pass dictionaries, or objects with model_dump()"
+            raise InputError("source", f"an object in row {number:,}", type(row).__name__, remedy, row=number - 1)
+        yield value
+
+
+def _plain(value: Any, depth: int = _DEPTH) -> Any:
+    """Return dictionaries, lists and a client's objects as those of JSON; what is deeper stays unchanged."""
+    if depth and isinstance(value, Mapping):
+        return {str(key): _plain(each, depth - 1) for key, each in value.items()}
+    if depth and isinstance(value, list | tuple):
+        return [_plain(each, depth - 1) for each in value]
+    dump = getattr(value, "model_dump", None)
+    return _plain(dump(), depth) if depth and callable(dump) and not isinstance(value, type) else value
+
+
+def _file_rows(path: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a file; empty cells are left out."""
+    kind = kind_of(path)
+    if kind == "json":
+        yield from (row for _, row in objects(path))
+        return
+    if kind not in ("parquet", "arrow", "csv"):
+        remedy = "pass JSON lines, Parquet, Arrow or CSV"
+        raise FileError(path, f"a {kind} file holds no log of decisions", remedy)
+    dataset = load("pyarrow.dataset", f"to read {os.path.basename(path)}")
+    with reading(path):
+        for batch in dataset.dataset(path, format="ipc" if kind == "arrow" else kind).to_batches():
+            yield from map(_without_nulls, batch.to_pylist())
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a value without the missing keys of its objects, which a table has for every row."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def _labels_in(path: str, on: str) -> dict[str, Mapping[str, Any]]:
+    """Return the labels in a file, by the ids of its rows."""
+    labels: dict[str, Mapping[str, Any]] = {}
+    (path,) = expand([path])[:1]
+    for number, row in enumerate(_file_rows(path), 1):
+        if not isinstance(row.get(on), str | int):
+            problem = f"row {number:,} has no id under {quoted(on)}"
+            raise FileError(path, problem, "name the column of the ids with on=")
+        name = str(row[on])
+        if name in labels:
+            raise FileError(path, f"row {number:,}: the id {quoted(name)} stands twice", "write each id once")
+        labels[name] = labels_of(row) or {question: label for question, label in row.items() if question != on}
+    return labels

@@ -1,0 +1,371 @@
+"""Logs of decision models: the same arrays from every form, and one sentence for every fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.errors import FileError, InputError
+from calibrant.files.decision_rows import is_decisions
+
+TEAMS, MOODS = ("billing", "technical", "sales"), ("calm", "annoyed", "angry")
+N = 40
+
+
+class Truth:
+    """Random answers: P(yes), probabilities of teams and of moods, and what was right."""
+
+    def __init__(self, n: int = N) -> None:
+        rng = np.random.default_rng(7)
+        self.urgent, self.team, self.mood = rng.random(n), rng.dirichlet((1, 1, 1), n), rng.dirichlet((1, 1, 1), n)
+        self.is_urgent = (rng.random(n) < self.urgent).tolist()
+        self.of_team = [int(rng.choice(3, p=p)) for p in self.team]
+        self.of_mood = [int(rng.choice(3, p=p)) for p in self.mood]
+
+    def labels(self, i: int) -> dict[str, Any]:
+        return {"urgent": self.is_urgent[i], "team": TEAMS[self.of_team[i]], "mood": MOODS[self.of_mood[i]]}
+
+
+def as_map(truth: Truth, i: int) -> dict[str, Any]:
+    """Return answers as Jev writes them."""
+    team, mood = truth.team[i].tolist(), truth.mood[i].tolist()
+    return {
+        "urgent": {"noul": float(truth.urgent[i])},
+        "team": {
+            "choice": TEAMS[int(np.argmax(team))],
+            "probabilities": dict(zip(TEAMS, team, strict=True)),
+            "confidence": max(team),
+        },
+        "mood": {
+            "score": float(np.dot(mood, range(3))),
+            "probabilities": dict(zip(MOODS[::-1], mood[::-1], strict=True)),
+            "legend": {mood: k for k, mood in enumerate(MOODS)},
+            "confidence": max(mood),
+        },
+    }
+
+
+def as_levels(truth: Truth, i: int) -> dict[str, Any]:
+    """Return answers as Clef writes them: the levels of a score are numbers, whose texts are in a legend."""
+    answers = as_map(truth, i)
+    answers["mood"]["probabilities"] = {str(k): p for k, p in reversed([*enumerate(truth.mood[i].tolist())])}
+    answers["mood"]["legend"] = {str(k): text for k, text in enumerate(MOODS)}
+    return {name: {"type": {"urgent": "noul", "mood": "score"}.get(name, "choice"), **a} for name, a in answers.items()}
+
+
+def as_list(truth: Truth, i: int) -> list[dict[str, Any]]:
+    """Return answers as OpenAI writes them."""
+    team = [{"value": name, "probability": p} for name, p in zip(TEAMS, truth.team[i].tolist(), strict=True)]
+    mood = [{"value": k + 1, "label": MOODS[k], "probability": p} for k, p in enumerate(truth.mood[i].tolist())]
+    return [
+        {"type": "predicate", "name": "urgent", "probability": float(truth.urgent[i])},
+        {
+            "type": "choice",
+            "name": "team",
+            "choice": "billing",
+            "confidence": 0.5,
+            "probabilities": team[i % 3 :] + team[: i % 3],
+        },
+        {"type": "score", "name": "mood", "score": 1.5, "confidence": 0.5, "probabilities": mood[::-1]},
+    ]
+
+
+def flat(value: dict[str, Any], start: str) -> dict[str, Any]:
+    """Return an object as columns with dots in their names."""
+    columns: dict[str, Any] = {}
+    for key, each in value.items():
+        columns |= flat(each, f"{start}.{key}") if isinstance(each, dict) else {f"{start}.{key}": each}
+    return columns
+
+
+def cached(truth: Truth, i: int) -> list[dict[str, Any]]:
+    """Return the lines of jev-eval's cache."""
+    questions: dict[str, Any] = {
+        "urgent": {"type": "noul"},
+        "team": {"type": "choice", "criteria": dict.fromkeys(TEAMS, "")},
+        "mood": {"type": "score", "criteria": list(MOODS)},
+    }
+    answers = as_map(truth, i)
+    del answers["mood"]["legend"]
+    return [
+        {"row": i, "id": name, "question": questions[name], "answer": answers[name], "gold": label, "model": "jev"}
+        for name, label in truth.labels(i).items()
+    ]
+
+
+FORMS: dict[str, Callable[[Truth, int], list[dict[str, Any]]]] = {
+    "map": lambda truth, i: [{"id": i, "answers": as_map(truth, i), "labels": truth.labels(i)}],
+    "levels": lambda truth, i: [{"answers": as_levels(truth, i), "gold": truth.labels(i)}],
+    "list": lambda truth, i: [{"model": "m", "answers": as_list(truth, i), "expected": truth.labels(i)}],
+    "list, levels by number": lambda truth, i: [
+        {"answers": as_list(truth, i), "labels": truth.labels(i) | {"mood": truth.of_mood[i] + 1}}
+    ],
+    "levels by number": lambda truth, i: [
+        {"answers": as_levels(truth, i), "labels": truth.labels(i) | {"mood": truth.of_mood[i]}}
+    ],
+    "wrapped": lambda truth, i: [
+        {"request": {"input": "x"}, "response": {"answers": as_list(truth, i)}, "labels": truth.labels(i)}
+    ],
+    "batch": lambda truth, i: [
+        {
+            "custom_id": f"r{i}",
+            "response": {"id": "x", "body": {"answers": as_list(truth, i)}},
+            "labels": truth.labels(i),
+        }
+    ],
+    "result": lambda truth, i: [{"result": {"answers": as_map(truth, i)}, "labels": truth.labels(i)}],
+    "flat": lambda truth, i: [flat(as_map(truth, i), "answers") | flat(truth.labels(i), "labels")],
+    "cache": cached,
+}
+
+
+def check(log: calibrant.DecisionLog, truth: Truth) -> None:
+    """Assert that a log has the very numbers of the truth."""
+    assert list(log) == ["urgent", "team", "mood"]
+    assert [question.kind for question in log.values()] == ["predicate", "choice", "score"]
+    assert log.n == len(truth.urgent)
+    for name, probs, targets in (
+        ("urgent", truth.urgent, np.array(truth.is_urgent)),
+        ("team", truth.team, np.array(truth.of_team)),
+        ("mood", truth.mood, np.array(truth.of_mood)),
+    ):
+        question = log[name]
+        order = (
+            slice(None)
+            if name == "urgent"
+            else [question.classes.index(c) for c in {"team": TEAMS}.get(name, question.classes)]
+        )
+        np.testing.assert_array_equal(question.probs if name == "urgent" else question.probs[:, order], probs)
+        places = targets if name != "team" else np.array([question.classes.index(TEAMS[k]) for k in targets])
+        np.testing.assert_array_equal(question.targets, places)
+        np.testing.assert_array_equal(question.rows, np.arange(log.n))
+    assert log["mood"].classes in (MOODS, ("0", "1", "2"))
+
+
+def lists_in(row: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """Return the lists of answers in a row."""
+    inside = [each for value in row.values() if isinstance(value, dict) for each in lists_in(value)]
+    return inside + ([row["answers"]] if isinstance(row.get("answers"), list) else [])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["objects", "jsonl", "json", "parquet", "arrow"])
+def test_every_form_gives_the_same_numbers(form: str, kind: str, tmp_path: Any) -> None:
+    truth = Truth()
+    rows = [row for i in range(N) for row in FORMS[form](truth, i)]
+    assert all(map(is_decisions, rows))
+    source: Any = rows
+    if kind in ("jsonl", "json"):
+        source = tmp_path / f"log.{kind}"
+        source.write_text("\n".join(map(json.dumps, rows)) if kind == "jsonl" else json.dumps(rows))
+    elif kind != "objects":
+        if form in ("cache", "list, levels by number"):
+            pytest.skip("columns of a table have one type")
+        for answers in [value for row in rows for value in lists_in(row)]:
+            for each in [each for answer in answers for each in answer.get("probabilities", ())]:
+                each["value"] = str(each["value"])  # one type
+        pa, source = pytest.importorskip("pyarrow"), tmp_path / f"log.{kind}"
+        table = pa.Table.from_pylist(rows)
+        if kind == "parquet":
+            pytest.importorskip("pyarrow.parquet").write_table(table, source)
+        else:
+            pytest.importorskip("pyarrow.feather").write_feather(table, source)
+    check(calibrant.read_decisions(source), truth)
+
+
+def test_objects_of_a_client_are_read() -> None:
+    truth = Truth()
+    responses = [SimpleNamespace(model_dump=lambda i=i: {"model": "m", "answers": as_list(truth, i)}) for i in range(N)]
+    check(calibrant.read_decisions(responses, labels=[truth.labels(i) for i in range(N)]), truth)
+    rows = [{"id": i, "response": response} for i, response in enumerate(responses)]
+    log = calibrant.read_decisions(rows, labels={str(i): truth.labels(i) for i in range(N)})
+    check(log, truth)
+    assert log.models == ("m",)
+    assert log.ids == tuple(map(str, range(N)))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "map", "csv"])
+def test_labels_come_from_a_file_of_their_own(form: str, tmp_path: Any) -> None:
+    truth, path = Truth(), tmp_path / ("labels.csv" if form == "csv" else "labels.jsonl")
+    rows = [{"key": i, **({"labels": truth.labels(i)} if form == "map" else truth.labels(i))} for i in range(N)]
+    if form == "csv":
+        lines = ["key,urgent,team,mood"]
+        lines += [f"{row['key']},{str(row['urgent']).lower()},{row['team']},{row['mood']}" for row in rows]
+        path.write_text("\n".join(lines[:1] + lines[:0:-1]))
+    else:
+        path.write_text("\n".join(map(json.dumps, rows[::-1])))
+    source = [{"id": i, "answers": as_map(truth, i)} for i in range(N)]
+    check(calibrant.read_decisions(source, labels=path, on="key"), truth)
+    with pytest.raises(FileError, match="row 1 has no id under 'id'"):
+        calibrant.read_decisions(source, labels=path)
+
+
+def test_a_question_is_evaluated() -> None:
+    truth = Truth(400)
+    log = calibrant.read_decisions([FORMS["map"](truth, i)[0] for i in range(400)])
+    report = calibrant.evaluate(log["team"].probs, log["team"].targets, class_names=log["team"].classes, n_resamples=0)
+    assert report.n == 400
+    assert report["accuracy"].value == np.mean(truth.team.argmax(axis=1) == truth.of_team)
+
+
+def test_options_that_differ_keep_the_order_of_each_row() -> None:
+    def row(options: dict[str, float], label: str) -> dict[str, Any]:
+        return {"answers": {"tool": {"probabilities": options}}, "labels": {"tool": label}}
+
+    log = calibrant.read_decisions(
+        [row({"a": 0.7, "b": 0.3}, "a"), row({"c": 0.2, "d": 0.3, "e": 0.5}, "d"), row({"b": 0.4, "a": 0.6}, "b")]
+    )
+    tool = log["tool"]
+    assert tool.classes == ()
+    assert tool.probs.tolist() == [[0.7, 0.3, 0.0], [0.2, 0.3, 0.5], [0.4, 0.6, 0.0]]
+    assert tool.targets.tolist() == [0, 1, 0]
+
+
+def test_a_truth_value_and_its_text_are_two_options() -> None:
+    def row(label: object) -> dict[str, Any]:
+        probs = [{"value": True, "probability": 0.5}, {"value": "true", "probability": 0.3}]
+        probs.append({"value": False, "probability": 0.2})
+        return {"answers": [{"type": "choice", "name": "q", "probabilities": probs}], "labels": {"q": label}}
+
+    log = calibrant.read_decisions([row(True), row("true"), row(False)])
+    assert log["q"].targets.tolist() == [0, 1, 2]
+    assert log["q"].classes == (True, "true", False)
+    for label in (1, 0, "false", "True"):
+        with pytest.raises(InputError, match="which is not an option"):
+            calibrant.read_decisions([row(label)])
+
+
+def test_what_is_not_evaluated_is_counted() -> None:
+    answer, refusal = {"noul": 0.5}, {"type": "refusal"}
+    rows = [
+        {"answers": {"a": answer, "b": refusal}, "labels": {"a": True, "b": False}},
+        {"answers": {"a": answer}, "labels": {"a": None, "b": True, "c": True}},
+        {"answers": {"a": refusal, "b": answer, "d": answer}, "labels": {"a": True, "b": True}},
+        {"error": {"code": 500}, "response": None, "labels": {"a": True}},
+        {"answers": {"e": refusal}, "labels": {}},
+    ]
+    log = calibrant.read_decisions(rows)
+    assert log.n == 5
+    assert (log["a"].n, log["a"].refusals, log["a"].unanswered, log["a"].unlabelled) == (1, 1, 1, 1)
+    assert (log["b"].n, log["b"].refusals, log["b"].unanswered, log["b"].unlabelled) == (1, 1, 1, 0)
+    assert dict(log.refusals) == {"a": 1, "b": 1, "e": 1}
+    assert (dict(log.unanswered), dict(log.unlabelled)) == ({"c": 1}, {"d": 1})
+    with pytest.raises(KeyError, match="no question 'aa'; did you mean 'a'"):
+        log["aa"]
+
+
+def test_stated_confidences_are_held_against_the_probabilities() -> None:
+    truth = Truth()
+    log = calibrant.read_decisions([FORMS["map"](truth, i)[0] for i in range(N)])
+    assert (log["team"].differing, log["urgent"].differing, log["urgent"].confidence) == (0, 0, None)
+    log = calibrant.read_decisions([FORMS["list"](truth, i)[0] for i in range(N)])
+    expected = np.count_nonzero(np.abs(truth.team.max(axis=1) - 0.5) > 1e-3)
+    assert log["team"].differing == expected > 0
+
+
+def test_unnamed_answers_have_the_name_of_their_place() -> None:
+    answers = [{"type": "predicate", "name": None, "probability": 0.2}, {"type": "predicate", "probability": 0.4}]
+    log = calibrant.read_decisions([{"answers": answers, "labels": {"question_1": True, "question_2": 0}}])
+    assert [(name, log[name].probs[0]) for name in log] == [("question_1", 0.2), ("question_2", 0.4)]
+
+
+def test_a_text_stands_for_true_if_the_caller_says_so() -> None:
+    rows = [{"answers": {"a": {"noul": 0.5}}, "labels": {"a": label}} for label in ("yes", "no", "yes")]
+    with pytest.raises(InputError, match=r"not true or false.*pass yes='yes' if this text stands for true"):
+        calibrant.read_decisions(rows)
+    assert calibrant.read_decisions(rows, yes="yes")["a"].targets.tolist() == [1, 0, 1]
+
+
+def answered(answer: Any, label: Any = "x") -> dict[str, Any]:
+    return {"answers": {"a": answer}, "labels": {"a": label}}
+
+
+NESTED: Any = json.loads("[" * 500 + "]" * 500)
+FAULTS: dict[str, tuple[list[Any], str]] = {
+    "no rows": ([], "the log contains no rows"),
+    "no answers": ([{"id": 1}], "in row 1, got the row contains no answers"),
+    "no probabilities": ([answered({"choice": "x"})], "the answer to 'a' has no probabilities"),
+    "nested": ([answered(NESTED)], "the answer to 'a' is not an object"),
+    "unknown type": ([answered({"type": "rank", "noul": 0.5})], "unknown type 'rank'"),
+    "sum": ([answered({"probabilities": {"x": 0.5, "y": 0.4}})], "add up to 0.9, not 1"),
+    "range": ([answered({"noul": 0.5}, True), answered({"noul": 1.5}, True)], "in row 2, .* has the probability 1.5"),
+    "NaN": ([answered({"noul": float("nan")}, True)], "has the probability nan"),
+    "text": ([answered({"noul": "0.5"}, True)], "a probability that is not a number"),
+    "truth value": ([answered({"probabilities": {"x": True, "y": 0.0}})], "a probability that is not a number"),
+    "no option": ([answered({"probabilities": {"x": 0.5, "z": 0.5}}, "X")], "label of 'a' is 'X'.*capital letters"),
+    "one option": ([answered({"probabilities": {"x": 1.0}})], "less than two"),
+    "label of a predicate": ([answered({"noul": 0.5}, 0.7)], "label of 'a' is 0.7, not true or false"),
+    "a list as label": ([answered({"probabilities": {"x": 0.5, "y": 0.5}}, ["x"])], "which is not an option"),
+    "kinds": (
+        [answered({"noul": 0.5}, True), answered({"probabilities": {"x": 0.5, "y": 0.5}})],
+        "in row 2, got the answer to 'a' is a choice, but in rows before a predicate",
+    ),
+    "twice": (
+        [{"answers": [{"type": "predicate", "name": "a", "probability": 0.5}] * 2, "labels": {"a": True}}],
+        "'a' is answered twice",
+    ),
+    "option twice": (
+        [
+            {
+                "answers": [{"type": "choice", "name": "a", "probabilities": [{"value": "x", "probability": 0.5}] * 2}],
+                "labels": {"a": "x"},
+            }
+        ],
+        "an option twice",
+    ),
+    "id twice": ([{"id": 1, **answered({"noul": 0.5}, True)}] * 2, "in row 2, got the id '1' is also that of row 1"),
+    "two services": (
+        [answered({"noul": 0.5}, True), {"answers": [{"type": "predicate", "name": "a", "probability": 0.5}]}],
+        "the answers are a list, but in rows before a map",
+    ),
+    "no labels": ([{"answers": {"a": {"noul": 0.5}}}], "the log contains no labels"),
+    "labels of other questions": (
+        [{"answers": {"a": {"noul": 0.5}, "b": {"noul": 0.5}}, "labels": {"A": True, "b": None}}],
+        "questions have no",
+    ),
+    "no object": ([3], "an object in row 1, got int"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_fault_is_named(fault: str) -> None:
+    rows, words = FAULTS[fault]
+    with pytest.raises(InputError, match=words):
+        calibrant.read_decisions(rows)
+
+
+def test_faults_of_a_file_name_the_file(tmp_path: Any) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(map(json.dumps, [answered({"noul": 0.5}, True), answered({"noul": 2}, True)])))
+    with pytest.raises(FileError, match=r"log\.jsonl: row 2: the answer to 'a' has the probability 2"):
+        calibrant.read_decisions(path)
+    path.write_text('{"answers": ' + "[" * 100_000)
+    with pytest.raises(FileError, match="line 1 is not valid JSON"):
+        calibrant.read_decisions(path)
+    (tmp_path / "x.npz").write_bytes(b"")
+    with pytest.raises(FileError, match="a npz file holds no log of decisions"):
+        calibrant.read_decisions(tmp_path / "x.npz")
+
+
+def test_many_questions_are_read() -> None:
+    rows = [{"answers": {f"q{k}": {"noul": k / 10_000} for k in range(10_000)}, "labels": {"q5": True, "q7": False}}]
+    with pytest.raises(InputError, match="9,998 of 10,000 answered questions have no labels: 'q0', 'q1', 'q2'"):
+        calibrant.read_decisions(rows)
+    rows[0]["labels"] = {f"q{k}": k % 2 == 0 for k in range(10_000)}
+    assert len(calibrant.read_decisions(rows)) == 10_000
+
+
+def test_other_logs_are_not_mistaken() -> None:
+    for row in (
+        {"answers": ["a", "b"], "target": 1},
+        {"answers": {"text": ["Paris"], "answer_start": [3]}},
+        {"question": "q", "answer": "a", "gold": 1, "id": 3},
+        {"answers": {"urgent": "yes"}},
+    ):
+        assert not is_decisions(row)
