@@ -349,6 +349,9 @@ def _newton(task: _Logistic, start: Float64s) -> Float64s:
             if reached > value or gain <= 1e-10 * abs(value):
                 break
             part /= 2
+        else:
+            if mixed:  # steps change the likelihood by less than its rounding: the gradient alone leads on
+                return _polished(task, at, gradient, curvature, np.full(len(at), math.inf))
         at, value = moved, reached
         if not mixed and value > -_SEPARATED * total:
             break
@@ -372,10 +375,10 @@ def _step(gradient: Float64s, curvature: Float64s) -> Float64s:
 
 
 def _polished(task: _Logistic, at: Float64s, gradient: Float64s, curvature: Float64s, before: Float64s) -> Float64s:
-    """Return the parameters after further steps of Newton's method, as long as these halve: the rest is rounding."""
+    """Return the parameters after further steps of Newton's method, as long as these shrink: the rest is rounding."""
     for _ in range(_STEPS):
         step = _step(gradient, curvature)
-        if not np.abs(step).max() < np.abs(before).max() / 2:
+        if not np.abs(step).max() < np.abs(before).max():
             break
         at, before = at + step, step
         _, gradient, curvature = task.likelihood(at)
