@@ -270,7 +270,7 @@ def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions)
     how["classwise"] = False if options.classwise is None and predictions.protocol else options.classwise
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", re.escape(UNIT_LOGITS))  # among the doubts, with the name of the column
-        report = evaluate_predictions(**data_of(predictions, options), **how)
+        report: Report = evaluate_predictions(**data_of(predictions, options), **how)
     return replace(report, omitted=dict(predictions.omitted))
 
 

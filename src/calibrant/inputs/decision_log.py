@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Set
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import nearest
+from calibrant.kernels.compensated import total_of
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 
@@ -65,16 +67,41 @@ class Question:
         return len(self.targets)
 
     @property
+    def fixed(self) -> bool:
+        """Whether all answers have the same options."""
+        return self.kind == "predicate" or bool(self.classes)
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The options as texts; None without fixed options. A truth value next to its text is said to be one."""
+        texts = {option for option in self.classes if isinstance(option, str)}
+        names = [option if isinstance(option, str) else _name_of(option, texts) for option in self.classes]
+        return tuple(names) or None
+
+    @property
+    def mean_confidence(self) -> float:
+        """The mean probability of the likeliest answer; NaN without rows."""
+        return total_of(self._largest) / self.n if self.n else math.nan
+
+    @property
+    def _largest(self) -> Float64s:
+        return self.probs.max(axis=1) if self.probs.ndim == 2 else np.maximum(self.probs, 1 - self.probs)
+
+    @property
     def differing(self) -> int:
         """The number of answers whose stated confidence differs from their largest probability by more than 0.001."""
         if self.confidence is None or not self.n:
             return 0
-        largest = self.probs.max(axis=1) if self.probs.ndim == 2 else np.maximum(self.probs, 1 - self.probs)
-        return int(np.count_nonzero(np.abs(self.confidence - largest) > 1e-3))
+        return int(np.count_nonzero(np.abs(self.confidence - self._largest) > 1e-3))
 
     def __repr__(self) -> str:
         options = f", {self.probs.shape[1]} options" if self.probs.ndim == 2 else ""
         return f"<Question {self.name!r}: {self.kind}{options}, {self.n:,} rows>"
+
+
+def _name_of(option: bool, texts: Set[str]) -> str:
+    name = str(option).lower()
+    return f"{name} (truth value)" if name in texts else name
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from calibrant.report.comparison import Comparison, GroupComparison, Pair
     from calibrant.report.evaluation import evaluate
     from calibrant.report.leaderboard import Standing
+    from calibrant.report.question_reports import QuestionReport, QuestionReports
     from calibrant.report.report import GroupReport, Report
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "GroupComparison",
     "GroupReport",
     "Pair",
+    "QuestionReport",
+    "QuestionReports",
     "Report",
     "Standing",
     "compare",
@@ -33,6 +36,7 @@ __getattr__, __dir__ = names_of(
         ),
         "calibrant.report.evaluation": ("evaluate",),
         "calibrant.report.leaderboard": ("Standing",),
+        "calibrant.report.question_reports": ("QuestionReport", "QuestionReports"),
         "calibrant.report.report": (
             "GroupReport",
             "Report",

@@ -89,6 +89,8 @@ class EvaluatedData:
         The sums of the rows over buckets of clusters; None if rows are independent.
     class_tables : sequence of ReliabilityTable
         The tables of the classes on a grid, if there are ``clusters`` and classes.
+    no_classes : str
+        Why the columns of the predictions are not classes; empty if they are.
     alone : bool
         Whether clusters were given, of one row each: the rows are independent.
     flag : str
@@ -118,6 +120,7 @@ class EvaluatedData:
     labels: ClusterLabels | None = None
     clusters: ClusterSums | None = None
     class_tables: Sequence[ReliabilityTable] = ()
+    no_classes: str = ""
     alone: bool = False
     flag: str = ""
     counted: tuple[int, float] | None = None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inference.decision import check_tolerance, decide, one_sided
 from calibrant.inference.findings import DECIDING, Evidence
 from calibrant.inference.multicalibration import Sums, multicalibration_of_sums
+from calibrant.inputs.decision_log import DecisionLog, Question
 from calibrant.inputs.group_rows import in_order
 from calibrant.inputs.notions import PER_CLASS, impossible_classes
 from calibrant.inputs.predictions import Notion
@@ -46,6 +47,7 @@ from calibrant.measures.ranking.auroc import roc_curve
 from calibrant.measures.read_arguments import ClassHistograms
 from calibrant.measures.verdict import calibration_test, verdict_statistic
 from calibrant.report.evaluated_data import MOST_CLASSES, EvaluatedData, are_evaluated, of_arguments
+from calibrant.report.question_reports import QuestionReport, QuestionReports
 from calibrant.report.report import GroupReport, Report
 from calibrant.results import BANDS, Bands, CalibrationCurve, Estimate
 from calibrant.results.values import Forest, Panel
@@ -75,6 +77,23 @@ _FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the less frequent o
 _NO_LAW: Final = "too few events are expected for a test without simulated data sets: pass n_resamples=1000"
 
 
+@overload
+def evaluate(
+    probs: DecisionLog,
+    *,
+    n_bins: int = 15,
+    classwise: bool | None = None,
+    profile: str | None = None,
+    measures: str | Sequence[str | Measure] | None = None,
+    level: float | None = 0.95,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
+    tolerance: float | None = None,
+    tolerance_of: str = ECE.name,
+) -> QuestionReports: ...
+
+
+@overload
 def evaluate(
     probs: PredictedGroups,
     targets: ArrayLike | None = None,
@@ -97,7 +116,32 @@ def evaluate(
     bands: Bands = "pointwise",
     tolerance: float | None = None,
     tolerance_of: str = ECE.name,
-) -> Report:
+) -> Report: ...
+
+
+def evaluate(
+    probs: PredictedGroups | DecisionLog,
+    targets: ArrayLike | None = None,
+    *,
+    notion: Notion | None = None,
+    n_bins: int = 15,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+    class_names: Sequence[str] | None = None,
+    classwise: bool | None = None,
+    profile: str | None = None,
+    measures: str | Sequence[str | Measure] | None = None,
+    groups: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    weights_are: WeightsAre | None = None,
+    level: float | None = 0.95,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
+    bands: Bands = "pointwise",
+    tolerance: float | None = None,
+    tolerance_of: str = ECE.name,
+) -> Report | QuestionReports:
     """Evaluate how far predicted probabilities can be trusted: every measure from one read of the data.
 
     The report has the `Estimate` of each measure, with its confidence interval, its noise floor (what perfectly
@@ -122,11 +166,12 @@ def evaluate(
     ----------
     probs, targets, notion, weights, ignore_index, logits
         As in `expected_calibration_error`. ``probs`` may also be a `CalibrationSketch`, a mapping from the name of each
-        group to its sketch, or a `ReliabilityTable`; these come without targets. Two columns are evaluated by the
-        predicted class, as more columns are; scikit-learn's scorers and displays evaluate the event of the second
-        class, which is ``probs[:, 1]`` here. The first line of the report names both. The groups of a sketch are
-        reported on. A table is of the event "positive", or with ``notion="top-label"`` of right answers. Ten logits of
-        one event or more that all lie in [0, 1] cause a warning: they may be probabilities.
+        group to its sketch, or a `ReliabilityTable`; these come without targets. So does a `DecisionLog`: every
+        question gets a report of its own, and only the arguments about reports may then be passed. Two columns are
+        evaluated by the predicted class, as more columns are; scikit-learn's scorers and displays evaluate the event of
+        the second class, which is ``probs[:, 1]`` here. The first line of the report names both. The groups of a sketch
+        are reported on. A table is of the event "positive", or with ``notion="top-label"`` of right answers. Ten logits
+        of one event or more that all lie in [0, 1] cause a warning: they may be probabilities.
     n_bins : int, default 15
         The number of bins of ECE, RMSCE, MCE, ACE and the classwise error.
     class_names : sequence of str, optional
@@ -176,8 +221,8 @@ def evaluate(
 
     Returns
     -------
-    Report
-        A mapping from the name of each measure to its `Estimate`.
+    Report, or QuestionReports for a DecisionLog
+        A mapping from the name of each measure to its `Estimate`; or from the name of each question to its `Report`.
 
     Raises
     ------
@@ -216,6 +261,13 @@ def evaluate(
         tolerance=tolerance,
         tolerance_of=BY_NAME[tolerance_of],
     )
+    if isinstance(probs, DecisionLog):
+        rows = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
+        rows |= {"logits": logits or None, "class_names": class_names, "groups": groups, "clusters": clusters}
+        for name, value in rows.items():
+            if value is not None:
+                raise InputError(name, "no other data with a DecisionLog", "a value", "leave it out: the log has all")
+        return report_on_questions(probs, settings)
     data = of_arguments(
         probs,
         targets,
@@ -434,6 +486,8 @@ def _why_no_classes(data: EvaluatedData, classwise: bool | None) -> str:
     """Return why classes are not evaluated; empty if they are, or if only a sketch lacks them."""
     if data.n_classes is None:
         return "only one event is evaluated, not classes"
+    if data.no_classes:
+        return data.no_classes
     if classwise is False:
         return "classes were not requested (classwise=False)"
     if data.choices.data == "sketch" or are_evaluated(classwise, data.n_classes):
@@ -574,6 +628,41 @@ def report_with_groups(data: EvaluatedData, settings: ReportSettings) -> Report:
         forests=forests if settings.profile.by_group else {},
         multicalibration=multicalibration,
     )
+
+
+def report_on_questions(log: DecisionLog, settings: ReportSettings) -> QuestionReports:
+    """Return the reports on the questions of a log, which are tested as groups are."""
+    data = {name: _data_of_question(question, settings) for name, question in log.items()}
+    tested = {group.name: group for group in _tested(data, settings)}
+    return QuestionReports(
+        questions={
+            name: QuestionReport(
+                tested=tested[name],
+                kind=question.kind,
+                accuracy=data[name].means.accuracy,
+                mean_confidence=question.mean_confidence,
+                refusals=question.refusals,
+                unanswered=question.unanswered,
+                unlabelled=question.unlabelled,
+                differing=question.differing,
+                fixed=question.fixed,
+            )
+            for name, question in log.items()
+        },
+        log=log,
+        level=None if settings.resampling is None else settings.resampling.level,
+    )
+
+
+def _data_of_question(question: Question, settings: ReportSettings) -> EvaluatedData:
+    data = of_arguments(
+        question.probs,
+        question.targets,
+        class_names=question.class_names,
+        n_bins=settings.n_bins,
+        classwise=settings.classwise if question.fixed else False,
+    )
+    return data if question.fixed else replace(data, no_classes="the options differ between rows")
 
 
 def _tested(groups: Mapping[str, EvaluatedData], settings: ReportSettings) -> tuple[GroupReport, ...]:

@@ -64,7 +64,7 @@ def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     """Return the table of the groups, with notes."""
     groups, left = report.groups, len(report.groups) - len(order)
     title = f"The {len(order)} of {len(groups):,} groups with the most evidence" if left else heading
-    blocks: list[Block] = [Heading(title, "groups"), _groups_table(report, full=False).of_rows(order)]
+    blocks: list[Block] = [Heading(title, "groups"), groups_table(groups, report.level, full=False).of_rows(order)]
     notes = []
     if report.level is not None:
         adjusted = [group.adjusted_p_value for group in groups]
@@ -89,11 +89,11 @@ def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     title, eces = "The ECE of each group and its noise floor", [group.ece for group in shown]
     figure = groups_figure(title, shown, eces, "ece", "ECE", level)
     blocks.append(figure._replace(caption=_caption(report, len(shown), len(rest))))
-    table = _groups_table(report, full=True)
+    table = groups_table(groups, level, full=True)
     blocks.append(table.of_rows(order) if rest else table)
     if rest:
         blocks.append(Details(f"The other {len(rest)} groups as a table", [table.of_rows(rest)], long=True))
-    tiles = [_tile(group, group.diagram) for group in shown if group.diagram is not None]
+    tiles = [group_tile(group, group.diagram) for group in shown if group.diagram is not None]
     if tiles:
         blocks.append(Details("A diagram of each group", [Tiles(tiles)], long=True))
     return blocks
@@ -120,18 +120,30 @@ def _caption(report: Report, drawn: int, left: int) -> str:
 _TESTS: Final = ("p_value", "adjusted_p_value", "called_out", "flag")
 
 
-def _groups_table(report: Report, *, full: bool) -> Table:
-    """Return the ECE of every group with its interval and noise floor, and the test of the group."""
-    groups, level = report.groups, report.level
+def groups_table(
+    groups: Sequence[GroupReport],
+    level: float | None,
+    *,
+    full: bool,
+    what: str = "group",
+    facts: Sequence[Column] = (),
+    words: Sequence[Column] = (),
+) -> Table:
+    """Return the ECE of every group with its interval and noise floor, and the test of the group.
+
+    Questions are groups with other columns: ``facts`` come instead of the difference, ``words`` last.
+    """
     names, eces = [group.name for group in groups], [group.ece for group in groups]
+    difference = Column.of("difference", "mean_gap", (group.mean_gap.value for group in groups), signed, brief="diff.")
     columns = [
-        Column.of("group", "group", names),
+        Column.of(what, what, names),
         Column.of("rows", "rows", (group.n for group in groups), amount),
-        Column.of("difference", "mean_gap", (group.mean_gap.value for group in groups), signed, brief="diff."),
+        *(facts or [difference]),
         Column.of("ECE", "ece", (ece.value for ece in eces), number),
     ]
+    name, title = f"{what}s", f"{what}s".capitalize()
     if level is None:
-        return Table("groups", columns, "Groups")
+        return Table(name, [*columns, *words], title)
     means, uppers = floor_columns(eces, level)
     uppers = uppers._replace(exact={**means.exact, **uppers.exact}, spare=2, brief=f"{percent(level)} below")
     tests = {name: [getattr(group, name) for group in groups] for name in _TESTS}
@@ -140,11 +152,13 @@ def _groups_table(report: Report, *, full: bool) -> Table:
         interval_column(eces, level, spare=0 if full else 1),
         uppers,
         Column("p adjusted", p_values, tests, brief="p adj."),
+        *words,
     ]
-    return Table("groups", columns, "Groups", marked=tests["called_out"])
+    return Table(name, columns, title, marked=tests["called_out"])
 
 
-def _tile(group: GroupReport, bins: ReliabilityDiagram) -> Tile:
+def group_tile(group: GroupReport, bins: ReliabilityDiagram) -> Tile:
+    """Return the small diagram of a group with its ECE."""
     found = f"; ◆{_HARD_SPACE}evidence of miscalibration" if group.called_out else ""
     text = f"ECE {group.ece.value:.4f}, {rows_text(group.n)}{found}"
     return Tile(group.name, text, small_figure(bins), group.called_out)

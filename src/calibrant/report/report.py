@@ -322,7 +322,7 @@ class Report(Shown, Mapping[str, Estimate]):
         if not self.groups:
             remedy = "evaluate with groups=..., a name for each row, or leave groups out"
             raise InputError("groups", "a report on groups", "one without groups", remedy)
-        return frame_of([_group_row(group) for group in self.groups], "group")
+        return frame_of([group_row(group) for group in self.groups], "group")
 
     def __repr__(self) -> str:
         from calibrant.report.report_document import headline
@@ -416,7 +416,7 @@ class GroupReport:
         }
 
 
-def _group_row(group: GroupReport) -> dict[str, Any]:
+def group_row(group: GroupReport) -> dict[str, Any]:
     """Return a group's row of a frame."""
     ece = columns_of(group.ece)
     return {

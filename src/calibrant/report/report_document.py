@@ -57,12 +57,17 @@ def document_of(report: Report, source: Source, *, full: bool, complete: bool = 
         headline=headline(report, source),
         conclusion=conclusion_of(report),
         verdict=verdict_of(report, source),
-        blocks=_page(report, source) if full else _brief(report, source, complete=complete),
+        blocks=report_blocks(report, source, full=full, complete=complete),
         facts=_facts(report, source),
         measured="measure",
         methods=_methods(report),
         first=_first(report) if full else None,
     )
+
+
+def report_blocks(report: Report, source: Source, *, full: bool, complete: bool) -> list[Block]:
+    """Return the numbers and pictures of a report, as `document_of`."""
+    return _page(report, source) if full else _brief(report, source, complete=complete)
 
 
 def headline(report: Report, source: Source) -> str:
@@ -112,11 +117,11 @@ def _page(report: Report, source: Source) -> list[Block]:
 
 def _first(report: Report) -> First:
     """Return what stands beside the verdict."""
-    diagram = None if report.diagram is None else _diagram(report, report.diagram)
+    diagram = None if report.diagram is None else diagram_of(report, report.diagram)
     return First(key_numbers(report), diagram, next_steps(report))
 
 
-def _diagram(report: Report, bins: ReliabilityDiagram) -> Figure:
+def diagram_of(report: Report, bins: ReliabilityDiagram) -> Figure:
     """Return the reliability diagram with what its marks mean."""
     figure = diagram_figure(bins, report.notion, curves=report.curves)
     reading = ["Above the dashed line, the event is more frequent than predicted; below it, less frequent."]

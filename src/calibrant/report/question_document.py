@@ -1,0 +1,228 @@
+"""The reports on questions as a document: a table and small diagrams of all, then a section for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from calibrant.render.blocks import (
+    Block,
+    Column,
+    Details,
+    Document,
+    Heading,
+    Method,
+    Notes,
+    Sentence,
+    Source,
+    Table,
+    Tiles,
+)
+from calibrant.render.words import amount, capital, gathered, named, number, percent, short, version, worst
+from calibrant.report.findings_text import verdict_of
+from calibrant.report.group_document import correction, group_tile, groups_table
+from calibrant.report.report_document import diagram_of, report_blocks
+
+if TYPE_CHECKING:
+    from calibrant.report.question_reports import QuestionReport, QuestionReports
+
+_SECTIONS: Final = 12  # questions with a section in the terminal, and with a diagram on the first screen
+_NAMED: Final = 3
+
+
+def document_of(reports: QuestionReports, source: Source, *, full: bool, complete: bool) -> Document:
+    """Return the reports as a document; ``full`` is what a page shows, ``complete`` shows every measure."""
+    conclusion = _conclusion(reports)
+    return Document(
+        title="Calibration of questions",
+        headline=_headline(reports),
+        conclusion=conclusion,
+        verdict=[conclusion._replace(text=f"{conclusion.text}."), *_cautions(reports)],
+        blocks=[*_overview(reports, full=full), *_sections(reports, source, full=full, complete=complete)],
+        facts=_facts(reports, source),
+        measured="question",
+        methods=_methods(reports),
+    )
+
+
+def _facts(reports: QuestionReports, source: Source) -> list[tuple[str, str]]:
+    """Return the settings."""
+    level = reports.level
+    return [
+        ("inputs", amount(reports.log.n)),
+        ("questions", f"{len(reports):,}"),
+        ("models", ", ".join(map(short, reports.log.models))),
+        ("intervals", "not requested" if level is None else ""),
+        ("confidence level", "" if level is None else percent(level)),
+        *source.facts(),
+        ("made by", f"calibrant {version()}"),
+    ]
+
+
+def _headline(reports: QuestionReports) -> str:
+    log = reports.log
+    return f"{log.n:,} input{'s' * (log.n != 1)}, {len(reports):,} question{'s' * (len(reports) != 1)}"
+
+
+def _conclusion(reports: QuestionReports) -> Sentence:
+    """Return how many questions show evidence of miscalibration, with the names of some."""
+    tested = sum(not math.isnan(each.tested.adjusted_p_value) for each in reports.questions.values())
+    if not tested:
+        return Sentence("No question has enough rows for a test", "caution")
+    found, after = reports.miscalibrated, " after Holm correction" * (tested > 1)
+    if not found:
+        return Sentence(f"No evidence of miscalibration in {tested:,} tested questions{after}", "good")
+    names = named(list(map(short, found)), _NAMED)
+    of = f"{len(found):,} of {tested:,} tested question{'s' * (tested > 1)}"
+    return Sentence(f"Evidence of miscalibration in {of}{after}: {names}", "bad")
+
+
+def _cautions(reports: QuestionReports) -> list[Sentence]:
+    """Return what was not evaluated, and what the log says in two ways."""
+    log, cautions = reports.log, []
+    for what, counts in (("refusals", log.refusals), ("answers without a label", _counts(reports, "unlabelled"))):
+        if total := sum(counts.values()):
+            names = named([f"{short(name)} ({count:,})" for name, count in counts.items() if count], _NAMED)
+            cautions.append(Sentence(f"{capital(what)}, which are not evaluated: {total:,}, in {names}."))
+    if total := sum(_counts(reports, "unanswered").values()):
+        cautions.append(Sentence(f"Labels without an answer, which are not evaluated: {total:,}."))
+    for what, missing in (("labels", log.unlabelled), ("answers", log.unanswered)):
+        if missing:
+            names = named(list(map(short, missing)), _NAMED)
+            cautions.append(Sentence(f"Questions without {what}: {names}.", "caution"))
+    differing = [name for name, question in reports.questions.items() if question.differing]
+    if differing:
+        names = named(list(map(short, differing)), _NAMED)
+        text = f"The stated confidence differs from the largest probability by more than 0.001 in {names}"
+        cautions.append(Sentence(f"{text}; the probabilities are evaluated.", "caution"))
+    open_ones = [name for name, question in reports.questions.items() if not question.fixed]
+    if open_ones:
+        names = named(list(map(short, open_ones)), _NAMED)
+        cautions.append(Sentence(f"The options differ between rows in {names}: only the likeliest one is evaluated."))
+    if len(log.models) > 1:
+        cautions.append(Sentence(f"The log has answers of {len(log.models):,} models together.", "caution"))
+    return cautions
+
+
+def _counts(reports: QuestionReports, name: str) -> dict[str, int]:
+    return {question: getattr(each, name) for question, each in reports.questions.items()}
+
+
+def _words(question: QuestionReport) -> str:
+    """Return the verdict on a question in at most three words."""
+    group = question.tested
+    if math.isnan(group.adjusted_p_value):
+        return "not tested"
+    if not group.called_out:
+        return "no evidence"
+    gap = group.mean_gap
+    if math.isnan(gap.low) or gap.low <= 0 <= gap.high:
+        return "miscalibrated"
+    if question.kind == "predicate":
+        return "overestimates" if gap.value > 0 else "underestimates"
+    return "over-confident" if gap.value > 0 else "under-confident"
+
+
+# ---------------------------------------------------------------- all questions
+
+
+def _order(reports: QuestionReports) -> Sequence[int]:
+    """Return the places of the questions to read: of many, those with the most evidence first."""
+    groups = [question.tested for question in reports.questions.values()]
+    return worst([group.p_value for group in groups], [group.ece.value for group in groups])
+
+
+def _overview(reports: QuestionReports, *, full: bool) -> list[Block]:
+    """Return the small diagrams and the table of the questions."""
+    questions, level = list(reports.questions.values()), reports.level
+    groups, order = [question.tested for question in questions], _order(reports)
+    table = groups_table(
+        groups,
+        level,
+        full=full,
+        what="question",
+        facts=[
+            Column.of("kind", "kind", (question.kind for question in questions), words=True, spare=3),
+            Column.of("accuracy", "accuracy", (question.accuracy for question in questions), number),
+            Column.of(
+                "mean confidence",
+                "mean_confidence",
+                (question.mean_confidence for question in questions),
+                number,
+                brief="mean conf.",
+                spare=2,
+            ),
+        ],
+        words=[
+            *([] if level is None else [Column("verdict", list(map(_words, questions)), words=True)]),
+            Column.of("refusals", "refusals", (question.refusals for question in questions), amount, spare=4),
+        ],
+    )
+    blocks: list[Block] = [Heading("Questions", "questions", searchable=len(groups) > _SECTIONS)]
+    tiles = [group_tile(groups[i], diagram) for i in order if (diagram := groups[i].diagram) is not None]
+    if full and tiles:
+        blocks.append(Tiles(tiles[:_SECTIONS]))
+    blocks.append(table if len(order) == len(groups) else table.of_rows(order))
+    if level is not None:
+        adjusted = [group.adjusted_p_value for group in groups]
+        marked = [group.called_out for group in groups]
+        blocks.append(Sentence(f"* {correction(adjusted, marked, 'question', 'questions')}"))
+    reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
+    notes = [f"– {named(names, _NAMED)}: {reason}" for reason, names in reasons.items()]
+    return [*blocks, Notes([*notes, *_NOTES])]
+
+
+_NOTES: Final = (
+    "accuracy: the share in which the likeliest option was right; of a predicate, yes from 0.5 on",
+    "mean confidence: the mean probability of the likeliest option; the ECE of a predicate is that of yes",
+)
+
+
+# ---------------------------------------------------------------- one question
+
+
+def _sections(reports: QuestionReports, source: Source, *, full: bool, complete: bool) -> list[Block]:
+    """Return a section for each question; of many, for those with the most evidence."""
+    names, blocks = list(reports.questions), list[Block]()
+    shown = [names[i] for i in sorted(_order(reports)[:_SECTIONS])]
+    for name in shown:
+        report, place = reports[name], f"question-{names.index(name) + 1}"
+        own = report_blocks(report, source, full=full, complete=complete)
+        blocks += [Heading(f"Question {short(name)}", place), *verdict_of(report, source)]
+        if full:
+            diagram = [] if report.diagram is None else [diagram_of(report, report.diagram)._replace(name=place)]
+            blocks += [*diagram, Details("Measures, bins and options", _within(own, place), long=True)]
+        else:
+            blocks += [Heading(f"Measures of {short(name)}", f"{place}-measures", level=3), *_within(own, place)]
+    left = len(names) - len(shown)
+    if left:
+        blocks.append(Notes([f"to see the other {left:,} questions, use --question, or the mapping in Python"]))
+    return blocks
+
+
+def _within(blocks: Sequence[Block], place: str) -> list[Block]:
+    """Return the blocks of a report as those of a section: without small diagrams, tables named by the place."""
+    own = list[Block]()
+    for block in blocks:
+        if isinstance(block, Heading):
+            own.append(block._replace(name=f"{place}-{block.name}", searchable=False, level=3))
+        elif isinstance(block, Table):
+            own.append(replace(block, name=f"{place}-{block.name}"))
+        elif isinstance(block, Details):
+            own.append(block._replace(blocks=_within(block.blocks, place)))
+        elif not isinstance(block, Tiles):
+            own.append(block)
+    return own
+
+
+def _methods(reports: QuestionReports) -> list[Method]:
+    """Return how the questions were tested."""
+    if reports.level is None:
+        return []
+    text = (
+        "Each question is tested as a report of its own. The p-values are adjusted by Holm's method for the number of "
+        "questions, which is valid although the answers of one input depend on each other."
+    )
+    return [Method("questions", "The tests of all questions.", text)]

@@ -1,0 +1,141 @@
+"""The reports on the questions of a decision log, as a value. They are those of groups, with other columns."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrant.errors import nearest
+from calibrant.inputs.decision_log import DecisionLog
+from calibrant.render.blocks import Document, Source
+from calibrant.render.shown import NO_SOURCE, Shown
+from calibrant.report.report import GroupReport, Report, group_row
+from calibrant.results.values import frame_of
+from calibrant.runtime.dataclass import dataclass
+from calibrant.runtime.progress import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: The version of the dictionary and the JSON.
+SCHEMA_VERSION: Final = 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QuestionReport:
+    """The report on one question, and whether it stands out among all questions.
+
+    Attributes
+    ----------
+    tested : GroupReport
+        Its test with the p-value after Holm's correction for the number of questions, its errors and its report.
+    kind : {"predicate", "choice", "score"}
+        What it asks for.
+    accuracy : float
+        The share of right answers: of the likeliest option, or of yes from a probability of 0.5 on.
+    mean_confidence : float
+        The mean probability of these answers.
+    refusals, unanswered, unlabelled, differing : int
+        As in the `Question`.
+    fixed : bool
+        Whether all answers have the same options, so that each option is evaluated too.
+    """
+
+    tested: GroupReport
+    kind: str
+    accuracy: float
+    mean_confidence: float
+    refusals: int
+    unanswered: int
+    unlabelled: int
+    differing: int
+    fixed: bool
+
+    def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON; see `GroupReport.to_dict`."""
+        names = ("kind", "accuracy", "mean_confidence", "refusals", "unanswered", "unlabelled", "differing", "fixed")
+        group = self.tested.to_dict(whole=whole)
+        return {"name": group.pop("name"), **{name: getattr(self, name) for name in names}, **group}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QuestionReports(Shown, Mapping[str, Report]):
+    """The result of `evaluate` for a `DecisionLog`: a mapping from the name of each question to its `Report`.
+
+    ``print(reports)`` shows a table of the questions and a section for each, ``to_html`` writes a page, ``to_pandas``
+    makes a frame, ``to_dict`` and ``to_json`` give every number.
+
+    Attributes
+    ----------
+    questions : mapping
+        The `QuestionReport` of each question, in the order of the log.
+    log : DecisionLog
+        The log.
+    level : float or None
+        The confidence of the intervals; None without them.
+    """
+
+    questions: Mapping[str, QuestionReport]
+    log: DecisionLog
+    level: float | None
+
+    def __getitem__(self, name: str) -> Report:
+        if name not in self.questions:
+            msg = f"no question {name!r}; {nearest(str(name), self.questions)}"
+            raise KeyError(msg)
+        return self.questions[name].tested.report
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.questions)
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    @property
+    def miscalibrated(self) -> tuple[str, ...]:
+        """The questions whose test rejects calibration after Holm's correction for the number of questions."""
+        return tuple(name for name, question in self.questions.items() if question.tested.called_out)
+
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:
+        from calibrant.report.question_document import document_of
+
+        return document_of(self, source, full=full, complete=complete)
+
+    def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON.
+
+        Unless ``whole``, the reports have the rows, the test and the diagram alone.
+        """
+        questions = counted("evaluating questions", list(self.questions.values())) if whole else self.questions.values()
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "n": self.log.n,
+            "level": self.level,
+            "models": list(self.log.models),
+            "questions": [question.to_dict(whole=whole) for question in questions],
+            **{name: dict(getattr(self.log, name)) for name in ("refusals", "unlabelled", "unanswered")},
+        }
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a frame of pandas with a row for each question.
+
+        The index ``question`` has the names. The other columns are those of `Report.to_pandas` for groups, and
+        ``kind``, ``accuracy``, ``mean_confidence`` and ``refusals``.
+        """
+        rows = []
+        for name, question in self.questions.items():
+            own = {"kind": question.kind, "accuracy": question.accuracy, "mean_confidence": question.mean_confidence}
+            rest = {key: value for key, value in group_row(question.tested).items() if key != "group"}
+            rows.append({"question": name, **own, "refusals": question.refusals, **rest})
+        return frame_of(rows, "question")
+
+    def __repr__(self) -> str:
+        tested = sum(not math.isnan(each.tested.p_value) for each in self.questions.values())
+        found = f"evidence of miscalibration in {len(self.miscalibrated):,} of {tested:,} tested"
+        return f"<QuestionReports: {self.log.n:,} inputs, {len(self):,} questions; {found}>"
