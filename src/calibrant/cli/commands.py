@@ -116,6 +116,15 @@ def main() -> None:
     default=CommandOptions.tolerance_of,
     help="The measure that --tolerance applies to: ece, smece, rmsce or mean_gap.",
 )
+@option("--question", help="Report on this question alone, if FILE is the log of a decision model.")
+@option(
+    "--truth",
+    "truth_path",
+    type=InputFile(),
+    help="The file with the labels of a decision model's answers, a column or key for each question.",
+)
+@option("--on", "truth_on", type=COLUMN, help="The column of the ids in the file of --truth (default: id).")
+@option("--yes", metavar="TEXT", help="The text that means yes, if the labels of yes-no questions are texts.")
 @shared.exact
 @shared.keep_going
 @option(
@@ -158,6 +167,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     calibrant report answers.parquet --cluster question_id
     calibrant report 'logs/*.parquet' --probs 'p_*' --where "split = 'test'"
     calibrant report model.npz --logits --tolerance 0.02 --gate
+    calibrant report decisions.jsonl --question urgent
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 a gate fails or a condition is true; 4 inconclusive gate.
     """  # noqa: D301
@@ -165,7 +175,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     shared.check(ctx, shared.problems_of_report(ctx, options))
     from calibrant.cli import loading
 
-    _run(ctx, options, loading.load, loading.evaluate, conditions.report_status)
+    _run(ctx, options, loading.load_report, loading.evaluate, conditions.report_status)
 
 
 @main.command(short_help="Compare several models, and rank them.")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from calibrant.report.comparison import Comparison
+    from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
     from calibrant.results import Decision
 
@@ -163,14 +164,22 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
 # ---------------------------------------------------------------- the exit status
 
 
-def report_status(report: Report, conditions: Sequence[Condition], *, gate: bool) -> int:
+def report_status(report: Report | QuestionReports, conditions: Sequence[Condition], *, gate: bool) -> int:
     """Return the exit status of ``report``, and say on standard error why it is not 0.
+
+    The gate of several questions fails if one of them is miscalibrated.
 
     Raises
     ------
     calibrant.errors.CalibrantError
         If the report does not have the number of a condition, or no groups.
     """
+    from calibrant.report.question_reports import QuestionReports
+
+    if isinstance(report, QuestionReports):
+        if gate and report.miscalibrated:
+            console.say(f"--gate: {report.verdict()[0]}")
+        return FAILED if gate and report.miscalibrated else 0
     statuses = [0]
     for condition in conditions:
         message, caution = _broken(condition, report), _doubt(condition, report)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from calibrant.cli import console
+from calibrant.cli import console, questions
 from calibrant.cli.options import ENGINES, CommandOptions, single_file
 from calibrant.cli.parameters import label
+from calibrant.cli.questions import FileDecisions
 from calibrant.errors import FileError, InputError
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.column_options import Options
@@ -30,6 +31,7 @@ from calibrant.inputs.predictions import as_predictions, check_logits
 if TYPE_CHECKING:
     from calibrant.recalibration.recalibrations import RecalibrationResult
     from calibrant.report.comparison import Comparison
+    from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
     from calibrant.thresholds.result import ThresholdResult
 
@@ -260,12 +262,27 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
     )
 
 
-def evaluate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Report:
+def load_report(
+    ctx: click.Context, options: CommandOptions, step: Progress
+) -> FilePredictions | FileSketch | FileDecisions:
+    """Read the files of ``report``, which may be the log of a decision model."""
+    if options.engine != "spark":
+        paths = expand(options.files)
+        if not is_sketch_file(paths[0]) and (log := questions.load(ctx, options, paths)) is not None:
+            return log
+    return load(ctx, options, step)
+
+
+def evaluate(
+    predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
+) -> Report | QuestionReports:
     """Return the report on the predictions."""
     from calibrant.report.evaluated_data import UNIT_LOGITS
     from calibrant.report.evaluation import evaluate as evaluate_predictions
 
     how = _named(options, *_OF_EVALUATION)
+    if isinstance(predictions, FileDecisions):
+        return questions.evaluate(predictions, options, {**how, "classwise": options.classwise})
     # The choices of an evaluation log are not classes: the second choice of one question is not that of another.
     how["classwise"] = False if options.classwise is None and predictions.protocol else options.classwise
     with warnings.catch_warnings():

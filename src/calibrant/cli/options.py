@@ -129,6 +129,10 @@ class CommandOptions(Options):
     threshold_path: str | None = None
     since_onset_path: str | None = None
     prometheus_path: str | None = None
+    question: str | None = None
+    truth_path: str | None = None
+    truth_on: str | None = None
+    yes: str | None = None
 
     @property
     def is_long(self) -> bool:
@@ -408,6 +412,8 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
         yield from _of_spark(options)
     elif options.master is not None:
         yield "--master works only with --engine spark; pass --engine spark too"
+    if options.truth_on is not None and options.truth_path is None and not _is_faulty(ctx, "truth_path"):
+        yield "--on names the ids in the file of --truth; pass --truth too"
 
 
 def _of_spark(options: CommandOptions) -> Iterator[Problem]:

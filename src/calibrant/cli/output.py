@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from calibrant.render.blocks import Document, Source
     from calibrant.render.terminal import Style
     from calibrant.report.comparison import Comparison
+    from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
     from calibrant.thresholds.result import ThresholdResult
 
-    Result = Report | Comparison | RecalibrationResult | ThresholdResult
+    Result = Report | QuestionReports | Comparison | RecalibrationResult | ThresholdResult
     from calibrant.monitoring import Monitor
 
 _NAMED: Final = 3  # columns that a hint names
@@ -239,8 +240,15 @@ def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOp
 
 def _event(result: Result | Monitor, predictions: FileRead, options: CommandOptions) -> str | None:
     """Return the evaluated event by its column and its label, such as "churned = 1"; None if no column holds it."""
+    from calibrant.report.question_reports import QuestionReports
+
     column = predictions.sources.get("targets")
-    if result.notion != "positive" or result.n_classes is not None or column is None:
+    if (
+        isinstance(result, QuestionReports)
+        or result.notion != "positive"
+        or result.n_classes is not None
+        or column is None
+    ):
         return None
     labels = options.labels or ()
     if not labels and re.search("[=<>(]", column):  # a condition in SQL
@@ -361,6 +369,7 @@ def _picture(result: Result | Monitor, kind: str) -> bytes:
     from calibrant.plot import canvas
     from calibrant.report.comparison import Comparison
     from calibrant.report.leaderboard import FEW
+    from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
 
     matplotlib = canvas.matplotlib()
@@ -374,6 +383,7 @@ def _picture(result: Result | Monitor, kind: str) -> bytes:
         elif isinstance(result, Report) and result.diagram is None:
             axes = plot.classwise(result)[0]
         else:
+            assert not isinstance(result, QuestionReports)  # --png is for one of them
             axes = result.plot()
         axes.figure.savefig(picture, format=kind, dpi=_DOTS, metadata=_METADATA[kind])
         plt.close(axes.figure)

@@ -30,7 +30,8 @@ LABELS: Final = ("labels", "gold", "expected")
 IDS: Final = ("id", "custom_id", "row_id", "input_id")
 #: Where a service's response is in a row of a batch.
 _WRAPPERS: Final = ("response", "body", "result", "decision")
-_CACHE: Final = frozenset({"answer", "gold", "question", "id"})
+#: The keys of a row of jev-eval's cache, which has one answer.
+CACHE: Final = frozenset({"answer", "gold", "question", "id"})
 _ANSWER_KEYS: Final = ("noul", "probability", "choice", "score", "confidence", "type")
 _FLAT: Final = re.compile(rf"answers\.(.+?)\.(probabilities|legend|{'|'.join(_ANSWER_KEYS)})(?:\.(.+))?", re.DOTALL)
 _FLAT_LABEL: Final = re.compile(rf"(?:{'|'.join(LABELS)})\.(.+)", re.DOTALL)
@@ -67,7 +68,7 @@ class Answer(NamedTuple):
 
 def is_decisions(row: Mapping[str, Any]) -> bool:
     """Whether a row is one of a decision log: it has answers that are typed, or have probabilities."""
-    if row.keys() >= _CACHE and isinstance(row["question"], dict) and _is_answer(row["answer"]):
+    if row.keys() >= CACHE and isinstance(row["question"], dict) and _is_answer(row["answer"]):
         return True
     answers = _response(row).get("answers")
     if isinstance(answers, dict):
@@ -402,7 +403,7 @@ class DecisionRows:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a row; it raises what ``fail`` makes of a row that cannot be read."""
-        if row.keys() >= _CACHE and "answers" not in row:
+        if row.keys() >= CACHE and "answers" not in row:
             self._add_cached(row)
             return
         response, number = _response(row), self._n

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from calibrant.errors import CalibrantError, FileError, InputError, quoted
-from calibrant.files.decision_rows import DecisionRows, Fail, labels_of
+from calibrant.files.decision_rows import CACHE, DecisionRows, Fail, is_decisions, labels_of
 from calibrant.files.local import load, reading
-from calibrant.files.log_rows import objects
-from calibrant.files.paths import expand, kind_of
+from calibrant.files.log_rows import first_object, objects
+from calibrant.files.paths import bounded_lines, expand, kind_of, open_text
 from calibrant.inputs.decision_log import DecisionLog
+
+#: A file of labels, labels by the ids of the rows, or those of each row.
+Labels: TypeAlias = "str | os.PathLike[str] | Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]]"
 
 _DEPTH: Final = 12  # of objects within a row: answers are at most the fifth
 
@@ -21,7 +26,7 @@ def read_decisions(
     source: str | os.PathLike[str] | Iterable[Any],
     /,
     *,
-    labels: str | os.PathLike[str] | Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]] | None = None,
+    labels: Labels | None = None,
     on: str = "id",
     yes: str | None = None,
 ) -> DecisionLog:
@@ -80,18 +85,41 @@ def read_decisions(
     >>> round(calibrant.brier_score(log["urgent"].probs, log["urgent"].targets), 2)
     0.41
     """
-    rows: Iterable[Mapping[str, Any]]
     if isinstance(source, str | os.PathLike):
-        paths = expand([os.fspath(source)])
-        rows, fail = chain.from_iterable(map(_file_rows, paths)), _file_error(", ".join(paths))
-    else:
-        rows, fail = _object_rows(source), _input_error
+        return read_files(expand([os.fspath(source)]), labels=labels, on=on, yes=yes)
+    return _read(_object_rows(source), _input_error, labels, on, yes)
+
+
+def read_files(paths: Sequence[str], *, labels: Labels | None, on: str, yes: str | None) -> DecisionLog:
+    """Read the log in files, one after the other; see `read_decisions`."""
+    return _read(chain.from_iterable(map(_file_rows, paths)), _file_error(", ".join(paths)), labels, on, yes)
+
+
+def _read(
+    rows: Iterable[Mapping[str, Any]], fail: Fail, labels: Labels | None, on: str, yes: str | None
+) -> DecisionLog:
     if isinstance(labels, str | os.PathLike):
         labels = _labels_in(os.fspath(labels), on)
     read = DecisionRows(fail, labels=labels, yes=yes)
     for row in rows:
         read.add(row)
     return read.log()
+
+
+def is_decision_log(path: str) -> bool:
+    """Whether a file is the log of a decision model, by its first row."""
+    kind = kind_of(path)
+    if kind == "json":
+        return is_decisions(first_object(path))
+    if kind == "csv":
+        with suppress(OSError, ValueError, EOFError, zlib.error), open_text(path) as stream:
+            return "answers." in next(bounded_lines(stream), "") and is_decisions(next(iter(_file_rows(path)), {}))
+    if kind in ("parquet", "arrow"):
+        with suppress(CalibrantError, OSError, ValueError):
+            names = _dataset(path, kind).schema.names
+            is_log = "answers" in names or {*names} >= CACHE or any(name.startswith("answers.") for name in names)
+            return is_log and is_decisions(next(iter(_file_rows(path)), {}))
+    return False
 
 
 def _file_error(path: str) -> Fail:
@@ -135,10 +163,14 @@ def _file_rows(path: str) -> Iterator[Mapping[str, Any]]:
     if kind not in ("parquet", "arrow", "csv"):
         remedy = "pass JSON lines, Parquet, Arrow or CSV"
         raise FileError(path, f"a {kind} file holds no log of decisions", remedy)
-    dataset = load("pyarrow.dataset", f"to read {os.path.basename(path)}")
     with reading(path):
-        for batch in dataset.dataset(path, format="ipc" if kind == "arrow" else kind).to_batches():
+        for batch in _dataset(path, kind).to_batches():
             yield from map(_without_nulls, batch.to_pylist())
+
+
+def _dataset(path: str, kind: str) -> Any:
+    dataset = load("pyarrow.dataset", f"to read {os.path.basename(path)}")
+    return dataset.dataset(path, format="ipc" if kind == "arrow" else kind)
 
 
 def _without_nulls(value: Any) -> Any:

@@ -1,0 +1,147 @@
+"""The command on the log of a decision model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant
+from tests.cli.test_cli import run
+
+TEAMS = ("billing", "sales", "other")
+
+
+def rows(n: int = 300, *, labels: bool = True) -> list[dict[str, Any]]:
+    """Return answers of a model that is too sure about teams, and right about urgency."""
+    rng = np.random.default_rng(5)
+    made = []
+    for i in range(n):
+        p, said = rng.random(), rng.dirichlet((0.3, 0.3, 0.3))
+        true = np.sqrt(said) / np.sqrt(said).sum()
+        answers = {
+            "urgent": {"noul": p},
+            "team": {"probabilities": dict(zip(TEAMS, said.tolist(), strict=True)), "confidence": float(said.max())},
+        }
+        right = {"urgent": bool(rng.random() < p), "team": TEAMS[rng.choice(3, p=true)]}
+        made.append({"id": f"r{i}", "answers": answers, **({"labels": right} if labels else {"hidden": right})})
+    return made
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("log.jsonl").write_text("\n".join(map(json.dumps, rows())), encoding="utf-8")
+    return "log.jsonl"
+
+
+def test_every_question_has_a_row_and_a_section(log: str) -> None:
+    status, out, err = run("report", log, "--json", "r.json", "--html", "r.html", "--markdown", "r.md")
+    assert status == 0
+    assert out.startswith("log.jsonl\n300 inputs, 2 questions\nquestions: urgent, team\n")
+    assert "Evidence of miscalibration in 1 of 2 tested questions after Holm correction" in " ".join(out.split())
+    assert "\nQuestion urgent\n" in out
+    assert "\nQuestion team\n" in out
+    summary = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    own = calibrant.evaluate(calibrant.read_decisions(log)).to_dict()
+    assert summary["questions"] == json.loads(json.dumps(own["questions"]))
+    assert "Question team" in Path("r.html").read_text(encoding="utf-8")
+    assert "Question team" in Path("r.md").read_text(encoding="utf-8")
+    assert "wrote r.html" in err
+
+
+def test_one_question_has_the_report_of_its_arrays(log: str) -> None:
+    status, out, _ = run("report", log, "--question", "team", "--json", "-", "--quiet")
+    question = calibrant.read_decisions(log)["team"]
+    expected = calibrant.evaluate(question.probs, question.targets, class_names=question.class_names).to_dict()
+    assert status == 0
+    assert json.loads(out)["estimates"] == expected["estimates"]
+    assert run("report", log, "--question", "team", "--fail-if", "ece > 0.01", "--png", "team.png")[0] == 3
+    assert Path("team.png").stat().st_size > 1000
+
+
+def test_the_gate_fails_if_a_question_does(log: str) -> None:
+    status, _, err = run("report", log, "--gate", "--quiet")
+    assert status == 3
+    assert "--gate: Evidence of miscalibration in 1 of 2 tested questions after Holm correction: team." in err
+    assert run("report", log, "--gate", "--question", "urgent", "--quiet")[0] == 0
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_labels_come_from_a_file_of_their_own(log: str, form: str) -> None:
+    hidden = rows(labels=False)
+    Path("answers.jsonl").write_text("\n".join(map(json.dumps, hidden)), encoding="utf-8")
+    labels = [{"key": row["id"], **row["hidden"]} for row in hidden][::-1]
+    truth = f"labels.{form}"
+    if form == "jsonl":
+        Path(truth).write_text("\n".join(map(json.dumps, labels)), encoding="utf-8")
+    else:
+        pa = pytest.importorskip("pyarrow")
+        table = pa.Table.from_pylist(labels)
+        write = (
+            pytest.importorskip("pyarrow.csv").write_csv
+            if form == "csv"
+            else pytest.importorskip("pyarrow.parquet").write_table
+        )
+        write(table, truth)
+    status, out, _ = run("report", "answers.jsonl", "--truth", truth, "--on", "key", "--json", "-", "--quiet")
+    assert status == 0
+    assert json.loads(out)["questions"] == json.loads(run("report", log, "--json", "-", "--quiet")[1])["questions"]
+    status, _, err = run("report", "answers.jsonl", "--truth", truth)
+    assert status == 1
+    assert f"{truth}: row 1 has no id under 'id'" in err
+
+
+def test_columns_that_are_named_are_read_as_columns(log: str) -> None:
+    words = ("--probs", "answers.team.probabilities.*", "--target", "labels.team", "--json", "-", "--quiet")
+    by_columns, by_question = (
+        json.loads(run("report", log, *each)[1]) for each in (words, ("--question", "team", *words[4:]))
+    )
+    assert by_columns["estimates"]["brier"]["value"] == by_question["estimates"]["brier"]["value"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--by", "id"], 2, "--by does not work with the log of a decision model"),
+        (["--logits"], 2, "--logits does not work with the log of a decision model"),
+        (["--fail-if", "ece > 0.1"], 2, "--fail-if is about one question; name it with --question"),
+        (["--tolerance", "0.1"], 2, "--tolerance is about one question; name it with --question"),
+        (["--question", "tem"], 1, "has no question 'tem' with a labelled answer; did you mean 'team'?"),
+        (["--on", "key"], 2, "--on names the ids in the file of --truth; pass --truth too"),
+        (
+            ["--question", "team", "--probs", "a"],
+            1,
+            "--question is only for the log of a decision model; leave --score",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(log: str, words: list[str], status: int, said: str) -> None:
+    ended, out, err = run("report", log, *words)
+    assert (ended, out) == (status, "")
+    assert said in err
+
+
+def test_other_files_have_no_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.csv").write_text("score,outcome\n" + "0.2,0\n0.7,1\n" * 20, encoding="utf-8")
+    status, _, err = run("report", "p.csv", "--question", "team")
+    assert status == 1
+    assert "p.csv: --question is only for the log of a decision model; leave --question out" in err
+    Path("bad.jsonl").write_text(json.dumps({"answers": {"a": {"noul": 1.5}}, "labels": {"a": True}}), encoding="utf-8")
+    status, _, err = run("report", "bad.jsonl")
+    assert status == 1
+    assert "bad.jsonl: row 1: the answer to 'a' has the probability 1.5" in err
+
+
+def test_texts_stand_for_yes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = [{"answers": {"a": {"noul": i / 50}}, "labels": {"a": "yes" if i % 2 else "no"}} for i in range(50)]
+    Path("log.jsonl").write_text("\n".join(map(json.dumps, made)), encoding="utf-8")
+    status, _, err = run("report", "log.jsonl")
+    assert status == 1
+    assert "the label of 'a' is 'no', not true or false" in err
+    assert run("report", "log.jsonl", "--yes", "yes", "--quiet")[0] == 0
