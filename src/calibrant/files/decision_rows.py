@@ -12,6 +12,7 @@ import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -44,6 +45,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
 _NUMBERS: Final = frozenset({float, int})
 _MOST_UNMATCHED: Final = 0.5  # of the questions
 _NAMED: Final = 3  # questions that an error names
+_TOGETHER: Final = 64  # answers that are added together: so few that memory is freed at once
 
 #: An option: a text, or a truth value, which differs from its text.
 Option = str | bool
@@ -239,6 +241,55 @@ def _number_in(value: float | str) -> float | None:
     return value
 
 
+# ---------------------------------------------------------------- many answers at once
+
+
+def _alike(first: Answer, values: Sequence[dict[str, Any]]) -> Float64s | None:
+    """Return the probabilities of answers like the first one, in the order of its options; None if one differs."""
+    if first.kind == "predicate":
+        key = "noul" if "noul" in values[0] else "probability"
+        numbers, order = [each[key] for each in values], [0]
+    else:
+        tables = [each["probabilities"] for each in values]
+        legends = [each.get("legend") for each in values]
+        options = first.options
+        if len({*options}) < max(len(options), 2) or legends.count(legends[0]) < len(legends):
+            return None
+        if {*map(type, tables)} == {dict} and len({*map(tuple, tables)}) == 1:
+            names: list[Any] = list(tables[0])
+            numbers = [*chain.from_iterable(map(dict.values, tables))]
+        else:
+            try:
+                if len({tuple([(each["value"], each.get("label")) for each in table]) for table in tables}) > 1:
+                    return None
+                numbers = [each["probability"] for table in tables for each in table]
+                names = [each["value"] for each in tables[0]]
+            except (KeyError, TypeError, AttributeError):
+                return None
+            if first.kind == "score":
+                names = [str(each.get("label") or each["value"]) for each in tables[0]]
+            elif not all(isinstance(name, str) for name in names):  # a truth value is equal to a number
+                return None
+        if sorted(names) != sorted(map(str, options)):
+            return None
+        order = [names.index(option) for option in options]
+    if not _NUMBERS.issuperset(map(type, numbers)):
+        return None
+    return np.ascontiguousarray(np.array(numbers, np.float64).reshape(len(values), -1)[:, order])
+
+
+def _places_alike(first: Answer, labels: Sequence[Any]) -> list[int] | None:
+    """Return the places of labels among the options of the first answer; None if one needs a closer look."""
+    types = {*map(type, labels)}
+    if first.kind == "predicate":
+        return list(map(int, labels)) if types == {bool} else None
+    if not types <= {str, int}:
+        return None
+    places = {name: place for (is_truth_value, name), place in first.places.items() if not is_truth_value}
+    found = [places.get(label) for label in labels]
+    return None if None in found else [place for place in found if place is not None]
+
+
 # ---------------------------------------------------------------- all answers to a question
 
 
@@ -254,6 +305,7 @@ class _Answers:
         self.probs, self.widths, self.targets, self.rows = array("d"), array("q"), array("q"), array("q")
         self.confidence = array("d")
         self.inputs: set[int] = set()  # of a cache
+        self.kept: list[tuple[int, Any, Any]] = []  # until many are added together
         self.refusals = self.unanswered = self.unlabelled = 0
 
     def add(self, row: int, value: Any, label: Any) -> None:
@@ -285,6 +337,40 @@ class _Answers:
         else:  # the options differ, and remain in their own order
             self.fixed = False
             self._append(row, answer.probs, target, answer.confidence)
+
+    def keep(self, row: int, value: Any, label: Any) -> None:
+        """Add an answer later, with those of the rows that follow."""
+        self.kept.append((row, value, label))
+        if len(self.kept) == _TOGETHER:
+            self.flush()
+
+    def flush(self) -> None:
+        """Add the answers that wait: together if they are alike, else one by one."""
+        kept, self.kept = self.kept, []
+        if kept and not self._add_alike(*zip(*kept, strict=True)):
+            for row, value, label in kept:
+                self.add(row, value, label)
+
+    def _add_alike(self, rows: tuple[int, ...], values: tuple[Any, ...], labels: tuple[Any, ...]) -> bool:
+        """Add answers with the same keys and options, and return whether they are; faults are left to `add`."""
+        if {*map(type, values)} != {dict} or len({*map(tuple, values)}) > 1:
+            return False
+        first = answer_of(values[0])
+        if not isinstance(first, Answer) or first.kind != (self.kind or first.kind):
+            return False
+        if len({each.get("type") for each in values}) > 1 or first.options != (self.options or first.options):
+            return False
+        table, targets = _alike(first, values), _places_alike(first, labels)
+        if table is None or targets is None:
+            return False
+        self.kind, self.options, n = first.kind, first.options, len(rows)
+        self.probs.frombytes(table.tobytes())
+        self.widths.extend([table.size // n] * n)
+        self.targets.extend(targets)
+        self.rows.extend(rows)
+        stated = [each.get("confidence") for each in values]
+        self.confidence.extend([each if type(each) in _NUMBERS else math.nan for each in stated])
+        return True
 
     def _append(self, row: int, probs: Sequence[Any], target: int, confidence: float) -> None:
         if not _NUMBERS.issuperset(map(type, probs)):
@@ -403,7 +489,7 @@ class DecisionRows:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a row; it raises what ``fail`` makes of a row that cannot be read."""
-        if row.keys() >= CACHE and "answers" not in row:
+        if "answers" not in row and row.keys() >= CACHE:
             self._add_cached(row)
             return
         response, number = _response(row), self._n
@@ -429,7 +515,7 @@ class DecisionRows:
         for question, value in named.items():
             if value is None:
                 continue
-            self._of(question).add(number, value, labels.get(question))
+            self._of(question).keep(number, value, labels.get(question))
         for question, label in labels.items():
             if label is not None and named.get(question) is None:
                 self._of(question).unanswered += 1
@@ -506,6 +592,8 @@ class DecisionRows:
         """Return the log; it raises what ``fail`` makes of one without labels, or with those of other questions."""
         if not self._n:
             raise self._fail(None, "the log contains no rows", "pass a log with at least one row")
+        for answers in self._answers.values():
+            answers.flush()
         self._check_labels()
         questions = {name: question for name, answers in self._answers.items() if (question := answers.question())}
         rest = {name: answers for name, answers in self._answers.items() if name not in questions}

@@ -123,10 +123,12 @@ def scalars(values: Any, taken: Sequence[str] = ()) -> dict[str, Any]:
 
 # ---------------------------------------------------------------- files of objects
 
+_DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None)
+
 
 def parse(text: str | bytes) -> Any:
     """Return the value of a JSON text; NaN and infinities, which are not JSON, are missing values."""
-    return json.loads(text, parse_constant=lambda _: None)
+    return _DECODER.decode(text if isinstance(text, str) else text.decode(json.detect_encoding(text), "surrogatepass"))
 
 
 def first_object(path: str) -> dict[str, Any]:
@@ -158,8 +160,11 @@ def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
             if line.lstrip().startswith("["):
                 yield from _array(path, line + stream.read(max_memory() // 4))
                 return
-            with reading(path, "write each object on one line", f"line {number:,} is not valid JSON"):
+            try:
                 value = parse(line)
+            except Exception:
+                with reading(path, "write each object on one line", f"line {number:,} is not valid JSON"):
+                    raise
             yield _object(path, f"line {number:,}", value)
 
 

@@ -614,7 +614,7 @@ def report_with_groups(data: EvaluatedData, settings: ReportSettings) -> Report:
     report = report_on(data, settings).report
     if not data.groups:
         return report
-    tested = _tested(data.groups, settings)
+    tested = _tested(data.groups, replace(settings, of_group=True))
     in_turn = tested if data.ordered else in_order(tested, lambda group: group.evidence)
     in_order_of_groups = {group.name: data.groups[group.name] for group in in_turn}
     forests = LazyMapping(partial(_forests, in_order_of_groups, settings, apart=_apart(data)))
@@ -630,10 +630,13 @@ def report_with_groups(data: EvaluatedData, settings: ReportSettings) -> Report:
     )
 
 
+_WHOLE: Final = 12  # so few questions keep what their curves are drawn from
+
+
 def report_on_questions(log: DecisionLog, settings: ReportSettings) -> QuestionReports:
     """Return the reports on the questions of a log, which are tested as groups are."""
     data = {name: _data_of_question(question, settings) for name, question in log.items()}
-    tested = {group.name: group for group in _tested(data, settings)}
+    tested = {group.name: group for group in _tested(data, replace(settings, of_group=len(data) > _WHOLE))}
     return QuestionReports(
         questions={
             name: QuestionReport(
@@ -668,7 +671,6 @@ def _data_of_question(question: Question, settings: ReportSettings) -> Evaluated
 def _tested(groups: Mapping[str, EvaluatedData], settings: ReportSettings) -> tuple[GroupReport, ...]:
     """Return the reports on groups, with the tests that say which stand out."""
     lone = {name for name, data in groups.items() if data.one_cluster}
-    settings = replace(settings, of_group=True)
     settings_of = {name: replace(settings, resampling=None) if name in lone else settings for name in groups}
     reported = {
         name: report_on(data, replace(settings_of[name], tests_alone=True))
