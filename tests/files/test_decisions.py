@@ -179,6 +179,26 @@ def test_every_form_gives_the_same_numbers(form: str, kind: str, tmp_path: Any) 
     check(calibrant.read_decisions(source), truth)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_answers_are_the_same_together_and_one_by_one(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options change their order, levels are missing, labels are of several types."""
+    truth = Truth(400)
+    rows = [row for i in range(400) for row in FORMS[form](truth, i)]
+    for row in rows[150:170]:
+        row.get("labels", {}).pop("team", None)
+    for row in rows[200:300] if form == "map" else []:
+        probs = row["answers"]["team"]["probabilities"]
+        row["answers"]["team"]["probabilities"] = dict(reversed(probs.items()))
+    together = calibrant.read_decisions(rows)
+    monkeypatch.setattr("calibrant.files.decision_rows._Answers._add_alike", lambda *_: False)
+    alone = calibrant.read_decisions(rows)
+    assert list(together) == list(alone)
+    for name, question in together.items():
+        expected = vars(alone[name])
+        for key, value in vars(question).items():
+            np.testing.assert_array_equal(value, expected[key])
+
+
 def test_objects_of_a_client_are_read() -> None:
     truth = Truth()
     responses = [SimpleNamespace(model_dump=lambda i=i: {"model": "m", "answers": as_list(truth, i)}) for i in range(N)]

@@ -246,36 +246,45 @@ def _number_in(value: float | str) -> float | None:
 
 def _alike(first: Answer, values: Sequence[dict[str, Any]]) -> Float64s | None:
     """Return the probabilities of answers like the first one, in the order of its options; None if one differs."""
+    options = first.options or ("",)
     if first.kind == "predicate":
         key = "noul" if "noul" in values[0] else "probability"
-        numbers, order = [each[key] for each in values], [0]
+        names, numbers = [""], [each[key] for each in values]
     else:
         tables = [each["probabilities"] for each in values]
         legends = [each.get("legend") for each in values]
-        options = first.options
-        if len({*options}) < max(len(options), 2) or legends.count(legends[0]) < len(legends):
+        types = {*map(type, tables)}
+        if len({*options}) < max(len(options), 2) or legends.count(legends[0]) < len(legends) or len(types) > 1:
             return None
-        if {*map(type, tables)} == {dict} and len({*map(tuple, tables)}) == 1:
-            names: list[Any] = list(tables[0])
-            numbers = [*chain.from_iterable(map(dict.values, tables))]
-        else:
-            try:
-                if len({tuple([(each["value"], each.get("label")) for each in table]) for table in tables}) > 1:
-                    return None
-                numbers = [each["probability"] for table in tables for each in table]
-                names = [each["value"] for each in tables[0]]
-            except (KeyError, TypeError, AttributeError):
-                return None
-            if first.kind == "score":
-                names = [str(each.get("label") or each["value"]) for each in tables[0]]
-            elif not all(isinstance(name, str) for name in names):  # a truth value is equal to a number
-                return None
-        if sorted(names) != sorted(map(str, options)):
+        found = _of_maps(tables) if types == {dict} else _of_lists(tables, first.kind)
+        if found is None:
             return None
-        order = [names.index(option) for option in options]
-    if not _NUMBERS.issuperset(map(type, numbers)):
+        names, numbers = found
+    if sorted(names) != sorted(map(str, options)) or not _NUMBERS.issuperset(map(type, numbers)):
         return None
+    order = [names.index(str(option)) for option in options]
     return np.ascontiguousarray(np.array(numbers, np.float64).reshape(len(values), -1)[:, order])
+
+
+def _of_maps(tables: Sequence[dict[str, Any]]) -> tuple[list[str], list[Any]] | None:
+    """Return the options and all numbers of maps with the same options in the same order; None for others."""
+    if len({*map(tuple, tables)}) > 1:
+        return None
+    return list(tables[0]), [*chain.from_iterable(map(dict.values, tables))]
+
+
+def _of_lists(tables: Sequence[list[dict[str, Any]]], kind: Kind) -> tuple[list[str], list[Any]] | None:
+    """Return the options and all numbers of lists with the same options in the same order; None for others."""
+    try:
+        if len({tuple([(each["value"], each.get("label")) for each in table]) for table in tables}) > 1:
+            return None
+        numbers = [each["probability"] for table in tables for each in table]
+        names = [each["value"] for each in tables[0]]
+    except (KeyError, TypeError, AttributeError):
+        return None
+    if kind == "score":
+        return [str(each.get("label") or each["value"]) for each in tables[0]], numbers
+    return (names, numbers) if {*map(type, names)} == {str} else None  # a truth value is equal to a number
 
 
 def _places_alike(first: Answer, labels: Sequence[Any]) -> list[int] | None:
@@ -493,12 +502,31 @@ class DecisionRows:
             self._add_cached(row)
             return
         response, number = _response(row), self._n
-        answers = response.get("answers")
-        form = "a list" if isinstance(answers, list) else "a map" if isinstance(answers, dict) else "columns"
-        failed = answers is None and bool(row.get("error") or response.get("error"))
-        if not failed:
-            self._check_form(number, form, answers is not None or any(key.startswith("answers.") for key in row))
+        answers = self._answers_in(number, row, response)
         self._n += 1
+        name = self._id_of(number, row)
+        self._name_model(response.get("model"))
+        labels = self._labels_of(number, name, row, response)
+        for question, value in answers.items():
+            if value is not None:
+                self._of(question).keep(number, value, labels.get(question))
+        for question, label in labels.items():
+            if label is not None and answers.get(question) is None:
+                self._of(question).unanswered += 1
+
+    def _answers_in(self, number: int, row: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answers of a row by their names; none of a request that failed."""
+        answers = response.get("answers")
+        if answers is None and (row.get("error") or response.get("error")):
+            return {}
+        form = "a list" if isinstance(answers, list) else "a map" if isinstance(answers, dict) else "columns"
+        self._check_form(number, form, answers is not None or any(key.startswith("answers.") for key in row))
+        if isinstance(answers, list):
+            return self._named(number, answers)
+        return answers if isinstance(answers, dict) else _flat_answers(row)
+
+    def _id_of(self, number: int, row: Mapping[str, Any]) -> str | None:
+        """Return the id of a row, which no row before has; None if it has none."""
         name = id_of(row)
         if name is not None:
             if name in self._ids:
@@ -506,19 +534,7 @@ class DecisionRows:
                 raise self._fail(number, problem, "give each row an id of its own")
             self._ids[name] = number
             self._with_id += 1
-        self._name_model(response.get("model"))
-        labels = self._labels_of(number, name, row, response)
-        if isinstance(answers, list):
-            named = self._named(number, answers)
-        else:
-            named = dict(answers) if isinstance(answers, dict) else _flat_answers(row)
-        for question, value in named.items():
-            if value is None:
-                continue
-            self._of(question).keep(number, value, labels.get(question))
-        for question, label in labels.items():
-            if label is not None and named.get(question) is None:
-                self._of(question).unanswered += 1
+        return name
 
     def _add_cached(self, row: Mapping[str, Any]) -> None:
         """Add one answer of a cache, whose rows of one input have the same number."""

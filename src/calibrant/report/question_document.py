@@ -134,32 +134,29 @@ def _order(reports: QuestionReports) -> Sequence[int]:
     return worst([group.p_value for group in groups], [group.ece.value for group in groups])
 
 
+def _table(questions: Sequence[QuestionReport], level: float | None, *, full: bool) -> Table:
+    """Return the table of the questions."""
+    kinds = Column.of("kind", "kind", (question.kind for question in questions), words=True, spare=3)
+    accuracies = Column.of("accuracy", "accuracy", (question.accuracy for question in questions), number)
+    confidences = (question.mean_confidence for question in questions)
+    confidence = Column.of("mean confidence", "mean_confidence", confidences, number, brief="mean conf.", spare=2)
+    verdicts = [] if level is None else [Column("verdict", list(map(_words, questions)), words=True)]
+    refusals = Column.of("refusals", "refusals", (question.refusals for question in questions), amount, spare=4)
+    return groups_table(
+        [question.tested for question in questions],
+        level,
+        full=full,
+        what="question",
+        facts=[kinds, accuracies, confidence],
+        words=[*verdicts, refusals],
+    )
+
+
 def _overview(reports: QuestionReports, *, full: bool) -> list[Block]:
     """Return the small diagrams and the table of the questions."""
     questions, level = list(reports.questions.values()), reports.level
     groups, order = [question.tested for question in questions], _order(reports)
-    table = groups_table(
-        groups,
-        level,
-        full=full,
-        what="question",
-        facts=[
-            Column.of("kind", "kind", (question.kind for question in questions), words=True, spare=3),
-            Column.of("accuracy", "accuracy", (question.accuracy for question in questions), number),
-            Column.of(
-                "mean confidence",
-                "mean_confidence",
-                (question.mean_confidence for question in questions),
-                number,
-                brief="mean conf.",
-                spare=2,
-            ),
-        ],
-        words=[
-            *([] if level is None else [Column("verdict", list(map(_words, questions)), words=True)]),
-            Column.of("refusals", "refusals", (question.refusals for question in questions), amount, spare=4),
-        ],
-    )
+    table = _table(questions, level, full=full)
     blocks: list[Block] = [Heading("Questions", "questions", searchable=len(groups) > _SECTIONS)]
     tiles = [group_tile(groups[i], diagram) for i in order if (diagram := groups[i].diagram) is not None]
     if full and tiles:
