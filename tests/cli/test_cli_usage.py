@@ -148,6 +148,8 @@ def example_files(tmp_path: Path) -> None:
     for name in "abc":
         answers = [json.dumps({"id": k, "p": 0.7, "correct": (k + len(name)) % 3 > 0}) for k in range(60)]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(answers))
+    decisions = [{"answers": {"urgent": {"noul": k / 60}}, "labels": {"urgent": k % 3 > 0}} for k in range(60)]
+    (tmp_path / "decisions.jsonl").write_text("\n".join(map(json.dumps, decisions)))
     (tmp_path / "visits.csv").write_text(f"risk,outcome\n{text}\n")
     np.savez(tmp_path / "model.npz", logits=np.log(rows), target=target)
     np.savez(tmp_path / "models.npz", small=np.log(rows), large=2 * np.log(rows), target=target)
