@@ -13,6 +13,7 @@ import pytest
 import calibrant
 from calibrant.errors import FileError, InputError
 from calibrant.files.decision_rows import is_decisions
+from calibrant.files.decisions import is_decision_log
 
 TEAMS, MOODS = ("billing", "technical", "sales"), ("calm", "annoyed", "angry")
 N = 40
@@ -389,3 +390,104 @@ def test_other_logs_are_not_mistaken() -> None:
         {"answers": {"urgent": "yes"}},
     ):
         assert not is_decisions(row)
+
+
+# ---------------------------------------------------------------- cells without types, and odd values
+
+
+def test_cells_of_a_csv_stand_for_what_the_answers_need(tmp_path: Any) -> None:
+    """An empty cell is missing, and a text may be a truth value, a level's text or its number."""
+    levels = [{"value": k, "label": str(k + 1), "probability": p} for k, p in enumerate((0.2, 0.5, 0.3))]
+    answers = [
+        {"type": "predicate", "name": "u", "probability": 0.7},
+        {"type": "choice", "name": "t", "probabilities": [{"value": v, "probability": 0.5} for v in ("true", "1")]},
+        {"type": "choice", "name": "b", "probabilities": [{"value": v, "probability": 0.5} for v in (True, False)]},
+        {"type": "score", "name": "s", "probabilities": levels},
+    ]
+    rows = [{"id": f"0{i}", "answers": answers} for i in range(5)]
+    path = tmp_path / "labels.csv"
+    path.write_text("id,u,t,b,s\n00,true,true,true,1\n01,False,1,false,3\n02,,,,\n03,1,true,True,2\n09,0,1,false,1\n")
+    log = calibrant.read_decisions(rows, labels=path)
+    assert log["u"].targets.tolist() == [1, 0, 1]
+    assert log["t"].targets.tolist() == [0, 1, 0]
+    assert log["b"].targets.tolist() == [0, 1, 0]
+    assert log["s"].targets.tolist() == [0, 2, 1]
+    assert [log[name].unlabelled for name in log] == [2, 2, 2, 2]
+    assert log.unmatched == 1
+    path.write_text("id,u\n00,yes\n01,\n02,no\n")
+    only = [{**row, "answers": answers[:1]} for row in rows]
+    assert calibrant.read_decisions(only, labels=path, yes="yes")["u"].targets.tolist() == [1, 0]
+    flat = tmp_path / "log.csv"
+    flat.write_text("answers.u.noul,labels.u\n" + "0,false\n" * 5 + "0.5,true\n,true\n")
+    log = calibrant.read_decisions(flat)
+    assert (log["u"].probs.tolist(), log["u"].unanswered) == ([0, 0, 0, 0, 0, 0.5], 1)
+
+
+def test_labels_may_be_in_several_files(tmp_path: Any) -> None:
+    rows = [{"id": i, "answers": {"u": {"noul": 0.5}}} for i in range(4)]
+    for k in range(2):
+        labels = [{"id": i, "u": True} for i in (2 * k, 2 * k + 1)]
+        (tmp_path / f"L{k}.jsonl").write_text("\n".join(map(json.dumps, labels)))
+    assert calibrant.read_decisions(rows, labels=tmp_path / "L?.jsonl")["u"].n == 4
+
+
+def test_a_predicate_with_probabilities_is_the_event() -> None:
+    answer = {"type": "predicate", "probability": 0.9, "probabilities": {"true": 0.9, "false": 0.1}, "confidence": 0.5}
+    for label in (True, 1):
+        log = calibrant.read_decisions([answered(answer, label)] * 64)
+        assert (log["a"].kind, log["a"].probs.shape, log["a"].differing) == ("predicate", (64,), 64)
+    both = {"noul": None, "probability": 0.5}
+    assert calibrant.read_decisions([answered(both, True)])["a"].probs.tolist() == [0.5]
+    with pytest.raises(InputError, match="'a' has no probabilities"):
+        calibrant.read_decisions([answered({"type": "predicate", "probabilities": {"true": 1.0, "false": 0.0}}, True)])
+
+
+def test_numbers_of_numpy_and_missing_labels_of_frames_are_read() -> None:
+    rows = [{"id": np.int64(i), "answers": {"u": {"noul": np.float32(0.5)}}} for i in range(3)]
+    log = calibrant.read_decisions(rows, labels={0: {"u": np.True_}, 1: {"u": float("nan")}, 2: {"u": np.int64(0)}})
+    assert (log["u"].targets.tolist(), log["u"].unlabelled) == ([1, 0], 1)
+
+
+def test_the_id_of_a_batch_is_the_callers() -> None:
+    rows = [{"id": "batch_1", "custom_id": "t", "response": {"body": {"answers": {"u": {"noul": 0.5}}}}}]
+    assert calibrant.read_decisions(rows, labels={"t": {"u": True}}).ids == ("t",)
+
+
+ODD: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "nothing": (None, {}, "a file or a list of rows, got NoneType"),
+    "a number": (5, {}, "a file or a list of rows, got int"),
+    "only refusals": ([answered({"type": "refusal"}, True)], {}, "no question has an answer with a label"),
+    "huge": ([answered({"noul": 10**400}, True)], {}, "a probability that is not a number"),
+    "type": ([answered({"type": ["x"], "noul": 0.5}, True)], {}, "unknown type"),
+    "legend": (
+        [answered({"score": 1, "probabilities": {"0": 0.5, "1": 0.5}, "legend": {"0": "low", "1": "low"}}, "low")],
+        {},
+        "a legend with one number or text for two levels",
+    ),
+    "columns": ([{"answers.q.choice": "a", "answers.q.choice.x": 0.5, "labels.q": "a"}], {}, "'q' is not an object"),
+    "labels of one kind": ([answered({"noul": 0.5}, True)], {"labels": [True]}, "the labels are bool, not a map"),
+    "labels": ([answered({"noul": 0.5}, True)], {"labels": 5}, "a mapping or a list, got int"),
+    "labels of a cache": (
+        [{"row": 0, "id": "u", "question": {}, "answer": {"noul": 0.5}, "gold": True}],
+        {"labels": {"0": {"u": False}}},
+        "labels were passed for a log whose rows have their gold answers",
+    ),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_values_are_named(odd: str) -> None:
+    source, how, words = ODD[odd]
+    with pytest.raises(InputError, match=words):
+        calibrant.read_decisions(source, **how)
+    if odd == "legend":  # of other types, a legend names nothing
+        rows = [answered({"score": 1, "probabilities": {"0": 0.5, "1": 0.5}, "legend": {"0": ["low"]}}, 1)]
+        assert calibrant.read_decisions(rows)["a"].targets.tolist() == [1]
+
+
+def test_a_log_is_recognised_after_requests_that_failed(tmp_path: Any) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [{"custom_id": "a", "response": None, "error": {"code": 500}}] * 3 + [answered({"noul": 0.5}, True)]
+    path.write_text("\n".join(json.dumps({**row, "custom_id": str(i)}) for i, row in enumerate(rows)))
+    assert is_decision_log(str(path))
+    assert calibrant.read_decisions(path)["a"].n == 1

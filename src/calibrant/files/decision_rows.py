@@ -28,12 +28,13 @@ from calibrant.runtime.arrays import Float64s
 Fail = Callable[[int | None, str, str], CalibrantError]
 #: The keys of the map of labels, and of the id of a row.
 LABELS: Final = ("labels", "gold", "expected")
-IDS: Final = ("id", "custom_id", "row_id", "input_id")
+IDS: Final = ("custom_id", "id", "row_id", "input_id")
 #: Where a service's response is in a row of a batch.
 _WRAPPERS: Final = ("response", "body", "result", "decision")
 #: The keys of a row of jev-eval's cache, which has one answer.
 CACHE: Final = frozenset({"answer", "gold", "question", "id"})
 _ANSWER_KEYS: Final = ("noul", "probability", "choice", "score", "confidence", "type")
+_NUMERIC: Final = ("noul", "probability", "score", "confidence", "probabilities")
 _FLAT: Final = re.compile(rf"answers\.(.+?)\.(probabilities|legend|{'|'.join(_ANSWER_KEYS)})(?:\.(.+))?", re.DOTALL)
 _FLAT_LABEL: Final = re.compile(rf"(?:{'|'.join(LABELS)})\.(.+)", re.DOTALL)
 _KINDS: Final[Mapping[str, Kind]] = {
@@ -43,12 +44,22 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "score": "score",
 }
 _NUMBERS: Final = frozenset({float, int})
+_LARGEST: Final = 1e300  # of numbers that are checked later
 _MOST_UNMATCHED: Final = 0.5  # of the questions
 _NAMED: Final = 3  # questions that an error names
 _TOGETHER: Final = 64  # answers that are added together: so few that memory is freed at once
 
 #: An option: a text, or a truth value, which differs from its text.
 Option = str | bool
+
+
+class Cell(str):
+    """A cell of a CSV, which has no type: it may stand for a number or for a truth value."""
+
+    __slots__ = ()
+
+
+_TRUTHS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 
 class Answer(NamedTuple):
@@ -103,18 +114,36 @@ def _flat_key(name: str) -> tuple[str, str, str] | None:
     return None if found is None else (found[1], found[2], found[3] or "")
 
 
-def _flat_answers(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _flat_answers(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answers of a row whose columns have dots in their names."""
-    answers: dict[str, dict[str, Any]] = {}
+    answers: dict[str, Any] = {}
     for name, value in row.items():
         if value is None or not name.startswith("answers.") or (key := _flat_key(name)) is None:
             continue
         answer = answers.setdefault(key[0], {})
-        if key[2]:
-            answer.setdefault(key[1], {})[key[2]] = value
-        else:
-            answer[key[1]] = value
+        inner = answer.setdefault(key[1], {}) if key[2] else answer
+        if not isinstance(inner, dict) or isinstance(inner.get(key[2] or key[1]), dict):
+            return {**answers, key[0]: "two columns for one key"}
+        inner[key[2] or key[1]] = _number_of(value) if key[1] in _NUMERIC else value
     return answers
+
+
+def _number_of(value: Any) -> Any:
+    """Return a cell as a number, if it is one."""
+    try:
+        return float(value) if isinstance(value, Cell) else value
+    except ValueError:
+        return value
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or label != label  # NaN, as frames write it
+
+
+def _label_in(labels: Mapping[str, Any], question: str) -> Any:
+    """Return the label of a question; None if it is missing."""
+    label = labels.get(question)
+    return None if _is_missing(label) else label
 
 
 def labels_of(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -142,15 +171,23 @@ def answer_of(value: Any) -> Answer | str | None:
     stated = value.get("type")
     if stated == "refusal":
         return None
-    if stated is not None and stated not in _KINDS:
+    if stated is not None and (not isinstance(stated, str) or stated not in _KINDS):
         return f"has the unknown type {quoted(str(stated))}"
-    p = value.get("noul", value.get("probability"))
-    probs = value.get("probabilities")
-    if probs is None:
-        if p is None:
-            return "has no probabilities"
-        return Answer("predicate", (), (p,))
-    kind = _KINDS[stated] if stated is not None else "score" if "score" in value or "legend" in value else "choice"
+    return _answer(value, _found_kind(value) if stated is None else _KINDS[stated])
+
+
+def _found_kind(value: Mapping[str, Any]) -> Kind:
+    """Return the kind of an answer that does not state it."""
+    if value.get("noul") is not None:
+        return "predicate"
+    return "score" if "score" in value or "legend" in value else "choice"
+
+
+def _answer(value: Mapping[str, Any], kind: Kind) -> Answer | str:
+    """Return an answer of a kind, or what is wrong with it."""
+    probs, p = value.get("probabilities"), _of_yes(value)
+    if probs is None or kind == "predicate":
+        return "has no probabilities" if p is None else Answer("predicate", (), (p,), value.get("confidence"))
     confidence = value.get("confidence")
     if isinstance(probs, dict):
         given = {key: each for key, each in probs.items() if each is not None}
@@ -158,12 +195,20 @@ def answer_of(value: Any) -> Answer | str | None:
     return _of_list(kind, probs, confidence) if isinstance(probs, list) else "has no probabilities"
 
 
-def _of_map(kind: Kind, probs: dict[str, Any], legend: Any, confidence: Any) -> Answer:
+def _of_yes(value: Mapping[str, Any]) -> Any:
+    """Return the probability of yes of a predicate; None if there is none."""
+    return value.get("probability") if value.get("noul") is None else value["noul"]
+
+
+def _of_map(kind: Kind, probs: dict[str, Any], legend: Any, confidence: Any) -> Answer | str:
     """Return an answer whose probabilities are a map from the option."""
     options = tuple(probs)
     if kind != "score":
         return Answer(kind, options, tuple(probs.values()), confidence, _places(options))
-    levels, places = _levels(options, tuple(legend.items()) if isinstance(legend, dict) else ())
+    named = [(key, each) for key, each in legend.items() if type(each) in (*_NUMBERS, str)] if legend else []
+    levels, places = _levels(options, tuple(named))
+    if not levels:
+        return "has a legend with one number or text for two levels"
     return Answer(kind, levels, tuple(map(probs.__getitem__, levels)), confidence, places)
 
 
@@ -203,7 +248,7 @@ def _levels(
     """Return levels in their order, and the place of each by its key, its number and its text.
 
     A legend gives the number of each level, or the text of each number. Without one, numbers are in their order, and
-    other levels in the order of the answer.
+    other levels in the order of the answer. There are no levels if two have the same name.
     """
     texts, numbers = dict[str, str](), {key: n for key in keys if (n := _number_in(key)) is not None}
     for key, value in legend:
@@ -212,6 +257,8 @@ def _levels(
         elif key in keys and isinstance(value, str):
             texts[key] = value
     levels = tuple(sorted(keys, key=numbers.__getitem__)) if len(numbers) == len(keys) else keys
+    if any(len({*names.values()}) < len(names) for names in (texts, numbers)):
+        return (), {}
     names = [(names.get(level), place) for names in (texts, numbers) for place, level in enumerate(levels)]
     return levels, {_key(name): place for name, place in names if name is not None} | _places(levels)
 
@@ -241,6 +288,11 @@ def _number_in(value: float | str) -> float | None:
     return value
 
 
+def _stated(confidence: Any) -> float:
+    """Return a stated confidence; NaN if it is not a number."""
+    return float(confidence) if type(confidence) in _NUMBERS and abs(confidence) < _LARGEST else math.nan
+
+
 # ---------------------------------------------------------------- many answers at once
 
 
@@ -248,8 +300,7 @@ def _alike(first: Answer, values: Sequence[dict[str, Any]]) -> Float64s | None:
     """Return the probabilities of answers like the first one, in the order of its options; None if one differs."""
     options = first.options or ("",)
     if first.kind == "predicate":
-        key = "noul" if "noul" in values[0] else "probability"
-        names, numbers = [""], [each[key] for each in values]
+        names, numbers = [""], [*map(_of_yes, values)]
     else:
         tables = [each["probabilities"] for each in values]
         legends = [each.get("legend") for each in values]
@@ -263,7 +314,10 @@ def _alike(first: Answer, values: Sequence[dict[str, Any]]) -> Float64s | None:
     if sorted(names) != sorted(map(str, options)) or not _NUMBERS.issuperset(map(type, numbers)):
         return None
     order = [names.index(str(option)) for option in options]
-    return np.ascontiguousarray(np.array(numbers, np.float64).reshape(len(values), -1)[:, order])
+    try:
+        return np.ascontiguousarray(np.array(numbers, np.float64).reshape(len(values), -1)[:, order])
+    except OverflowError:
+        return None
 
 
 def _of_maps(tables: Sequence[dict[str, Any]]) -> tuple[list[str], list[Any]] | None:
@@ -377,19 +431,18 @@ class _Answers:
         self.widths.extend([table.size // n] * n)
         self.targets.extend(targets)
         self.rows.extend(rows)
-        stated = [each.get("confidence") for each in values]
-        self.confidence.extend([each if type(each) in _NUMBERS else math.nan for each in stated])
+        self.confidence.extend([_stated(each.get("confidence")) for each in values])
         return True
 
     def _append(self, row: int, probs: Sequence[Any], target: int, confidence: float) -> None:
-        if not _NUMBERS.issuperset(map(type, probs)):
+        if not _NUMBERS.issuperset(map(type, probs)) or any(abs(p) > _LARGEST for p in probs):
             problem = f"the answer to {quoted(self.name)} has a probability that is not a number"
             raise self.fail(row, problem, "write probabilities as numbers")
         self.probs.extend(probs)
         self.widths.append(len(probs))
         self.targets.append(target)
         self.rows.append(row)
-        self.confidence.append(confidence if type(confidence) in _NUMBERS else math.nan)
+        self.confidence.append(_stated(confidence))
 
     def _order(self, options: tuple[Option, ...]) -> tuple[int, ...] | None:
         """Return the places of the first row's options among these; None if they are not the same."""
@@ -406,6 +459,8 @@ class _Answers:
         """Return the label of a predicate."""
         if isinstance(label, bool) or (type(label) in _NUMBERS and label in (0, 1)):
             return int(label)
+        if isinstance(label, Cell) and self.yes is None and label.lower() in _TRUTHS:
+            return int(_TRUTHS[label.lower()])
         if isinstance(label, str) and self.yes is not None:
             return int(label == self.yes)
         remedy = "write true or false"
@@ -420,6 +475,9 @@ class _Answers:
             problem = f"the answer to {quoted(self.name)} has an option twice, or less than two"
             raise self.fail(row, problem, "write the probability of each option once")
         place = answer.places.get(_key(label)) if isinstance(label, str | int | float) else None
+        if place is None and isinstance(label, Cell):
+            number, truth = _number_of(label), _TRUTHS.get(label.lower()) if not label.isdecimal() else None
+            place = answer.places.get((truth is not None, number if truth is None else truth))
         if place is not None:
             return place
         texts = [str(option) for option in options]
@@ -509,9 +567,9 @@ class DecisionRows:
         labels = self._labels_of(number, name, row, response)
         for question, value in answers.items():
             if value is not None:
-                self._of(question).keep(number, value, labels.get(question))
+                self._of(question).keep(number, value, _label_in(labels, question))
         for question, label in labels.items():
-            if label is not None and answers.get(question) is None:
+            if not _is_missing(label) and answers.get(question) is None:
                 self._of(question).unanswered += 1
 
     def _answers_in(self, number: int, row: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
@@ -520,7 +578,8 @@ class DecisionRows:
         if answers is None and (row.get("error") or response.get("error")):
             return {}
         form = "a list" if isinstance(answers, list) else "a map" if isinstance(answers, dict) else "columns"
-        self._check_form(number, form, answers is not None or any(key.startswith("answers.") for key in row))
+        in_columns = self._form == "columns" or any(key.startswith("answers.") for key in row)
+        self._check_form(number, form, answers is not None or in_columns)
         if isinstance(answers, list):
             return self._named(number, answers)
         return answers if isinstance(answers, dict) else _flat_answers(row)
@@ -540,6 +599,11 @@ class DecisionRows:
         """Add one answer of a cache, whose rows of one input have the same number."""
         self._check_form(self._n, "one answer", True)
         key = row.get("row", row.get("state_hash", len(self._inputs)))
+        if not isinstance(key, str | int):
+            raise self._fail(self._n, "'row' is neither a number nor a text", "write the number of the input")
+        if self._labels is not None:
+            remedy = "leave the labels out"
+            raise self._fail(None, "labels were passed for a log whose rows have their gold answers", remedy)
         number = self._inputs.setdefault(key, len(self._inputs))
         self._n = len(self._inputs)
         self._name_model(row.get("model"))
@@ -591,7 +655,7 @@ class DecisionRows:
         self, number: int, name: str | None, row: Mapping[str, Any], response: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Return the labels of a row."""
-        labels: Mapping[str, Any] | None
+        labels: Any
         if isinstance(self._labels, Mapping):
             if name is None:
                 raise self._fail(number, "the row has no id, and labels have ids", f"write an id under '{IDS[0]}'")
@@ -602,7 +666,11 @@ class DecisionRows:
         else:
             labels = labels_of(row) or labels_of(response)
         self._labelled += labels is not None
-        return {} if labels is None else labels
+        if labels is not None and not isinstance(labels, Mapping):
+            problem = f"the labels are {type(labels).__name__}, not a map from the question to the right answer"
+            raise self._fail(number, problem, "write the labels of each row as such a map")
+        found: Mapping[str, Any] = {} if labels is None else labels
+        return found
 
     def log(self) -> DecisionLog:
         """Return the log; it raises what ``fail`` makes of one without labels, or with those of other questions."""
@@ -621,11 +689,14 @@ class DecisionRows:
                 names = ", ".join(map(quoted, list(those)[:_NAMED]))
                 problem = f"{len(those):,} of {len(questions) + len(those):,} {what} questions have no {other}: {names}"
                 raise self._fail(None, problem, "give questions the same names in answers and labels")
+        if not questions:
+            raise self._fail(None, "no question has an answer with a label", "pass a log with labelled answers")
         return DecisionLog(
             questions=questions,
             n=self._n,
             ids=tuple(self._ids) if self._with_id == self._n else (),
             models=tuple(self._models),
+            unmatched=len(self._labels.keys() - self._used) if isinstance(self._labels, Mapping) else 0,
             refusals={name: answers.refusals for name, answers in self._answers.items() if answers.refusals},
             unlabelled=unlabelled,
             unanswered=unanswered,

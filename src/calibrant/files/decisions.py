@@ -6,11 +6,13 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from calibrant.errors import CalibrantError, FileError, InputError, quoted
-from calibrant.files.decision_rows import CACHE, DecisionRows, Fail, is_decisions, labels_of
+from calibrant.files.decision_rows import CACHE, Cell, DecisionRows, Fail, is_decisions, labels_of
 from calibrant.files.local import load, reading
 from calibrant.files.log_rows import first_object, objects
 from calibrant.files.paths import bounded_lines, expand, kind_of, open_text
@@ -19,6 +21,7 @@ from calibrant.inputs.decision_log import DecisionLog
 #: A file of labels, labels by the ids of the rows, or those of each row.
 Labels: TypeAlias = "str | os.PathLike[str] | Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]]"
 
+_LOOKED_AT: Final = 20  # rows of a file
 _DEPTH: Final = 12  # of objects within a row: answers are at most the fifth
 
 
@@ -98,19 +101,35 @@ def read_files(paths: Sequence[str], *, labels: Labels | None, on: str, yes: str
 def _read(
     rows: Iterable[Mapping[str, Any]], fail: Fail, labels: Labels | None, on: str, yes: str | None
 ) -> DecisionLog:
-    if isinstance(labels, str | os.PathLike):
-        labels = _labels_in(os.fspath(labels), on)
-    read = DecisionRows(fail, labels=labels, yes=yes)
+    read = DecisionRows(fail, labels=_labels(labels, on), yes=yes)
     for row in rows:
         read.add(row)
     return read.log()
+
+
+def _labels(labels: Any, on: str) -> Mapping[str, Any] | list[Any] | None:
+    """Return labels by ids, or one map for each row."""
+    if labels is None:
+        return None
+    if isinstance(labels, str | os.PathLike):
+        return _labels_in(os.fspath(labels), on)
+    if isinstance(labels, Mapping):
+        return {str(name): _plain(each) for name, each in labels.items()}
+    if isinstance(labels, Iterable):
+        return [_plain(each) for each in labels]
+    remedy = "pass a file, labels by the ids of the rows, or a list of them"
+    raise InputError("labels", "a file, a mapping or a list", type(labels).__name__, remedy)
 
 
 def is_decision_log(path: str) -> bool:
     """Whether a file is the log of a decision model, by its first row."""
     kind = kind_of(path)
     if kind == "json":
-        return is_decisions(first_object(path))
+        if is_decisions(first_object(path)):
+            return True
+        with suppress(CalibrantError):  # the first requests may have failed
+            return any(is_decisions(row) for _, row in islice(objects(path), _LOOKED_AT))
+        return False
     if kind == "csv":
         with suppress(OSError, ValueError, EOFError, zlib.error), open_text(path) as stream:
             return "answers." in next(bounded_lines(stream), "") and is_decisions(next(iter(_file_rows(path)), {}))
@@ -134,9 +153,12 @@ def _input_error(row: int | None, problem: str, remedy: str) -> CalibrantError:
     return InputError("source", f"a log of decisions that can be read{where}", problem, remedy, row=row)
 
 
-def _object_rows(source: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+def _object_rows(source: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a list of dictionaries or of a client's objects."""
-    for number, row in enumerate(source, 1):
+    if not isinstance(source, Iterable):
+        remedy = "pass the name of a file, or a list of dictionaries"
+        raise InputError("source", "a file or a list of rows", type(source).__name__, remedy)
+    for number, row in enumerate([source] if isinstance(source, Mapping) else source, 1):
         value = _plain(row)
         if not isinstance(value, dict):
             remedy = "pass dictionaries, or objects with model_dump()"
@@ -151,7 +173,9 @@ def _plain(value: Any, depth: int = _DEPTH) -> Any:
     if depth and isinstance(value, list | tuple):
         return [_plain(each, depth - 1) for each in value]
     dump = getattr(value, "model_dump", None)
-    return _plain(dump(), depth) if depth and callable(dump) and not isinstance(value, type) else value
+    if depth and callable(dump) and not isinstance(value, type):
+        return _plain(dump(), depth - 1)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _file_rows(path: str) -> Iterator[Mapping[str, Any]]:
@@ -165,12 +189,18 @@ def _file_rows(path: str) -> Iterator[Mapping[str, Any]]:
         raise FileError(path, f"a {kind} file holds no log of decisions", remedy)
     with reading(path):
         for batch in _dataset(path, kind).to_batches():
-            yield from map(_without_nulls, batch.to_pylist())
+            yield from map(_cells if kind == "csv" else _without_nulls, batch.to_pylist())
 
 
 def _dataset(path: str, kind: str) -> Any:
+    """Return a table by batches. The cells of a CSV are texts: what they stand for, the answers decide."""
     dataset = load("pyarrow.dataset", f"to read {os.path.basename(path)}")
-    return dataset.dataset(path, format="ipc" if kind == "arrow" else kind)
+    if kind != "csv":
+        return dataset.dataset(path, format="ipc" if kind == "arrow" else kind)
+    pa, csv = load("pyarrow", "to read CSV"), load("pyarrow.csv", "to read CSV")
+    names = dataset.dataset(path, format="csv").schema.names
+    types = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True)
+    return dataset.dataset(path, format=dataset.CsvFileFormat(convert_options=types))
 
 
 def _without_nulls(value: Any) -> Any:
@@ -180,16 +210,21 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
+def _cells(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the cells of a CSV that are not empty."""
+    return {name: Cell(text) for name, text in row.items() if text is not None and text.strip()}
+
+
 def _labels_in(path: str, on: str) -> dict[str, Mapping[str, Any]]:
     """Return the labels in a file, by the ids of its rows."""
     labels: dict[str, Mapping[str, Any]] = {}
-    (path,) = expand([path])[:1]
-    for number, row in enumerate(_file_rows(path), 1):
-        if not isinstance(row.get(on), str | int):
-            problem = f"row {number:,} has no id under {quoted(on)}"
-            raise FileError(path, problem, "name the column of the ids with on=")
-        name = str(row[on])
-        if name in labels:
-            raise FileError(path, f"row {number:,}: the id {quoted(name)} stands twice", "write each id once")
-        labels[name] = labels_of(row) or {question: label for question, label in row.items() if question != on}
+    for file in expand([path]):
+        for number, row in enumerate(_file_rows(file), 1):
+            if not isinstance(row.get(on), str | int):
+                problem = f"row {number:,} has no id under {quoted(on)}"
+                raise FileError(file, problem, "name the column of the ids with on=")
+            name = str(row[on])
+            if name in labels:
+                raise FileError(file, f"row {number:,}: the id {quoted(name)} stands twice", "write each id once")
+            labels[name] = labels_of(row) or {question: label for question, label in row.items() if question != on}
     return labels

@@ -124,6 +124,8 @@ class DecisionLog(Mapping[str, Question]):
         The questions that have answers and no label in any row, with the number of their answers.
     unanswered : mapping
         The questions that have labels and no answer in any row, with the number of their labels.
+    unmatched : int
+        The number of ids with labels that no row has.
     """
 
     questions: Mapping[str, Question]
@@ -133,6 +135,7 @@ class DecisionLog(Mapping[str, Question]):
     refusals: Mapping[str, int]
     unlabelled: Mapping[str, int]
     unanswered: Mapping[str, int]
+    unmatched: int = 0
 
     def __getitem__(self, name: str) -> Question:
         if name not in self.questions:

@@ -88,6 +88,8 @@ def _cautions(reports: QuestionReports) -> list[Sentence]:
             cautions.append(Sentence(f"{capital(what)}, which are not evaluated: {total:,}, in {names}."))
     if total := sum(_counts(reports, "unanswered").values()):
         cautions.append(Sentence(f"Labels without an answer, which are not evaluated: {total:,}."))
+    if log.unmatched:
+        cautions.append(Sentence(f"Labels of ids that no row has: {log.unmatched:,}.", "caution"))
     for what, missing in (("labels", log.unlabelled), ("answers", log.unanswered)):
         if missing:
             names = named(list(map(short, missing)), _NAMED)
