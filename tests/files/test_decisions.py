@@ -480,8 +480,8 @@ def test_odd_values_are_named(odd: str) -> None:
     source, how, words = ODD[odd]
     with pytest.raises(InputError, match=words):
         calibrant.read_decisions(source, **how)
-    if odd == "legend":  # of other types, a legend names nothing
-        rows = [answered({"score": 1, "probabilities": {"0": 0.5, "1": 0.5}, "legend": {"0": ["low"]}}, 1)]
+    for legend in ({"0": ["low"]}, ["low"], 3) if odd == "legend" else ():  # of other types, a legend names nothing
+        rows = [answered({"score": 1, "probabilities": {"0": 0.5, "1": 0.5}, "legend": legend}, 1)]
         assert calibrant.read_decisions(rows)["a"].targets.tolist() == [1]
 
 

@@ -205,8 +205,8 @@ def _of_map(kind: Kind, probs: dict[str, Any], legend: Any, confidence: Any) -> 
     options = tuple(probs)
     if kind != "score":
         return Answer(kind, options, tuple(probs.values()), confidence, _places(options))
-    named = [(key, each) for key, each in legend.items() if type(each) in (*_NUMBERS, str)] if legend else []
-    levels, places = _levels(options, tuple(named))
+    named = legend.items() if isinstance(legend, dict) else ()
+    levels, places = _levels(options, tuple([each for each in named if type(each[1]) in (*_NUMBERS, str)]))
     if not levels:
         return "has a legend with one number or text for two levels"
     return Answer(kind, levels, tuple(map(probs.__getitem__, levels)), confidence, places)
