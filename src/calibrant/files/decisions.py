@@ -74,9 +74,10 @@ def read_decisions(
 
     Notes
     -----
-    A truth value and its text are different options. The cells of a CSV have no type: true, false, 1 and 0 are labels of
-    a predicate, numbers name levels, and empty cells are missing. Options that differ between rows keep the order of each row;
-    ``classes`` is then empty. Rows are numbered from 1 in errors. Cost: one read of the log; memory for the numbers.
+    A truth value and its text are different options. The cells of a CSV have no type: true, false, 1 and 0 are labels
+    of a predicate, numbers name levels, and empty cells are missing. Options that differ between rows keep the order of
+    each row; ``classes`` is then empty. Rows are numbered from 1 in errors. Cost: one read of the log; memory for the
+    numbers.
 
     Examples
     --------
