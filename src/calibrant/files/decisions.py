@@ -83,10 +83,10 @@ def read_decisions(
     --------
     >>> import calibrant
     >>> row = {"answers": {"urgent": {"noul": 0.9}}, "labels": {"urgent": True}}
-    >>> refused = {"answers": [{"type": "refusal", "name": "urgent"}], "labels": {"urgent": True}}
-    >>> log = calibrant.read_decisions([row, row | {"labels": {"urgent": False}}])
-    >>> log["urgent"].probs, log["urgent"].targets
-    (array([0.9, 0.9]), array([1, 0]))
+    >>> refused = {"answers": {"urgent": {"type": "refusal"}}, "labels": {"urgent": True}}
+    >>> log = calibrant.read_decisions([row, row | {"labels": {"urgent": False}}, refused])
+    >>> log["urgent"].probs, log["urgent"].targets, log["urgent"].refusals
+    (array([0.9, 0.9]), array([1, 0]), 1)
     >>> round(calibrant.brier_score(log["urgent"].probs, log["urgent"].targets), 2)
     0.41
     """
