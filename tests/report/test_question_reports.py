@@ -73,7 +73,7 @@ def test_a_question_has_the_report_of_its_arrays(log: calibrant.DecisionLog, rep
         facts = reports.questions[name]
         assert facts.accuracy == alone["accuracy"].value
         largest = np.maximum(question.probs, 1 - question.probs) if name == "urgent" else question.probs.max(axis=1)
-        assert facts.mean_confidence == pytest.approx(largest.mean(), rel=1e-14)
+        assert facts.question.mean_confidence == pytest.approx(largest.mean(), rel=1e-14)
     assert reports["tool"].classwise is not None
     assert reports["open"].classwise is None
 

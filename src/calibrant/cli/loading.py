@@ -14,11 +14,18 @@ import click
 from calibrant.cli import console, questions
 from calibrant.cli.options import ENGINES, CommandOptions, single_file
 from calibrant.cli.parameters import label
-from calibrant.cli.questions import FileDecisions
 from calibrant.errors import FileError, InputError
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.column_options import Options
-from calibrant.files.loaded import BadRows, FileModels, FilePredictions, FileRows, FileSketch, FileSketches
+from calibrant.files.loaded import (
+    BadRows,
+    FileDecisions,
+    FileModels,
+    FilePredictions,
+    FileRows,
+    FileSketch,
+    FileSketches,
+)
 from calibrant.files.logs import is_log, models_of
 from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand

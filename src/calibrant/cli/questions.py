@@ -10,22 +10,13 @@ import click
 from calibrant.cli.options import ENGINES, CommandOptions
 from calibrant.errors import FileError, nearest, quoted
 from calibrant.files.decisions import is_decision_log, read_files
-from calibrant.files.loaded import FileRead
-from calibrant.inputs.decision_log import DecisionLog
-from calibrant.runtime.dataclass import dataclass
+from calibrant.files.loaded import FileDecisions
 
 if TYPE_CHECKING:
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
 
 _LISTED: Final = 4  # questions
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FileDecisions(FileRead):
-    """The log of a decision model that was read from files."""
-
-    log: DecisionLog
 
 
 def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> FileDecisions | None:
@@ -44,9 +35,7 @@ def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> F
         problem = f"has no question {quoted(options.question)} with a labelled answer"
         raise FileError(paths[0], problem, nearest(options.question, log))
     names = ", ".join(list(log)[:_LISTED]) + f" and {len(log) - _LISTED:,} more" * (len(log) > _LISTED)
-    return FileDecisions(
-        sources={"questions": options.question or names}, paths=tuple(paths), rows=(log.n,), doubts=(), log=log
-    )
+    return FileDecisions(sources={"questions": options.question or names}, paths=tuple(paths), rows=(log.n,), log=log)
 
 
 def _check(ctx: click.Context, options: CommandOptions) -> None:

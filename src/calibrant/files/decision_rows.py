@@ -227,8 +227,13 @@ def _of_list(kind: Kind, probs: list[Any], confidence: Any) -> Answer | str:
         return Answer(kind, options, numbers, confidence, _places(options))
     if not types <= {*_NUMBERS, str}:
         return "has a level whose value is not a number"
-    order, levels, places = _listed_levels(options, tuple([str(each.get("label") or each["value"]) for each in probs]))
+    order, levels, places = _listed_levels(options, tuple(map(_level_name, probs)))
     return Answer(kind, levels, [numbers[k] for k in order], confidence, places)
+
+
+def _level_name(level: Mapping[str, Any]) -> str:
+    """Return the name of a level in a list: its label, or else its value."""
+    return str(level.get("label") or level["value"])
 
 
 def _key(label: Any) -> tuple[bool, Any]:
@@ -337,7 +342,7 @@ def _of_lists(tables: Sequence[list[dict[str, Any]]], kind: Kind) -> tuple[list[
     except (KeyError, TypeError, AttributeError):
         return None
     if kind == "score":
-        return [str(each.get("label") or each["value"]) for each in tables[0]], numbers
+        return [*map(_level_name, tables[0])], numbers
     return (names, numbers) if {*map(type, names)} == {str} else None  # a truth value is equal to a number
 
 

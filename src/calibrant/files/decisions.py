@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import os
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, InputError, quoted
 from calibrant.files.decision_rows import CACHE, Cell, DecisionRows, Fail, is_decisions, labels_of
-from calibrant.files.local import load, reading
+from calibrant.files.local import load, located, reading
 from calibrant.files.log_rows import first_object, objects
 from calibrant.files.paths import bounded_lines, expand, kind_of, open_text
+from calibrant.files.text import header, separator
 from calibrant.inputs.decision_log import DecisionLog
 
 #: A file of labels, labels by the ids of the rows, or those of each row.
 Labels: TypeAlias = "str | os.PathLike[str] | Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]]"
 
+_ROWS: Final = 4096  # of a table that are objects together
 _LOOKED_AT: Final = 20  # rows of a file
 _DEPTH: Final = 12  # of objects within a row: answers are at most the fifth
 
@@ -124,22 +126,15 @@ def _labels(labels: Any, on: str) -> Mapping[str, Any] | list[Any] | None:
 
 
 def is_decision_log(path: str) -> bool:
-    """Whether a file is the log of a decision model, by its first row."""
+    """Whether a file is the log of a decision model, by its first rows."""
     kind = kind_of(path)
-    if kind == "json":
-        if is_decisions(first_object(path)):
-            return True
-        with suppress(CalibrantError):  # the first requests may have failed
-            return any(is_decisions(row) for _, row in islice(objects(path), _LOOKED_AT))
-        return False
-    if kind == "csv":
-        with suppress(OSError, ValueError, EOFError, zlib.error), open_text(path) as stream:
-            return "answers." in next(bounded_lines(stream), "") and is_decisions(next(iter(_file_rows(path)), {}))
-    if kind in ("parquet", "arrow"):
-        with suppress(CalibrantError, OSError, ValueError):
-            names = _dataset(path, kind).schema.names
+    with suppress(CalibrantError):  # its reader says what is wrong
+        if kind == "json":  # the first requests may have failed
+            return is_decisions(first_object(path)) or any(map(is_decisions, islice(_file_rows(path), _LOOKED_AT)))
+        if kind in ("csv", "parquet", "arrow"):
+            names = _names(path, kind)
             is_log = "answers" in names or {*names} >= CACHE or any(name.startswith("answers.") for name in names)
-            return is_log and is_decisions(next(iter(_file_rows(path)), {}))
+            return is_log and any(map(is_decisions, islice(_file_rows(path), _LOOKED_AT)))
     return False
 
 
@@ -185,24 +180,57 @@ def _file_rows(path: str) -> Iterator[Mapping[str, Any]]:
     kind = kind_of(path)
     if kind == "json":
         yield from (row for _, row in objects(path))
-        return
-    if kind not in ("parquet", "arrow", "csv"):
+    elif kind == "csv":
+        yield from _csv_rows(path)
+    elif kind in ("parquet", "arrow"):
+        with reading(path):
+            for batch in _batches(path, kind):
+                yield from map(_without_nulls, batch.to_pylist())
+    else:
         remedy = "pass JSON lines, Parquet, Arrow or CSV"
         raise FileError(path, f"a {kind} file holds no log of decisions", remedy)
+
+
+def _names(path: str, kind: str) -> Sequence[str]:
+    """Return the names of the columns of a table."""
+    if kind == "csv":
+        return header(path)
     with reading(path):
-        for batch in _dataset(path, kind).to_batches():
-            yield from map(_cells if kind == "csv" else _without_nulls, batch.to_pylist())
+        table = _opened(path, kind)
+        names: Sequence[str] = (table.schema_arrow if kind == "parquet" else table.schema).names
+        return names
 
 
-def _dataset(path: str, kind: str) -> Any:
-    """Return a table by batches. The cells of a CSV are texts: what they stand for, the answers decide."""
-    dataset = load("pyarrow.dataset", f"to read {os.path.basename(path)}")
-    if kind != "csv":
-        return dataset.dataset(path, format="ipc" if kind == "arrow" else kind)
-    pa, csv = load("pyarrow", "to read CSV"), load("pyarrow.csv", "to read CSV")
-    names = dataset.dataset(path, format="csv").schema.names
-    types = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True)
-    return dataset.dataset(path, format=dataset.CsvFileFormat(convert_options=types))
+def _opened(path: str, kind: str) -> Any:
+    """Open a table of Arrow."""
+    name, file = os.path.basename(path), located(path)
+    if kind == "parquet":
+        return load("pyarrow.parquet", f"to read {name}").ParquetFile(file)
+    ipc, pa = load("pyarrow.ipc", f"to read {name}"), load("pyarrow", f"to read {name}")
+    try:
+        return ipc.open_file(file)
+    except pa.ArrowInvalid:
+        return ipc.open_stream(file)
+
+
+def _batches(path: str, kind: str) -> Iterator[Any]:
+    table = _opened(path, kind)
+    if kind == "parquet":
+        return cast("Iterator[Any]", table.iter_batches(batch_size=_ROWS))
+    count = getattr(table, "num_record_batches", None)
+    return iter(table) if count is None else map(table.get_batch, range(count))
+
+
+def _csv_rows(path: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the cells of a CSV that are not empty. They are texts: what they stand for, the answers decide."""
+    names, between = header(path), separator(path)
+    with reading(path), open_text(path) as stream:
+        lines = csv.reader(bounded_lines(stream), delimiter=between, strict=True)
+        for number, cells in enumerate(filter(None, islice(lines, 1, None)), 1):
+            if len(cells) != len(names):
+                problem = f"row {number:,} has {len(cells):,} cells, and the header has {len(names):,}"
+                raise FileError(path, problem, "write a cell for each column")
+            yield {name: Cell(text) for name, text in zip(names, cells, strict=True) if text.strip()}
 
 
 def _without_nulls(value: Any) -> Any:
@@ -210,11 +238,6 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value
-
-
-def _cells(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the cells of a CSV that are not empty."""
-    return {name: Cell(text) for name, text in row.items() if text is not None and text.strip()}
 
 
 def _labels_in(path: str, on: str) -> dict[str, Mapping[str, Any]]:

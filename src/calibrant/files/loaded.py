@@ -14,6 +14,7 @@ from calibrant.errors import InputError, quoted
 from calibrant.errors.faults import Fault
 from calibrant.errors.wording import reword
 from calibrant.files.column_options import listed
+from calibrant.inputs.decision_log import DecisionLog
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch
 
@@ -54,6 +55,13 @@ class FileRead:
     def described(self) -> str:
         """Say which columns were read as what."""
         return ", ".join(f"{argument}: {source}" for argument, source in self.columns_read.items())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FileDecisions(FileRead):
+    """The log of a decision model in one or more files."""
+
+    log: DecisionLog
 
 
 def _optional_array(argument: str) -> property:

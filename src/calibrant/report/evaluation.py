@@ -639,17 +639,7 @@ def report_on_questions(log: DecisionLog, settings: ReportSettings) -> QuestionR
     tested = {group.name: group for group in _tested(data, replace(settings, of_group=len(data) > _WHOLE))}
     return QuestionReports(
         questions={
-            name: QuestionReport(
-                tested=tested[name],
-                kind=question.kind,
-                accuracy=data[name].means.accuracy,
-                mean_confidence=question.mean_confidence,
-                refusals=question.refusals,
-                unanswered=question.unanswered,
-                unlabelled=question.unlabelled,
-                differing=question.differing,
-                fixed=question.fixed,
-            )
+            name: QuestionReport(question=question, tested=tested[name], accuracy=data[name].means.accuracy)
             for name, question in log.items()
         },
         log=log,

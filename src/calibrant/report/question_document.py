@@ -94,12 +94,12 @@ def _cautions(reports: QuestionReports) -> list[Sentence]:
         if missing:
             names = named(list(map(short, missing)), _NAMED)
             cautions.append(Sentence(f"Questions without {what}: {names}.", "caution"))
-    differing = [name for name, question in reports.questions.items() if question.differing]
+    differing = [name for name, question in reports.log.items() if question.differing]
     if differing:
         names = named(list(map(short, differing)), _NAMED)
         text = f"The stated confidence differs from the largest probability by more than 0.001 in {names}"
         cautions.append(Sentence(f"{text}; the probabilities are evaluated.", "caution"))
-    open_ones = [name for name, question in reports.questions.items() if not question.fixed]
+    open_ones = [name for name, question in reports.log.items() if not question.fixed]
     if open_ones:
         names = named(list(map(short, open_ones)), _NAMED)
         cautions.append(Sentence(f"The options differ between rows in {names}: only the likeliest one is evaluated."))
@@ -109,7 +109,7 @@ def _cautions(reports: QuestionReports) -> list[Sentence]:
 
 
 def _counts(reports: QuestionReports, name: str) -> dict[str, int]:
-    return {question: getattr(each, name) for question, each in reports.questions.items()}
+    return {question: getattr(each, name) for question, each in reports.log.items()}
 
 
 def _words(question: QuestionReport) -> str:
@@ -122,7 +122,7 @@ def _words(question: QuestionReport) -> str:
     gap = group.mean_gap
     if math.isnan(gap.low) or gap.low <= 0 <= gap.high:
         return "miscalibrated"
-    if question.kind == "predicate":
+    if question.question.kind == "predicate":
         return "overestimates" if gap.value > 0 else "underestimates"
     return "over-confident" if gap.value > 0 else "under-confident"
 
@@ -138,12 +138,12 @@ def _order(reports: QuestionReports) -> Sequence[int]:
 
 def _table(questions: Sequence[QuestionReport], level: float | None, *, full: bool) -> Table:
     """Return the table of the questions."""
-    kinds = Column.of("kind", "kind", (question.kind for question in questions), words=True, spare=3)
+    kinds = Column.of("kind", "kind", (each.question.kind for each in questions), words=True, spare=3)
     accuracies = Column.of("accuracy", "accuracy", (question.accuracy for question in questions), number)
-    confidences = (question.mean_confidence for question in questions)
+    confidences = (each.question.mean_confidence for each in questions)
     confidence = Column.of("mean confidence", "mean_confidence", confidences, number, brief="mean conf.", spare=2)
     verdicts = [] if level is None else [Column("verdict", list(map(_words, questions)), words=True)]
-    refusals = Column.of("refusals", "refusals", (question.refusals for question in questions), amount, spare=4)
+    refusals = Column.of("refusals", "refusals", (each.question.refusals for each in questions), amount, spare=4)
     return groups_table(
         [question.tested for question in questions],
         level,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.errors import nearest
-from calibrant.inputs.decision_log import DecisionLog
+from calibrant.inputs.decision_log import DecisionLog, Question
 from calibrant.render.blocks import Document, Source
 from calibrant.render.shown import NO_SOURCE, Shown
 from calibrant.report.report import GroupReport, Report, group_row
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The version of the dictionary and the JSON.
 SCHEMA_VERSION: Final = 1
+#: What the dictionary has of a `Question`.
+_FACTS: Final = ("kind", "mean_confidence", "refusals", "unanswered", "unlabelled", "differing", "fixed")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,35 +31,23 @@ class QuestionReport:
 
     Attributes
     ----------
+    question : Question
+        The question: its answers, and how many were not evaluated.
     tested : GroupReport
         Its test with the p-value after Holm's correction for the number of questions, its errors and its report.
-    kind : {"predicate", "choice", "score"}
-        What it asks for.
     accuracy : float
         The share of right answers: of the likeliest option, or of yes from a probability of 0.5 on.
-    mean_confidence : float
-        The mean probability of these answers.
-    refusals, unanswered, unlabelled, differing : int
-        As in the `Question`.
-    fixed : bool
-        Whether all answers have the same options, so that each option is evaluated too.
     """
 
+    question: Question
     tested: GroupReport
-    kind: str
     accuracy: float
-    mean_confidence: float
-    refusals: int
-    unanswered: int
-    unlabelled: int
-    differing: int
-    fixed: bool
 
     def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON; see `GroupReport.to_dict`."""
-        names = ("kind", "accuracy", "mean_confidence", "refusals", "unanswered", "unlabelled", "differing", "fixed")
         group = self.tested.to_dict(whole=whole)
-        return {"name": group.pop("name"), **{name: getattr(self, name) for name in names}, **group}
+        own = {name: getattr(self.question, name) for name in _FACTS}
+        return {"name": group.pop("name"), "accuracy": self.accuracy, **own, **group}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -129,10 +119,10 @@ class QuestionReports(Shown, Mapping[str, Report]):
         ``kind``, ``accuracy``, ``mean_confidence`` and ``refusals``.
         """
         rows = []
-        for name, question in self.questions.items():
-            own = {"kind": question.kind, "accuracy": question.accuracy, "mean_confidence": question.mean_confidence}
-            rest = {key: value for key, value in group_row(question.tested).items() if key != "group"}
-            rows.append({"question": name, **own, "refusals": question.refusals, **rest})
+        for name, each in self.questions.items():
+            own = {key: getattr(each.question, key) for key in ("kind", "mean_confidence", "refusals")}
+            rest = {key: value for key, value in group_row(each.tested).items() if key != "group"}
+            rows.append({"question": name, "accuracy": each.accuracy, **own, **rest})
         return frame_of(rows, "question")
 
     def __repr__(self) -> str:
