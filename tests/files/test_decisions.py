@@ -423,6 +423,19 @@ def test_cells_of_a_csv_stand_for_what_the_answers_need(tmp_path: Any) -> None:
     assert (log["u"].probs.tolist(), log["u"].unanswered) == ([0, 0, 0, 0, 0, 0.5], 1)
 
 
+def test_text_tables_have_any_separator_and_cells_of_several_lines(tmp_path: Any) -> None:
+    for name, between in (("log.csv", ";"), ("log.tsv", "\t"), ("other.csv", ",")):
+        path = tmp_path / name
+        lines = [["note", "answers.u.noul", "labels.u"], ['"two\nlines"', "0.25", "true"], ["b", "0.5", "FALSE"]]
+        path.write_text("\n".join(between.join(line) for line in lines))
+        log = calibrant.read_decisions(path)
+        assert (log["u"].probs.tolist(), log["u"].targets.tolist()) == ([0.25, 0.5], [1, 0])
+        assert is_decision_log(str(path))
+    path.write_text("answers.u.noul,labels.u\n0.5,true\n0.5,true,3\n")
+    with pytest.raises(FileError, match="row 2 has 3 cells, and the header has 2"):
+        calibrant.read_decisions(path)
+
+
 def test_labels_may_be_in_several_files(tmp_path: Any) -> None:
     rows = [{"id": i, "answers": {"u": {"noul": 0.5}}} for i in range(4)]
     for k in range(2):

@@ -51,6 +51,21 @@ def test_slope_rows_equals_its_reference(dtype: str, n_bins: int) -> None:
     np.testing.assert_allclose(joined(fast), joined(slow), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_classes", [3, 10, 150])
+def test_neither_rows_nor_classes_in_another_order_change_a_bit(n_classes: int) -> None:
+    """So nothing hangs on the order in which the linear algebra of a processor adds products."""
+    probs, targets = drawn(300, n_classes)
+    weights, found = np.random.default_rng(1).uniform(0.3, 3, 300), set()
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        rows, classes = rng.permutation(300), rng.permutation(n_classes)
+        found.add(
+            rows_of(probs[rows][:, classes], np.argsort(classes)[targets[rows]], weights=weights[rows]).dependence
+        )
+    assert len(found) == 1
+    assert found.pop() > 1
+
+
 # ---------------------------------------------------------------- the variance of a sum
 
 

@@ -328,7 +328,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     _run(ctx, options, loading.load, loading.recalibrate, lambda fix, _, **__: 0 if fix.proven else conditions.FAILED)
 
 
-@main.command(short_help="Certify the score from which decisions can be automated.")
+@main.command(short_help="Certify the lowest score for automatic decisions.")
 @shared.predictions
 @shared.one_model
 @shared.one_event
@@ -376,7 +376,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 @shared.outputs
 @click.pass_context
 def threshold(ctx: click.Context, /, **params: Any) -> None:
-    """Certify the score from which decisions about the cases in FILE... can be automated.
+    """Certify the lowest score for automatic decisions about the cases in FILE....
 
     The error rate of automatic decisions is at most --max-risk, with the given confidence.
 

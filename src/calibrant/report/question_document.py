@@ -206,7 +206,7 @@ def _within(blocks: Sequence[Block], place: str) -> list[Block]:
     own = list[Block]()
     for block in blocks:
         if isinstance(block, Heading):
-            own.append(block._replace(name=f"{place}-{block.name}", searchable=False, level=3))
+            own.append(block._replace(searchable=False, level=3))
         elif isinstance(block, Table):
             own.append(replace(block, name=f"{place}-{block.name}"))
         elif isinstance(block, Details):

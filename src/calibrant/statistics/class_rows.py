@@ -61,9 +61,9 @@ class ClassRows:
             return 1.0
         roots = np.sqrt(np.where(some, variances, 1.0))
         scaled = np.where(some[places], p / np.sqrt(roots)[places], 0.0) * np.sqrt(q)[:, None]
-        own = float(np.sum(of_rows[some] ** 2 / variances[some]))
+        own = compensated.total_of(of_rows[some] ** 2 / variances[some])
         pairs = compensated.total_of(self._products(scaled, places).ravel() ** 2) - own
-        return min(1 + max(pairs, 0.0) / float(variances.sum()), _MOST)
+        return min(1 + max(pairs, 0.0) / compensated.total_of(variances), _MOST)
 
     def _dependence_on_device(self) -> float:
         few = self.predictions.take(self._some())
