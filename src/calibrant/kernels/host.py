@@ -510,7 +510,7 @@ def _first_wrong(scores: Any, outcomes: Any) -> Any:
 def sum_events(
     probs: Any, targets: Any, edges: Any, starts: Any, shift: Any, first: Any, cells: Any, totals: Any
 ) -> Any:
-    """See `reference.sum_events`. Its sums are plain: it is for sketches, which add up batches as they come."""
+    """See `reference.sum_events`. Its totals are plain: it is for sketches, which add up batches as they come."""
     one, half = probs.dtype.type(1), probs.dtype.type(0.5)
     places, losses = np.empty(CHUNK, np.uint32), np.empty(CHUNK)
     sums = np.zeros(cells.shape[1] * LINE)
@@ -547,11 +547,15 @@ def sum_events(
             x, cell = np.float64(scores[j]), np.uint64(places[j])
             count_place = cell + np.uint64(outcomes[j])
             sums[count_place] += 1.0
-            sums[count_place + np.uint64(2)] += x
-            sums[cell + np.uint64(4)] += x * x
+            k, lost = count_place + np.uint64(2), count_place + np.uint64(5)
+            sums[k], sums[lost] = added(sums[k], sums[lost], x)
+            k, lost = cell + np.uint64(4), cell + np.uint64(7)
+            sums[k], sums[lost] = added(sums[k], sums[lost], x * x)
     for i in range(cells.shape[1]):
         for j in range(cells.shape[2]):
             cells[0, i, j] += sums[LINE * i + j]
+        for j in range(3):
+            cells[1, i, 2 + j] += sums[LINE * i + 5 + j]
     totals[0, BRIER] += brier.sum()
     totals[0, BRIER_SQUARES] += brier_squares.sum()
     totals[0, NLL] += nll.sum()
@@ -576,7 +580,7 @@ def slope_rows(probs: Any, targets: Any, squares: Any, masses: Any, uppers: Any,
                 psi[r] += slopes[r, place] * gap
         for r in range(n_slopes):
             q, w = squares[i], masses[i]
-            terms[0], terms[1], terms[2], terms[3], terms[4] = q * psi[r] * psi[r], q * psi[r], q, w * psi[r], w
+            terms[0], terms[1], terms[2], terms[3], terms[4] = q * (psi[r] * psi[r]), q * psi[r], q, w * psi[r], w
             for k in range(5):
                 sums[0, r, k], sums[1, r, k] = added(sums[0, r, k], sums[1, r, k], terms[k])
 

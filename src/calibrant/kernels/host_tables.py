@@ -48,7 +48,7 @@ def bin_rows(scores: Any, outcomes: Any, weights: Any, uppers: Any, sums: Any) -
         return
     for i in range(scores.shape[0]):
         b, w, p, y = bin_of(scores[i], uppers), weights[i], np.float64(scores[i]), np.float64(outcomes[i])
-        for k, term in enumerate((w, w * p, w * y, w * (p - y) * (p - y))):
+        for k, term in enumerate((w, w * p, w * y, w * ((p - y) * (p - y)))):
             sums[0, k, b], sums[1, k, b] = added(sums[0, k, b], sums[1, k, b], term)
 
 
@@ -72,7 +72,7 @@ def cell_rows(
             p, y = np.float64(some[j]), np.uint64(hits[j])
             if weighted:
                 w = weights[begin + j]
-                for k, term in ((y, w), (two + y, w * p), (np.uint64(4), w * p * p), (np.uint64(5) + y, w * w)):
+                for k, term in ((y, w), (two + y, w * p), (np.uint64(4), w * (p * p)), (np.uint64(5) + y, w * w)):
                     sums[0, cell, k], sums[1, cell, k] = added(sums[0, cell, k], sums[1, cell, k], term)
             else:
                 lines[cell, y] += 1.0
