@@ -221,10 +221,12 @@ def _named(options: CommandOptions, *names: str) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def data_of(predictions: FilePredictions | FileSketch, options: CommandOptions) -> dict[str, Any]:
+def data_of(predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions) -> dict[str, Any]:
     """Return the arguments of the library for what was read: a sketch, or rows and what belongs to them."""
     if isinstance(predictions, FileSketch):
         return {"probs": predictions.sketch}
+    if isinstance(predictions, FileDecisions):
+        return questions.data_of(predictions, options)
     logits = options.logits or predictions.logits
     return {
         "probs": predictions.probs,
@@ -269,10 +271,10 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
     )
 
 
-def load_report(
+def load_any(
     ctx: click.Context, options: CommandOptions, step: Progress
 ) -> FilePredictions | FileSketch | FileDecisions:
-    """Read the files of ``report``, which may be the log of a decision model."""
+    """Read the files, which may be the log of a decision model."""
     if options.engine != "spark":
         paths = expand(options.files)
         if not is_sketch_file(paths[0]) and (log := questions.load(ctx, options, paths)) is not None:

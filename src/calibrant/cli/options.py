@@ -277,6 +277,18 @@ json = option(
     help="Write every number as JSON to this file, or to standard output with -.",
 )
 logits = option("--logits", is_flag=True, help="Read the numbers as logits, not as probabilities.")
+#: The log of a decision model, in which columns have no names.
+decisions = declared(
+    option("--question", help="Use this question alone, if FILE is the log of a decision model."),
+    option(
+        "--truth",
+        "truth_path",
+        type=InputFile(),
+        help="The file with the labels of a decision model's answers, a column or key for each question.",
+    ),
+    option("--on", "truth_on", type=COLUMN, help="The column of the ids in the file of --truth (default: id)."),
+    option("--yes", metavar="TEXT", help="The text that means yes, if the labels of yes-no questions are texts."),
+)
 #: What the rows of one model are read from.
 one_model = declared(
     score,
@@ -287,6 +299,7 @@ one_model = declared(
     rows,
     logits,
     numbers,
+    decisions,
 )
 draws = declared(
     option(
@@ -412,8 +425,6 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
         yield from _of_spark(options)
     elif options.master is not None:
         yield "--master works only with --engine spark; pass --engine spark too"
-    if options.truth_on is not None and options.truth_path is None and not _is_faulty(ctx, "truth_path"):
-        yield "--on names the ids in the file of --truth; pass --truth too"
 
 
 def _of_spark(options: CommandOptions) -> Iterator[Problem]:
@@ -497,6 +508,8 @@ def problems_of_one_model(ctx: click.Context, options: CommandOptions) -> Iterat
     yield from _of_both(ctx, options)
     if options.outcome and options.target:
         yield "--outcome and --target both name the true values; pass only one of the two options"
+    if options.truth_on is not None and options.truth_path is None and not _is_faulty(ctx, "truth_path"):
+        yield "--on names the ids in the file of --truth; pass --truth too"
 
 
 def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:

@@ -77,8 +77,15 @@ def evaluate(read: FileDecisions, options: CommandOptions, how: dict[str, Any]) 
     if options.question is None:
         how = {name: value for name, value in how.items() if name not in ("bands", "weights_are")}
         return evaluate_predictions(read.log, **how)
-    question = read.log[options.question]
-    if not question.fixed:
+    if not read.log[options.question].fixed:
         how["classwise"] = False
-    report: Report = evaluate_predictions(question.probs, question.targets, class_names=question.class_names, **how)
+    report: Report = evaluate_predictions(**data_of(read, options), **how)
     return report
+
+
+def data_of(read: FileDecisions, options: CommandOptions) -> dict[str, Any]:
+    """Return the arguments of the library for the log, or for the question that the options name."""
+    if options.question is None:
+        return {"probs": read.log}
+    question = read.log[options.question]
+    return {"probs": question.probs, "targets": question.targets, "class_names": question.class_names}
