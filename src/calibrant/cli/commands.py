@@ -166,7 +166,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     shared.check(ctx, shared.problems_of_report(ctx, options))
     from calibrant.cli import loading
 
-    _run(ctx, options, loading.load_any, loading.evaluate, conditions.report_status)
+    _run(ctx, options, loading.load, loading.evaluate, conditions.report_status)
 
 
 @main.command(short_help="Compare several models, and rank them.")
@@ -316,7 +316,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     shared.check(ctx, shared.problems_of_recalibrate(ctx, options))
     from calibrant.cli import loading
 
-    _run(ctx, options, loading.load_any, loading.recalibrate, lambda fix, _, **__: 0 if fix.proven else conditions.FAILED)
+    _run(ctx, options, loading.load, loading.recalibrate, lambda fix, _, **__: 0 if fix.proven else conditions.FAILED)
 
 
 @main.command(short_help="Certify the lowest score for automatic decisions.")
@@ -382,7 +382,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     shared.check(ctx, shared.problems_of_threshold(ctx, options))
     from calibrant.cli import loading
 
-    _run(ctx, options, loading.load_any, loading.certify, lambda found, _, **__: 0 if found.certified else conditions.OPEN)
+    _run(ctx, options, loading.load, loading.certify, lambda found, _, **__: 0 if found.certified else conditions.OPEN)
 
 
 @main.command(short_help="Watch the calibration of a deployed model, slice by slice.")

@@ -71,8 +71,8 @@ def about(predictions: object) -> Iterator[None]:
         raise
 
 
-def load(ctx: click.Context, options: CommandOptions, step: Progress) -> FilePredictions | FileSketch:
-    """Read the files."""
+def load(ctx: click.Context, options: CommandOptions, step: Progress) -> FilePredictions | FileSketch | FileDecisions:
+    """Read the files, which may be the log of a decision model."""
     remote = options.engine == "spark" and any("://" in name for name in options.files)  # only Spark finds these
     paths = list(options.files) if remote else expand(options.files)
     if not remote and is_sketch_file(paths[0]):
@@ -81,6 +81,8 @@ def load(ctx: click.Context, options: CommandOptions, step: Progress) -> FilePre
         if saved.sketch.n == 0:
             raise FileError(saved.paths[0], "holds a sketch without rows", "name a sketch of predictions")
         return saved
+    if (log := questions.load(ctx, options, paths)) is not None:
+        return log
     if options.engine == "spark":
         from calibrant.cli import spark
 
@@ -271,17 +273,6 @@ def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> 
     )
 
 
-def load_any(
-    ctx: click.Context, options: CommandOptions, step: Progress
-) -> FilePredictions | FileSketch | FileDecisions:
-    """Read the files, which may be the log of a decision model."""
-    if options.engine != "spark":
-        paths = expand(options.files)
-        if not is_sketch_file(paths[0]) and (log := questions.load(ctx, options, paths)) is not None:
-            return log
-    return load(ctx, options, step)
-
-
 def evaluate(
     predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
 ) -> Report | QuestionReports:
@@ -300,7 +291,9 @@ def evaluate(
     return replace(report, omitted=dict(predictions.omitted))
 
 
-def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptions) -> RecalibrationResult:
+def recalibrate(
+    predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
+) -> RecalibrationResult:
     """Return the map of the scores, with its proof."""
     from calibrant.recalibration.fitting import recalibrate as recalibrate_predictions
 
@@ -313,7 +306,7 @@ def recalibrate(predictions: FilePredictions | FileSketch, options: CommandOptio
     return recalibrate_predictions(**data_of(predictions, options), **how)
 
 
-def certify(predictions: FilePredictions | FileSketch, options: CommandOptions) -> ThresholdResult:
+def certify(predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions) -> ThresholdResult:
     """Return the certified threshold, or those of both decisions."""
     from calibrant.thresholds import certify_threshold, certify_two_sided
 

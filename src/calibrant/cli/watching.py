@@ -13,7 +13,7 @@ from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
 from calibrant.errors import FileError, quoted
 from calibrant.errors.wording import number
-from calibrant.files.loaded import FilePredictions, FileSketch
+from calibrant.files.loaded import FileDecisions, FilePredictions, FileSketch
 from calibrant.files.sql import sql_name
 from calibrant.monitoring import Monitor, state
 from calibrant.results.envelope import of_file, parsed, read_bytes
@@ -51,7 +51,9 @@ def run(ctx: click.Context, options: CommandOptions) -> bool:
     return watch.alarm or watch.promise_broken or bool(watch.called_out)
 
 
-def _loaded(ctx: click.Context, options: CommandOptions, step: Progress) -> FilePredictions | FileSketch:
+def _loaded(
+    ctx: click.Context, options: CommandOptions, step: Progress
+) -> FilePredictions | FileSketch | FileDecisions:
     """Read the files. The periods of ``--time`` are groups, and an error about them is one about ``--time``."""
     if options.time is None:
         return loading.load(ctx, options, step)
@@ -69,7 +71,7 @@ def _loaded(ctx: click.Context, options: CommandOptions, step: Progress) -> File
         raise FileError(error.path, problem, remedy, error.options, error.fault, options.time) from None
 
 
-def _updated(predictions: FilePredictions | FileSketch, options: CommandOptions) -> Monitor:
+def _updated(predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions) -> Monitor:
     """Return the monitor of the state with the new slices."""
     content = state.read(options.state_path)
     given = {name: value for name in _SETTINGS if (value := getattr(options, name)) is not None}
@@ -118,7 +120,7 @@ def _threshold(path: str) -> dict[str, Any]:
 
 
 def _slices(
-    predictions: FilePredictions | FileSketch, options: CommandOptions
+    predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the label and the arguments of each slice, in order."""
     label = Path(options.files[0]).stem if options.label is None else options.label
