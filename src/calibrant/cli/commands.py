@@ -360,6 +360,16 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     help="The largest possible weight of a row, for sampling weights. The method is then betting.",
 )
 @option("--per-class", is_flag=True, help="Certify a threshold for each predicted class, all together.")
+@option("--each", is_flag=True, help="Certify each question of a decision model alone, not all together.")
+@option(
+    "--gates",
+    "gates_path",
+    type=OutputFile(".json"),
+    help="Write the certified gates of a decision model's questions as thresholds.json, version 1.",
+)
+@option(
+    "--all", "all_measures", is_flag=True, help="Show the gates by observed accuracy too, for the questions of a log."
+)
 @option("--cost-of-error", type=float, metavar="COST", help="The cost of a wrong automatic decision.")
 @option("--cost-of-referral", type=float, metavar="COST", help="The cost of a case that is referred to a person.")
 @shared.exact
@@ -375,6 +385,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     calibrant threshold answers.csv --score confidence --outcome correct
     calibrant threshold claims.parquet --probs 'p_*' --cluster customer
     calibrant threshold visits.csv --score risk --yes-risk 0.1 --no-risk 0.02
+    calibrant threshold decisions.jsonl --max-risk 0.05 --gates thresholds.json
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 4 no threshold is certified.
     """  # noqa: D301

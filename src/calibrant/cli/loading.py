@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from calibrant.report.comparison import Comparison
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
+    from calibrant.thresholds import QuestionThresholds
     from calibrant.thresholds.result import ThresholdResult
 
 #: The largest error rate of automatic decisions, unless another is named.
@@ -306,10 +307,15 @@ def recalibrate(
     return recalibrate_predictions(**data_of(predictions, options), **how)
 
 
-def certify(predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions) -> ThresholdResult:
-    """Return the certified threshold, or those of both decisions."""
+def certify(
+    predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
+) -> ThresholdResult | QuestionThresholds:
+    """Return the certified threshold, those of both decisions, or those of the questions of a log."""
     from calibrant.thresholds import certify_threshold, certify_two_sided
 
+    max_risk = _MAX_RISK if options.max_risk is None else options.max_risk
+    if isinstance(predictions, FileDecisions) and options.yes_risk is None:
+        return questions.certify(predictions, options, max_risk)
     if isinstance(predictions, FileSketch):
         bets = options.certified_by == "betting" or options.largest_cluster or options.max_weight
         if bets and not is_sketch_file(options.files[0]):
@@ -325,7 +331,6 @@ def certify(predictions: FilePredictions | FileSketch | FileDecisions, options: 
     if options.yes_risk is not None and options.no_risk is not None:
         how = {name: value for name, value in how.items() if name not in ("notion", "class_names", "groups")}
         return certify_two_sided(**how, yes_risk=options.yes_risk, no_risk=options.no_risk)
-    max_risk = _MAX_RISK if options.max_risk is None else options.max_risk
     return certify_threshold(**how, max_risk=max_risk, per_class=options.per_class)
 
 

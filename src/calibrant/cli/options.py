@@ -49,7 +49,7 @@ ENGINES: Final = ("embedded", "spark")
 #: What is written, by the names of its options.
 OUTPUTS: Final = (
     *("sketch", "json", "html", "markdown", "png", "svg"),
-    *("map", "sql", "onnx", "since_onset", "prometheus"),
+    *("map", "sql", "onnx", "gates", "since_onset", "prometheus"),
 )
 
 Command = Callable[..., Any]
@@ -116,6 +116,8 @@ class CommandOptions(Options):
     certified_by: str | None = None
     largest_cluster: int | None = None
     per_class: bool = False
+    each: bool = False
+    gates_path: str | None = None
     cost_of_error: float | None = None
     cost_of_referral: float | None = None
     state_path: str = ""
@@ -470,6 +472,8 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
         others = {"--max-risk": options.max_risk, "--by": options.by, "--probs": options.probs}
         for option in _given({**others, "--per-class": options.per_class}):
             yield f"{option} does not work with --yes-risk and --no-risk; leave one of them out"
+    if options.gates_path is not None and options.question is not None:
+        yield "--gates is about all questions; leave --question out"
     if options.per_class and options.by:
         yield "--per-class and --by exclude each other; pass only one of the two options"
     bounds = {"--largest-cluster": options.largest_cluster, "--max-weight": options.max_weight}

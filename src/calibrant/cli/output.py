@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
     from calibrant.report.comparison import Comparison
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
+    from calibrant.thresholds import QuestionThresholds
     from calibrant.thresholds.result import ThresholdResult
 
-    Result = Report | QuestionReports | Comparison | RecalibrationResult | ThresholdResult
+    Result = Report | QuestionReports | Comparison | RecalibrationResult | ThresholdResult | QuestionThresholds
     from calibrant.monitoring import Monitor
 
 _NAMED: Final = 3  # columns that a hint names
@@ -89,7 +91,10 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
         "map": lambda: f"{fitted().to_json()}\n".encode(),
         "sql": lambda: _sql(fitted(), predictions),
         "onnx": lambda: fitted().to_onnx().SerializeToString(),
+        "gates": lambda: _json(cast("QuestionThresholds", result).gates(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")),
     }
+    if options.gates_path is not None and not _has_gates(cast("QuestionThresholds", result), options):
+        del contents["gates"]
     if not options.anyway and options.outputs.keys() & set(_MAPS) and not cast("RecalibrationResult", result).proven:
         console.say("the map is not written, because its gain is not proven; --anyway writes it")
         contents = {name: content for name, content in contents.items() if name not in _MAPS}
@@ -105,6 +110,18 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
         suggest_clusters(predictions, options)
     if failures:
         raise failures[0]
+
+
+def _has_gates(result: QuestionThresholds, options: CommandOptions) -> bool:
+    """Return whether there is a gate to write, and name the questions that are left out of the file."""
+    without = [name for name in result if result.gate(name) is None]
+    composite = result.composite is not None and result.composite.certified
+    if len(without) == len(result) and not composite:
+        console.say(f"{options.gates_path} is not written, because no gate is certified")
+        return False
+    if without and not options.quiet:
+        console.say(f"{options.gates_path} leaves out the questions without a certified gate: {', '.join(without)}")
+    return True
 
 
 def write_monitor(watch: Monitor, predictions: FileRead | None, options: CommandOptions) -> None:
@@ -240,16 +257,11 @@ def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOp
 
 def _event(result: Result | Monitor, predictions: FileRead, options: CommandOptions) -> str | None:
     """Return the evaluated event by its column and its label, such as "churned = 1"; None if no column holds it."""
-    from calibrant.report.question_reports import QuestionReports
-
-    column = predictions.sources.get("targets")
-    if (
-        isinstance(result, QuestionReports)
-        or result.notion != "positive"
-        or result.n_classes is not None
-        or column is None
-    ):
+    column = predictions.sources.get("targets", options.question)
+    if column is None or getattr(result, "notion", None) != "positive" or getattr(result, "n_classes", None):
         return None
+    if "targets" not in predictions.sources:  # a yes-no question of a decision log
+        return column
     labels = options.labels or ()
     if not labels and re.search("[=<>(]", column):  # a condition in SQL
         return column
@@ -369,7 +381,6 @@ def _picture(result: Result | Monitor, kind: str) -> bytes:
     from calibrant.plot import canvas
     from calibrant.report.comparison import Comparison
     from calibrant.report.leaderboard import FEW
-    from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
 
     matplotlib = canvas.matplotlib()
@@ -383,8 +394,7 @@ def _picture(result: Result | Monitor, kind: str) -> bytes:
         elif isinstance(result, Report) and result.diagram is None:
             axes = plot.classwise(result)[0]
         else:
-            assert not isinstance(result, QuestionReports)  # --png is for one of them
-            axes = result.plot()
+            axes = cast("Report", result).plot()
         axes.figure.savefig(picture, format=kind, dpi=_DOTS, metadata=_METADATA[kind])
         plt.close(axes.figure)
     return picture.getvalue()

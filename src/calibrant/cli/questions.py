@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -15,13 +15,16 @@ from calibrant.files.loaded import FileDecisions
 if TYPE_CHECKING:
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
+    from calibrant.thresholds import QuestionThresholds
+    from calibrant.thresholds.result import Method, ThresholdResult
 
 _LISTED: Final = 4  # questions
 
 
 def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> FileDecisions | None:
     """Read a log of decisions; None for other files, and where options name columns."""
-    wanted = {"--question": options.question, "--truth": options.truth_path, "--yes": options.yes}
+    wanted: dict[str, Any] = {"--question": options.question, "--truth": options.truth_path, "--yes": options.yes}
+    wanted |= {"--gates": options.gates_path, "--each": options.each or None}
     named = next((option for option, value in wanted.items() if value is not None), None)
     columns = any((options.score, options.probs, options.outcome, options.target))
     if columns or options.engine != ENGINES[0] or not is_decision_log(paths[0]):
@@ -30,7 +33,9 @@ def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> F
             raise FileError(paths[0], f"{named} is only for the log of a decision model", remedy)
         return None
     _check(ctx, options)
-    log = read_files(paths, labels=options.truth_path, on=options.truth_on or "id", yes=options.yes)
+    by = options.by[0] if options.by else None
+    how: dict[str, Any] = {"labels": options.truth_path, "on": options.truth_on or "id", "yes": options.yes}
+    log = read_files(paths, **how, by=by)
     if options.question is not None and options.question not in log:
         problem = f"has no question {quoted(options.question)} with a labelled answer"
         raise FileError(paths[0], problem, nearest(options.question, log))
@@ -40,8 +45,9 @@ def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> F
 
 def _check(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that a log of decisions does not take."""
+    by_group = ctx.info_name == "threshold" and len(options.by) == 1
     others: dict[str, Any] = {
-        "--by": options.by,
+        "--by": () if by_group else options.by,
         "--where": options.where,
         "--cluster": options.clusters,
         "--weight": options.weight,
@@ -57,12 +63,16 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         "--sketch": options.sketch_path,
         "--exact": options.exact,
         "--keep-going": options.keep_going,
+        "--per-class": options.per_class,
+        "--cost-of-error": options.cost_of_error is not None,
+        "--method betting": options.certified_by == "betting",
     }
     for option, value in others.items():
         if value:
             msg = f"{option} does not work with the log of a decision model; leave it out, or name columns with --probs"
             raise click.UsageError(msg, ctx)
     of_one: dict[str, Any] = {"--png": options.png_path, "--svg": options.svg_path, "--fail-if": options.conditions}
+    of_one |= {"--yes-risk": options.yes_risk is not None, "--no-risk": options.no_risk is not None}
     of_one |= {"--tolerance": options.tolerance is not None, "--bands": options.bands != CommandOptions.bands}
     for option, value in of_one.items():
         if value and options.question is None:
@@ -81,6 +91,16 @@ def evaluate(read: FileDecisions, options: CommandOptions, how: dict[str, Any]) 
         how["classwise"] = False
     report: Report = evaluate_predictions(**data_of(read, options), **how)
     return report
+
+
+def certify(read: FileDecisions, options: CommandOptions, max_risk: float) -> ThresholdResult | QuestionThresholds:
+    """Return the thresholds of the question that the options name, or those of all questions."""
+    from calibrant.thresholds import certify_questions
+
+    log = read.log if options.question is None else read.log.only([options.question])
+    method = cast("Method | None", options.certified_by)
+    found = certify_questions(log, max_risk=max_risk, confidence=options.confidence, method=method, each=options.each)
+    return found if options.question is None or options.by else found[options.question]
 
 
 def data_of(read: FileDecisions, options: CommandOptions) -> dict[str, Any]:

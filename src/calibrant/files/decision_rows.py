@@ -156,6 +156,18 @@ def labels_of(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return flat or None
 
 
+def group_of(row: Mapping[str, Any], by: str) -> str | None:
+    """Return the value of a column, or of a key within others such as ``meta.language``; None if it is missing."""
+    value: Any = row.get(by)
+    if value is None:
+        value = row
+        for key in by.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int | float) and value == value else None
+
+
 def id_of(row: Mapping[str, Any]) -> str | None:
     """Return the id of a row; None if it has none."""
     return next((str(row[key]) for key in IDS if isinstance(row.get(key), str | int)), None)
@@ -374,13 +386,14 @@ class _Answers:
         self.confidence = array("d")
         self.inputs: set[int] = set()  # of a cache
         self.kept: list[tuple[int, Any, Any]] = []  # until many are added together
-        self.refusals = self.unanswered = self.unlabelled = 0
+        self.refused, self.without_label = array("q"), array("q")
+        self.unanswered = 0
 
     def add(self, row: int, value: Any, label: Any) -> None:
         """Add an answer with its label, None without one."""
         answer = answer_of(value)
         if answer is None:
-            self.refusals += 1
+            self.refused.append(row)
             return
         if isinstance(answer, str):
             remedy = "write the probability of each option, or leave the answer out"
@@ -389,7 +402,7 @@ class _Answers:
             problem = f"the answer to {quoted(self.name)} is a {answer.kind}, but in rows before a {self.kind}"
             raise self.fail(row, problem, "give questions of two kinds two names")
         if label is None:
-            self.unlabelled += 1
+            self.without_label.append(row)
             return
         first, self.kind = self.kind is None, answer.kind
         if answer.kind == "predicate":
@@ -505,9 +518,9 @@ class _Answers:
             classes=self.options if self.fixed else (),
             rows=rows,
             confidence=None if np.isnan(stated).all() else stated,
-            refusals=self.refusals,
+            refused=np.array(self.refused, np.int64),
+            without_label=np.array(self.without_label, np.int64),
             unanswered=self.unanswered,
-            unlabelled=self.unlabelled,
         )
 
     def _probs(self, rows: NDArray[np.int64]) -> Float64s:
@@ -549,8 +562,10 @@ class DecisionRows:
         *,
         labels: Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]] | None = None,
         yes: str | None = None,
+        by: str | None = None,
     ) -> None:
-        self._fail, self._labels, self._yes = fail, labels, yes
+        self._fail, self._labels, self._yes, self._by = fail, labels, yes, by
+        self._groups: list[str] = []
         self._answers: dict[str, _Answers] = {}
         self._form = ""
         self._ids: dict[str, int] = {}
@@ -567,6 +582,7 @@ class DecisionRows:
         response, number = _response(row), self._n
         answers = self._answers_in(number, row, response)
         self._n += 1
+        self._add_group(number, row)
         name = self._id_of(number, row)
         self._name_model(response.get("model"))
         labels = self._labels_of(number, name, row, response)
@@ -611,6 +627,8 @@ class DecisionRows:
             raise self._fail(None, "labels were passed for a log whose rows have their gold answers", remedy)
         number = self._inputs.setdefault(key, len(self._inputs))
         self._n = len(self._inputs)
+        if number == len(self._groups):
+            self._add_group(number, row)
         self._name_model(row.get("model"))
         answers = self._of(str(row["id"]))
         if number in answers.inputs:
@@ -635,6 +653,14 @@ class DecisionRows:
         if form != self._form:
             problem = f"the answers are {form}, but in rows before {self._form}"
             raise self._fail(number, problem, "read the logs of one service at a time")
+
+    def _add_group(self, number: int, row: Mapping[str, Any]) -> None:
+        if self._by is not None:
+            group = group_of(row, self._by)
+            if group is None:
+                remedy = "name a key that every row has, with dots for keys within others, such as meta.language"
+                raise self._fail(number, f"the row has no text or number under {quoted(self._by)}", remedy)
+            self._groups.append(group)
 
     def _name_model(self, model: Any) -> None:
         if isinstance(model, str):
@@ -686,7 +712,7 @@ class DecisionRows:
         self._check_labels()
         questions = {name: question for name, answers in self._answers.items() if (question := answers.question())}
         rest = {name: answers for name, answers in self._answers.items() if name not in questions}
-        unlabelled = {name: answers.unlabelled for name, answers in rest.items() if answers.unlabelled}
+        unlabelled = {name: len(answers.without_label) for name, answers in rest.items() if answers.without_label}
         unanswered = {name: answers.unanswered for name, answers in rest.items() if answers.unanswered}
         named = {"answered": unlabelled, "labelled": unanswered}
         for (what, those), other in zip(named.items(), ("labels", "answers"), strict=True):
@@ -700,9 +726,10 @@ class DecisionRows:
             questions=questions,
             n=self._n,
             ids=tuple(self._ids) if self._with_id == self._n else (),
+            groups=tuple(self._groups),
             models=tuple(self._models),
             unmatched=len(self._labels.keys() - self._used) if isinstance(self._labels, Mapping) else 0,
-            refusals={name: answers.refusals for name, answers in self._answers.items() if answers.refusals},
+            refusals={name: len(answers.refused) for name, answers in self._answers.items() if answers.refused},
             unlabelled=unlabelled,
             unanswered=unanswered,
         )

@@ -34,6 +34,7 @@ def read_decisions(
     labels: Labels | None = None,
     on: str = "id",
     yes: str | None = None,
+    by: str | None = None,
 ) -> DecisionLog:
     """Read the log of a decision model: typed questions, each with a probability for every possible answer.
 
@@ -57,6 +58,8 @@ def read_decisions(
         The column of the ids in a file of labels.
     yes : str, optional
         The text that stands for true, if the labels of predicates are texts. Every other text is then false.
+    by : str, optional
+        The column or key of each row that names its group, with dots for a key within others: ``meta.language``.
 
     Returns
     -------
@@ -93,19 +96,18 @@ def read_decisions(
     0.41
     """
     if isinstance(source, str | os.PathLike):
-        return read_files(expand([os.fspath(source)]), labels=labels, on=on, yes=yes)
-    return _read(_object_rows(source), _input_error, labels, on, yes)
+        return read_files(expand([os.fspath(source)]), labels=labels, on=on, yes=yes, by=by)
+    return _read(_object_rows(source), _input_error, labels=_labels(labels, on), yes=yes, by=by)
 
 
-def read_files(paths: Sequence[str], *, labels: Labels | None, on: str, yes: str | None) -> DecisionLog:
+def read_files(paths: Sequence[str], *, labels: Labels | None, on: str, yes: str | None, by: str | None) -> DecisionLog:
     """Read the log in files, one after the other; see `read_decisions`."""
-    return _read(chain.from_iterable(map(_file_rows, paths)), _file_error(", ".join(paths)), labels, on, yes)
+    rows = chain.from_iterable(map(_file_rows, paths))
+    return _read(rows, _file_error(", ".join(paths)), labels=_labels(labels, on), yes=yes, by=by)
 
 
-def _read(
-    rows: Iterable[Mapping[str, Any]], fail: Fail, labels: Labels | None, on: str, yes: str | None
-) -> DecisionLog:
-    read = DecisionRows(fail, labels=_labels(labels, on), yes=yes)
+def _read(rows: Iterable[Mapping[str, Any]], fail: Fail, **how: Any) -> DecisionLog:
+    read = DecisionRows(fail, **how)
     for row in rows:
         read.add(row)
     return read.log()

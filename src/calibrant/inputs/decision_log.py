@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import field, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -42,12 +43,12 @@ class Question:
         The number of each row in the log, from 0.
     confidence : array, (N,), or None
         What the answers state as their confidence; NaN where an answer states none. None if no answer states one.
-    refusals : int
-        The number of rows in which the model refused to answer.
+    refused : array
+        The number of each row in which the model refused to answer.
+    without_label : array
+        The number of each row with an answer and without a label.
     unanswered : int
         The number of rows with a label and without an answer or a refusal.
-    unlabelled : int
-        The number of rows with an answer and without a label.
     """
 
     name: str
@@ -57,14 +58,29 @@ class Question:
     classes: tuple[str | bool, ...]
     rows: NDArray[np.int64]
     confidence: Float64s | None = None
-    refusals: int = 0
+    refused: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    without_label: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     unanswered: int = 0
-    unlabelled: int = 0
 
     @property
     def n(self) -> int:
         """The number of rows with an answer and a label."""
         return len(self.targets)
+
+    @property
+    def refusals(self) -> int:
+        """The number of rows in which the model refused to answer."""
+        return len(self.refused)
+
+    @property
+    def unlabelled(self) -> int:
+        """The number of rows with an answer and without a label."""
+        return len(self.without_label)
+
+    @property
+    def referred(self) -> float:
+        """The refusals that belong to the rows with a label: as many of their cases as of all answers and refusals."""
+        return self.refusals * self.n / max(self.n + self.unlabelled, 1)
 
     @property
     def fixed(self) -> bool:
@@ -81,18 +97,38 @@ class Question:
     @property
     def mean_confidence(self) -> float:
         """The mean probability of the likeliest answer; NaN without rows."""
-        return total_of(self._largest) / self.n if self.n else math.nan
+        return total_of(self.largest) / self.n if self.n else math.nan
 
     @property
-    def _largest(self) -> Float64s:
+    def largest(self) -> Float64s:
+        """The probability of the likeliest answer, (N,)."""
         return self.probs.max(axis=1) if self.probs.ndim == 2 else np.maximum(self.probs, 1 - self.probs)
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        """Whether the likeliest answer was right, (N,): the first of equal ones, and yes from a probability of 0.5."""
+        likeliest = self.probs >= 0.5 if self.probs.ndim == 1 else self.probs.argmax(axis=1)
+        return np.asarray(likeliest == self.targets)
 
     @property
     def differing(self) -> int:
         """The number of answers whose stated confidence differs from their largest probability by more than 0.001."""
         if self.confidence is None or not self.n:
             return 0
-        return int(np.count_nonzero(np.abs(self.confidence - self._largest) > 1e-3))
+        return int(np.count_nonzero(np.abs(self.confidence - self.largest) > 1e-3))
+
+    def among(self, rows: NDArray[np.bool_]) -> Question:
+        """Return the same of some rows of the log, (n,)."""
+        held = rows[self.rows]
+        return replace(
+            self,
+            probs=self.probs[held],
+            targets=self.targets[held],
+            rows=self.rows[held],
+            confidence=None if self.confidence is None else self.confidence[held],
+            refused=self.refused[rows[self.refused]],
+            without_label=self.without_label[rows[self.without_label]],
+        )
 
     def __repr__(self) -> str:
         options = f", {self.probs.shape[1]} options" if self.probs.ndim == 2 else ""
@@ -116,6 +152,8 @@ class DecisionLog(Mapping[str, Question]):
         The number of rows, each of one input.
     ids : tuple of str
         The id of each row; empty if the rows have none.
+    groups : tuple of str
+        The group of each row; empty without ``by``.
     models : tuple of str
         The models that the rows name.
     refusals : mapping
@@ -131,6 +169,7 @@ class DecisionLog(Mapping[str, Question]):
     questions: Mapping[str, Question]
     n: int
     ids: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     refusals: Mapping[str, int]
     unlabelled: Mapping[str, int]
@@ -148,6 +187,16 @@ class DecisionLog(Mapping[str, Question]):
 
     def __len__(self) -> int:
         return len(self.questions)
+
+    def only(self, names: Sequence[str]) -> DecisionLog:
+        """Return the log of these questions alone."""
+        return replace(self, questions={name: self[name] for name in names})
+
+    def of_group(self, group: str) -> DecisionLog:
+        """Return the questions with rows of a group."""
+        held = np.array(self.groups) == group
+        questions = {name: part for name, question in self.items() if (part := question.among(held)).n}
+        return replace(self, questions=questions, groups=())
 
     def __repr__(self) -> str:
         names = ", ".join(list(self.questions)[:_SHOWN]) + ", ..." * (len(self) > _SHOWN)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import partial
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +41,16 @@ from calibrant.thresholds.betting import betting, enough, fresh_clusters, risk_b
 from calibrant.thresholds.cautions import cautions
 from calibrant.thresholds.planning import audit_rows, fresh_rows, planned_rows, upper_errors
 from calibrant.thresholds.ranked import Judged, Ranked, RankedSample
-from calibrant.thresholds.result import Costs, Method, Share, Threshold, TwoSidedThreshold
+from calibrant.thresholds.result import Costs, Method, Share, Side, Threshold, TwoSidedThreshold
 from calibrant.thresholds.rules import RATIO, closed, cuts_of, first_rows, fixed_sequence
+
+Key = TypeVar("Key")
 
 _SURELY: Final = 0.9  # the probability with which the error rate of a planned cut is below the bound
 _MORE: Final = 0.01  # of the rows: a larger coverage by less is not worth a sentence
 _FEWEST: Final = 20  # rows of the first of them
 _DIGITS: Final = 2  # decimals of a rounded threshold, at least
+_ONE_SIDE: Final[tuple[Side, ...]] = ("yes",)
 _HALF: Final = 0.5  # the score from which on "yes" is decided if no case is referred
 
 
@@ -188,9 +191,10 @@ def certify_threshold(
     found = replace(found, curve_maker=partial(_curves, ranked, found, judged.table.n), per_class=per_class)
     if not data_of_groups:
         return found
-    by_group = _jointly({name: Judged.of(data) for name, data in data_of_groups.items()}, asked, max_risk)
-    common = {name: _share(judged_, found) for name, judged_ in by_group[1].items()}
-    return replace(found, by_group=by_group[0], common=common)
+    groups_ = {name: Judged.of(data) for name, data in data_of_groups.items()}
+    by_group = jointly({name: (group, _ONE_SIDE) for name, group in groups_.items()}, asked, max_risk)
+    common = {name: _share(group, found) for name, group in groups_.items()}
+    return replace(found, by_group={name: side for name, (side,) in by_group.items()}, common=common)
 
 
 def certify_two_sided(
@@ -429,7 +433,7 @@ def _threshold(
         coverage_high=high,
         risk=risk,
         risk_high=risk_high,
-        audit_fraction=min(1.0, audited / (coverage * judged.table.n)),
+        audit_fraction=min(1.0, audited / (coverage * (judged.table.n + judged.referred))),
     )
 
 
@@ -464,8 +468,9 @@ def _rounded(ranked: Ranked, place: int) -> float:
 
 def _coverage(ranked: Ranked, place: int, alpha: float) -> tuple[float, float, float]:
     """Return the share of rows down to a place with its interval (Clopper and Pearson)."""
-    share = 1.0 if place == len(ranked) - 1 else float(ranked.upto.rows[place]) / ranked.total
-    n = float(ranked.independent[-1])
+    every = place == len(ranked) - 1 and not ranked.referred
+    share = 1.0 if every else float(ranked.upto.rows[place]) / ranked.cases
+    n = float(ranked.independent[-1]) + ranked.referred
     if ranked.parts is not None:
         acted = (np.arange(len(ranked)) <= place).astype(np.float64)
         _, variance = ranked.mean(acted, acted)
@@ -485,9 +490,9 @@ def _plan(
     alpha = alpha_of(asked.confidence)
     cuts = cuts_of(sample.rows, _FEWEST if place is None else first_rows(max_risk, alpha))
     at = RankedSample(sample.rows[cuts], sample.wrong[cuts])
-    coverages = ranked.upto.rows[cuts] / ranked.total
+    coverages = ranked.upto.rows[cuts] / ranked.cases
     rates = upper_errors(at.wrong, _SURELY) / at.rows
-    least = 0.0 if place is None else float(ranked.upto.rows[place]) / ranked.total + _MORE
+    least = 0.0 if place is None else float(ranked.upto.rows[place]) / ranked.cases + _MORE
     able = np.flatnonzero((rates < max_risk) & (coverages > least))
     if not len(able):
         return {}
@@ -498,11 +503,11 @@ def _plan(
     # A cut of new rows may be up to 2 % beyond the wanted place, and 10 % with betting.
     if asked.method == "betting" and ranked.bettors is not None:
         times = fresh_clusters(ranked.bettors, int(cuts[cut]), max_risk, alpha, asked.bound.largest)
-        total = None if times is None else times * BETTING_RATIO * ranked.total
+        total = None if times is None else times * BETTING_RATIO * ranked.cases
     else:
         rows = fresh_rows(at, cut, max_risk, alpha, sequence=asked.method == "fixed-sequence")
-        total = None if rows is None else rows * RATIO * ranked.total / float(at.rows[cut])
-    if total is None or total <= ranked.total:
+        total = None if rows is None else rows * RATIO * ranked.cases / float(at.rows[cut])
+    if total is None or total <= ranked.cases:
         return {}
     errors = float(ranked.upto.wrong[cuts[cut]] / ranked.upto.rows[cuts[cut]])
     return {"rows_needed": math.ceil(total), "coverage_needed": float(coverages[cut]), "risk_needed": errors}
@@ -518,32 +523,55 @@ def _curves(ranked: Ranked, found: Threshold, n: int) -> tuple[RiskCoverageCurve
 # ---------------------------------------------------------------- groups
 
 
-def _jointly(
-    groups: Mapping[str, Judged], asked: ThresholdOptions, max_risk: float
-) -> tuple[dict[str, Threshold], dict[str, Judged]]:
-    """Return the thresholds of groups, with one promise for all of them together.
+def jointly(
+    groups: Mapping[Key, tuple[Judged, tuple[Side, ...]]],
+    asked: ThresholdOptions,
+    max_risk: float,
+    *,
+    curves: bool = False,
+) -> dict[Key, tuple[Threshold, ...]]:
+    """Return the thresholds of the sides of groups, with one promise for all of them together.
 
-    Each of G groups starts with alpha / G. A group whose every place is certified keeps its promise with that, and the
-    others go on with its part (Holm 1979; Bretz et al. 2009, doi 10.1002/sim.3495).
+    Each of G groups starts with alpha / G, which its sides share equally. A group whose every place is certified keeps
+    its promise with that, and the others go on with its part (Holm 1979; Bretz et al. 2009, doi 10.1002/sim.3495).
     """
-    ranked = {name: judged.ranked(alone=True, rows=asked.rows) for name, judged in groups.items()}
-    whole, found = alpha_of(asked.confidence), {}
-    reasons = {name: _too_few(rows, asked, max_risk, whole / len(groups)) for name, rows in ranked.items()}
+    ranked = {
+        name: [judged.ranked(downward=side == "no", alone=True, rows=asked.rows) for side in sides]
+        for name, (judged, sides) in groups.items()
+    }
+    whole = alpha_of(asked.confidence)
+    reasons = {
+        name: _too_few(rows[0], asked, max_risk, whole / len(groups) / len(rows)) for name, rows in ranked.items()
+    }
     open_ = [name for name in groups if not reasons[name]]
-    places: dict[str, NDArray[np.intp]] = {name: np.empty(0, np.intp) for name in groups}
+    places = {name: [np.empty(0, np.intp)] * len(rows) for name, rows in ranked.items()}
     while open_:
         alpha = whole / len(open_)
         for name in open_:
-            places[name] = _certified(ranked[name], asked, max_risk, alpha)
-        done = [name for name in open_ if len(places[name]) and places[name][-1] == len(ranked[name]) - 1]
+            places[name] = [_certified(rows, asked, max_risk, alpha / len(ranked[name])) for rows in ranked[name]]
+        done = [
+            name
+            for name in open_
+            if all(len(at) and at[-1] == len(rows) - 1 for at, rows in zip(places[name], ranked[name], strict=True))
+        ]
         open_ = [name for name in open_ if name not in done]
         if not done:
             break
-    for name, judged in groups.items():
-        found[name] = _threshold(
-            judged, ranked[name], places[name], asked._replace(costs=None), max_risk, reasons[name]
+    found = {}
+    for name, (judged, sides) in groups.items():
+        if len(sides) > 1:
+            yes, no = places[name]
+            places[name] = list(_apart(yes, no, len(ranked[name][0])))
+        found[name] = tuple(
+            _threshold(judged, rows, at, asked._replace(costs=None), max_risk, reasons[name])
+            for rows, at in zip(ranked[name], places[name], strict=True)
         )
-    return found, dict(groups)
+        if curves:
+            found[name] = tuple(
+                replace(one, curve_maker=partial(_curves, rows, one, judged.table.n))
+                for one, rows in zip(found[name], ranked[name], strict=True)
+            )
+    return found
 
 
 def _too_few(ranked: Ranked, asked: ThresholdOptions, max_risk: float, alpha: float) -> str:

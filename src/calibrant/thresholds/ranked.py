@@ -110,6 +110,8 @@ class Ranked:
         Whether the rows with the lowest scores are acted on first.
     cells : bool
         Whether a place is a cell of a grid, and not a score.
+    referred : float
+        The weight of cases without a score, which are never automatic.
     """
 
     thresholds: Float64s
@@ -121,6 +123,7 @@ class Ranked:
     bettors: ClusterParts | None = None
     downward: bool = False
     cells: bool = False
+    referred: float = 0.0
 
     @classmethod
     def of(cls, table: ReliabilityTable, *, downward: bool = False) -> Ranked:
@@ -154,6 +157,11 @@ class Ranked:
     def total(self) -> float:
         """The weight of all rows."""
         return float(self.upto.rows[-1])
+
+    @property
+    def cases(self) -> float:
+        """The weight of all rows, and of the cases without a score."""
+        return self.total + self.referred
 
     def by_row(self, events: Events, clusters: NDArray[Any] | None) -> Ranked:
         """Return the same with the clusters of the rows, or with the rows, whose scores are those of the places."""
@@ -277,11 +285,15 @@ class Ranked:
 
 
 class Judged(NamedTuple):
-    """The evaluated event: its table, its notion, and what else is known of rows or of a sketch."""
+    """The evaluated event: its table, its notion, and what else is known of rows or of a sketch.
+
+    ``referred`` is the weight of cases without a score, such as refusals, which are never automatic.
+    """
 
     table: ReliabilityTable
     notion: Notion
     more: EvaluatedData | None = None
+    referred: float = 0.0
 
     @classmethod
     def of(cls, data: EvaluatedData) -> Judged:
@@ -320,7 +332,7 @@ class Judged(NamedTuple):
         InputError
             If all rows are in one cluster, and not ``alone``.
         """
-        ranked, data = Ranked.of(self.table, downward=downward), self.more
+        ranked, data = replace(Ranked.of(self.table, downward=downward), referred=self.referred), self.more
         if data is None or (data.clusters is None and not rows):
             return ranked
         if data.one_cluster and not alone:

@@ -49,7 +49,7 @@ _AREAS: Final = {
     "excess": ("excess AURC", "AURC less that of the best order, in which all errors have the lowest scores."),
 }
 #: How thresholds are certified, in words.
-_METHODS: Final = {
+METHODS: Final = {
     "closed": "closed testing with look-ahead",
     "fixed-sequence": "a fixed sequence of tests",
     "betting": "tests by betting",
@@ -67,13 +67,13 @@ def document_of(result: ThresholdResult, source: Source, *, full: bool) -> Docum
     blocks: list[Block] = []
     for side in result.sides:
         title = "Error rate by coverage" + (f', decisions "{side.side}"' if several else "")
-        blocks += _curve_blocks(side, title, full=full)
+        blocks += curve_blocks(side, title, full=full)
     if first.by_group:
         heading = "Thresholds of predicted classes" if first.per_class else "Thresholds of groups"
         blocks += [Heading(heading, "groups"), _groups_table(first)]
     level = percent(first.confidence)
     remark = (
-        f"method: {_METHODS[first.method]}; coverage: share of cases that are automatic; error rate: of these "
+        f"method: {METHODS[first.method]}; coverage: share of cases that are automatic; error rate: of these "
         f"cases; {level} CI: pointwise, for a threshold that was chosen before"
     )
     event = evaluated_event(result.notion, result.n_classes, source)
@@ -95,7 +95,7 @@ def document_of(result: ThresholdResult, source: Source, *, full: bool) -> Docum
         ),
         measured="number",
         methods=[
-            Method("threshold", lowest, _METHODS[first.method]),
+            Method("threshold", lowest, METHODS[first.method]),
             *(Method(*_AREAS[name], area.method) for name, area in first.areas.items()),
         ],
     )
@@ -113,6 +113,16 @@ def _conclusion(result: ThresholdResult) -> Sentence:
 
 def verdict_of(result: ThresholdResult, source: Source) -> list[Sentence]:
     """Return what was found: cautions, the threshold, coverage, what more rows would do, costs, groups, assumptions."""
+    first, sentences = result.sides[0], findings_of(result, source)
+    if result.costs is not None:
+        sentences += map(Sentence, _costs(result.costs, percent(result.confidence)))
+    if first.by_group:
+        sentences += map(Sentence, _groups(first))
+    return [*sentences, *map(Sentence, _assumptions(first))]
+
+
+def findings_of(result: ThresholdResult, source: Source, *, audit: bool = True) -> list[Sentence]:
+    """Return the cautions, the thresholds, their coverage, what more rows would do, and how to check the promise."""
     first, *others = result.sides
     sentences = [Sentence(f"Caution: {first.flag}.", "caution")] if first.flag else []
     if others:
@@ -124,13 +134,9 @@ def verdict_of(result: ThresholdResult, source: Source) -> list[Sentence]:
             sentences.append(Sentence(f'An error is a case in which "{event}" is false.'))
     for side in result.sides:
         of_side = f' of "{side.side}"' if others else ""
-        texts = [*_numbers(side, of_side), *_plan(side, of_side), *_audit(side, of_side)]
+        texts = [*_numbers(side, of_side), *_plan(side, of_side), *(_audit(side, of_side) if audit else ())]
         sentences += map(Sentence, texts)
-    if result.costs is not None:
-        sentences += map(Sentence, _costs(result.costs, percent(result.confidence)))
-    if first.by_group:
-        sentences += map(Sentence, _groups(first))
-    return [*sentences, *map(Sentence, _assumptions(first))]
+    return sentences
 
 
 def _noun(side: Threshold) -> str:
@@ -171,6 +177,8 @@ def _both(result: ThresholdResult) -> Iterator[str]:
         return
     yield f"Refer the other {share_text(1 - sum(side.coverage for side in certified))} of cases."
     each, together = percent(certified[0].confidence), percent(result.confidence)
+    if each == together:  # both are part of a promise for more than this result
+        return
     if len(certified) > 1:
         yield f"Each promise holds with {each} confidence, so that both hold together with {together} confidence."
     else:
@@ -286,7 +294,7 @@ def _assumptions(side: Threshold) -> Iterator[str]:
 # ---------------------------------------------------------------- the curve
 
 
-def _curve_blocks(side: Threshold, title: str, *, full: bool) -> list[Block]:
+def curve_blocks(side: Threshold, title: str, *, full: bool) -> list[Block]:
     """Return the section of a curve: its picture, some of its points, and the areas under it; none for a group."""
     curve = side.curve
     if curve is None:
@@ -371,9 +379,9 @@ def _groups_table(result: Threshold) -> Table:
         Column.of("n", "n", (part.n for part in parts), "{:,}".format),
         Column(f"{_noun(result)} at least", thresholds, {"threshold": [part.value for part in parts]}),
         Column.of("coverage", "coverage", (part.coverage for part in parts), share_text),
-        Column.of("error rate", "risk", (part.risk for part in parts), _rate),
+        Column.of("error rate", "risk", (part.risk for part in parts), rate_text),
     ]
-    bound = Column.of("upper bound", "risk_high", (part.risk_high for part in parts), _rate)
+    bound = Column.of("upper bound", "risk_high", (part.risk_high for part in parts), rate_text)
     if result.value is None:
         return Table("groups", [*columns, bound])
     common = [result.common[name] for name in result.by_group]
@@ -381,15 +389,15 @@ def _groups_table(result: Threshold) -> Table:
         "common_risk_low": [part.risk_low for part in common],
         "common_risk_high": [part.risk_high for part in common],
     }
-    intervals = [f"{_rate(low)} to {_rate(high)}" for low, high in zip(*ends.values(), strict=True)]
+    intervals = [f"{rate_text(low)} to {rate_text(high)}" for low, high in zip(*ends.values(), strict=True)]
     columns += [
-        Column.of("at common threshold", "common_risk", (part.risk for part in common), _rate),
+        Column.of("at common threshold", "common_risk", (part.risk for part in common), rate_text),
         bound._replace(spare=1),
         Column(f"{percent(result.confidence)} CI at common threshold", intervals, ends, spare=2),
     ]
     return Table("groups", columns)
 
 
-def _rate(share: float) -> str:
+def rate_text(share: float) -> str:
     """Return an error rate; a dash if there are no such rows."""
     return "-" if math.isnan(share) else share_text(share)

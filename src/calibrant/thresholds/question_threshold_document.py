@@ -1,0 +1,196 @@
+"""The thresholds of questions as a document: a table of the gates, then a section for each question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from calibrant.render.blocks import Block, Column, Details, Document, Heading, Method, Notes, Sentence, Source, Table
+from calibrant.render.words import amount, gathered, named, percent, share_text, short, version
+from calibrant.thresholds.question_thresholds import Gate, coverage_of, risk_of
+from calibrant.thresholds.threshold_document import METHODS, curve_blocks, findings_of, rate_text
+
+if TYPE_CHECKING:
+    from calibrant.thresholds.question_thresholds import QuestionThresholds
+    from calibrant.thresholds.result import Threshold, ThresholdResult
+
+_SECTIONS: Final = 12  # questions with a section
+_NAMED: Final = 3
+_ALL: Final = "choices and scores together"
+
+
+def document_of(result: QuestionThresholds, source: Source, *, full: bool, observed: bool) -> Document:
+    """Return the thresholds as a document; ``observed`` adds the gates by the accuracy in these rows."""
+    conclusion = _conclusion(result)
+    return Document(
+        title="Certified thresholds of questions",
+        headline=f"{result.log.n:,} inputs, {len(result):,} questions",
+        conclusion=conclusion,
+        verdict=[conclusion._replace(text=f"{conclusion.text}."), *map(Sentence, _promise(result))],
+        blocks=[*_overview(result, observed=observed), *_groups(result), *_sections(result, source, full=full)],
+        facts=[
+            ("inputs", amount(result.log.n)),
+            ("questions", f"{len(result):,}"),
+            ("models", ", ".join(map(short, result.log.models))),
+            ("largest error rate", percent(result.max_risk)),
+            ("confidence level", percent(result.confidence)),
+            *source.facts(),
+            ("made by", f"calibrant {version()}"),
+        ],
+        measured="question",
+        methods=[_method(result)],
+    )
+
+
+def _conclusion(result: QuestionThresholds) -> Sentence:
+    """Return how many questions can be automated, in part."""
+    certified = [short(name) for name, found in result.items() if found.certified]
+    if not certified:
+        return Sentence("No threshold is certified for a question")
+    of = f"{len(certified):,} of {len(result):,} question{'s' * (len(result) != 1)}"
+    return Sentence(f"Some answers to {of} can be automated: {named(certified, _NAMED)}", "good")
+
+
+def _promise(result: QuestionThresholds) -> list[str]:
+    """Return what is promised, what is not automatic, and how to check the promise later."""
+    level, held = percent(result.confidence), "each alone" if result.each else "all together"
+    risk = f"the error rate of the automatic answers to each question is at most {percent(result.max_risk)}"
+    promises = [f"The promise: {risk}, {held} with {level} confidence."]
+    if result.composite is not None:
+        promises.append(_composite(result.composite))
+    if total := sum(question.refusals for question in result.log.values()):
+        promises.append(f"Refusals count as cases that are not automatic: {total:,}.")
+    few = gathered((found.sides[0].reason, short(name)) for name, found in result.items() if not found.certified)
+    promises += [
+        f"Too few rows for a threshold: {named(names, _NAMED)} ({reason})."
+        for reason, names in few.items()
+        if reason.startswith("fewer")
+    ]
+    if result.certified:
+        audited = next(iter(result.values())).sides[0].audit_rows
+        promises.append(
+            f"To check the promise later, label {audited:,} automatic answers of each kind in each period, at random."
+        )
+    return [*promises, "The promise assumes independent inputs, and later inputs like these."]
+
+
+def _composite(composite: Threshold) -> str:
+    """Return what is certified of all choices and scores of an input together."""
+    if composite.value is None:
+        return "No threshold is certified for the smallest confidence of an input's choices and scores."
+    cases = f"inputs whose smallest confidence is at least {composite.rounded:.6g} ({share_text(composite.coverage)})"
+    bound = f"At most {percent(composite.max_risk)} of the {cases} have a wrong choice or score"
+    return f"{bound}; observed {share_text(composite.risk)}."
+
+
+# ---------------------------------------------------------------- all questions
+
+
+def _ends(found: ThresholdResult) -> str:
+    """Return from which scores on answers are automatic, such as "no <= 0.07, yes >= 0.93"."""
+    sides = sorted((side for side in found.sides if side.rounded is not None), key=lambda side: side.side)
+    several = len(found.sides) > 1
+    texts = [f"{f'{side.side} ' * several}{'≤' if side.side == 'no' else '≥'} {side.rounded:.6g}" for side in sides]
+    return ", ".join(texts) or "none"
+
+
+def _table(
+    name: str, names: Sequence[str], found: Sequence[ThresholdResult], facts: Sequence[Column], title: str
+) -> Table:
+    """Return a table of thresholds with their coverage and observed risk."""
+    exact = {
+        f"threshold_{side}": [next((s.value for s in each.sides if s.side == side), None) for each in found]
+        for side in ("yes", "no")
+    }
+    columns = [
+        Column.of("question", "question", names, short),
+        Column.of("rows", "rows", (each.n for each in found), amount),
+        *facts,
+        Column("automatic", [_ends(each) for each in found], exact),
+        Column.of("coverage", "coverage", map(coverage_of, found), share_text),
+        Column.of("error rate", "risk", map(risk_of, found), rate_text),
+    ]
+    return Table(name, columns, title)
+
+
+def _overview(result: QuestionThresholds, *, observed: bool) -> list[Block]:
+    """Return the table of the questions."""
+    log = result.log
+    kinds = Column.of("kind", "kind", (log[name].kind for name in result), words=True, spare=2)
+    names, found = [*result], [*result.values()]
+    table = _table("questions", names, found, [kinds], "Thresholds of questions")
+    refusals = Column.of("refusals", "refusals", (log[name].refusals for name in result), amount, spare=3)
+    columns = [
+        *table.columns,
+        refusals,
+        *(_observed([result.observed_gate(name) for name in result]) if observed else []),
+    ]
+    notes = [
+        "automatic: the probabilities of yes of a predicate, else the largest probability",
+        "coverage: the share of answers and refusals that are automatic; error rate: of these answers",
+    ]
+    if observed:
+        risk = percent(result.max_risk)
+        notes.append(
+            f"observed gate: the lowest confidence, for a predicate 2 |p - 1/2|, with at most {risk} errors in these "
+            f"rows. It is not certified: in about half of all samples, its true error rate is above {risk}"
+        )
+    return [Heading("Questions", "questions"), Table(table.name, columns, table.title), Notes(notes)]
+
+
+def _observed(gates: Sequence[Gate | None]) -> list[Column]:
+    """Return the gates by the accuracy in these rows."""
+    exact: dict[str, list[Any]] = {
+        f"observed_{name}": [None if gate is None else getattr(gate, name) for gate in gates] for name in Gate._fields
+    }
+    thresholds, coverages = exact.values()
+    texts = [
+        ["none" if value is None else f"{value:.6g}" for value in thresholds],
+        ["-" if share is None else share_text(share) for share in coverages],
+    ]
+    parts = [{name: values} for name, values in exact.items()]
+    return [Column("observed gate", texts[0], parts[0]), Column("its coverage", texts[1], parts[1])]
+
+
+def _groups(result: QuestionThresholds) -> list[Block]:
+    """Return the table of the thresholds in each group."""
+    entries = [
+        (group, _ALL if name is None else name, found)
+        for group, part in result.by_group.items()
+        for name, found in [*part.items(), *([] if part.composite is None else [(None, part.composite)])]
+    ]
+    if not entries:
+        return []
+    groups, names, found = zip(*entries, strict=True)
+    table = _table("groups", names, found, [], "Thresholds of groups")
+    columns = [Column.of("group", "group", groups, short), *table.columns]
+    text = "The thresholds of all groups are certified together, by Holm's method."
+    return [Heading("Groups", "groups"), Sentence(text), Table(table.name, columns, table.title)]
+
+
+# ---------------------------------------------------------------- one question
+
+
+def _sections(result: QuestionThresholds, source: Source, *, full: bool) -> list[Block]:
+    """Return a section for each question; on a page with its risk-coverage curves."""
+    blocks: list[Block] = []
+    for place, (name, found) in enumerate(list(result.items())[:_SECTIONS], 1):
+        blocks += [Heading(f"Question {short(name)}", f"question-{place}"), *findings_of(found, source, audit=False)]
+        if full:
+            for side in found.sides:
+                title = "Error rate by coverage" + (f', decisions "{side.side}"' if len(found.sides) > 1 else "")
+                blocks.append(Details(title, curve_blocks(side, title, full=True), long=True))
+    left = len(result) - _SECTIONS
+    if left > 0:
+        blocks.append(Notes([f"to see the other {left:,} questions, use --question, or the mapping in Python"]))
+    return blocks
+
+
+def _method(result: QuestionThresholds) -> Method:
+    how = METHODS[next(iter(result.values())).sides[0].method]
+    together = (
+        "all questions have one promise by Holm's method, which is valid although the answers of one input depend on "
+        "each other"
+    )
+    text = f"{how}; {'each question is tested alone' if result.each else together}"
+    return Method("threshold", "The scores from which on answers are automatic.", text)
