@@ -145,3 +145,83 @@ def test_texts_stand_for_yes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert status == 1
     assert "the label of 'a' is 'no', not true or false" in err
     assert run("report", "log.jsonl", "--yes", "yes", "--quiet")[0] == 0
+
+
+# ---------------------------------------------------------------- thresholds
+
+
+def test_threshold_certifies_every_question_and_writes_gates(log: str) -> None:
+    status, out, err = run("threshold", log, "--max-risk", "0.3", "--gates", "gates.json", "--json", "all.json")
+    assert status == 0
+    assert "Some answers to" in out
+    found = calibrant.certify_questions(calibrant.read_decisions(log), max_risk=0.3)
+    gates = json.loads(Path("gates.json").read_text(encoding="utf-8"))
+    assert gates.pop("generatedAt").endswith("Z")
+    expected = found.gates()
+    del expected["generatedAt"]
+    assert gates == expected
+    without = [name for name in found if found.gate(name) is None]
+    assert ("leaves out the questions without a certified gate: " + ", ".join(without) in err) == bool(without)
+    whole = json.loads(Path("all.json").read_text(encoding="utf-8"))
+    assert whole["questions"] == json.loads(json.dumps(found.to_dict()["questions"]))
+    assert "observed gate" not in out
+    assert "observed gate" in run("threshold", log, "--max-risk", "0.3", "--all")[1]
+
+
+@pytest.mark.usefixtures("log")
+def test_threshold_of_one_question_counts_its_refusals() -> None:
+    lines = rows()
+    for row in lines[:100]:
+        row["answers"]["urgent"] = {"type": "refusal"}
+    Path("refused.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    status, out, _ = run("threshold", "refused.jsonl", "--question", "urgent", "--max-risk", "0.3", "--json", "u.json")
+    assert status == 0
+    assert 'Decide "yes"' in out
+    found = json.loads(Path("u.json").read_text(encoding="utf-8"))
+    assert found["n"] == 200
+    assert found["yes"]["coverage"] == pytest.approx(found["yes"]["n_automatic"] / 300)
+    assert found["source"]["event"] == "urgent"
+
+
+def test_threshold_without_a_gate_writes_none_and_says_so(log: str) -> None:
+    status, _, err = run("threshold", log, "--max-risk", "0.001", "--gates", "gates.json")
+    assert status == 4
+    assert "gates.json is not written, because no gate is certified" in err
+    assert not Path("gates.json").exists()
+
+
+@pytest.mark.usefixtures("log")
+def test_threshold_certifies_groups_of_rows() -> None:
+    lines = [{**row, "meta": {"lang": "de" if i % 2 else "en"}} for i, row in enumerate(rows())]
+    Path("meta.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    _, out, _ = run("threshold", "meta.jsonl", "--by", "meta.lang", "--max-risk", "0.3")
+    assert "The thresholds of all groups are certified together" in out
+    status, _, err = run("threshold", "meta.jsonl", "--by", "meta.land")
+    assert status == 1
+    assert "row 1: the row has no text or number under 'meta.land'" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--per-class"], "--per-class does not work with the log of a decision model"),
+        (["--yes-risk", "0.1", "--no-risk", "0.1"], "--yes-risk is about one question"),
+        (["--method", "betting"], "--method betting does not work with the log"),
+        (["--cost-of-error", "5", "--cost-of-referral", "1"], "--cost-of-error does not work with the log"),
+        (["--gates", "g.json", "--question", "urgent"], "--gates is about all questions; leave --question out"),
+        (["--by", "a", "--by", "b"], "--by does not work with the log"),
+    ],
+)
+def test_options_of_thresholds_that_logs_do_not_take(log: str, options: list[str], message: str) -> None:
+    status, _, err = run("threshold", log, *options)
+    assert status == 2
+    assert message in err
+
+
+def test_gates_of_another_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.csv").write_text("score,outcome\n0.5,1\n0.2,0\n", encoding="utf-8")
+    for option in (["--gates", "g.json"], ["--each"]):
+        status, _, err = run("threshold", "p.csv", *option)
+        assert status == 1
+        assert f"{option[0]} is only for the log of a decision model; leave {option[0]} out" in err

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from calibrant.render.blocks import Block, Column, Details, Document, Heading, Method, Notes, Sentence, Source, Table
 from calibrant.render.words import amount, gathered, named, percent, share_text, short, version
-from calibrant.thresholds.question_thresholds import Gate, coverage_of, risk_of
 from calibrant.thresholds.threshold_document import METHODS, curve_blocks, findings_of, rate_text
 
 if TYPE_CHECKING:
-    from calibrant.thresholds.question_thresholds import QuestionThresholds
+    from calibrant.thresholds.question_thresholds import Gate, QuestionThresholds
     from calibrant.thresholds.result import Threshold, ThresholdResult
 
 _SECTIONS: Final = 12  # questions with a section
@@ -107,8 +106,8 @@ def _table(
         Column.of("rows", "rows", (each.n for each in found), amount),
         *facts,
         Column("automatic", [_ends(each) for each in found], exact),
-        Column.of("coverage", "coverage", map(coverage_of, found), share_text),
-        Column.of("error rate", "risk", map(risk_of, found), rate_text),
+        Column.of("coverage", "coverage", (each.coverage for each in found), share_text),
+        Column.of("error rate", "risk", (each.risk for each in found), rate_text),
     ]
     return Table(name, columns, title)
 
@@ -140,16 +139,16 @@ def _overview(result: QuestionThresholds, *, observed: bool) -> list[Block]:
 
 def _observed(gates: Sequence[Gate | None]) -> list[Column]:
     """Return the gates by the accuracy in these rows."""
-    exact: dict[str, list[Any]] = {
-        f"observed_{name}": [None if gate is None else getattr(gate, name) for gate in gates] for name in Gate._fields
-    }
-    thresholds, coverages = exact.values()
+    thresholds = [None if gate is None else gate.threshold for gate in gates]
+    coverages = [None if gate is None else gate.coverage for gate in gates]
     texts = [
         ["none" if value is None else f"{value:.6g}" for value in thresholds],
         ["-" if share is None else share_text(share) for share in coverages],
     ]
-    parts = [{name: values} for name, values in exact.items()]
-    return [Column("observed gate", texts[0], parts[0]), Column("its coverage", texts[1], parts[1])]
+    return [
+        Column("observed gate", texts[0], {"observed_gate": thresholds}),
+        Column("its coverage", texts[1], {"observed_coverage": coverages}),
+    ]
 
 
 def _groups(result: QuestionThresholds) -> list[Block]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -218,7 +217,7 @@ class QuestionThresholds(Shown, Mapping[str, ThresholdResult]):
             sides = {side.side: side for side in found.sides}
             values = {f"{side}": sides[side].value if side in sides else None for side in ("yes", "no")}
             row = {"question": name, "kind": self.log[name].kind, "rows": found.n, "refusals": self.log[name].refusals}
-            rows.append({**row, **values, "coverage": coverage_of(found), "risk": risk_of(found)})
+            rows.append({**row, **values, "coverage": found.coverage, "risk": found.risk})
         return frame_of(rows, "question")
 
     def __repr__(self) -> str:
@@ -228,6 +227,7 @@ class QuestionThresholds(Shown, Mapping[str, ThresholdResult]):
 
 def certify_questions(
     log: DecisionLog,
+    /,
     *,
     max_risk: float = 0.05,
     confidence: float = 0.95,
@@ -395,14 +395,3 @@ def _gate_confidence(question: Question) -> Float64s:
 
 def _entry(gate: Gate, accuracy: float) -> dict[str, Any]:
     return {"threshold": gate.threshold, "accuracy": accuracy, "coverage": gate.coverage}
-
-
-def coverage_of(found: ThresholdResult) -> float:
-    """Return the share of cases that are automatic, by all sides together."""
-    return sum(side.coverage for side in found.sides)
-
-
-def risk_of(found: ThresholdResult) -> float:
-    """Return the error rate of the automatic answers in these rows; NaN without any."""
-    acted, wrong = (sum(getattr(side, name) for side in found.sides) for name in ("n_automatic", "n_errors"))
-    return wrong / acted if acted else math.nan

@@ -85,6 +85,8 @@ class ThresholdResult(Shown, ABC):
     notion: Notion
     n_classes: int | None
     confidence: float
+    coverage: float
+    risk: float
     costs: Costs | None
 
     @property
@@ -369,9 +371,15 @@ class TwoSidedThreshold(ThresholdResult):
         return self.yes.certified or self.no.certified
 
     @property
-    def coverage(self) -> float:
+    def coverage(self) -> float:  # type: ignore[override]
         """The share of rows that are decided automatically."""
         return self.yes.coverage + self.no.coverage
+
+    @property
+    def risk(self) -> float:  # type: ignore[override]
+        """The error rate of the automatic decisions in these rows; NaN for none."""
+        acted = self.yes.n_automatic + self.no.n_automatic
+        return (self.yes.n_errors + self.no.n_errors) / acted if acted else math.nan
 
     def plot(self, **options: Any) -> Axes:
         """Draw the risk-coverage curves of both decisions with matplotlib, and return the axes of the first.
