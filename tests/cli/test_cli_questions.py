@@ -225,3 +225,22 @@ def test_gates_of_another_file_are_refused(tmp_path: Path, monkeypatch: pytest.M
         status, _, err = run("threshold", "p.csv", *option)
         assert status == 1
         assert f"{option[0]} is only for the log of a decision model; leave {option[0]} out" in err
+
+
+def test_stated_confidences_are_used_on_request(log: str) -> None:
+    status, out, _ = run("report", log, "--stated", "--question", "team", "--json", "-", "--quiet")
+    question = calibrant.read_decisions(log).stated()["team"]
+    assert status == 0
+    assert (
+        json.loads(out)["estimates"]["ece"]
+        == calibrant.evaluate(question.probs, question.targets).to_dict()["estimates"]["ece"]
+    )
+    lines = rows()
+    del lines[3]["answers"]["team"]["confidence"]
+    Path("some.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    status, _, err = run("report", "some.jsonl", "--stated")
+    assert status == 1
+    assert (
+        "some.jsonl: has none in row 4, and --stated needs a confidence between 0 and 1 in every answer to 'team'"
+        in err
+    )

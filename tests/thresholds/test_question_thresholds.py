@@ -241,8 +241,34 @@ def test_gates_of_two_models_and_of_other_confidences_are_refused() -> None:
     rows = rows_of(400)
     for row in rows:
         row["answers"]["area"]["confidence"] = 0.5
+    log = calibrant.read_decisions(rows)
     with pytest.raises(InputError, match="stated confidences"):
-        calibrant.certify_questions(calibrant.read_decisions(rows), max_risk=0.3).gates()
+        calibrant.certify_questions(log, max_risk=0.3).gates()
+
+
+def test_stated_confidences_are_certified_in_place_of_probabilities() -> None:
+    rows = rows_of(1500)
+    for row in rows:
+        probs = row["answers"]["area"]["probabilities"]
+        row["answers"]["area"]["confidence"] = round(max(probs.values()) ** 2, 4)
+    log = calibrant.read_decisions(rows)
+    area, stated = log["area"], log.stated()
+    found = calibrant.certify_questions(stated, max_risk=0.2)
+    alone = calibrant.certify_threshold(area.confidence, area.right, max_risk=0.2, confidence=1 - 0.05 / 4)
+    assert found["area"].sides[0].value == alone.value
+    gate = found.gates()["questions"]["area"]
+    assert gate["threshold"] == alone.value
+    assert gate["coverage"] == np.mean(area.confidence >= alone.value)
+    assert found.composite is not None
+    report = calibrant.evaluate(stated, n_resamples=19)["area"]
+    assert report.to_dict() == calibrant.evaluate(area.confidence, area.right, n_resamples=19).to_dict()
+    assert list(stated) == list(log)
+    assert stated["urgent"] is log["urgent"]
+    rows[7]["answers"]["area"].pop("confidence")
+    with pytest.raises(InputError, match="got none in row 8"):
+        calibrant.read_decisions(rows).stated()
+    with pytest.raises(InputError, match="state a confidence, got none"):
+        calibrant.read_decisions(rows_of(30)).stated()
 
 
 def test_the_result_is_a_document(found: QuestionThresholds, tmp_path: Any) -> None:

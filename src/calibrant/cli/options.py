@@ -135,6 +135,7 @@ class CommandOptions(Options):
     truth_path: str | None = None
     truth_on: str | None = None
     yes: str | None = None
+    stated: bool = False
 
     @property
     def is_long(self) -> bool:
@@ -290,6 +291,7 @@ decisions = declared(
     ),
     option("--on", "truth_on", type=COLUMN, help="The column of the ids in the file of --truth (default: id)."),
     option("--yes", metavar="TEXT", help="The text that means yes, if the labels of yes-no questions are texts."),
+    option("--stated", is_flag=True, help="Use the confidences that answers state, not their largest probability."),
 )
 #: What the rows of one model are read from.
 one_model = declared(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from calibrant.cli.options import ENGINES, CommandOptions
-from calibrant.errors import FileError, nearest, quoted
+from calibrant.errors import FileError, InputError, nearest, quoted
 from calibrant.files.decisions import is_decision_log, read_files
 from calibrant.files.loaded import FileDecisions
 
@@ -24,7 +24,7 @@ _LISTED: Final = 4  # questions
 def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> FileDecisions | None:
     """Read a log of decisions; None for other files, and where options name columns."""
     wanted: dict[str, Any] = {"--question": options.question, "--truth": options.truth_path, "--yes": options.yes}
-    wanted |= {"--gates": options.gates_path, "--each": options.each or None}
+    wanted |= {"--gates": options.gates_path, "--each": options.each or None, "--stated": options.stated or None}
     named = next((option for option, value in wanted.items() if value is not None), None)
     columns = any((options.score, options.probs, options.outcome, options.target))
     if columns or options.engine != ENGINES[0] or not is_decision_log(paths[0]):
@@ -36,6 +36,12 @@ def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> F
     by = options.by[0] if options.by else None
     how: dict[str, Any] = {"labels": options.truth_path, "on": options.truth_on or "id", "yes": options.yes}
     log = read_files(paths, **how, by=by)
+    if options.stated:
+        try:
+            log = log.stated()
+        except InputError as error:
+            problem = f"has {error.got}, and --stated needs {error.expected}"
+            raise FileError(paths[0], problem, "leave --stated out, to use the probabilities") from None
     if options.question is not None and options.question not in log:
         problem = f"has no question {quoted(options.question)} with a labelled answer"
         raise FileError(paths[0], problem, nearest(options.question, log))

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import nearest
+from calibrant.errors import InputError, nearest, quoted
 from calibrant.kernels.compensated import total_of
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
@@ -33,9 +33,10 @@ class Question:
         What it asks for.
     probs : array, (N,) or (N, C)
         The probability of yes of a predicate; else those of the options, or of the levels from the lowest to the
-        highest.
+        highest. In a log of stated confidences, the confidence of a choice or a score, (N,).
     targets : array, (N,)
-        The label: 1 for yes and 0 for no; else the number of the right option or level.
+        The label: 1 for yes and 0 for no; else the number of the right option or level. With a stated confidence, 1 if
+        the likeliest answer is right.
     classes : tuple of str or bool
         The options or levels, in the order of the columns; empty for a predicate, and if the options differ between
         rows. Then the columns are the places of the options in each row, and a row with fewer has the probability 0.
@@ -85,7 +86,7 @@ class Question:
     @property
     def fixed(self) -> bool:
         """Whether all answers have the same options."""
-        return self.kind == "predicate" or bool(self.classes)
+        return self.probs.ndim == 1 or bool(self.classes)
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
@@ -102,13 +103,16 @@ class Question:
     @property
     def largest(self) -> Float64s:
         """The probability of the likeliest answer, (N,)."""
-        return self.probs.max(axis=1) if self.probs.ndim == 2 else np.maximum(self.probs, 1 - self.probs)
+        if self.probs.ndim == 2:
+            return np.asarray(self.probs.max(axis=1))
+        return np.maximum(self.probs, 1 - self.probs) if self.kind == "predicate" else self.probs
 
     @property
     def right(self) -> NDArray[np.bool_]:
         """Whether the likeliest answer was right, (N,): the first of equal ones, and yes from a probability of 0.5."""
-        likeliest = self.probs >= 0.5 if self.probs.ndim == 1 else self.probs.argmax(axis=1)
-        return np.asarray(likeliest == self.targets)
+        if self.probs.ndim == 2:
+            return np.asarray(self.probs.argmax(axis=1) == self.targets)
+        return np.asarray(((self.probs >= 0.5) | (self.kind != "predicate")) == self.targets)
 
     @property
     def differing(self) -> int:
@@ -187,6 +191,37 @@ class DecisionLog(Mapping[str, Question]):
 
     def __len__(self) -> int:
         return len(self.questions)
+
+    def stated(self) -> DecisionLog:
+        """Return the log with the confidences that choices and scores state, in place of their probabilities.
+
+        A choice or a score is then the event that its likeliest answer is right.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            If no answer states a confidence, if only some answers to a question do, and for one outside [0, 1].
+        """
+        stated = {
+            name: (each, each.confidence)
+            for name, each in self.items()
+            if each.kind != "predicate" and each.confidence is not None
+        }
+        if not stated:
+            remedy = "evaluate the probabilities"
+            raise InputError("log", "choices or scores that state a confidence", "none", remedy)
+        events = {}
+        for name, (question, confidence) in stated.items():
+            wrong = ~((confidence >= 0) & (confidence <= 1))  # NaN too
+            if wrong.any():
+                place = int(np.argmax(wrong))
+                value, row = confidence[place], int(question.rows[place])
+                got = f"{'none' if math.isnan(value) else f'{value:g}'} in row {row + 1:,}"
+                expected = f"a confidence between 0 and 1 in every answer to {quoted(name)}"
+                raise InputError("log", expected, got, "evaluate the probabilities", row=row)
+            right = question.right.astype(np.int64)
+            events[name] = replace(question, probs=confidence, targets=right, classes=(), confidence=None)
+        return replace(self, questions={name: events.get(name, question) for name, question in self.items()})
 
     def only(self, names: Sequence[str]) -> DecisionLog:
         """Return the log of these questions alone."""

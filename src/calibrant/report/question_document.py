@@ -98,7 +98,8 @@ def _cautions(reports: QuestionReports) -> list[Sentence]:
     if differing:
         names = named(list(map(short, differing)), _NAMED)
         text = f"The stated confidence differs from the largest probability by more than 0.001 in {names}"
-        cautions.append(Sentence(f"{text}; the probabilities are evaluated.", "caution"))
+        how = "to evaluate what is stated, use --stated, or log.stated() in Python"
+        cautions.append(Sentence(f"{text}. The probabilities are evaluated; {how}.", "caution"))
     open_ones = [name for name, question in reports.log.items() if not question.fixed]
     if open_ones:
         names = named(list(map(short, open_ones)), _NAMED)

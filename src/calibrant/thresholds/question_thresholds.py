@@ -139,7 +139,7 @@ class QuestionThresholds(Shown, Mapping[str, ThresholdResult]):
         ------
         calibrant.errors.InputError
             For the log of several models, and for stated confidences that differ from the largest probability: readers
-            compare the gate with what is stated.
+            compare the gate with what is stated, so certify ``log.stated()``.
         """
         if len(self.log.models) > 1:
             names = ", ".join(map(quoted, self.log.models[:3]))
@@ -147,7 +147,7 @@ class QuestionThresholds(Shown, Mapping[str, ThresholdResult]):
         for name, question in self.log.items():
             if question.differing:
                 got = f"other confidences in {question.differing:,} answers to {quoted(name)}"
-                remedy = "use the thresholds on the largest probability, in the JSON of calibrant"
+                remedy = "certify log.stated() (--stated), because readers compare gates with what is stated"
                 raise InputError("log", "stated confidences that are the largest probability", got, remedy)
         accuracy, found = 1 - self.max_risk, {}
         for name, question in self.log.items():
