@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 
 import calibrant
 from calibrant.errors import FileError, InputError
+from calibrant.files import decisions
+from calibrant.files.decision_columns import add_columns
 from calibrant.files.decision_rows import is_decisions
 from calibrant.files.decisions import is_decision_log
 
@@ -504,3 +508,117 @@ def test_a_log_is_recognised_after_requests_that_failed(tmp_path: Any) -> None:
     path.write_text("\n".join(json.dumps({**row, "custom_id": str(i)}) for i, row in enumerate(rows)))
     assert is_decision_log(str(path))
     assert calibrant.read_decisions(path)["a"].n == 1
+
+
+# ---------------------------------------------------------------- many rows at a time
+
+
+def odd_row(rng: np.random.Generator, i: int, oddities: dict[str, float]) -> dict[str, Any]:
+    """Return a row in the usual form, and with given probabilities in unusual ones."""
+    probs = rng.dirichlet((1, 1, 1)).round(3).tolist()
+    probs[0] = round(1 - probs[1] - probs[2], 3)
+    names = ["a", "b", "true"]
+    answers: dict[str, Any] = {
+        "urgent": {"noul": round(float(rng.random()), 4)},
+        "team": {"probabilities": dict(zip(names, probs, strict=True)), "confidence": max(probs)},
+        "mood": {
+            "type": "score",
+            "probabilities": dict(zip("lmh", probs, strict=True)),
+            "legend": {"l": 0, "m": 1, "h": 2},
+        },
+    }
+    labels: dict[str, Any] = {
+        "urgent": bool(rng.random() < 0.5),
+        "team": names[rng.integers(3)],
+        "mood": int(rng.integers(3)),
+    }
+    row: dict[str, Any] = {"id": f"r{i}", "model": "m-1", "answers": answers, "labels": labels}
+    changes: dict[str, Callable[[], object]] = {
+        "refused": lambda: answers.update(mood={"type": "refusal"}),
+        "unlabelled": lambda: labels.pop("team"),
+        "null label": lambda: labels.update(team=None),
+        "no labels": lambda: row.update(labels=None),
+        "unanswered": lambda: answers.pop("urgent"),
+        "null answer": lambda: answers.update(urgent=None),
+        "other question": lambda: labels.update(other="x"),
+        "another answer": lambda: answers.update(late={"noul": 0.25}) or labels.update(late=True),
+        "order of keys": lambda: answers.update(
+            team={"probabilities": dict(list(zip(names, probs, strict=True))[::-1])}
+        ),
+        "whole numbers": lambda: answers.update(urgent={"noul": int(rng.integers(2))}),
+        "text of a level": lambda: labels.update(mood="m"),
+        "another model": lambda: row.update(model="m-2"),
+        "no model": lambda: row.pop("model"),
+        "an option less": lambda: (
+            answers.update(team={"probabilities": {"a": 0.25, "b": 0.75}}) or labels.update(team="a")
+        ),
+        "another legend": lambda: answers["mood"].update(legend={"l": 2, "m": 1, "h": 0}),
+        "of a list": lambda: answers.update(
+            team={"probabilities": [{"value": x, "probability": p} for x, p in zip(names, probs, strict=True)]}
+        ),
+        "no confidence": lambda: answers["team"].pop("confidence"),
+        "label of a number": lambda: labels.update(urgent=1),
+        "a failed request": lambda: (row.pop("answers"), row.update(error="overloaded")),
+        "other columns": lambda: row.update(meta={"lang": "de"}, text="2026-01-01"),
+    }
+    for what, share in oddities.items():
+        if rng.random() < share:
+            changes[what]()
+    return row
+
+
+ODDITIES = (
+    *("refused", "unlabelled", "null label", "no labels", "unanswered", "null answer", "other question"),
+    *("another answer", "order of keys", "whole numbers", "text of a level", "another model", "no model"),
+    *("an option less", "another legend", "of a list", "no confidence", "label of a number", "a failed request"),
+    "other columns",
+)
+
+
+def state(log: calibrant.DecisionLog) -> dict[str, Any]:
+    """Return all of a log, with bits of its numbers."""
+    questions = {
+        name: {key: value.tobytes() if isinstance(value, np.ndarray) else value for key, value in vars(each).items()}
+        for name, each in log.items()
+    }
+    return {**vars(log), "questions": questions}
+
+
+@pytest.mark.parametrize("share", [0.004, 0.3])
+@pytest.mark.parametrize("oddity", [None, "several", *ODDITIES])
+def test_rows_that_are_added_together_are_those_that_are_added_alone(
+    oddity: str | None, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, added = np.random.default_rng([sum(map(ord, oddity or "")), 3]), list[bool]()
+
+    def add(*args: Any) -> bool:
+        added.append(add_columns(*args))
+        return added[-1]
+
+    names = rng.choice(ODDITIES, 4, replace=False).tolist() if oddity == "several" else [oddity] if oddity else []
+    rows = [odd_row(rng, i, dict.fromkeys(names, share)) for i in range(600)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    monkeypatch.setattr(decisions, "_BLOCK", 40_000)
+    monkeypatch.setattr(decisions, "add_columns", add)
+    try:
+        expected = state(calibrant.read_decisions(rows))
+    except InputError as error:
+        with pytest.raises(FileError, match=re.escape(error.got.split(";")[0])):
+            calibrant.read_decisions(path)
+        return
+    assert state(calibrant.read_decisions(path)) == expected
+    assert any(added) or share > 0.1
+    assert all(added) or oddity is not None
+
+
+def test_a_line_that_is_not_json_is_named_among_rows_that_are_added_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [json.dumps(odd_row(np.random.default_rng(i), i, {})) for i in range(1000)]
+    monkeypatch.setattr(decisions, "_BLOCK", 40_000)
+    path = tmp_path / "log.jsonl"
+    for line, message in (("{", "line 701 is not valid JSON"), (rows[3], "row 701: the id 'r3' is also that of row 4")):
+        path.write_text("\n".join([*rows[:700], line, *rows[701:]]), encoding="utf-8")
+        with pytest.raises(FileError, match=message):
+            calibrant.read_decisions(path)

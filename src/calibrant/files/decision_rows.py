@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from calibrant.errors import CalibrantError, nearest, quoted
 from calibrant.inputs.decision_log import DecisionLog, Kind, Question
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.runtime.arrays import Float64s
+
+if TYPE_CHECKING:
+    from calibrant.files.decision_columns import AnswerColumns
 
 #: How an error is made: from the number of the row or None, what is wrong, and what to do.
 Fail = Callable[[int | None, str, str], CalibrantError]
@@ -358,7 +361,7 @@ def _of_lists(tables: Sequence[list[dict[str, Any]]], kind: Kind) -> tuple[list[
     return (names, numbers) if {*map(type, names)} == {str} else None  # a truth value is equal to a number
 
 
-def _places_alike(first: Answer, labels: Sequence[Any]) -> list[int] | None:
+def places_of_labels(first: Answer, labels: Sequence[Any]) -> list[int] | None:
     """Return the places of labels among the options of the first answer; None if one needs a closer look."""
     types = {*map(type, labels)}
     if first.kind == "predicate":
@@ -425,6 +428,25 @@ class _Answers:
         if len(self.kept) == _TOGETHER:
             self.flush()
 
+    def continues(self, part: AnswerColumns) -> bool:
+        """Whether answers in columns are of the kind of those before, with the same options in the same order."""
+        self.flush()
+        return self.kind is None or (part.kind in (None, self.kind) and part.options in ((), self.options))
+
+    def extend(self, part: AnswerColumns, before: int) -> None:
+        """Add the answers in columns, whose rows are behind so many others."""
+        n = len(part.rows)
+        if n:
+            self.kind, self.options = part.kind, part.options
+        self.probs.frombytes(np.ascontiguousarray(part.probs).tobytes())
+        self.widths.extend([part.probs.shape[1]] * n)
+        self.targets.frombytes(part.targets.tobytes())
+        self.confidence.frombytes(np.ascontiguousarray(part.confidence).tobytes())
+        for mine, rows in ((self.rows, part.rows), (self.refused, part.refused)):
+            mine.frombytes((rows + before).tobytes())
+        self.without_label.frombytes((part.without_label + before).tobytes())
+        self.unanswered += part.unanswered
+
     def flush(self) -> None:
         """Add the answers that wait: together if they are alike, else one by one."""
         kept, self.kept = self.kept, []
@@ -441,7 +463,7 @@ class _Answers:
             return False
         if len({each.get("type") for each in values}) > 1 or first.options != (self.options or first.options):
             return False
-        table, targets = _alike(first, values), _places_alike(first, labels)
+        table, targets = _alike(first, values), places_of_labels(first, labels)
         if table is None or targets is None:
             return False
         self.kind, self.options, n = first.kind, first.options, len(rows)
@@ -592,6 +614,36 @@ class DecisionRows:
         for question, label in labels.items():
             if not _is_missing(label) and answers.get(question) is None:
                 self._of(question).unanswered += 1
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether rows in the usual form can be added many at a time."""
+        return self._labels is None and self._by is None and self._form in ("", "a map")
+
+    def continues(self, part: AnswerColumns) -> bool:
+        """Whether the answers in columns are like those before."""
+        return part.name not in self._answers or self._answers[part.name].continues(part)
+
+    def add_columns(
+        self,
+        n: int,
+        ids: Sequence[str | int] | None,
+        models: Sequence[str],
+        labelled: int,
+        parts: Sequence[AnswerColumns],
+    ) -> bool:
+        """Add n rows with these answers, and return whether that was possible: an id may stand twice."""
+        named = dict(zip(map(str, ids or ()), range(self._n, self._n + n), strict=False))
+        if ids is not None and (len(named) < n or not self._ids.keys().isdisjoint(named)):
+            return False
+        for part in parts:
+            self._of(part.name).extend(part, self._n)
+        self._ids |= named
+        self._with_id += len(named)
+        self._labelled += labelled
+        self._models |= dict.fromkeys(models)
+        self._form, self._n = "a map", self._n + n
+        return True
 
     def _answers_in(self, number: int, row: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answers of a row by their names; none of a request that failed."""

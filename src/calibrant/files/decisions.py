@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
 from itertools import chain, islice
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, InputError, quoted
+from calibrant.files.decision_columns import add_columns, without_nulls
 from calibrant.files.decision_rows import CACHE, Cell, DecisionRows, Fail, is_decisions, labels_of
 from calibrant.files.local import load, located, reading
-from calibrant.files.log_rows import first_object, objects
+from calibrant.files.log_rows import first_object, objects_in
 from calibrant.files.paths import bounded_lines, expand, kind_of, open_text
 from calibrant.files.text import header, separator
 from calibrant.inputs.decision_log import DecisionLog
@@ -22,7 +25,12 @@ from calibrant.inputs.decision_log import DecisionLog
 #: A file of labels, labels by the ids of the rows, or those of each row.
 Labels: TypeAlias = "str | os.PathLike[str] | Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]]"
 
-_ROWS: Final = 4096  # of a table that are objects together
+_ROWS: Final = 65_536  # of a table together
+_BLOCK: Final = 1 << 24  # characters of JSON lines together
+_FEW: Final = 64  # so few lines are read one by one
+_Part: TypeAlias = (
+    "tuple[Callable[[], Any], Iterable[Mapping[str, Any]]]"  # as a table if that is possible, and as rows
+)
 _LOOKED_AT: Final = 20  # rows of a file
 _DEPTH: Final = 12  # of objects within a row: answers are at most the fifth
 
@@ -97,19 +105,21 @@ def read_decisions(
     """
     if isinstance(source, str | os.PathLike):
         return read_files(expand([os.fspath(source)]), labels=labels, on=on, yes=yes, by=by)
-    return _read(_object_rows(source), _input_error, labels=_labels(labels, on), yes=yes, by=by)
+    return _read([(_no_table, _object_rows(source))], _input_error, labels=_labels(labels, on), yes=yes, by=by)
 
 
 def read_files(paths: Sequence[str], *, labels: Labels | None, on: str, yes: str | None, by: str | None) -> DecisionLog:
     """Read the log in files, one after the other; see `read_decisions`."""
-    rows = chain.from_iterable(map(_file_rows, paths))
-    return _read(rows, _file_error(", ".join(paths)), labels=_labels(labels, on), yes=yes, by=by)
+    parts = chain.from_iterable(map(_file_parts, paths))
+    return _read(parts, _file_error(", ".join(paths)), labels=_labels(labels, on), yes=yes, by=by)
 
 
-def _read(rows: Iterable[Mapping[str, Any]], fail: Fail, **how: Any) -> DecisionLog:
+def _read(parts: Iterable[_Part], fail: Fail, **how: Any) -> DecisionLog:
     read = DecisionRows(fail, **how)
-    for row in rows:
-        read.add(row)
+    for table, rows in parts:
+        added = read.takes_columns and (columns := table()) is not None and add_columns(read, columns)
+        for row in () if added else rows:
+            read.add(row)
     return read.log()
 
 
@@ -179,18 +189,64 @@ def _plain(value: Any, depth: int = _DEPTH) -> Any:
 
 def _file_rows(path: str) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a file; empty cells are left out."""
+    return chain.from_iterable(rows for _, rows in _file_parts(path))
+
+
+def _file_parts(path: str) -> Iterator[_Part]:
+    """Yield the rows of a file, many together."""
     kind = kind_of(path)
     if kind == "json":
-        yield from (row for _, row in objects(path))
+        yield from _json_parts(path)
     elif kind == "csv":
-        yield from _csv_rows(path)
+        yield _no_table, _csv_rows(path)
     elif kind in ("parquet", "arrow"):
         with reading(path):
             for batch in _batches(path, kind):
-                yield from map(_without_nulls, batch.to_pylist())
+                yield partial(_table_of, batch), map(without_nulls, batch.to_pylist())
     else:
         remedy = "pass JSON lines, Parquet, Arrow or CSV"
         raise FileError(path, f"a {kind} file holds no log of decisions", remedy)
+
+
+def _no_table() -> None:
+    """Rows that are no table."""
+
+
+def _table_of(batch: Any) -> Any:
+    return load("pyarrow", "to read tables").Table.from_batches([batch])
+
+
+def _json_parts(path: str) -> Iterator[_Part]:
+    """Yield the lines of JSON, some 16 MB together, or a whole array."""
+    with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+        lines = enumerate(bounded_lines(stream), 1)
+        while together := list(_together(lines)):
+            texts = [line for _, line in together]
+            yield partial(_parsed, texts), (row for _, row in objects_in(path, together, stream))
+
+
+def _together(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    size = 0
+    for number, line in lines:
+        yield number, line
+        size += len(line)
+        if size >= _BLOCK:
+            return
+
+
+def _parsed(lines: Sequence[str]) -> Any:
+    """Return lines of JSON as a table; None if they are not alike, or not JSON."""
+    if find_spec("pyarrow") is None or len(lines) < _FEW:
+        return None
+    import pyarrow as pa
+    from pyarrow.json import ReadOptions, read_json
+
+    try:
+        text = "".join(lines).encode()
+        # One block: with several, the order of their threads would decide the order of keys.
+        return read_json(pa.BufferReader(text), ReadOptions(use_threads=False, block_size=len(text) + 1))
+    except (pa.ArrowException, UnicodeEncodeError):
+        return None
 
 
 def _names(path: str, kind: str) -> Sequence[str]:
@@ -233,13 +289,6 @@ def _csv_rows(path: str) -> Iterator[Mapping[str, Any]]:
                 problem = f"row {number:,} has {len(cells):,} cells, and the header has {len(names):,}"
                 raise FileError(path, problem, "write a cell for each column")
             yield {name: Cell(text) for name, text in zip(names, cells, strict=True) if text.strip()}
-
-
-def _without_nulls(value: Any) -> Any:
-    """Return a value without the missing keys of its objects, which a table has for every row."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def _labels_in(path: str, on: str) -> dict[str, Mapping[str, Any]]:

@@ -12,7 +12,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
@@ -151,21 +151,25 @@ def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     It raises `FileError` for what is not JSON, and an array that does not fit into memory.
     """
     with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
-        lines = enumerate(bounded_lines(stream), 1)
-        for number, line in lines:
-            if not line.strip():
-                continue
-            if len(line) == LONGEST_OBJECT:
-                raise FileError(path, f"line {number:,} has more than 16 MB", "leave the long key out of the file")
-            if line.lstrip().startswith("["):
-                yield from _array(path, line + stream.read(max_memory() // 4))
-                return
-            try:
-                value = parse(line)
-            except Exception:
-                with reading(path, "write each object on one line", f"line {number:,} is not valid JSON"):
-                    raise
-            yield _object(path, f"line {number:,}", value)
+        yield from objects_in(path, enumerate(bounded_lines(stream), 1), stream)
+
+
+def objects_in(path: str, lines: Iterable[tuple[int, str]], stream: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects in numbered lines of a stream, or of the array that begins there, as `objects` does."""
+    for number, line in lines:
+        if not line.strip():
+            continue
+        if len(line) == LONGEST_OBJECT:
+            raise FileError(path, f"line {number:,} has more than 16 MB", "leave the long key out of the file")
+        if line.lstrip().startswith("["):
+            yield from _array(path, line + stream.read(max_memory() // 4))
+            return
+        try:
+            value = parse(line)
+        except Exception:
+            with reading(path, "write each object on one line", f"line {number:,} is not valid JSON"):
+                raise
+        yield _object(path, f"line {number:,}", value)
 
 
 def _array(path: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
