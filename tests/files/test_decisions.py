@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import calibrant
@@ -622,3 +625,46 @@ def test_a_line_that_is_not_json_is_named_among_rows_that_are_added_together(
         path.write_text("\n".join([*rows[:700], line, *rows[701:]]), encoding="utf-8")
         with pytest.raises(FileError, match=message):
             calibrant.read_decisions(path)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def test_answers_as_json_in_a_table_are_those_of_json_lines(tmp_path: Path) -> None:
+    rows = [odd_row(np.random.default_rng(i), i, {"refused": 0.1}) for i in range(100)]
+    expected = state(calibrant.read_decisions(rows))
+    texts = [
+        {key: value if isinstance(value, str) else json.dumps(value) for key, value in row.items()} for row in rows
+    ]
+    with (tmp_path / "log.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, texts[0])
+        writer.writeheader()
+        writer.writerows(texts)
+    pq.write_table(pa.Table.from_pylist(texts), tmp_path / "log.parquet")
+    for name in ("log.csv", "log.parquet"):
+        assert is_decision_log(str(tmp_path / name))
+        assert state(calibrant.read_decisions(tmp_path / name)) == expected
+
+
+def test_maps_of_arrow_are_objects(tmp_path: Path) -> None:
+    rows = [{"urgent": {"noul": 0.25 + i / 200}} for i in range(100)]
+    labels = [{"urgent": bool(i % 3)} for i in range(100)]
+    of_answers = pa.map_(pa.string(), pa.struct([("noul", pa.float64())]))
+    columns = {
+        "answers": pa.array([list(row.items()) for row in rows], of_answers),
+        "labels": pa.array([list(row.items()) for row in labels], pa.map_(pa.string(), pa.bool_())),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    both = [{"answers": row, "labels": label} for row, label in zip(rows, labels, strict=True)]
+    assert state(calibrant.read_decisions(tmp_path / "log.parquet")) == state(calibrant.read_decisions(both))
+
+
+def test_a_fault_in_the_second_file_has_its_row_there(tmp_path: Path) -> None:
+    good = [odd_row(np.random.default_rng(i), i, {}) for i in range(90)]
+    bad = [odd_row(np.random.default_rng(i), i, {}) for i in range(90, 180)]
+    bad[40]["answers"]["urgent"]["noul"] = 1.5
+    for name, rows in (("a.jsonl", good), ("b.jsonl", bad)):
+        (tmp_path / name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    paths = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
+    with pytest.raises(FileError, match=r"b\.jsonl: row 41: the answer to 'urgent' has the probability 1\.5"):
+        decisions.read_files(paths, labels=None, on="id", yes=None, by=None)

@@ -189,7 +189,11 @@ def _targets(first: Answer, labels: Any) -> NDArray[np.int64] | None:
 
 
 def without_nulls(value: Any) -> Any:
-    """Return a value without the missing keys of its objects, which a table has for every row."""
+    """Return a value without the missing keys of its objects, which a table has for every row; maps are objects."""
     if isinstance(value, dict):
         return {key: without_nulls(each) for key, each in value.items() if each is not None}
-    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    if value and all(isinstance(each, tuple) and isinstance(each[0], str) for each in value):  # a map of Arrow
+        return without_nulls(dict(value))
+    return [without_nulls(each) for each in value]

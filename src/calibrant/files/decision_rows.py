@@ -33,7 +33,7 @@ Fail = Callable[[int | None, str, str], CalibrantError]
 LABELS: Final = ("labels", "gold", "expected")
 IDS: Final = ("custom_id", "id", "row_id", "input_id")
 #: Where a service's response is in a row of a batch.
-_WRAPPERS: Final = ("response", "body", "result", "decision")
+WRAPPERS: Final = ("response", "body", "result", "decision")
 #: The keys of a row of jev-eval's cache, which has one answer.
 CACHE: Final = frozenset({"answer", "gold", "question", "id"})
 _ANSWER_KEYS: Final = ("noul", "probability", "choice", "score", "confidence", "type")
@@ -103,10 +103,10 @@ def _is_answer(value: object) -> bool:
 
 def _response(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the response of a service, which may be within wrappers."""
-    for _ in _WRAPPERS:
+    for _ in WRAPPERS:
         if "answers" in row:
             return row
-        row = next((row[key] for key in _WRAPPERS if isinstance(row.get(key), dict)), row)
+        row = next((row[key] for key in WRAPPERS if isinstance(row.get(key), dict)), row)
     return row
 
 
@@ -614,6 +614,11 @@ class DecisionRows:
         for question, label in labels.items():
             if not _is_missing(label) and answers.get(question) is None:
                 self._of(question).unanswered += 1
+
+    @property
+    def n(self) -> int:
+        """The number of rows so far."""
+        return self._n
 
     @property
     def takes_columns(self) -> bool:

@@ -15,9 +15,9 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, InputError, quoted
 from calibrant.files.decision_columns import add_columns, without_nulls
-from calibrant.files.decision_rows import CACHE, Cell, DecisionRows, Fail, is_decisions, labels_of
+from calibrant.files.decision_rows import CACHE, LABELS, WRAPPERS, Cell, DecisionRows, Fail, is_decisions, labels_of
 from calibrant.files.local import load, located, reading
-from calibrant.files.log_rows import first_object, objects_in
+from calibrant.files.log_rows import first_object, objects_in, parse
 from calibrant.files.paths import bounded_lines, expand, kind_of, open_text
 from calibrant.files.text import header, separator
 from calibrant.inputs.decision_log import DecisionLog
@@ -28,6 +28,7 @@ Labels: TypeAlias = "str | os.PathLike[str] | Mapping[str, Mapping[str, Any]] | 
 _ROWS: Final = 65_536  # of a table together
 _BLOCK: Final = 1 << 24  # characters of JSON lines together
 _FEW: Final = 64  # so few lines are read one by one
+_OBJECTS: Final = frozenset({"answers", *LABELS, *WRAPPERS})  # columns that may hold objects
 _Part: TypeAlias = (
     "tuple[Callable[[], Any], Iterable[Mapping[str, Any]]]"  # as a table if that is possible, and as rows
 )
@@ -105,22 +106,26 @@ def read_decisions(
     """
     if isinstance(source, str | os.PathLike):
         return read_files(expand([os.fspath(source)]), labels=labels, on=on, yes=yes, by=by)
-    return _read([(_no_table, _object_rows(source))], _input_error, labels=_labels(labels, on), yes=yes, by=by)
+    read = DecisionRows(_input_error, labels=_labels(labels, on), yes=yes, by=by)
+    _add(read, [(_no_table, _object_rows(source))])
+    return read.log()
 
 
 def read_files(paths: Sequence[str], *, labels: Labels | None, on: str, yes: str | None, by: str | None) -> DecisionLog:
     """Read the log in files, one after the other; see `read_decisions`."""
-    parts = chain.from_iterable(map(_file_parts, paths))
-    return _read(parts, _file_error(", ".join(paths)), labels=_labels(labels, on), yes=yes, by=by)
+    begun: list[tuple[int, str]] = []
+    read = DecisionRows(_file_error(begun), labels=_labels(labels, on), yes=yes, by=by)
+    for path in paths:
+        begun.append((read.n, path))
+        _add(read, _file_parts(path))
+    return read.log()
 
 
-def _read(parts: Iterable[_Part], fail: Fail, **how: Any) -> DecisionLog:
-    read = DecisionRows(fail, **how)
+def _add(read: DecisionRows, parts: Iterable[_Part]) -> None:
     for table, rows in parts:
         added = read.takes_columns and (columns := table()) is not None and add_columns(read, columns)
         for row in () if added else rows:
             read.add(row)
-    return read.log()
 
 
 def _labels(labels: Any, on: str) -> Mapping[str, Any] | list[Any] | None:
@@ -145,14 +150,19 @@ def is_decision_log(path: str) -> bool:
             return is_decisions(first_object(path)) or any(map(is_decisions, islice(_file_rows(path), _LOOKED_AT)))
         if kind in ("csv", "parquet", "arrow"):
             names = _names(path, kind)
-            is_log = "answers" in names or {*names} >= CACHE or any(name.startswith("answers.") for name in names)
+            is_log = any(name in _OBJECTS or name.startswith("answers.") for name in names) or {*names} >= CACHE
             return is_log and any(map(is_decisions, islice(_file_rows(path), _LOOKED_AT)))
     return False
 
 
-def _file_error(path: str) -> Fail:
+def _file_error(begun: Sequence[tuple[int, str]]) -> Fail:
+    """Return what makes an error about a row, from the number of the first row of each file."""
+
     def fail(row: int | None, problem: str, remedy: str) -> CalibrantError:
-        return FileError(path, problem if row is None else f"row {row + 1:,}: {problem}", remedy)
+        if row is None:
+            return FileError(", ".join(path for _, path in begun), problem, remedy)
+        first, path = next(each for each in reversed(begun) if each[0] <= row)
+        return FileError(path, f"row {row - first + 1:,}: {problem}", remedy)
 
     return fail
 
@@ -202,7 +212,7 @@ def _file_parts(path: str) -> Iterator[_Part]:
     elif kind in ("parquet", "arrow"):
         with reading(path):
             for batch in _batches(path, kind):
-                yield partial(_table_of, batch), map(without_nulls, batch.to_pylist())
+                yield partial(_table_of, batch), _rows_of(batch)
     else:
         remedy = "pass JSON lines, Parquet, Arrow or CSV"
         raise FileError(path, f"a {kind} file holds no log of decisions", remedy)
@@ -214,6 +224,20 @@ def _no_table() -> None:
 
 def _table_of(batch: Any) -> Any:
     return load("pyarrow", "to read tables").Table.from_batches([batch])
+
+
+def _rows_of(batch: Any) -> Iterator[Mapping[str, Any]]:
+    yield from map(_decoded, map(without_nulls, batch.to_pylist()))
+
+
+def _decoded(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of a table with the answers and labels that are written as JSON."""
+    for name in _OBJECTS & row.keys():
+        text = row[name]
+        if isinstance(text, str) and text.lstrip().startswith(("{", "[")):
+            with suppress(ValueError, RecursionError):
+                row[name] = parse(text)
+    return row
 
 
 def _json_parts(path: str) -> Iterator[_Part]:
@@ -288,7 +312,7 @@ def _csv_rows(path: str) -> Iterator[Mapping[str, Any]]:
             if len(cells) != len(names):
                 problem = f"row {number:,} has {len(cells):,} cells, and the header has {len(names):,}"
                 raise FileError(path, problem, "write a cell for each column")
-            yield {name: Cell(text) for name, text in zip(names, cells, strict=True) if text.strip()}
+            yield _decoded({name: Cell(text) for name, text in zip(names, cells, strict=True) if text.strip()})
 
 
 def _labels_in(path: str, on: str) -> dict[str, Mapping[str, Any]]:
