@@ -53,7 +53,7 @@ def main(folder):
     command = ["report", path.name, "--score", "confidence", "--outcome", "correct"]
     command += ["--percent"]
     run = subprocess.run(
-        [sys.executable, "-m", "calibrant.cli", *command],
+        [sys.executable, "-m", "calibrant", *command],
         cwd=folder,
         capture_output=True,
         check=True,

@@ -341,7 +341,7 @@ def test_a_language_models_confidences(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["stated"], said)
     assert {0.0, 1.0} <= set(said.tolist())  # the extremes are there, and counted
     assert len(lines) == 600
-    command = [sys.executable, "-m", "calibrant.cli", "report", str(found["path"]), "--score", "confidence"]
+    command = [sys.executable, "-m", "calibrant", "report", str(found["path"]), "--score", "confidence"]
     command += ["--outcome", "correct"]
     refused = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     assert refused.returncode == 1

@@ -852,7 +852,7 @@ def test_the_bar_tells_rows_a_second_and_headings_are_bold() -> None:
 
 
 def test_a_terminal_without_unicode_gets_ascii() -> None:
-    command = [sys.executable, "-m", "calibrant.cli", "report", str(DIGITS), "--n-resamples", "0"]
+    command = [sys.executable, "-m", "calibrant", "report", str(DIGITS), "--n-resamples", "0"]
     done = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
     assert "###" in done.stdout.decode("ascii")
 

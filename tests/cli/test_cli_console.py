@@ -167,7 +167,7 @@ def test_what_is_made_visible() -> None:
 
 def command(*args: object, **environment: str) -> tuple[int, bytes, bytes]:
     """Run the command in a process of its own, and return status, output and messages as bytes."""
-    words = [sys.executable, "-m", "calibrant.cli", *(arg if isinstance(arg, bytes) else str(arg) for arg in args)]
+    words = [sys.executable, "-m", "calibrant", *(arg if isinstance(arg, bytes) else str(arg) for arg in args)]
     done = subprocess.run(words, capture_output=True, env={**os.environ, **environment}, timeout=120, check=False)
     assert b"Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr
@@ -271,6 +271,6 @@ def test_a_folder_that_is_not_utf8(tmp_path: Path) -> None:
     folder = os.path.join(os.fsencode(tmp_path), WRONG)
     os.mkdir(folder)
     os.rename(path, os.path.join(folder, b"f.csv"))
-    words = [sys.executable, "-m", "calibrant.cli", "report", "f.csv", *NONE]
+    words = [sys.executable, "-m", "calibrant", "report", "f.csv", *NONE]
     done = subprocess.run(words, capture_output=True, cwd=folder, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -231,7 +231,7 @@ def test_every_output_is_written() -> None:
 
 @pytest.mark.slow
 def test_two_commands_at_once_lose_no_slice() -> None:
-    command = [sys.executable, "-m", "calibrant.cli", "monitor", "state.json"]
+    command = [sys.executable, "-m", "calibrant", "monitor", "state.json"]
     running = [
         subprocess.Popen([*command, f"week{number}.csv", *COLUMNS, "--quiet"], stderr=subprocess.PIPE, text=True)
         for number in range(6)

@@ -383,7 +383,7 @@ def test_the_browser_of_the_variable_is_started(tmp_path: Path) -> None:
     script.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/address\n')
     script.chmod(0o755)
     environment = {**os.environ, "BROWSER": str(script)}
-    command = [sys.executable, "-m", "calibrant.cli", *REPORT, "--html", "a.html", "--open"]
+    command = [sys.executable, "-m", "calibrant", *REPORT, "--html", "a.html", "--open"]
     subprocess.run(command, env=environment, check=True, capture_output=True)
     assert (tmp_path / "address").read_text() == f"{Path('a.html').resolve().as_uri()}\n"
 

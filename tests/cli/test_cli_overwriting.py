@@ -188,7 +188,7 @@ def test_standard_input_that_is_a_file_is_not_replaced() -> None:
     for option, path in (("--json", "in.csv"), ("--markdown", "in.csv")):
         with open("in.csv", "rb") as stream:
             done = subprocess.run(
-                [sys.executable, "-m", "calibrant.cli", "report", "-", option, path],
+                [sys.executable, "-m", "calibrant", "report", "-", option, path],
                 stdin=stream,
                 capture_output=True,
                 text=True,

@@ -20,7 +20,7 @@ pytest.importorskip("pyarrow", reason="the report extra is not installed")
 
 ROOT = Path(__file__).parents[2]
 DIGITS = str(ROOT / "examples" / "digits.parquet")
-COMMAND = [sys.executable, "-m", "calibrant.cli"]
+COMMAND = [sys.executable, "-m", "calibrant"]
 NONE = ["--n-resamples", "0"]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals, pipes and descriptors of POSIX")
@@ -44,7 +44,7 @@ def _hang_up_is_not_ignored() -> Iterator[None]:
 
 def started(*args: str, first: str | None = None, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """Start the command; with ``first``, after this code in the same process."""
-    command = [sys.executable, "-X", "importtime", "-m", "calibrant.cli"]
+    command = [sys.executable, "-X", "importtime", "-m", "calibrant"]
     if first is not None:
         command = [sys.executable, "-c", f"{first}\nfrom calibrant.cli import main\nmain(prog_name='calibrant')"]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -160,7 +160,7 @@ def test_a_signal_ends_the_process_whatever_code_runs(name: str) -> None:
 
 
 def limited(kilobytes: int, *args: str) -> subprocess.CompletedProcess[str]:
-    script = f'ulimit -v {kilobytes}; exec "$0" -m calibrant.cli "$@"'
+    script = f'ulimit -v {kilobytes}; exec "$0" -m calibrant "$@"'
     command = ["bash", "-c", script, sys.executable, *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
@@ -260,7 +260,7 @@ def test_a_library_leaves_signals_alone() -> None:
 def in_shell(line: str, **environment: str) -> tuple[int, str, str]:
     """Run a line of bash in which ``calibrant`` is the command, and return status, output and messages."""
     names = {"PYTHON": sys.executable, "DIGITS": DIGITS, **environment}
-    script = f'set -o pipefail; calibrant() {{ "$PYTHON" -m calibrant.cli "$@"; }}; {line}'
+    script = f'set -o pipefail; calibrant() {{ "$PYTHON" -m calibrant "$@"; }}; {line}'
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, env={**os.environ, **names}, timeout=120, check=False
     )

@@ -309,7 +309,7 @@ def test_files_that_are_not_alike_are_named(tmp_path: Path) -> None:
 def test_a_session_is_started_and_stopped_in_silence(tmp_path: Path) -> None:
     path = write(tmp_path / "f.parquet", {"score": P, "outcome": Y})
     done = subprocess.run(
-        [sys.executable, "-m", "calibrant.cli", "report", path, "--engine", "spark", "--master", "local[1]", *FAST],
+        [sys.executable, "-m", "calibrant", "report", path, "--engine", "spark", "--master", "local[1]", *FAST],
         capture_output=True,
         text=True,
         check=False,

@@ -883,6 +883,7 @@ def test_without_jinja2_a_page_says_what_to_install_and_a_cell_is_text(
     pages._environment.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "jinja2", None)
+        patch.setitem(sys.modules, "markupsafe", None)  # which jinja2 installs
         with pytest.raises(MissingDependencyError, match="jinja2 is needed to write a page and is not installed"):
             report.to_html(tmp_path / "report.html")
         assert not (tmp_path / "report.html").exists()

@@ -75,7 +75,7 @@ def _few(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _rendered(template: str, document: Document, *, title: str = "", used: str = "", date: str = "") -> str:
-    name = _clean(title) or document.title
+    environment, name = _environment(), _clean(title) or document.title
     running = {
         "left": _css_string(name),
         "right": _css_string(" · ".join(filter(None, [_clean(date), f"calibrant {version()}"]))),
@@ -93,7 +93,7 @@ def _rendered(template: str, document: Document, *, title: str = "", used: str =
         "facts": [(name, text) for name, text in document.facts if text],
         "sections": [_section(blocks) for blocks in sections(document.blocks)],
     }
-    return str(_environment().get_template(template).render(context))
+    return str(environment.get_template(template).render(context))
 
 
 class _Section(NamedTuple):

@@ -131,11 +131,11 @@ def watch() -> None:
 
 
 def is_command() -> bool:
-    """Return whether this process is the command: its script, or ``python -m calibrant.cli``."""
+    """Return whether this process is the command: its script, or ``python -m calibrant``."""
     script = os.path.splitext(os.path.basename((getattr(sys, "argv", None) or [""])[0]))[0]
     words = sys.orig_argv
     module = words[words.index("-m") + 1 : words.index("-m") + 2] if script == "-m" and "-m" in words else []
-    return script == "calibrant" or module == ["calibrant.cli"]
+    return script == "calibrant" or module == ["calibrant"]
 
 
 def _open_missing_streams() -> None:

@@ -1,4 +1,4 @@
-"""``python -m calibrant.cli``."""
+"""``python -m calibrant``."""
 
 from calibrant.cli.commands import main
 
