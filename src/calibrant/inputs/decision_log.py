@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import field, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -236,3 +236,10 @@ class DecisionLog(Mapping[str, Question]):
     def __repr__(self) -> str:
         names = ", ".join(list(self.questions)[:_SHOWN]) + ", ..." * (len(self) > _SHOWN)
         return f"<DecisionLog: {self.n:,} rows, {len(self):,} questions: {names}>"
+
+
+def check_no_other(**others: Any) -> None:
+    """Reject other data next to a log."""
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(name, "no other data with a DecisionLog", "a value", "leave it out: the log has all")

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from calibrant.report.comparison import Comparison, GroupComparison, Pair
     from calibrant.report.evaluation import evaluate
     from calibrant.report.leaderboard import Standing
+    from calibrant.report.question_comparisons import QuestionComparison, QuestionComparisons
     from calibrant.report.question_reports import QuestionReport, QuestionReports
     from calibrant.report.report import GroupReport, Report
 
@@ -17,6 +18,8 @@ __all__ = [
     "GroupComparison",
     "GroupReport",
     "Pair",
+    "QuestionComparison",
+    "QuestionComparisons",
     "QuestionReport",
     "QuestionReports",
     "Report",
@@ -36,6 +39,7 @@ __getattr__, __dir__ = names_of(
         ),
         "calibrant.report.evaluation": ("evaluate",),
         "calibrant.report.leaderboard": ("Standing",),
+        "calibrant.report.question_comparisons": ("QuestionComparison", "QuestionComparisons"),
         "calibrant.report.question_reports": ("QuestionReport", "QuestionReports"),
         "calibrant.report.report": (
             "GroupReport",

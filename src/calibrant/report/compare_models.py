@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from calibrant.errors import InputError, nearest, renaming
 from calibrant.errors.faults import Facts, Fault
 from calibrant.errors.wording import refuse
 from calibrant.inference.decision import check_tolerance, decide_difference, one_sided
+from calibrant.inputs.common_questions import CommonQuestion, NamedLog, common_questions
+from calibrant.inputs.decision_log import DecisionLog, check_no_other
 from calibrant.inputs.group_rows import as_groups, has_order, in_order
 from calibrant.inputs.notions import PER_CLASS, Events, read, resolve, scores_of_rows
 from calibrant.inputs.predictions import Notion, Predictions, as_predictions, check_weights_are
@@ -28,7 +31,7 @@ from calibrant.measures.binned.ece import ECE
 from calibrant.measures.context import Inference
 from calibrant.measures.differences.pair import ComparedModel, ModelPair, absolute_difference
 from calibrant.measures.differences.paired import ClusterModel, Model, ModelRows, RowPair
-from calibrant.measures.differences.several import in_units, spread_of
+from calibrant.measures.differences.several import Answered, in_units, levels_together, spread_of
 from calibrant.measures.differences.unpaired import ClusterSummed, Summed, SummedPair, pair_of, with_shared_buckets
 from calibrant.measures.event import Event
 from calibrant.measures.listed import compared_by
@@ -40,6 +43,7 @@ from calibrant.measures.verdict import closed_form_test
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
 from calibrant.report.evaluated_data import cluster_labels, counted_flag
 from calibrant.report.leaderboard import DEFAULT, best_first, leaderboard, sorting_measure
+from calibrant.report.question_comparisons import QuestionComparison, QuestionComparisons
 from calibrant.results import ReliabilityDiagram
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import cached_property
@@ -48,8 +52,8 @@ from calibrant.runtime.progress import counted
 from calibrant.sketch import CalibrationSketch, check_alone
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import LONE, Clustered
-from calibrant.statistics.group_tests import LEAST_GROUP, holm
-from calibrant.statistics.resampling import Resampling, check_level
+from calibrant.statistics.group_tests import LEAST_GROUP, SMALL_GROUP, holm
+from calibrant.statistics.resampling import Resampling, alpha_of, check_level
 from calibrant.statistics.simultaneous import Spread
 from calibrant.table import ReliabilityTable
 from calibrant.table.cluster_labels import ClusterLabels, content_order
@@ -64,6 +68,57 @@ _ANSWERS: Final = "pass targets for all models, or a pair of each model: compare
 
 #: With more models only the pairs with the first or with the best one are compared.
 MOST_PAIRED: Final = 20
+
+
+@overload
+def compare(
+    probs_a: DecisionLog,
+    probs_b: DecisionLog,
+    *,
+    names: Sequence[str] = _NAMES,
+    n_bins: int = 15,
+    measures: Sequence[str | Measure] | None = None,
+    level: float = 0.95,
+    tolerance: float | None = None,
+    sort_by: str | Measure = DEFAULT,
+) -> QuestionComparisons: ...
+
+
+@overload
+def compare(
+    probs_a: Mapping[str, DecisionLog],
+    *,
+    n_bins: int = 15,
+    measures: Sequence[str | Measure] | None = None,
+    level: float = 0.95,
+    tolerance: float | None = None,
+    sort_by: str | Measure = DEFAULT,
+) -> QuestionComparisons: ...
+
+
+@overload
+def compare(
+    probs_a: Any,
+    probs_b: Any = None,
+    targets: ArrayLike | None = None,
+    *,
+    names: Sequence[str] = _NAMES,
+    notion: Notion | None = None,
+    n_bins: int = 15,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    logits: bool | Mapping[str, bool] = False,
+    class_names: Sequence[str] | None = None,
+    measures: Sequence[str | Measure] | None = None,
+    clusters: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    paired: bool | None = None,
+    weights_are: WeightsAre | None = None,
+    level: float = 0.95,
+    tolerance: float | None = None,
+    sort_by: str | Measure = DEFAULT,
+    own_outcomes: bool = False,
+) -> Comparison: ...
 
 
 def compare(
@@ -87,7 +142,7 @@ def compare(
     tolerance: float | None = None,
     sort_by: str | Measure = DEFAULT,
     own_outcomes: bool = False,
-) -> Comparison:
+) -> Comparison | QuestionComparisons:
     r"""Compare models on the same rows: which is better, and by how much each measure differs.
 
     What decides is the difference of the squared calibration errors, each estimated without bias from bins of equal
@@ -109,6 +164,10 @@ def compare(
         more models, or with names: ``compare({"name": probs, ...}, targets)``. Sketches, `CalibrationSketch`, are
         compared without targets, by the sums they hold. The models' own errors are added, which is safe, also for
         models of different rows, and wide; with clusters ``paired`` tells what the rows have in common.
+
+        Logs of decision models, `DecisionLog`, are compared without targets, question by question, in the rows that all
+        of them answered and that have the same id; without ids in all logs, rows are matched by their positions. Where
+        the options differ between rows, the likeliest option of each model is compared.
 
         Models with outcomes of their own, such as language models whose answers are right or wrong, are pairs without
         targets: ``compare({"name": (probs, targets), ...})``. A row is then the same question for all of them. The
@@ -155,7 +214,7 @@ def compare(
 
     Returns
     -------
-    Comparison
+    Comparison, or QuestionComparisons for DecisionLogs
         Every difference is that of the first model minus the second, with an interval for this pair alone. With more
         than two models the p-values are adjusted for the number of pairs (Holm); those of each pair alone are in
         ``details["raw_p_value"]``. Where a log loss is infinite, so is the difference, and its method says why.
@@ -166,10 +225,16 @@ def compare(
         simulated from the covariance of the models. With more than 20 models only the pairs with the first or with the
         best one are compared one by one.
 
+        The mapping from questions to comparisons also has intervals that hold together for all questions and pairs of
+        models, of each measure: `QuestionComparison`. They use how the answers about one input vary together where that
+        is known well enough, and Bonferroni's correction otherwise.
+
     Raises
     ------
     calibrant.errors.InputError
-        As `evaluate`; for models of different rows, shapes or classes, and for notions of many events.
+        As `evaluate`; for models of different rows, shapes or classes, and for notions of many events. For logs without
+        a common question, or with two labels of the same row, or if more than half of the rows of a log have no id in
+        common with all others.
 
     Notes
     -----
@@ -208,6 +273,11 @@ def compare(
         remedy = "pass one class's column of each model at a time"
         raise InputError("notion", "'positive' or 'top-label' to compare models", repr(notion), remedy)
     others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
+    if any(isinstance(log, DecisionLog) for _, _, log in named):
+        rest = {"targets": outcomes, "notion": notion, "logits": logits or None, "own_outcomes": own_outcomes or None}
+        rest |= {"clusters": clusters, "groups": groups, "paired": paired, "weights_are": weights_are}
+        check_no_other(**others, **rest)
+        return _compare_logs(named, settings)
     if any(isinstance(probs, CalibrationSketch) for _, _, probs in named):
         rest = {"targets": outcomes, "logits": logits, "clusters": clusters, "groups": groups}
         check_weights_are(weights_are, given=True)
@@ -307,6 +377,7 @@ def _of_rows(models: Sequence[ReadModel], labels: ClusterLabels | None, settings
         n_classes=None if first.predictions.layout == "binary" else first.predictions.n_classes,
         paired=True,
         alone=alone,
+        order=order,
     )
 
 
@@ -600,6 +671,8 @@ class ComparedData:
         Whether the groups have an order of their own.
     lone_groups : tuple of str
         The groups of sketches that not all of them have.
+    order : array, (N,), or None
+        The place of each of the models' rows in the data; None for sketches.
     """
 
     models: Sequence[ComparedModel]
@@ -611,6 +684,7 @@ class ComparedData:
     groups: Mapping[str, Callable[[], ComparedData]] = field(default_factory=dict)
     ordered: bool = False
     lone_groups: tuple[str, ...] = ()
+    order: NDArray[np.intp] | None = None
 
     @cached_property
     def in_buckets(self) -> Mapping[str, ClusterModel]:
@@ -696,20 +770,30 @@ def _diagram(model: ComparedModel, level: float) -> ReliabilityDiagram:
     return bin_diagram(event.n_bins, moments, level, integer_weights=event.table.whole)
 
 
-def _differences(data: ComparedData, one: ComparedModel, other: ComparedModel, settings: ComparisonSettings) -> Pair:
-    """Return the differences of two models, their ends in the range of differences."""
+def _differences(
+    data: ComparedData,
+    one: ComparedModel,
+    other: ComparedModel,
+    settings: ComparisonSettings,
+    levels: Mapping[Measure, float] = MappingProxyType({}),
+) -> Pair:
+    """Return the differences of two models, their ends in the range of differences.
+
+    An interval whose level is among ``levels`` is one of several that hold together with the level of the settings.
+    """
     pair, level = data.pair(one, other), settings.level
     warnings = "; ".join(filter(None, (data.flag, pair.flag)))
     details = {**pair.facts, **({"flag": warnings} if warnings else {})}
     estimates = {}
     for measure, difference in settings.differences.items():
-        found = measure.difference_in_range(difference.estimate(pair, level), one.means.layout)
+        own = levels.get(measure, level)
+        found = measure.difference_in_range(difference.estimate(pair, own), one.means.layout)
         estimates[measure.name] = replace(
             found,
             level=math.nan if math.isnan(found.low) else level,
             n=pair.n,
             method=found.method + LONE if data.alone else found.method,
-            details={**found.details, **details},
+            details={**found.details, **details, **({"interval_level": own} if levels else {})},
             error_bound=0.0 if isinstance(pair, RowPair) else one.event.bound(measure) + other.event.bound(measure),
         )
     decision = None
@@ -759,3 +843,112 @@ def _of_groups(data: ComparedData, settings: ComparisonSettings) -> tuple[GroupC
 def _evidence(group: GroupComparison) -> tuple[float, int]:
     """Return what groups are sorted by: the smallest p-value first, and none last."""
     return min(2.0 if math.isnan(p) else p for p in group.adjusted_p_values), -group.comparison.n
+
+
+# ---------------------------------------------------------------- the questions of decision logs
+
+
+def _compare_logs(named: Sequence[_Named], settings: ComparisonSettings) -> QuestionComparisons:
+    """Return the comparisons of models on each question that all of their logs answer."""
+    for _, argument, log in named:
+        if not isinstance(log, DecisionLog):
+            expected, remedy = "a DecisionLog, like the other models", "compare logs with logs, or arrays with arrays"
+            raise InputError(argument, expected, f"a {type(log).__name__}", remedy)
+    common = common_questions([NamedLog(*model) for model in named])
+    asked = {
+        name: _of_question(question, settings)
+        for name, question in counted("reading questions", list(common.questions.items()))
+    }
+    compared = {
+        name: _comparison(data, own) for name, (data, own) in counted("comparing questions", list(asked.items()))
+    }
+    tested = {name: asked[name] for name, comparison in compared.items() if comparison.n >= LEAST_GROUP}
+    levels = _levels_of_questions(tested, common.questions, settings)
+    pairs = {name: _pairs_together(*asked[name], levels.get(name)) for name in compared}
+    raw = [
+        pair["debiased_square"].p_value for name in tested for pair in pairs[name]
+    ]
+    adjusted = iter(holm(raw))
+    return QuestionComparisons(
+        questions={
+            name: QuestionComparison(
+                name=name,
+                question=common.questions[name],
+                comparison=comparison,
+                pairs=tuple(_with_p_value(pair, next(adjusted) if name in tested else math.nan) for pair in pairs[name]),
+                flag="" if name in tested else SMALL_GROUP,
+            )
+            for name, comparison in compared.items()
+        },
+        names=tuple(name for name, _, _ in named),
+        common=common,
+        level=settings.level,
+        sorted_by=settings.sort_by.name,
+    )
+
+
+def _of_question(question: CommonQuestion, settings: ComparisonSettings) -> tuple[ComparedData, ComparisonSettings]:
+    """Return the models on one question, and how they are compared; without fixed options by the likeliest one."""
+    others = {"weights": None, "ignore_index": None, "class_names": question.class_names, "notion": None}
+    others["weights_are"] = None
+    named = []
+    for name, probs in question.probs.items():
+        own_probs, targets = probs, question.targets[name]
+        if not question.fixed:
+            events = read(as_predictions(probs, targets), "top-label", scoring=False).events
+            own_probs, targets = events.scores, events.outcomes
+        named.append((name, f"probs[{name!r}]", own_probs, False, targets))
+    own = settings if question.fixed else settings.for_answers()
+    return _read_rows(named, others, None, None, own), own
+
+
+def _levels_of_questions(
+    tested: Mapping[str, tuple[ComparedData, ComparisonSettings]],
+    questions: Mapping[str, CommonQuestion],
+    settings: ComparisonSettings,
+) -> dict[str, dict[Measure, float]]:
+    """Return for each question and measure the level of each interval, so that those of all questions hold together.
+
+    The questions and models are taken in the order of their names, so the result does not depend on the order given.
+    """
+    names, levels = sorted(tested), dict[str, dict[Measure, float]]({name: {} for name in tested})
+    for measure in dict.fromkeys(measure for _, own in tested.values() for measure in own.differences):
+        having = [name for name in names if measure in tested[name][1].differences]
+        alone = 1 - alpha_of(settings.level) / len(having)
+        answered = []
+        for name in having:
+            data, own = tested[name]
+            models = sorted((cast("Model", model) for model in data.models), key=lambda model: model.name)
+            finite = all(math.isfinite(model.event.value(measure)) for model in models)
+            places = np.arange(len(models))
+            spread = None
+            if measure.influence is not None and finite:
+                spread = replace(data, models=models).spread(measure, alone, places)
+            answered.append(Answered(models, questions[name].inputs[data.order], spread))
+        number = len(_compared_places(tested[having[0]][0].models, settings))
+        for name, level in zip(having, levels_together(measure, answered, number, settings.level), strict=True):
+            levels[name][measure] = level
+    return levels
+
+
+def _pairs_together(
+    data: ComparedData, settings: ComparisonSettings, levels: Mapping[Measure, float] | None
+) -> list[Pair]:
+    """Return the pairs of a question with intervals for all questions together, and without levels with none."""
+    models, places = data.models, _compared_places(data.models, settings)
+    pairs = [_differences(data, models[i], models[j], settings, levels or {}) for i, j in places]
+    if levels is not None:
+        return pairs
+    missing = {"low": math.nan, "high": math.nan, "level": math.nan, "method": f"no interval: {SMALL_GROUP}"}
+    return [
+        replace(pair, estimates={name: replace(each, **missing) for name, each in pair.estimates.items()})
+        for pair in pairs
+    ]
+
+
+def _with_p_value(pair: Pair, p_value: float) -> Pair:
+    """Return a pair with an adjusted p-value of what decides."""
+    square = pair["debiased_square"]
+    details = {**square.details, "raw_p_value": square.p_value}
+    estimates = {**pair.estimates, "debiased_square": replace(square, p_value=p_value, details=details)}
+    return replace(pair, estimates=estimates)

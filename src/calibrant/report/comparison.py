@@ -144,8 +144,14 @@ class Comparison(Shown):
 
     def worse(self, pair: Pair) -> bool:
         """Return whether the second model of a pair is shown to be worse calibrated than the first."""
-        estimate = pair[self.decides]
-        return estimate.value < 0 and estimate.p_value <= alpha_of(self.level)
+        return self._is_decided(pair) and pair[self.decides].value < 0
+
+    def better(self, pair: Pair) -> bool:
+        """Return whether the second model of a pair is shown to be better calibrated than the first."""
+        return self._is_decided(pair) and pair[self.decides].value > 0
+
+    def _is_decided(self, pair: Pair) -> bool:
+        return pair[self.decides].p_value <= alpha_of(self.level)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.

@@ -12,6 +12,7 @@ from calibrant.render.blocks import (
     Column,
     Details,
     Document,
+    Figures,
     Heading,
     Method,
     Notes,
@@ -20,6 +21,7 @@ from calibrant.render.blocks import (
     Table,
     Tiles,
 )
+from calibrant.render.figure import Figure
 from calibrant.render.words import amount, capital, gathered, named, number, percent, short, version, worst
 from calibrant.report.findings_text import verdict_of
 from calibrant.report.group_document import correction, group_tile, groups_table
@@ -28,8 +30,8 @@ from calibrant.report.report_document import diagram_of, report_blocks
 if TYPE_CHECKING:
     from calibrant.report.question_reports import QuestionReport, QuestionReports
 
-_SECTIONS: Final = 12  # questions with a section in the terminal, and with a diagram on the first screen
-_NAMED: Final = 3
+SECTIONS: Final = 12  # questions with a section in the terminal, and with a diagram on the first screen
+NAMED: Final = 3  # questions that a sentence names
 
 
 def document_of(reports: QuestionReports, source: Source, *, full: bool, complete: bool) -> Document:
@@ -74,7 +76,7 @@ def _conclusion(reports: QuestionReports) -> Sentence:
     found, after = reports.miscalibrated, " after Holm correction" * (tested > 1)
     if not found:
         return Sentence(f"No evidence of miscalibration in {tested:,} tested questions{after}", "good")
-    names = named(list(map(short, found)), _NAMED)
+    names = named(list(map(short, found)), NAMED)
     of = f"{len(found):,} of {tested:,} tested question{'s' * (tested > 1)}"
     return Sentence(f"Evidence of miscalibration in {of}{after}: {names}", "bad")
 
@@ -84,7 +86,7 @@ def _cautions(reports: QuestionReports) -> list[Sentence]:
     log, cautions = reports.log, []
     for what, counts in (("refusals", log.refusals), ("answers without a label", _counts(reports, "unlabelled"))):
         if total := sum(counts.values()):
-            names = named([f"{short(name)} ({count:,})" for name, count in counts.items() if count], _NAMED)
+            names = named([f"{short(name)} ({count:,})" for name, count in counts.items() if count], NAMED)
             cautions.append(Sentence(f"{capital(what)}, which are not evaluated: {total:,}, in {names}."))
     if total := sum(_counts(reports, "unanswered").values()):
         cautions.append(Sentence(f"Labels without an answer, which are not evaluated: {total:,}."))
@@ -92,17 +94,17 @@ def _cautions(reports: QuestionReports) -> list[Sentence]:
         cautions.append(Sentence(f"Labels of ids that no row has: {log.unmatched:,}.", "caution"))
     for what, missing in (("labels", log.unlabelled), ("answers", log.unanswered)):
         if missing:
-            names = named(list(map(short, missing)), _NAMED)
+            names = named(list(map(short, missing)), NAMED)
             cautions.append(Sentence(f"Questions without {what}: {names}.", "caution"))
     differing = [name for name, question in reports.log.items() if question.differing]
     if differing:
-        names = named(list(map(short, differing)), _NAMED)
+        names = named(list(map(short, differing)), NAMED)
         text = f"The stated confidence differs from the largest probability by more than 0.001 in {names}"
         how = "to evaluate what is stated, use --stated, or log.stated() in Python"
         cautions.append(Sentence(f"{text}. The probabilities are evaluated; {how}.", "caution"))
     open_ones = [name for name, question in reports.log.items() if not question.fixed]
     if open_ones:
-        names = named(list(map(short, open_ones)), _NAMED)
+        names = named(list(map(short, open_ones)), NAMED)
         cautions.append(Sentence(f"The options differ between rows in {names}: only the likeliest one is evaluated."))
     if len(log.models) > 1:
         cautions.append(Sentence(f"The log has answers of {len(log.models):,} models together.", "caution"))
@@ -160,17 +162,17 @@ def _overview(reports: QuestionReports, *, full: bool) -> list[Block]:
     questions, level = list(reports.questions.values()), reports.level
     groups, order = [question.tested for question in questions], _order(reports)
     table = _table(questions, level, full=full)
-    blocks: list[Block] = [Heading("Questions", "questions", searchable=len(groups) > _SECTIONS)]
+    blocks: list[Block] = [Heading("Questions", "questions", searchable=len(groups) > SECTIONS)]
     tiles = [group_tile(groups[i], diagram) for i in order if (diagram := groups[i].diagram) is not None]
     if full and tiles:
-        blocks.append(Tiles(tiles[:_SECTIONS]))
+        blocks.append(Tiles(tiles[:SECTIONS]))
     blocks.append(table if len(order) == len(groups) else table.of_rows(order))
     if level is not None:
         adjusted = [group.adjusted_p_value for group in groups]
         marked = [group.called_out for group in groups]
         blocks.append(Sentence(f"* {correction(adjusted, marked, 'question', 'questions')}"))
     reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
-    notes = [f"– {named(names, _NAMED)}: {reason}" for reason, names in reasons.items()]
+    notes = [f"– {named(names, NAMED)}: {reason}" for reason, names in reasons.items()]
     return [*blocks, Notes([*notes, *_NOTES])]
 
 
@@ -186,32 +188,36 @@ _NOTES: Final = (
 def _sections(reports: QuestionReports, source: Source, *, full: bool, complete: bool) -> list[Block]:
     """Return a section for each question; of many, for those with the most evidence."""
     names, blocks = list(reports.questions), list[Block]()
-    shown = [names[i] for i in sorted(_order(reports)[:_SECTIONS])]
+    shown = [names[i] for i in sorted(_order(reports)[:SECTIONS])]
     for name in shown:
         report, place = reports[name], f"question-{names.index(name) + 1}"
         own = report_blocks(report, source, full=full, complete=complete)
         blocks += [Heading(f"Question {short(name)}", place), *verdict_of(report, source)]
         if full:
             diagram = [] if report.diagram is None else [diagram_of(report, report.diagram)._replace(name=place)]
-            blocks += [*diagram, Details("Measures, bins and options", _within(own, place), long=True)]
+            blocks += [*diagram, Details("Measures, bins and options", within(own, place), long=True)]
         else:
-            blocks += [Heading(f"Measures of {short(name)}", f"{place}-measures", level=3), *_within(own, place)]
+            blocks += [Heading(f"Measures of {short(name)}", f"{place}-measures", level=3), *within(own, place)]
     left = len(names) - len(shown)
     if left:
         blocks.append(Notes([f"to see the other {left:,} questions, use --question, or the mapping in Python"]))
     return blocks
 
 
-def _within(blocks: Sequence[Block], place: str) -> list[Block]:
-    """Return the blocks of a report as those of a section: without small diagrams, tables named by the place."""
+def within(blocks: Sequence[Block], place: str) -> list[Block]:
+    """Return the blocks of a result as those of a section: without small diagrams, files named by the place."""
     own = list[Block]()
     for block in blocks:
         if isinstance(block, Heading):
             own.append(block._replace(searchable=False, level=3))
         elif isinstance(block, Table):
             own.append(replace(block, name=f"{place}-{block.name}"))
+        elif isinstance(block, Figure):
+            own.append(block._replace(name=block.name and f"{place}-{block.name}"))
+        elif isinstance(block, Figures):
+            own.append(block._replace(figures=[f._replace(name=f.name and f"{place}-{f.name}") for f in block.figures]))
         elif isinstance(block, Details):
-            own.append(block._replace(blocks=_within(block.blocks, place)))
+            own.append(block._replace(blocks=within(block.blocks, place)))
         elif not isinstance(block, Tiles):
             own.append(block)
     return own

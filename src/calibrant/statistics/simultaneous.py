@@ -10,6 +10,8 @@ is the quantile of max |Z_i - Z_j| / e_ij (Tukey 1953). From them follow, all at
 The quantile is simulated with the estimated covariance: of the normal distribution, and with few degrees of freedom
 that of Student's distribution at the same probability, since each e_ij is an estimate of its own. Where the dependence
 of the estimates is unknown, or is estimated from too few units, the quantile is Bonferroni's, which holds for any.
+
+A family may have fewer differences than all: those that are not in it have the standard error 0.
 """
 
 from __future__ import annotations
@@ -93,7 +95,7 @@ def ranking(values: Float64s, spread: Spread, level: float) -> Ranking:
     The simulation takes them in the order of their values, so the result does not depend on the order given.
     """
     order = np.argsort(values, kind="stable")
-    maxima = _maxima(spread.take(order)) if spread.df >= max(_LEAST_DF, 3 * len(values)) else None
+    maxima = _maxima(spread.take(order)) if is_known(spread, len(values)) else None
     critical = _critical(len(values), spread.df, level, maxima)
     differences = np.subtract.outer(values, values)
     size = np.abs(values)
@@ -117,6 +119,17 @@ def ranking(values: Float64s, spread: Spread, level: float) -> Ranking:
     )
 
 
+def is_known(spread: Spread, k: int) -> bool:
+    """Whether it is known well enough how k values vary together, of which these are some."""
+    return spread.covariance is not None and spread.df >= max(_LEAST_DF, 3 * k)
+
+
+def joint_tail(spread: Spread, level: float) -> float:
+    """Return the one-sided error of each difference with a standard error above 0, whose intervals hold together."""
+    maxima = _maxima(spread) if is_known(spread, len(spread.errors)) else None
+    return _tail(max(np.count_nonzero(np.triu(spread.errors)), 1), level, maxima)
+
+
 def _maxima(spread: Spread) -> Float64s | None:
     """Return simulated values of max |Z_i - Z_j| / e_ij in order; None where Bonferroni's bound is exact, or needed."""
     covariance, k = spread.covariance, len(spread.errors)
@@ -132,20 +145,27 @@ def _maxima(spread: Spread) -> Float64s | None:
     errors = np.where(spread.errors > 0, spread.errors, np.inf) / math.sqrt(scale)
     largest = np.zeros(size)
     for i in range(k - 1):
-        distances = np.abs(draws[:, i + 1 :] - draws[:, i, None]) / errors[i, i + 1 :]
-        np.maximum(largest, distances.max(axis=1), out=largest)
+        others = i + 1 + np.flatnonzero(np.isfinite(errors[i, i + 1 :]))
+        if len(others):
+            distances = np.abs(draws[:, others] - draws[:, i, None]) / errors[i, others]
+            np.maximum(largest, distances.max(axis=1), out=largest)
     return np.sort(largest)
 
 
 def _critical(k: int, df: float, level: float, maxima: Float64s | None) -> float:
     """Return the critical value: the simulated one, or Bonferroni's if it is smaller."""
+    return -_quantile(_tail(k * (k - 1) // 2, level, maxima), df)
+
+
+def _tail(number: int, level: float, maxima: Float64s | None) -> float:
+    """Return the one-sided error of each of several differences: the simulated one, or Bonferroni's if it is larger."""
     from scipy.special import ndtr
 
-    tail = alpha_of(level) / (k * (k - 1))
+    tail = alpha_of(level) / (2 * number)
     if maxima is not None:
         place = math.ceil((len(maxima) + 1) * level - 1e-9) - 1
         tail = max(tail, float(ndtr(-maxima[place]))) if place < len(maxima) else tail
-    return -_quantile(tail, df)
+    return tail
 
 
 def _quantile(probability: float, df: float) -> float:

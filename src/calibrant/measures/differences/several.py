@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.measures.differences.pair import ComparedModel, Mean, UnitModel, with_unseen
 from calibrant.measures.differences.paired import CORRELATION, ClusterModel, Model
@@ -23,7 +24,8 @@ from calibrant.statistics.buckets import degrees_of_freedom
 from calibrant.statistics.design import unbiased
 from calibrant.statistics.intervals import Variance
 from calibrant.statistics.resampling import alpha_of
-from calibrant.statistics.simultaneous import Spread
+from calibrant.statistics.simultaneous import Spread, is_known, joint_tail
+from calibrant.table.cluster_labels import content_order
 
 _DECIDING: Final = 1.01  # how much larger a variance is than the observed one, so that what was not seen decides
 
@@ -90,13 +92,8 @@ def _together(models: Sequence[UnitModel], added: Float64s, measure: Measure) ->
     first, of_each = models[0], added
     added = added - added.mean(axis=0)  # what all have in common cancels in differences, and takes no digits
     if isinstance(first, Model):
-        weighting = first.rows.weighting
-        n = weighting.effective_n
-        if n <= 1:
-            return None
-        around = added - (np.einsum("iu,u->i", added, weighting.mass) / weighting.total)[:, None]
-        scales = weighting.squares * (unbiased(1.0, n) / weighting.total**2)
-        return _spread(around, scales, _unseen(measure, n), n - 1)
+        n = first.rows.weighting.effective_n
+        return None if n <= 1 else _spread(*_of_rows(first, added), _unseen(measure, n), n - 1)
     clustered = [model for model in models if isinstance(model, ClusterModel)]
     sizes = np.mean([model.rows.sizes for model in clustered], axis=0)
     df, share = degrees_of_freedom(sizes, CORRELATION)
@@ -104,14 +101,22 @@ def _together(models: Sequence[UnitModel], added: Float64s, measure: Measure) ->
     return _spread(added, np.full(added.shape[1], 1 / share), unseen, df)
 
 
-def _spread(around: Float64s, scales: Float64s, unseen: float, df: float) -> Spread:
+def _of_rows(model: Model, added: Float64s) -> tuple[Float64s, Float64s]:
+    """Return what rows add to means, (K, N), around those means, and the scale of the square of each row."""
+    weighting = model.rows.weighting
+    around = added - (np.einsum("iu,u->i", added, weighting.mass) / weighting.total)[:, None]
+    return around, weighting.squares * (unbiased(1.0, weighting.effective_n) / weighting.total**2)
+
+
+def _spread(around: Float64s, scales: Float64s, unseen: float | Float64s, df: float) -> Spread:
     """Return the spread of sums over units, (K, units), around their means, each square of a unit times its scale."""
     covariance = np.einsum("iu,ju->ij", around * scales, around)  # no BLAS: the same bits for any threads
+    each = np.broadcast_to(unseen, len(around))
 
     def between(i: int, j: int) -> float:
-        return float(np.sum(scales * (around[i] - around[j]) ** 2)) + 2 * unseen
+        return float(np.sum(scales * (around[i] - around[j]) ** 2)) + float(each[i] + each[j])
 
-    return Spread.of(covariance + np.eye(len(around)) * unseen, df, between)
+    return Spread.of(covariance + np.eye(len(around)) * each, df, between)
 
 
 def _independent_rows(models: Sequence[ClusterModel], variance: float) -> float:
@@ -153,3 +158,67 @@ def _unseen(measure: Measure, units: float) -> float:
     difference = measure.difference
     is_share = isinstance(difference, Difference) and difference.mean == "accuracy"
     return 1 / (units + 2) ** 2 if is_share else 0.0
+
+
+# ---------------------------------------------------------------- several questions
+
+
+class Answered(NamedTuple):
+    """The models that answered one question about some of the inputs, and how the values of a measure vary together."""
+
+    models: Sequence[Model]
+    inputs: NDArray[Any]  # (N,): the number of the input of each of their rows
+    spread: Spread | None  # None where it is unknown
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs of models."""
+        return len(self.models) * (len(self.models) - 1) // 2
+
+
+def levels_together(measure: Measure, questions: Sequence[Answered], pairs: int, level: float) -> list[float]:
+    """Return for each question the level of each interval, so that those of all pairs of models hold together.
+
+    Inputs are independent of each other; the answers about one input need not be. Where it is known how the differences
+    vary together, the level is that of the quantile of the largest of all standardised differences. The others have
+    Bonferroni's level. The error is shared between the two in proportion to their numbers of differences.
+
+    Parameters
+    ----------
+    measure : Measure
+        What models are compared by.
+    questions : sequence of Answered
+        The models of each question.
+    pairs : int
+        The number of pairs of each question that are compared.
+    level : float
+        The level of all intervals together.
+    """
+    number, alpha = pairs * len(questions), alpha_of(level)
+    if number == 1:
+        return [level]
+    values = sum(len(each.models) for each in questions)
+    known = [each.spread is not None and is_known(each.spread, values) for each in questions]
+    joint = [each for each, is_joint in zip(questions, known, strict=True) if is_joint]
+    apart = 1 - alpha / number
+    if not joint or any(each.pairs != pairs for each in joint):
+        return [apart] * len(questions)
+    together = 1 - 2 * joint_tail(_over_questions(measure, joint), 1 - alpha * len(joint) / len(questions))
+    return [together if is_joint else apart for is_joint in known]
+
+
+def _over_questions(measure: Measure, questions: Sequence[Answered]) -> Spread:
+    """Return how the values of all models vary together; only models of the same question are compared."""
+    of_question = np.repeat(np.arange(len(questions)), [len(each.models) for each in questions])
+    around = np.zeros((len(of_question), 1 + max(int(each.inputs.max()) for each in questions)))
+    unseen = np.zeros(len(of_question))
+    for number, each in enumerate(questions):
+        added = np.array([_added(model, measure) for model in each.models])
+        own, scales = _of_rows(each.models[0], added - added.mean(axis=0))
+        places = np.flatnonzero(of_question == number)
+        around[np.ix_(places, each.inputs)] = own * np.sqrt(scales)
+        unseen[places] = _unseen(measure, each.models[0].rows.weighting.effective_n)
+    around = around[:, content_order(around)]
+    df = min(each.spread.df for each in questions if each.spread is not None)
+    spread = _spread(around, np.ones(around.shape[1]), unseen, df)
+    return spread._replace(errors=spread.errors * np.equal.outer(of_question, of_question))

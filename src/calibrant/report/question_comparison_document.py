@@ -1,0 +1,301 @@
+"""The comparisons on questions as a document: a table of all questions, then a section for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from calibrant.render.blocks import (
+    Block,
+    Column,
+    Details,
+    Document,
+    Heading,
+    Method,
+    Notes,
+    Sentence,
+    Source,
+    Table,
+)
+from calibrant.render.words import (
+    amount,
+    capital,
+    chance_text,
+    distinct,
+    ends_text,
+    gathered,
+    named,
+    number,
+    percent,
+    short,
+    signed,
+    version,
+    worst,
+)
+from calibrant.report import comparison_document
+from calibrant.report.question_comparisons import excludes_zero
+from calibrant.report.question_document import NAMED, SECTIONS, within
+
+if TYPE_CHECKING:
+    from calibrant.report.comparison import Pair
+    from calibrant.report.question_comparisons import QuestionComparison, QuestionComparisons
+
+#: One question and one pair of models.
+_Row = tuple["QuestionComparison", "Pair"]
+
+
+def document_of(comparisons: QuestionComparisons, source: Source, *, full: bool, complete: bool) -> Document:
+    """Return the comparisons as a document; ``full`` is what a page shows."""
+    del complete  # a comparison has no profile
+    verdict = [_changes(comparisons), *_calibration(comparisons), *_tolerances(comparisons), *_cautions(comparisons)]
+    return Document(
+        title="Comparison of models by question",
+        headline=_headline(comparisons),
+        conclusion=verdict[0]._replace(text=verdict[0].text.removesuffix(".")),
+        verdict=verdict,
+        blocks=[*_overview(comparisons, full=full), *_sections(comparisons, source, full=full)],
+        facts=_facts(comparisons, source),
+        measured="question",
+        methods=_methods(comparisons),
+    )
+
+
+def _headline(comparisons: QuestionComparisons) -> str:
+    n, questions = comparisons.common.n, len(comparisons)
+    counts = f"{n:,} input{'s' * (n != 1)}, {questions:,} question{'s' * (questions != 1)}"
+    return f"{counts}, {len(comparisons.names)} models"
+
+
+def _facts(comparisons: QuestionComparisons, source: Source) -> list[tuple[str, str]]:
+    """Return the settings."""
+    first = next(iter(comparisons.values()))
+    decision = first.pairs[0].decision
+    return [
+        ("inputs", amount(comparisons.common.n)),
+        ("questions", f"{len(comparisons):,}"),
+        ("models", ", ".join(map(short, comparisons.names))),
+        ("rows matched by", "id" if comparisons.common.by_id else "position"),
+        ("bins", f"{first.n_bins:,}"),
+        ("confidence level", percent(comparisons.level)),
+        ("tolerance", "" if decision is None else f"{decision.tolerance:g}"),
+        *source.facts(),
+        ("made by", f"calibrant {version()}"),
+    ]
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def _label(comparisons: QuestionComparisons, key: str) -> str:
+    return next(each.descriptions[key].label for each in comparisons.values() if key in each.descriptions)
+
+
+def _tested(comparisons: QuestionComparisons) -> list[QuestionComparison]:
+    return [each for each in comparisons.questions.values() if not each.flag]
+
+
+def _of(found: Sequence[str], tested: int) -> str:
+    """Return how many of the tested questions these are, with the names of some."""
+    return f"in {len(found):,} of {tested:,} question{'s' * (tested != 1)}: {named(list(map(short, found)), NAMED)}"
+
+
+def _changes(comparisons: QuestionComparisons) -> Sentence:
+    """Return in how many questions the models differ by the measure that the table shows."""
+    tested, found = len(_tested(comparisons)), comparisons.differing
+    if not tested:
+        return Sentence("No question has enough rows for a test.", "caution")
+    label = _label(comparisons, comparisons.sorted_by)
+    if not found:
+        among = "the tested question" if tested == 1 else f"any of the {tested:,} tested questions"
+        return Sentence(f"No evidence of a different {label} in {among}.")
+    return Sentence(f"Evidence of a different {label} {_of(found, tested)}.")
+
+
+def _calibration(comparisons: QuestionComparisons) -> list[Sentence]:
+    """Return in how many questions each other model is better or worse calibrated than the first one."""
+    tested = _tested(comparisons)
+    if not tested:
+        return []
+    names, first = distinct(comparisons.names), comparisons.names[0]
+    after = " after Holm correction" * (sum(len(each.pairs) for each in tested) > 1)
+    sentences = []
+    for name in comparisons.names[1:]:
+        found = {"worse": [each.name for each in tested if name in each.worse]}
+        found["better"] = [each.name for each in tested if name in each.better]
+        for word, questions in found.items():
+            if questions:
+                text = f"{names[name]} is {word} calibrated than {names[first]}{after} {_of(questions, len(tested))}."
+                sentences.append(Sentence(text, "bad" if word == "worse" else "good"))
+    if sentences:
+        return sentences
+    other = names[comparisons.names[1]] if len(names) == 2 else "another model"
+    return [Sentence(f"No evidence in any question that {names[first]} or {other} is better calibrated{after}.")]
+
+
+def _tolerances(comparisons: QuestionComparisons) -> list[Sentence]:
+    """Return in which questions the ECE rises by less than the tolerance, by more, and in which it is open."""
+    states: dict[str, list[str]] = {}
+    for each in comparisons.questions.values():
+        own = [pair.decision for pair in each.with_first if pair.decision is not None]
+        for state in ("disproven", "open", "proven"):  # the worst of the models
+            if any(decision.state == state for decision in own):
+                states.setdefault(state, []).append(each.name)
+                break
+    if not states:
+        return []
+    decision = next(iter(comparisons.values())).pairs[0].decision
+    tolerance = f"the tolerance of {0 if decision is None else decision.tolerance:g}"
+    words = {
+        "disproven": ("The ECE rises by more than", "bad"),
+        "open": ("The data do not show whether the ECE rises by more than", ""),
+        "proven": ("The ECE rises by less than", "good"),
+    }
+    return [
+        Sentence(f"{text} {tolerance} {_of(states[state], len(comparisons))}.", tone)
+        for state, (text, tone) in words.items()
+        if state in states
+    ]
+
+
+def _cautions(comparisons: QuestionComparisons) -> list[Sentence]:
+    """Return what was not compared, and how rows were matched without ids."""
+    common, names, cautions = comparisons.common, distinct(comparisons.names), []
+    if not common.by_id:
+        cautions.append(Sentence("The rows have no ids, so they were matched by their positions.", "caution"))
+    lone = [f"{names[name]} ({count:,})" for name, count in common.lone_rows.items() if count]
+    if lone:
+        cautions.append(Sentence(f"Rows whose id is not in all logs, which are not compared: {', '.join(lone)}."))
+    for name, models in common.lone_questions.items():
+        of = f"only {', '.join(names[model] for model in models)} answered"
+        problem = "no row has answers of all models" if len(models) == len(names) else f"{of} it"
+        cautions.append(Sentence(f"The question {short(name)} is not compared, because {problem}.", "caution"))
+    for name, each in comparisons.questions.items():
+        for model, options in each.question.lone_options.items():
+            listed = named(list(map(short, options)), NAMED)
+            cautions.append(Sentence(f"Options of {short(name)} that only {names[model]} has: {listed}.", "caution"))
+    for what, key in (("Refusals", "refusals"), ("Answers without a labelled answer of every model", "left_out")):
+        totals = {name: 0 for name in comparisons.names}
+        for each in comparisons.questions.values():
+            for model, count in getattr(each.question, key).items():
+                totals[model] += count
+        if any(totals.values()):
+            listed = ", ".join(f"{names[model]} {count:,}" for model, count in totals.items())
+            cautions.append(Sentence(f"{what}, which are not compared: {listed}."))
+    open_ones = [name for name, each in comparisons.questions.items() if not each.question.fixed]
+    if open_ones:
+        listed = named(list(map(short, open_ones)), NAMED)
+        cautions.append(Sentence(f"The options differ between rows in {listed}: only the likeliest one is compared."))
+    return cautions
+
+
+# ---------------------------------------------------------------- all questions
+
+
+def _order(comparisons: QuestionComparisons) -> Sequence[int]:
+    """Return the places of the questions to read: of many, those with the most evidence first."""
+    questions = comparisons.questions.values()
+    p_values = [min(pair[each.comparison.decides].p_value for pair in each.pairs) for each in questions]
+    sizes = [max(abs(pair[comparisons.sorted_by].value) for pair in each.pairs) for each in questions]
+    return worst(p_values, sizes)
+
+
+def _overview(comparisons: QuestionComparisons, *, full: bool) -> list[Block]:
+    """Return the table of the questions by the measure that was asked for, and those of other measures."""
+    questions = [list(comparisons.questions.values())[i] for i in _order(comparisons)]
+    rows = [(each, pair) for each in questions for pair in (each.pairs if full else each.with_first)]
+    key, decides = comparisons.sorted_by, questions[0].comparison.decides
+    marked = f"* The simultaneous {percent(comparisons.level)} CI excludes 0."
+    blocks: list[Block] = [
+        Heading(_heading(comparisons, key), "questions", searchable=len(questions) > SECTIONS),
+        _table(comparisons, rows, key, "questions", tested=True),
+        Notes([marked, *_notes(comparisons, full=full)]),
+    ]
+    for other in dict.fromkeys(("accuracy", "ece", decides)):
+        if other == key:
+            continue
+        name = f"questions-{other.replace('_', '-')}"
+        table = _table(comparisons, rows, other, name, tested=other == decides)
+        heading = _heading(comparisons, other)
+        shown = full or other != "ece"
+        blocks += [Heading(heading, name, level=3), table] if shown else [Details(heading, [table])]
+    return blocks
+
+
+def _heading(comparisons: QuestionComparisons, key: str) -> str:
+    names = distinct(comparisons.names, 24)
+    of = " minus ".join(names[name] for name in comparisons.names) if len(names) == 2 else "differences"
+    return f"{_label(comparisons, key)}: {of}"
+
+
+def _notes(comparisons: QuestionComparisons, *, full: bool) -> list[str]:
+    reasons = gathered((each.flag, short(each.name)) for each in comparisons.questions.values() if each.flag)
+    notes = [f"– {named(names, NAMED)}: {reason}" for reason, names in reasons.items()]
+    notes.append("p adjusted: the test of a difference in calibration, Holm-adjusted for all questions and pairs")
+    if not full and len(comparisons.names) > 2:
+        first = distinct(comparisons.names)[comparisons.names[0]]
+        notes.append(f"to see the pairs without {first}, use --json, --html, or to_pandas() in Python")
+    return notes
+
+
+def _table(comparisons: QuestionComparisons, rows: Sequence[_Row], key: str, name: str, *, tested: bool) -> Table:
+    """Return the values of the models in each question and their difference with its interval."""
+    parts = [pair[key] for _, pair in rows]
+    values = [
+        [each.comparison.models[getattr(pair, side)][key] for each, pair in rows] for side in ("first", "second")
+    ]
+    two = len(comparisons.names) == 2
+    called = distinct(comparisons.names, 12)
+    write = "{:.6f}".format if key == rows[0][0].comparison.decides else number
+    p_values = [pair[each.comparison.decides].p_value for each, pair in rows]
+    exact = {"low": [part.low for part in parts], "high": [part.high for part in parts]}
+    ends = ["–" if math.isnan(part.low) else ends_text(part.low, part.high, signed) for part in parts]
+    columns = [
+        Column.of("question", "question", (each.name for each, _ in rows)),
+        Column.of("rows", "rows", (each.comparison.n for each, _ in rows), amount, spare=2),
+        *(
+            Column.of(called[model] if two else side, side, of_side, write, spare=1)
+            for side, of_side, model in zip(("first", "second"), values, comparisons.names, strict=False)
+        ),
+        Column.of("difference", "difference", (part.value for part in parts), signed, brief="diff."),
+        Column(f"simultaneous {percent(comparisons.level)} CI", ends, exact, brief=f"{percent(comparisons.level)} CI"),
+    ]
+    if tested:
+        shown = [chance_text(p_value) or "–" for p_value in p_values]
+        columns.append(Column("p adjusted", shown, {"adjusted_p_value": p_values}, brief="p adj."))
+    if not two:
+        pairs = [f"{called[pair.first]} − {called[pair.second]}" for _, pair in rows]
+        columns.insert(1, Column("models", pairs, words=True))
+    return Table(name, columns, _label(comparisons, key), marked=[excludes_zero(pair, key) for _, pair in rows])
+
+
+# ---------------------------------------------------------------- one question
+
+
+def _sections(comparisons: QuestionComparisons, source: Source, *, full: bool) -> list[Block]:
+    """Return a section for each question; of many, for those with the most evidence."""
+    names, blocks = list(comparisons), list[Block]()
+    shown = [names[i] for i in sorted(_order(comparisons)[:SECTIONS])]
+    for name in shown:
+        place = f"question-{names.index(name) + 1}"
+        document = comparison_document.document_of(comparisons[name], source, full=full)
+        own = within(document.blocks, place)
+        blocks += [Heading(f"Question {short(name)}", place), Notes([document.headline]), *document.verdict]
+        blocks += [Details("Models and differences", own, long=True)] if full else own
+    left = len(names) - len(shown)
+    more = [f"to see the other {left:,} questions, use --question, or the mapping in Python"] if left else []
+    return [*blocks, Notes(["the intervals in a section are of its question alone", *more])]
+
+
+def _methods(comparisons: QuestionComparisons) -> list[Method]:
+    """Return how intervals and p-values hold together, and how the differences of a question were computed."""
+    text = (
+        "The intervals in the tables of the questions hold together, for each measure, for all questions and pairs of "
+        "models. Inputs are taken as independent, and the answers about one input may depend on each other. Where it is "
+        "known how the differences vary together, the critical value is that of their largest, simulated from their "
+        "covariance. For the others, such as those of the ECE, it is Bonferroni's. The p-values are adjusted by Holm's "
+        "method. Decisions about a tolerance are those of each question alone."
+    )
+    first = next(iter(comparisons.values()))
+    own = comparison_document.document_of(first, Source(), full=False).methods
+    return [Method("questions", "The differences in all questions.", text), *own]
