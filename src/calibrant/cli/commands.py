@@ -189,8 +189,9 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--on",
     type=COLUMN,
     multiple=True,
-    help="The column that identifies a row, or a question, for every model. By default, rows of files are matched by "
-    "position, and models in one file are not paired.",
+    help="The column that identifies a row, or a question, for every model, or the column of the ids in the file of "
+    "--truth. By default, rows of files are matched by position (those of decision logs by id), and models in "
+    "one file are not paired.",
 )
 @option(
     "--baseline",
@@ -205,6 +206,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @shared.rows
 @option("--logits", is_flag=True, help="Read the numbers of all models as logits, not as probabilities.")
 @shared.numbers
+@shared.decisions
 @option(
     "--own-outcomes/--same-outcomes",
     default=None,
@@ -255,6 +257,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     calibrant compare today.parquet --baseline last.json
     calibrant compare answers.csv --by model --outcome correct --on question_id
     calibrant compare a.jsonl b.jsonl c.jsonl --on id --own-outcomes
+    calibrant compare decisions_old.jsonl decisions_new.jsonl --gate
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 a gate fails or a condition is true; 4 inconclusive gate.
     """  # noqa: D301

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from calibrant.report.comparison import Comparison
+    from calibrant.report.question_comparisons import QuestionComparisons
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
     from calibrant.results import Decision
@@ -197,27 +198,44 @@ def report_status(report: Report | QuestionReports, conditions: Sequence[Conditi
     return _worst(statuses)
 
 
-def comparison_status(comparison: Comparison, conditions: Sequence[Condition], *, gate: bool) -> int:
+def comparison_status(
+    comparison: Comparison | QuestionComparisons, conditions: Sequence[Condition], *, gate: bool
+) -> int:
     """Return the exit status of ``compare``: the gate asks whether a model is worse than the first.
+
+    By several questions, conditions are about the intervals and p-values for all of them together, and the gate fails
+    if it fails for one of them.
 
     Raises
     ------
     calibrant.errors.CalibrantError
         If the comparison does not have the number of a condition, or no groups.
     """
+    from calibrant.report.question_comparisons import QuestionComparisons
+
+    if isinstance(comparison, QuestionComparisons):
+        parts = {f"question {quoted(name)}: ": each.together for name, each in comparison.questions.items()}
+    else:
+        parts = {"": comparison}
     statuses = [0]
     for condition in conditions:
-        for message in _changed(condition, comparison):
-            console.say(f"--fail-if {quoted(condition.text)} holds: {message}")
-            statuses.append(FAILED)
+        found = {start: _changed(condition, part) for start, part in parts.items()}
+        if all(messages is None for messages in found.values()):
+            msg = f"--fail-if {quoted(condition.text)}: {condition.name} has no value"
+            raise CalibrantError(msg)
+        for start, messages in found.items():
+            for message in messages or ():
+                console.say(f"--fail-if {quoted(condition.text)} holds: {start}{message}")
+                statuses.append(FAILED)
     if gate:
         from calibrant.report.comparison_document import deciding
 
-        for pair in comparison.pairs:
-            if pair.first == comparison.names[0]:
-                statuses.append(_gate(pair.decision, comparison.worse(pair)))
-                if statuses[-1]:
-                    console.say(f"--gate: {deciding(pair, comparison)}")
+        for start, part in parts.items():
+            for pair in part.pairs:
+                if pair.first == part.names[0]:
+                    statuses.append(_gate(pair.decision, part.worse(pair)))
+                    if statuses[-1]:
+                        console.say(f"--gate: {start}{deciding(pair, part)}")
     return _worst(statuses)
 
 
@@ -287,8 +305,8 @@ def _listed(names: Sequence[str], of: int) -> str:
 # ---------------------------------------------------------------- what differs between two models
 
 
-def _changed(condition: Condition, comparison: Comparison) -> list[str]:
-    """Return a message for each later model whose difference from the first one fulfils a condition.
+def _changed(condition: Condition, comparison: Comparison) -> list[str] | None:
+    """Return a message for each later model whose difference from the first one fulfils a condition; None without any.
 
     A number is the later model's minus the first one's: ``ece > 0.01`` says that the ECE has risen.
     """
@@ -308,10 +326,7 @@ def _changed(condition: Condition, comparison: Comparison) -> list[str]:
         value = f"in {_listed(named, len(numbers))}" if condition.of_groups else f"is {held['']:{sign}.6g}"
         what = ROWS if condition.measure == ROWS else f"{condition.name} of {pair.second} minus {pair.first}"
         messages.append(f"{what} {value}")
-    if not has_value:
-        msg = f"--fail-if {quoted(condition.text)}: {condition.name} has no value"
-        raise CalibrantError(msg)
-    return list(dict.fromkeys(messages))
+    return list(dict.fromkeys(messages)) if has_value else None
 
 
 def _change(condition: Condition, comparison: Comparison, place: int) -> float:

@@ -19,6 +19,7 @@ from calibrant.files.chunks import Judging, Progress
 from calibrant.files.column_options import Options
 from calibrant.files.loaded import (
     BadRows,
+    FileDecisionModels,
     FileDecisions,
     FileModels,
     FilePredictions,
@@ -38,6 +39,7 @@ from calibrant.inputs.predictions import as_predictions, check_logits
 if TYPE_CHECKING:
     from calibrant.recalibration.recalibrations import RecalibrationResult
     from calibrant.report.comparison import Comparison
+    from calibrant.report.question_comparisons import QuestionComparisons
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
     from calibrant.thresholds import QuestionThresholds
@@ -105,18 +107,22 @@ def _read(
     return loaded
 
 
-def load_models(ctx: click.Context, options: CommandOptions, step: Progress) -> FileModels | FileSketches:
-    """Read the predictions of several models: columns of the same files, files of their own, or sketches."""
+def load_models(
+    ctx: click.Context, options: CommandOptions, step: Progress
+) -> FileModels | FileSketches | FileDecisionModels:
+    """Read the predictions of several models: columns of the same files, files of their own, sketches, or logs."""
     baseline = [] if options.baseline is None else [options.baseline]
     paths = [path for name in (*options.files, *baseline) for path in expand([name])]
+    models = [*baseline, *(options.files if len(options.files) > 1 or baseline else paths)]
+    names = model_names(models)
+    if len(models) > 1 and (logs := questions.load_models(ctx, options, models, names)) is not None:
+        return logs
     if options.models:
         return _load_columns(options, step)
     if options.is_long and len(paths) == 1 and not is_sketch_file(paths[0]):
         return _load_long(ctx, options, step)
-    models = [*baseline, *(options.files if len(options.files) > 1 or baseline else paths)]
     if len(models) < 2:
         raise click.UsageError(single_file(options), ctx)
-    names = model_names(models)
     of_rows = [model for model in models if not is_sketch_file(expand([model])[0])]
     if len(of_rows) < len(models):
         return _load_sketches(ctx, options, dict(zip(names, models, strict=True)), of_rows, step)
@@ -245,11 +251,15 @@ def _of_rows(predictions: FileRows, options: CommandOptions) -> dict[str, Any]:
     return {"notion": options.notion, "ignore_index": options.ignore_index, **columns}
 
 
-def compare(predictions: FileModels | FileSketches, options: CommandOptions) -> Comparison:
-    """Return the comparison of the models."""
+def compare(
+    predictions: FileModels | FileSketches | FileDecisionModels, options: CommandOptions
+) -> Comparison | QuestionComparisons:
+    """Return the comparison of the models, or those by the questions of their logs."""
     from calibrant.report.compare_models import compare as compare_models
 
     how = _named(options, "n_bins", "level", "tolerance", "weights_are", "sort_by")
+    if isinstance(predictions, FileDecisionModels):
+        return questions.compare(predictions, options, how)
     if isinstance(predictions, FileSketches):
         paired, own = options.paired, bool(options.own_outcomes)
         of_one_file = bool(predictions.sources)  # saved sketches do not say what was read

@@ -280,7 +280,7 @@ json = option(
     help="Write every number as JSON to this file, or to standard output with -.",
 )
 logits = option("--logits", is_flag=True, help="Read the numbers as logits, not as probabilities.")
-#: The log of a decision model, in which columns have no names.
+#: The logs of decision models, in which columns have no names.
 decisions = declared(
     option("--question", help="Use this question alone, if FILE is the log of a decision model."),
     option(
@@ -289,7 +289,6 @@ decisions = declared(
         type=InputFile(),
         help="The file with the labels of a decision model's answers, a column or key for each question.",
     ),
-    option("--on", "truth_on", type=COLUMN, help="The column of the ids in the file of --truth (default: id)."),
     option("--yes", metavar="TEXT", help="The text that means yes, if the labels of yes-no questions are texts."),
     option("--stated", is_flag=True, help="Use the confidences that answers state, not their largest probability."),
 )
@@ -304,6 +303,7 @@ one_model = declared(
     logits,
     numbers,
     decisions,
+    option("--on", "truth_on", type=COLUMN, help="The column of the ids in the file of --truth (default: id)."),
 )
 draws = declared(
     option(

@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from calibrant.render.blocks import Document, Source
     from calibrant.render.terminal import Style
     from calibrant.report.comparison import Comparison
+    from calibrant.report.question_comparisons import QuestionComparisons
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
     from calibrant.thresholds import QuestionThresholds
     from calibrant.thresholds.result import ThresholdResult
 
-    Result = Report | QuestionReports | Comparison | RecalibrationResult | ThresholdResult | QuestionThresholds
+    Result = Report | QuestionReports | Comparison | QuestionComparisons | RecalibrationResult
+    Result |= ThresholdResult | QuestionThresholds
     from calibrant.monitoring import Monitor
 
 _NAMED: Final = 3  # columns that a hint names

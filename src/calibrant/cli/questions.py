@@ -1,4 +1,4 @@
-"""Logs of decision models in the command: which options they take, and the reports on their questions."""
+"""Logs of decision models in the command: which options they take, and the results for their questions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ import click
 
 from calibrant.cli.options import ENGINES, CommandOptions
 from calibrant.errors import FileError, InputError, nearest, quoted
+from calibrant.files.decision_rows import IDS
 from calibrant.files.decisions import is_decision_log, read_files
-from calibrant.files.loaded import FileDecisions
+from calibrant.files.loaded import FileDecisionModels, FileDecisions
+from calibrant.files.paths import expand
+from calibrant.inputs.decision_log import DecisionLog
 
 if TYPE_CHECKING:
+    from calibrant.report.comparison import Comparison
+    from calibrant.report.question_comparisons import QuestionComparisons
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
     from calibrant.thresholds import QuestionThresholds
@@ -23,19 +28,63 @@ _LISTED: Final = 4  # questions
 
 def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> FileDecisions | None:
     """Read a log of decisions; None for other files, and where options name columns."""
-    wanted: dict[str, Any] = {"--question": options.question, "--truth": options.truth_path, "--yes": options.yes}
-    wanted |= {"--gates": options.gates_path, "--each": options.each or None, "--stated": options.stated or None}
-    named = next((option for option, value in wanted.items() if value is not None), None)
-    columns = any((options.score, options.probs, options.outcome, options.target))
-    if columns or options.engine != ENGINES[0] or not is_decision_log(paths[0]):
+    if not _are_logs(options, paths[:1]):
+        return None
+    _check(ctx, options)
+    log = _read(options, paths, options.truth_on)
+    named = _listed(log) if options.question is None else options.question
+    return FileDecisions(sources={"questions": named}, paths=tuple(paths), rows=(log.n,), log=log)
+
+
+def load_models(
+    ctx: click.Context, options: CommandOptions, models: Sequence[str], names: Sequence[str]
+) -> FileDecisionModels | None:
+    """Read the logs of several models; None for other files, and where options name columns."""
+    files = [expand([model]) for model in models]
+    first = [paths[0] for paths in files]
+    if not _are_logs(options, first):
+        return None
+    _check(ctx, options)
+    on = options.on[0] if options.on else None
+    if len(options.on) > 1 or (options.truth_path is None and on not in (None, *IDS)):
+        msg = f"--on names the ids of decision logs ({', '.join(IDS)}), or their column in the file of --truth"
+        raise click.UsageError(msg, ctx)
+    logs = [_read(options, paths, on) for paths in files]
+    for path, log in zip(first, logs, strict=True):
+        if on is not None and not log.ids:
+            raise FileError(path, "has rows without an id", "write an id into each row, or leave --on out")
+    if all(len(log.models) == 1 for log in logs) and len({log.models for log in logs}) == len(logs):
+        names = [log.models[0] for log in logs]
+    return FileDecisionModels(
+        sources={"questions": _listed(logs[0]) if options.question is None else options.question},
+        paths=tuple(first),
+        rows=tuple(log.n for log in logs),
+        logs=dict(zip(names, logs, strict=True)),
+    )
+
+
+def _are_logs(options: CommandOptions, paths: Sequence[str]) -> bool:
+    """Whether the files are logs of decisions, all of them or none, and options do not name columns."""
+    columns = any((options.score, options.probs, options.outcome, options.target, options.scores))
+    logs = [] if columns or options.engine != ENGINES[0] else [path for path in paths if is_decision_log(path)]
+    if not logs:
+        wanted: dict[str, Any] = {"--question": options.question, "--truth": options.truth_path, "--yes": options.yes}
+        wanted |= {"--gates": options.gates_path, "--each": options.each or None, "--stated": options.stated or None}
+        named = next((option for option, value in wanted.items() if value is not None), None)
         if named is not None:
             remedy = f"leave {named} out" if not columns else "leave --score, --probs, --outcome and --target out"
             raise FileError(paths[0], f"{named} is only for the log of a decision model", remedy)
-        return None
-    _check(ctx, options)
+    elif len(logs) < len(paths):
+        other = next(path for path in paths if path not in logs)
+        problem = f"is not the log of a decision model, but {logs[0]} is"
+        raise FileError(other, problem, "compare logs with logs, or name columns with --probs")
+    return bool(logs)
+
+
+def _read(options: CommandOptions, paths: Sequence[str], on: str | None) -> DecisionLog:
+    """Read the log of one model, which must have the question that is asked for."""
     by = options.by[0] if options.by else None
-    how: dict[str, Any] = {"labels": options.truth_path, "on": options.truth_on or "id", "yes": options.yes}
-    log = read_files(paths, **how, by=by)
+    log = read_files(paths, labels=options.truth_path, on=on or "id", yes=options.yes, by=by)
     if options.stated:
         try:
             log = log.stated()
@@ -45,8 +94,12 @@ def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> F
     if options.question is not None and options.question not in log:
         problem = f"has no question {quoted(options.question)} with a labelled answer"
         raise FileError(paths[0], problem, nearest(options.question, log))
-    names = ", ".join(list(log)[:_LISTED]) + f" and {len(log) - _LISTED:,} more" * (len(log) > _LISTED)
-    return FileDecisions(sources={"questions": options.question or names}, paths=tuple(paths), rows=(log.n,), log=log)
+    return log
+
+
+def _listed(log: DecisionLog) -> str:
+    """Return the names of the questions, of many the first."""
+    return ", ".join(list(log)[:_LISTED]) + f" and {len(log) - _LISTED:,} more" * (len(log) > _LISTED)
 
 
 def _check(ctx: click.Context, options: CommandOptions) -> None:
@@ -72,14 +125,21 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         "--per-class": options.per_class,
         "--cost-of-error": options.cost_of_error is not None,
         "--method betting": options.certified_by == "betting",
+        "--baseline": options.baseline,
+        "--paired": options.paired,
+        "--independent": options.paired is False,
+        "--own-outcomes": options.own_outcomes,
+        "--same-outcomes": options.own_outcomes is False,
     }
     for option, value in others.items():
         if value:
             msg = f"{option} does not work with the log of a decision model; leave it out, or name columns with --probs"
             raise click.UsageError(msg, ctx)
-    of_one: dict[str, Any] = {"--png": options.png_path, "--svg": options.svg_path, "--fail-if": options.conditions}
+    of_one: dict[str, Any] = {"--png": options.png_path, "--svg": options.svg_path}
     of_one |= {"--yes-risk": options.yes_risk is not None, "--no-risk": options.no_risk is not None}
-    of_one |= {"--tolerance": options.tolerance is not None, "--bands": options.bands != CommandOptions.bands}
+    if ctx.info_name != "compare":  # which asks these of every question
+        of_one |= {"--fail-if": options.conditions, "--tolerance": options.tolerance is not None}
+        of_one |= {"--bands": options.bands != CommandOptions.bands}
     for option, value in of_one.items():
         if value and options.question is None:
             msg = f"{option} is about one question; name it with --question"
@@ -97,6 +157,21 @@ def evaluate(read: FileDecisions, options: CommandOptions, how: dict[str, Any]) 
         how["classwise"] = False
     report: Report = evaluate_predictions(**data_of(read, options), **how)
     return report
+
+
+def compare(read: FileDecisionModels, options: CommandOptions, how: dict[str, Any]) -> Comparison | QuestionComparisons:
+    """Return the comparison of the models by the question that the options name, or those by all questions."""
+    from calibrant.report.compare_models import compare as compare_models
+
+    logs, question = read.logs, options.question
+    if question is not None:
+        logs = {name: log.only([question]) for name, log in logs.items()}
+    how = {name: value for name, value in how.items() if name != "weights_are"}
+    try:
+        compared: QuestionComparisons = compare_models(logs, **how)
+    except InputError as error:
+        raise error.renamed({f"probs[{name!r}]": path for name, path in zip(logs, read.paths, strict=True)}) from None
+    return compared if question is None else compared[question]
 
 
 def certify(read: FileDecisions, options: CommandOptions, max_risk: float) -> ThresholdResult | QuestionThresholds:

@@ -64,6 +64,13 @@ class FileDecisions(FileRead):
     log: DecisionLog
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FileDecisionModels(FileRead):
+    """The logs of several decision models, by their names; ``paths`` has the first file of each."""
+
+    logs: Mapping[str, DecisionLog]
+
+
 def _optional_array(argument: str) -> property:
     """Return a property: the array of an argument, None where no column was named for it."""
     return property(lambda rows: rows.arrays.get(argument))

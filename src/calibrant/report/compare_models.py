@@ -44,7 +44,7 @@ from calibrant.report.comparison import Comparison, GroupComparison, Pair
 from calibrant.report.evaluated_data import cluster_labels, counted_flag
 from calibrant.report.leaderboard import DEFAULT, best_first, leaderboard, sorting_measure
 from calibrant.report.question_comparisons import QuestionComparison, QuestionComparisons
-from calibrant.results import ReliabilityDiagram
+from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
@@ -865,9 +865,7 @@ def _compare_logs(named: Sequence[_Named], settings: ComparisonSettings) -> Ques
     tested = {name: asked[name] for name, comparison in compared.items() if comparison.n >= LEAST_GROUP}
     levels = _levels_of_questions(tested, common.questions, settings)
     pairs = {name: _pairs_together(*asked[name], levels.get(name)) for name in compared}
-    raw = [
-        pair["debiased_square"].p_value for name in tested for pair in pairs[name]
-    ]
+    raw = [pair["debiased_square"].p_value for name in tested for pair in pairs[name]]
     adjusted = iter(holm(raw))
     return QuestionComparisons(
         questions={
@@ -875,7 +873,9 @@ def _compare_logs(named: Sequence[_Named], settings: ComparisonSettings) -> Ques
                 name=name,
                 question=common.questions[name],
                 comparison=comparison,
-                pairs=tuple(_with_p_value(pair, next(adjusted) if name in tested else math.nan) for pair in pairs[name]),
+                pairs=tuple(
+                    _with_p_value(pair, next(adjusted) if name in tested else math.nan) for pair in pairs[name]
+                ),
                 flag="" if name in tested else SMALL_GROUP,
             )
             for name, comparison in compared.items()
@@ -893,11 +893,11 @@ def _of_question(question: CommonQuestion, settings: ComparisonSettings) -> tupl
     others["weights_are"] = None
     named = []
     for name, probs in question.probs.items():
-        own_probs, targets = probs, question.targets[name]
+        answers: tuple[NDArray[Any], NDArray[Any]] = probs, question.targets[name]
         if not question.fixed:
-            events = read(as_predictions(probs, targets), "top-label", scoring=False).events
-            own_probs, targets = events.scores, events.outcomes
-        named.append((name, f"probs[{name!r}]", own_probs, False, targets))
+            events = read(as_predictions(*answers), "top-label", scoring=False).events
+            answers = events.scores, events.outcomes
+        named.append((name, f"probs[{name!r}]", answers[0], False, answers[1]))
     own = settings if question.fixed else settings.for_answers()
     return _read_rows(named, others, None, None, own), own
 
@@ -917,7 +917,7 @@ def _levels_of_questions(
         alone = 1 - alpha_of(settings.level) / len(having)
         answered = []
         for name in having:
-            data, own = tested[name]
+            data = tested[name][0]
             models = sorted((cast("Model", model) for model in data.models), key=lambda model: model.name)
             finite = all(math.isfinite(model.event.value(measure)) for model in models)
             places = np.arange(len(models))
@@ -939,11 +939,14 @@ def _pairs_together(
     pairs = [_differences(data, models[i], models[j], settings, levels or {}) for i, j in places]
     if levels is not None:
         return pairs
-    missing = {"low": math.nan, "high": math.nan, "level": math.nan, "method": f"no interval: {SMALL_GROUP}"}
     return [
-        replace(pair, estimates={name: replace(each, **missing) for name, each in pair.estimates.items()})
+        replace(pair, estimates={name: _without_interval(each) for name, each in pair.estimates.items()})
         for pair in pairs
     ]
+
+
+def _without_interval(estimate: Estimate) -> Estimate:
+    return replace(estimate, low=math.nan, high=math.nan, level=math.nan, method=f"no interval: {SMALL_GROUP}")
 
 
 def _with_p_value(pair: Pair, p_value: float) -> Pair:

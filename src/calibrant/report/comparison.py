@@ -270,13 +270,17 @@ class Comparison(Shown):
         >>> comparison.to_pandas()["value"].round(3).to_dict()["old", "new", "ece"]
         0.025
         """
+        return frame_of(self.differences(), ["first", "second", "measure"])
+
+    def differences(self) -> list[dict[str, Any]]:
+        """Return the rows of `to_pandas`."""
         rows = []
         for pair in self.pairs:
             for name, estimate in pair.estimates.items():
                 numbers = {key: value for key, value in columns_of(estimate).items() if key not in _OF_REPORTS}
                 head = {"first": pair.first, "second": pair.second, "measure": name}
                 rows.append({**head, "label": self.descriptions[name].label, **numbers})
-        return frame_of(rows, ["first", "second", "measure"])
+        return rows
 
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.names))

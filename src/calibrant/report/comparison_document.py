@@ -330,7 +330,7 @@ def _pair(pair: Pair, comparison: Comparison) -> list[Block]:
     parts = [pair[key] for key in comparison.descriptions]
     columns = [
         Column("measure", [description.label for description in comparison.descriptions.values()]),
-        *_difference_columns(parts, comparison.level),
+        *difference_columns(parts, comparison.level),
         Column("main test: p", [chance_text(part.p_value) for part in parts]),
     ]
     remarks = gathered(
@@ -353,7 +353,7 @@ def _differences_table(comparison: Comparison) -> Table:
     remarks = [_remark(key, part, comparison) for _, key, part in listed]
     columns = [
         Column("measure", [labels[key].label for key in keys], {**names, "measure": keys}, words=True),
-        *_difference_columns(parts, comparison.level),
+        *difference_columns(parts, comparison.level),
         Column("remark", remarks, {"p_value": p_values}, words=True),
     ]
     if len(pairs) > 1:  # each one is named in its first row
@@ -362,14 +362,16 @@ def _differences_table(comparison: Comparison) -> Table:
     return Table("differences", columns, "Differences")
 
 
-def _difference_columns(parts: Sequence[Estimate], level: float) -> list[Column]:
+def difference_columns(parts: Sequence[Estimate], level: float, kind: str = "") -> list[Column]:
+    """Return the columns of differences and their intervals; ``kind`` says which intervals they are."""
     values, ends = zip(*map(_texts, parts), strict=True)
     exact = {
         "value": [part.value for part in parts],
         "low": [part.low for part in parts],
         "high": [part.high for part in parts],
     }
-    return [Column("difference", values, exact), Column(f"{percent(level)} CI", ends)]
+    interval = f"{percent(level)} CI"
+    return [Column("difference", values, exact), Column(f"{kind}{interval}", ends, brief=interval)]
 
 
 def _chart(key: str, comparison: Comparison) -> list[Figure]:
@@ -428,7 +430,7 @@ def _groups_of_pair(place: int, comparison: Comparison, *, full: bool) -> list[B
     columns = [
         Column.of("group", "group", (group.name for group in groups)),
         Column.of("rows", "rows", (group.n for group in groups), "{:,}".format),
-        *_difference_columns(parts, comparison.level),
+        *difference_columns(parts, comparison.level),
         Column("p adjusted", tests, exact, brief="p adj."),
     ]
     names = " minus ".join(_called(comparison, comparison.pairs[place], _NAME))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from calibrant.render.blocks import (
     Block,
@@ -17,19 +17,18 @@ from calibrant.render.blocks import (
     Sentence,
     Source,
     Table,
+    Tone,
 )
 from calibrant.render.words import (
     amount,
     capital,
     chance_text,
     distinct,
-    ends_text,
     gathered,
     named,
     number,
     percent,
     short,
-    signed,
     version,
     worst,
 )
@@ -40,6 +39,7 @@ from calibrant.report.question_document import NAMED, SECTIONS, within
 if TYPE_CHECKING:
     from calibrant.report.comparison import Pair
     from calibrant.report.question_comparisons import QuestionComparison, QuestionComparisons
+    from calibrant.results import Description
 
 #: One question and one pair of models.
 _Row = tuple["QuestionComparison", "Pair"]
@@ -48,7 +48,7 @@ _Row = tuple["QuestionComparison", "Pair"]
 def document_of(comparisons: QuestionComparisons, source: Source, *, full: bool, complete: bool) -> Document:
     """Return the comparisons as a document; ``full`` is what a page shows."""
     del complete  # a comparison has no profile
-    verdict = [_changes(comparisons), *_calibration(comparisons), *_tolerances(comparisons), *_cautions(comparisons)]
+    verdict = [*_changes(comparisons), *_calibration(comparisons), *_tolerances(comparisons), *_cautions(comparisons)]
     return Document(
         title="Comparison of models by question",
         headline=_headline(comparisons),
@@ -87,8 +87,12 @@ def _facts(comparisons: QuestionComparisons, source: Source) -> list[tuple[str, 
 # ---------------------------------------------------------------- the verdict
 
 
+def _description(comparisons: QuestionComparisons, key: str) -> Description:
+    return next(each.descriptions[key] for each in comparisons.values() if key in each.descriptions)
+
+
 def _label(comparisons: QuestionComparisons, key: str) -> str:
-    return next(each.descriptions[key].label for each in comparisons.values() if key in each.descriptions)
+    return _description(comparisons, key).label
 
 
 def _tested(comparisons: QuestionComparisons) -> list[QuestionComparison]:
@@ -100,16 +104,26 @@ def _of(found: Sequence[str], tested: int) -> str:
     return f"in {len(found):,} of {tested:,} question{'s' * (tested != 1)}: {named(list(map(short, found)), NAMED)}"
 
 
-def _changes(comparisons: QuestionComparisons) -> Sentence:
-    """Return in how many questions the models differ by the measure that the table shows."""
-    tested, found = len(_tested(comparisons)), comparisons.differing
-    if not tested:
-        return Sentence("No question has enough rows for a test.", "caution")
-    label = _label(comparisons, comparisons.sorted_by)
+def _changes(comparisons: QuestionComparisons) -> list[Sentence]:
+    """Return in how many questions each other model is better or worse than the first one by the shown measure."""
+    if not _tested(comparisons):
+        return [Sentence("No question has enough rows for a test.", "caution")]
+    key, level = comparisons.sorted_by, percent(comparisons.level)
+    label, sign = _label(comparisons, key), 1 if _description(comparisons, key).better == "higher" else -1
+
+    def worse(pair: Pair, side: int) -> bool:
+        return excludes_zero(pair, key) and sign * side * pair[key].value > 0
+
+    found = _with_first(comparisons, lambda each: [pair.second for pair in each.with_first if worse(pair, 1)], "worse")
+    found += _with_first(
+        comparisons, lambda each: [pair.second for pair in each.with_first if worse(pair, -1)], "better"
+    )
     if not found:
-        among = "the tested question" if tested == 1 else f"any of the {tested:,} tested questions"
-        return Sentence(f"No evidence of a different {label} in {among}.")
-    return Sentence(f"Evidence of a different {label} {_of(found, tested)}.")
+        return [Sentence(f"No evidence of a different {label} in any question (simultaneous {level} CI).")]
+    return [
+        Sentence(f"{name} has a {word} {label} than {first} {where} (simultaneous {level} CI).", tone)
+        for name, first, word, where, tone in found
+    ]
 
 
 def _calibration(comparisons: QuestionComparisons) -> list[Sentence]:
@@ -117,20 +131,29 @@ def _calibration(comparisons: QuestionComparisons) -> list[Sentence]:
     tested = _tested(comparisons)
     if not tested:
         return []
-    names, first = distinct(comparisons.names), comparisons.names[0]
+    found = _with_first(comparisons, lambda each: each.worse, "worse")
+    found += _with_first(comparisons, lambda each: each.better, "better")
     after = " after Holm correction" * (sum(len(each.pairs) for each in tested) > 1)
-    sentences = []
-    for name in comparisons.names[1:]:
-        found = {"worse": [each.name for each in tested if name in each.worse]}
-        found["better"] = [each.name for each in tested if name in each.better]
-        for word, questions in found.items():
-            if questions:
-                text = f"{names[name]} is {word} calibrated than {names[first]}{after} {_of(questions, len(tested))}."
-                sentences.append(Sentence(text, "bad" if word == "worse" else "good"))
-    if sentences:
-        return sentences
-    other = names[comparisons.names[1]] if len(names) == 2 else "another model"
-    return [Sentence(f"No evidence in any question that {names[first]} or {other} is better calibrated{after}.")]
+    if not found:
+        names = distinct(comparisons.names)
+        other = names[comparisons.names[1]] if len(names) == 2 else "another model"
+        neither = f"{names[comparisons.names[0]]} or {other}"
+        return [Sentence(f"No evidence in any question that {neither} is better calibrated{after}.")]
+    return [
+        Sentence(f"{name} is {word} calibrated than {first}{after} {where}.", tone)
+        for name, first, word, where, tone in found
+    ]
+
+
+def _with_first(
+    comparisons: QuestionComparisons, models_of: Callable[[QuestionComparison], Sequence[str]], word: str
+) -> list[tuple[str, str, str, str, Tone]]:
+    """Return for each model that is better or worse in some question: its name, that of the first, and where."""
+    names, tested = distinct(comparisons.names), _tested(comparisons)
+    found = {name: [each.name for each in tested if name in models_of(each)] for name in comparisons.names[1:]}
+    tone: Tone = "bad" if word == "worse" else "good"
+    first = names[comparisons.names[0]]
+    return [(names[name], first, word, _of(where, len(tested)), tone) for name, where in found.items() if where]
 
 
 def _tolerances(comparisons: QuestionComparisons) -> list[Sentence]:
@@ -146,7 +169,7 @@ def _tolerances(comparisons: QuestionComparisons) -> list[Sentence]:
         return []
     decision = next(iter(comparisons.values())).pairs[0].decision
     tolerance = f"the tolerance of {0 if decision is None else decision.tolerance:g}"
-    words = {
+    words: dict[str, tuple[str, Tone]] = {
         "disproven": ("The ECE rises by more than", "bad"),
         "open": ("The data do not show whether the ECE rises by more than", ""),
         "proven": ("The ECE rises by less than", "good"),
@@ -175,7 +198,7 @@ def _cautions(comparisons: QuestionComparisons) -> list[Sentence]:
             listed = named(list(map(short, options)), NAMED)
             cautions.append(Sentence(f"Options of {short(name)} that only {names[model]} has: {listed}.", "caution"))
     for what, key in (("Refusals", "refusals"), ("Answers without a labelled answer of every model", "left_out")):
-        totals = {name: 0 for name in comparisons.names}
+        totals = dict.fromkeys(comparisons.names, 0)
         for each in comparisons.questions.values():
             for model, count in getattr(each.question, key).items():
                 totals[model] += count
@@ -225,13 +248,15 @@ def _overview(comparisons: QuestionComparisons, *, full: bool) -> list[Block]:
 def _heading(comparisons: QuestionComparisons, key: str) -> str:
     names = distinct(comparisons.names, 24)
     of = " minus ".join(names[name] for name in comparisons.names) if len(names) == 2 else "differences"
-    return f"{_label(comparisons, key)}: {of}"
+    return f"{capital(_label(comparisons, key))}: {of}"
 
 
 def _notes(comparisons: QuestionComparisons, *, full: bool) -> list[str]:
     reasons = gathered((each.flag, short(each.name)) for each in comparisons.questions.values() if each.flag)
     notes = [f"– {named(names, NAMED)}: {reason}" for reason, names in reasons.items()]
-    notes.append("p adjusted: the test of a difference in calibration, Holm-adjusted for all questions and pairs")
+    notes.append(
+        "calib. p: the test of a difference in calibration, Holm-adjusted for all questions and pairs of models"
+    )
     if not full and len(comparisons.names) > 2:
         first = distinct(comparisons.names)[comparisons.names[0]]
         notes.append(f"to see the pairs without {first}, use --json, --html, or to_pandas() in Python")
@@ -241,15 +266,11 @@ def _notes(comparisons: QuestionComparisons, *, full: bool) -> list[str]:
 def _table(comparisons: QuestionComparisons, rows: Sequence[_Row], key: str, name: str, *, tested: bool) -> Table:
     """Return the values of the models in each question and their difference with its interval."""
     parts = [pair[key] for _, pair in rows]
-    values = [
-        [each.comparison.models[getattr(pair, side)][key] for each, pair in rows] for side in ("first", "second")
-    ]
+    values = [[each.comparison.models[getattr(pair, side)][key] for each, pair in rows] for side in ("first", "second")]
     two = len(comparisons.names) == 2
     called = distinct(comparisons.names, 12)
     write = "{:.6f}".format if key == rows[0][0].comparison.decides else number
     p_values = [pair[each.comparison.decides].p_value for each, pair in rows]
-    exact = {"low": [part.low for part in parts], "high": [part.high for part in parts]}
-    ends = ["–" if math.isnan(part.low) else ends_text(part.low, part.high, signed) for part in parts]
     columns = [
         Column.of("question", "question", (each.name for each, _ in rows)),
         Column.of("rows", "rows", (each.comparison.n for each, _ in rows), amount, spare=2),
@@ -257,12 +278,12 @@ def _table(comparisons: QuestionComparisons, rows: Sequence[_Row], key: str, nam
             Column.of(called[model] if two else side, side, of_side, write, spare=1)
             for side, of_side, model in zip(("first", "second"), values, comparisons.names, strict=False)
         ),
-        Column.of("difference", "difference", (part.value for part in parts), signed, brief="diff."),
-        Column(f"simultaneous {percent(comparisons.level)} CI", ends, exact, brief=f"{percent(comparisons.level)} CI"),
+        *comparison_document.difference_columns(parts, comparisons.level, "simultaneous "),
     ]
     if tested:
         shown = [chance_text(p_value) or "–" for p_value in p_values]
-        columns.append(Column("p adjusted", shown, {"adjusted_p_value": p_values}, brief="p adj."))
+        heading = "calibration: p adjusted"
+        columns.append(Column(heading, shown, {"adjusted_p_value": p_values}, brief="calib. p"))
     if not two:
         pairs = [f"{called[pair.first]} − {called[pair.second]}" for _, pair in rows]
         columns.insert(1, Column("models", pairs, words=True))
@@ -278,7 +299,9 @@ def _sections(comparisons: QuestionComparisons, source: Source, *, full: bool) -
     shown = [names[i] for i in sorted(_order(comparisons)[:SECTIONS])]
     for name in shown:
         place = f"question-{names.index(name) + 1}"
-        document = comparison_document.document_of(comparisons[name], source, full=full)
+        fixed = comparisons.questions[name].question.fixed
+        event = source if fixed else replace(source, event="the likeliest option is correct")
+        document = comparison_document.document_of(comparisons[name], event, full=full)
         own = within(document.blocks, place)
         blocks += [Heading(f"Question {short(name)}", place), Notes([document.headline]), *document.verdict]
         blocks += [Details("Models and differences", own, long=True)] if full else own
@@ -291,7 +314,7 @@ def _methods(comparisons: QuestionComparisons) -> list[Method]:
     """Return how intervals and p-values hold together, and how the differences of a question were computed."""
     text = (
         "The intervals in the tables of the questions hold together, for each measure, for all questions and pairs of "
-        "models. Inputs are taken as independent, and the answers about one input may depend on each other. Where it is "
+        "models. Inputs are taken as independent, and the answers about one input may depend on each other. If it is "
         "known how the differences vary together, the critical value is that of their largest, simulated from their "
         "covariance. For the others, such as those of the ECE, it is Bonferroni's. The p-values are adjusted by Holm's "
         "method. Decisions about a tolerance are those of each question alone."

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -192,9 +191,10 @@ class QuestionComparisons(Shown, Mapping[str, Comparison]):
         are the difference with its interval for all questions together, and ``p_value`` is the one after Holm's
         correction. The other columns are those of `Comparison.to_pandas`.
         """
-        import pandas as pd
-
-        return pd.concat({name: each.together.to_pandas() for name, each in self.questions.items()}, names=["question"])
+        rows = [
+            {"question": name, **row} for name, each in self.questions.items() for row in each.together.differences()
+        ]
+        return frame_of(rows, ["question", "first", "second", "measure"])
 
     def __repr__(self) -> str:
         tested = sum(not each.flag for each in self.questions.values())

@@ -126,11 +126,11 @@ def is_known(spread: Spread, k: int) -> bool:
 
 def joint_tail(spread: Spread, level: float) -> float:
     """Return the one-sided error of each difference with a standard error above 0, whose intervals hold together."""
-    maxima = _maxima(spread) if is_known(spread, len(spread.errors)) else None
-    return _tail(max(np.count_nonzero(np.triu(spread.errors)), 1), level, maxima)
+    maxima = _maxima(spread, 4 * _MOST_DRAWS) if is_known(spread, len(spread.errors)) else None
+    return _tail(max(int(np.count_nonzero(np.triu(spread.errors))), 1), level, maxima)
 
 
-def _maxima(spread: Spread) -> Float64s | None:
+def _maxima(spread: Spread, most: int = _MOST_DRAWS) -> Float64s | None:
     """Return simulated values of max |Z_i - Z_j| / e_ij in order; None where Bonferroni's bound is exact, or needed."""
     covariance, k = spread.covariance, len(spread.errors)
     if covariance is None or k == 2:
@@ -140,7 +140,7 @@ def _maxima(spread: Spread) -> Float64s | None:
         return None
     root = np.linalg.cholesky(covariance / scale + _RIDGE * np.eye(k))
     rng = np.random.default_rng([0, Stream.RANKS])
-    size = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _NUMBERS // k))
+    size = max(_FEWEST_DRAWS, min(most, _NUMBERS // k))
     draws = rng.standard_normal((size, k)) @ root.T
     errors = np.where(spread.errors > 0, spread.errors, np.inf) / math.sqrt(scale)
     largest = np.zeros(size)
