@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibrant.statistics.simultaneous import Ranking, Spread, ranking
+from calibrant.statistics.simultaneous import Ranking, Spread, joint_tail, ranking
 
 LEVEL = 0.95
 
@@ -126,3 +126,15 @@ def test_estimates_that_do_not_differ_are_alike_and_those_that_do_not_vary_diffe
     assert found.p_values.tolist() == [1.0, 1.0, 0.0]
     assert found.rank_low.tolist() == [1, 1, 3]
     assert found.rank_high.tolist() == [2, 2, 3]
+
+
+@pytest.mark.parametrize("k", [2, 8])
+@pytest.mark.parametrize("df", [math.inf, 49.0])
+def test_differences_of_independent_pairs_have_the_quantile_of_their_largest(k: int, df: float) -> None:
+    """A family of some differences alone; with too few degrees of freedom to know the dependence, Bonferroni's."""
+    varied = Spread.of(np.diag(np.linspace(0.5, 2, 2 * k)), df)
+    family = np.kron(np.eye(k), np.ones((2, 2)))
+    tail = joint_tail(varied._replace(errors=varied.errors * family), LEVEL)
+    exact = (1 - LEVEL ** (1 / k)) / 2 if math.isinf(df) else (1 - LEVEL) / (2 * k)
+    assert stats.norm.isf(tail) == pytest.approx(stats.norm.isf(exact), rel=0.008)  # four standard errors
+    assert tail >= (1 - LEVEL) / (2 * k) * (1 - 1e-12)

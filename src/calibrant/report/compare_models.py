@@ -457,7 +457,7 @@ def _of_sketch(name: str, sketch: CalibrationSketch, settings: ComparisonSetting
 
 def _models(probs_a: Any, probs_b: Any, targets: ArrayLike | None, names: Any) -> tuple[list[_Named], Any]:
     """Return the models and the targets, whichever way they were given."""
-    if isinstance(probs_a, Mapping):
+    if isinstance(probs_a, Mapping) and not isinstance(probs_a, DecisionLog):
         if probs_b is not None and targets is not None:
             raise InputError("targets", "only a mapping and the targets", "a third array", _CALLS)
         if names is not _NAMES:

@@ -167,12 +167,13 @@ def _tolerances(comparisons: QuestionComparisons) -> list[Sentence]:
                 break
     if not states:
         return []
-    decision = next(iter(comparisons.values())).pairs[0].decision
+    many, decision = len(comparisons.names) > 2, next(iter(comparisons.values())).pairs[0].decision
+    another = " of another model" * many
     tolerance = f"the tolerance of {0 if decision is None else decision.tolerance:g}"
     words: dict[str, tuple[str, Tone]] = {
-        "disproven": ("The ECE rises by more than", "bad"),
-        "open": ("The data do not show whether the ECE rises by more than", ""),
-        "proven": ("The ECE rises by less than", "good"),
+        "disproven": (f"The ECE{another} rises by more than", "bad"),
+        "open": (f"The data do not show whether the ECE{another} rises by more than", ""),
+        "proven": (f"The ECE{' of every other model' * many} rises by less than", "good"),
     }
     return [
         Sentence(f"{text} {tolerance} {_of(states[state], len(comparisons))}.", tone)

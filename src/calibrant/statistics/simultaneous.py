@@ -141,14 +141,14 @@ def _maxima(spread: Spread, most: int = _MOST_DRAWS) -> Float64s | None:
     root = np.linalg.cholesky(covariance / scale + _RIDGE * np.eye(k))
     rng = np.random.default_rng([0, Stream.RANKS])
     size = max(_FEWEST_DRAWS, min(most, _NUMBERS // k))
-    draws = rng.standard_normal((size, k)) @ root.T
+    draws = np.ascontiguousarray((rng.standard_normal((size, k)) @ root.T).T)
     errors = np.where(spread.errors > 0, spread.errors, np.inf) / math.sqrt(scale)
     largest = np.zeros(size)
     for i in range(k - 1):
         others = i + 1 + np.flatnonzero(np.isfinite(errors[i, i + 1 :]))
         if len(others):
-            distances = np.abs(draws[:, others] - draws[:, i, None]) / errors[i, others]
-            np.maximum(largest, distances.max(axis=1), out=largest)
+            distances = np.abs(draws[others] - draws[i]) / errors[i, others, None]
+            np.maximum(largest, distances.max(axis=0), out=largest)
     return np.sort(largest)
 
 
