@@ -96,8 +96,9 @@ def common_questions(logs: Sequence[NamedLog]) -> CommonQuestions:
     Raises
     ------
     calibrant.errors.InputError
-        For logs of which only some have ids, that have other numbers of rows without ids, or no ids in common with half
-        of another's rows; for a question of two kinds, two labels of a row, and logs without a common question.
+        If only some logs have ids; if logs without ids differ in their number of rows; if more than half of the rows of
+        a log have an id that not all logs have; for a question of two kinds, two labels of a row, and logs without a
+        common question.
     """
     n, places = _places(logs)
     every = dict.fromkeys(question for each in logs for question in each.log)
@@ -139,7 +140,7 @@ def _places(logs: Sequence[NamedLog]) -> tuple[int, list[NDArray[np.int64]]]:
     for each in logs:
         lone = each.log.n - len(numbers)
         if lone > _MOST_LONE * each.log.n:
-            expected = "rows of which at least half have an id that all logs have"
+            expected = "an id that all logs have in at least half of the rows"
             got = f"{lone:,} of {each.log.n:,} rows without such an id"
             raise InputError(each.argument, expected, got, "compare logs of the same inputs, with the same ids")
     return len(numbers), [np.array([numbers.get(name, -1) for name in each.log.ids]) for each in logs]

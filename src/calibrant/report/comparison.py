@@ -58,6 +58,11 @@ class Pair:
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
 
+    def differs(self, name: str) -> bool:
+        """Return whether the models are shown to differ by a measure: the interval of the difference excludes 0."""
+        estimate = self.estimates.get(name)
+        return estimate is not None and (estimate.low > 0 or estimate.high < 0)
+
     @property
     def raw_p_value(self) -> float:
         """The p-value of this pair alone, before the correction for the number of pairs."""

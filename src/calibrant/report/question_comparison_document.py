@@ -33,7 +33,6 @@ from calibrant.render.words import (
     worst,
 )
 from calibrant.report import comparison_document
-from calibrant.report.question_comparisons import excludes_zero
 from calibrant.report.question_document import NAMED, SECTIONS, within
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def _changes(comparisons: QuestionComparisons) -> list[Sentence]:
     label, sign = _label(comparisons, key), 1 if _description(comparisons, key).better == "higher" else -1
 
     def worse(pair: Pair, side: int) -> bool:
-        return excludes_zero(pair, key) and sign * side * pair[key].value > 0
+        return pair.differs(key) and sign * side * pair[key].value > 0
 
     found = _with_first(comparisons, lambda each: [pair.second for pair in each.with_first if worse(pair, 1)], "worse")
     found += _with_first(
@@ -288,7 +287,7 @@ def _table(comparisons: QuestionComparisons, rows: Sequence[_Row], key: str, nam
     if not two:
         pairs = [f"{called[pair.first]} − {called[pair.second]}" for _, pair in rows]
         columns.insert(1, Column("models", pairs, words=True))
-    return Table(name, columns, _label(comparisons, key), marked=[excludes_zero(pair, key) for _, pair in rows])
+    return Table(name, columns, _label(comparisons, key), marked=[pair.differs(key) for _, pair in rows])
 
 
 # ---------------------------------------------------------------- one question

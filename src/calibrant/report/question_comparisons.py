@@ -72,7 +72,7 @@ class QuestionComparison:
 
     def differs(self, measure: str) -> bool:
         """Return whether the models are shown to differ by a measure: an interval of ``pairs`` excludes 0."""
-        return any(excludes_zero(pair, measure) for pair in self.pairs)
+        return any(pair.differs(measure) for pair in self.pairs)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON; see `Comparison.to_dict`."""
@@ -108,11 +108,6 @@ class QuestionComparison:
 
     def _reason(self, estimate: Any) -> str:
         return self.flag or str(estimate.method)
-
-
-def excludes_zero(pair: Pair, measure: str) -> bool:
-    """Return whether the interval of a difference excludes 0."""
-    return measure in pair.estimates and (pair[measure].low > 0 or pair[measure].high < 0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
