@@ -56,6 +56,13 @@ def test_one_question_has_a_comparison(pins: tuple[str, str]) -> None:
     assert Path("t.png").stat().st_size > 1000
 
 
+def test_stated_confidences_are_compared_on_request(pins: tuple[str, str]) -> None:
+    status, out, _ = run("compare", *pins, "--stated", "--json", "-", "--quiet")
+    logs = {name: calibrant.read_decisions(path).stated() for name, path in zip(("pin-1", "pin-2"), pins, strict=True)}
+    expected = json.loads(calibrant.compare(logs).to_json())
+    assert (status, json.loads(out)["questions"]) == (0, expected["questions"])
+
+
 def test_conditions_and_tolerances_are_about_every_question(pins: tuple[str, str]) -> None:
     status, out, err = run("compare", *pins, "--fail-if", "brier.low > 0", "--quiet")
     assert (status, out) == (3, "")

@@ -242,7 +242,7 @@ def test_what_is_in_one_log_alone_is_named(logs: dict[str, Rows]) -> None:
         "Options of tool that only new has: ask.",
         "Refusals, which are not compared: old 0, new 7.",
         "Answers without a labelled answer of every model, which are not compared: old 87, new 0.",
-        "The options differ between rows in open: only the likeliest one is compared.",
+        "Only the likeliest answer is compared in open, because the options differ between rows.",
     ):
         assert words in text
     assert (found["urgent"].n, found["tool"].n, found["tool"].n_classes) == (173, 180, 4)
@@ -252,6 +252,14 @@ def test_what_is_in_one_log_alone_is_named(logs: dict[str, Rows]) -> None:
     urgent, tool = summary["questions"][:2]
     assert (urgent["refusals"], urgent["left_out"]) == ({"old": 0, "new": 7}, {"old": 27, "new": 0})
     assert tool["lone_options"] == {"new": ("ask",)}
+
+
+def test_stated_confidences_are_those_of_the_likeliest_answer(logs: dict[str, Rows]) -> None:
+    old, new = (calibrant.read_decisions(rows).stated() for rows in logs.values())
+    found = calibrant.compare({"old": old, "new": new})
+    answers = {"old": (old["tool"].probs, old["tool"].targets), "new": (new["tool"].probs, new["tool"].targets)}
+    assert found["tool"].to_dict() == calibrant.compare(answers).to_dict()
+    assert "answer is compared in tool, because its confidence is stated." in " ".join(str(found).split())
 
 
 def test_options_are_matched_by_their_names(logs: dict[str, Rows], comparisons: QuestionComparisons) -> None:

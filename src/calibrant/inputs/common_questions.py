@@ -15,6 +15,10 @@ from calibrant.inputs.decision_log import DecisionLog, Kind, Question
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
 
+#: Why only the likeliest answer is compared.
+OPEN: Final = "the options differ between rows"
+STATED: Final = "its confidence is stated"
+
 _MOST_LONE: Final = 0.5  # of the rows of a log
 _NAMED: Final = 3  # questions that an error names
 
@@ -35,14 +39,16 @@ class CommonQuestion:
     ----------
     kind : {"predicate", "choice", "score"}
         What it asks for.
-    fixed : bool
-        Whether all answers of each model have the same options. Otherwise the columns are places in each row.
+    likeliest : str
+        Why only the likeliest answer of each model is compared: the options differ between rows, or its confidence is
+        stated. Empty if all probabilities are compared.
     probs : mapping
-        The probabilities of each model, (N,) or (N, C). An option that a model does not have has the probability 0.
+        The probabilities of each model, (N,) or (N, C); of the likeliest answer alone, (N,). An option that a model
+        does not have has the probability 0.
     targets : mapping
-        The labels of each model, (N,); the same array for all of them if ``fixed``.
+        The labels of each model, (N,), which are the same for all; of the likeliest answer, whether it was right.
     class_names : tuple of str or None
-        The options; None for a predicate, and unless ``fixed``.
+        The options; None without columns.
     inputs : array, (N,)
         The number of each row's input among those that all logs have.
     left_out : mapping
@@ -54,7 +60,7 @@ class CommonQuestion:
     """
 
     kind: Kind
-    fixed: bool
+    likeliest: str
     probs: Mapping[str, Float64s]
     targets: Mapping[str, NDArray[np.int64]]
     class_names: tuple[str, ...] | None
@@ -157,30 +163,40 @@ def _common(name: str, logs: Sequence[NamedLog], places: Sequence[NDArray[np.int
     common = reduce(lambda one, other: one[np.isin(one, other)], inputs)
     common = common[common >= 0]
     taken = [_taken(question, each, common) for question, each in zip(asked, inputs, strict=True)]
-    fixed = all(question.fixed for question in asked)
-    options = tuple(dict.fromkeys(option for question in asked for option in question.classes)) if fixed else ()
-    if fixed:
+    likeliest = next(filter(None, map(_only_likeliest, asked)), "")
+    shared = set(asked[0].classes).intersection(*(question.classes for question in asked[1:]))
+    lone: dict[str, tuple[str, ...]] = {}
+    if likeliest:
+        taken = [replace(each, probs=each.largest, targets=each.right.astype(np.int64), classes=()) for each in taken]
+    else:
+        options = tuple(dict.fromkeys(option for question in asked for option in question.classes))
         taken = [_with_options(question, options) for question in taken]
         _check_labels(name, logs, taken)
-    shared = set[str | bool](options).intersection(*(question.classes for question in asked))
-    names = replace(taken[0], classes=options).class_names
-    called = dict(zip(options, names or (), strict=True))
+        called = dict(zip(options, taken[0].class_names or (), strict=True))
+        lone = {
+            each.name: tuple(called[option] for option in question.classes if option not in shared)
+            for each, question in zip(logs, asked, strict=True)
+            if set(question.classes) - shared
+        }
     models = [each.name for each in logs]
     return CommonQuestion(
         kind=asked[0].kind,
-        fixed=fixed,
+        likeliest=likeliest,
         probs={model: question.probs for model, question in zip(models, taken, strict=True)},
         targets={model: question.targets for model, question in zip(models, taken, strict=True)},
-        class_names=names,
+        class_names=taken[0].class_names,
         inputs=common,
         left_out={model: question.n - len(common) for model, question in zip(models, asked, strict=True)},
         refusals={model: question.refusals for model, question in zip(models, asked, strict=True)},
-        lone_options={
-            model: tuple(called[option] for option in question.classes if option not in shared)
-            for model, question in zip(models, asked, strict=True)
-            if fixed and set(question.classes) - shared
-        },
+        lone_options=lone,
     )
+
+
+def _only_likeliest(question: Question) -> str:
+    """Return why only the likeliest answer to a question is known or can be compared; empty if all are."""
+    if question.kind == "predicate" or question.classes:
+        return ""
+    return STATED if question.probs.ndim == 1 else OPEN
 
 
 def _taken(question: Question, inputs: NDArray[np.int64], common: NDArray[np.int64]) -> Question:

@@ -888,17 +888,11 @@ def _compare_logs(named: Sequence[_Named], settings: ComparisonSettings) -> Ques
 
 
 def _of_question(question: CommonQuestion, settings: ComparisonSettings) -> tuple[ComparedData, ComparisonSettings]:
-    """Return the models on one question, and how they are compared; without fixed options by the likeliest one."""
+    """Return the models on one question, and how they are compared."""
     others = {"weights": None, "ignore_index": None, "class_names": question.class_names, "notion": None}
     others["weights_are"] = None
-    named = []
-    for name, probs in question.probs.items():
-        answers: tuple[NDArray[Any], NDArray[Any]] = probs, question.targets[name]
-        if not question.fixed:
-            events = read(as_predictions(*answers), "top-label", scoring=False).events
-            answers = events.scores, events.outcomes
-        named.append((name, f"probs[{name!r}]", answers[0], False, answers[1]))
-    own = settings if question.fixed else settings.for_answers()
+    named = [(name, f"probs[{name!r}]", probs, False, question.targets[name]) for name, probs in question.probs.items()]
+    own = settings.for_answers() if question.likeliest else settings
     return _read_rows(named, others, None, None, own), own
 
 

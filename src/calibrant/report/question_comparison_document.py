@@ -205,10 +205,10 @@ def _cautions(comparisons: QuestionComparisons) -> list[Sentence]:
         if any(totals.values()):
             listed = ", ".join(f"{names[model]} {count:,}" for model, count in totals.items())
             cautions.append(Sentence(f"{what}, which are not compared: {listed}."))
-    open_ones = [name for name, each in comparisons.questions.items() if not each.question.fixed]
-    if open_ones:
-        listed = named(list(map(short, open_ones)), NAMED)
-        cautions.append(Sentence(f"The options differ between rows in {listed}: only the likeliest one is compared."))
+    reasons = gathered((each.question.likeliest, short(name)) for name, each in comparisons.questions.items())
+    for reason in filter(None, reasons):
+        listed = named(reasons[reason], NAMED)
+        cautions.append(Sentence(f"Only the likeliest answer is compared in {listed}, because {reason}."))
     return cautions
 
 
@@ -299,8 +299,8 @@ def _sections(comparisons: QuestionComparisons, source: Source, *, full: bool) -
     shown = [names[i] for i in sorted(_order(comparisons)[:SECTIONS])]
     for name in shown:
         place = f"question-{names.index(name) + 1}"
-        fixed = comparisons.questions[name].question.fixed
-        event = source if fixed else replace(source, event="the likeliest option is correct")
+        likeliest = comparisons.questions[name].question.likeliest
+        event = replace(source, event="the likeliest answer is correct") if likeliest else source
         document = comparison_document.document_of(comparisons[name], event, full=full)
         own = within(document.blocks, place)
         blocks += [Heading(f"Question {short(name)}", place), Notes([document.headline]), *document.verdict]

@@ -82,7 +82,7 @@ class QuestionComparison:
         return {
             "name": self.name,
             "kind": self.question.kind,
-            "fixed": self.question.fixed,
+            "likeliest": self.question.likeliest,
             **{name: dict(getattr(self.question, name)) for name in counts},
             "flag": self.flag,
             "pairs": [
