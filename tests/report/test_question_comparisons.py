@@ -113,7 +113,7 @@ def test_p_values_are_adjusted_for_questions_and_pairs(comparisons: QuestionComp
     assert comparisons.differing == ("tool", "open")
 
 
-def decided(probs: Mapping[str, np.ndarray], targets: np.ndarray) -> QuestionComparisons:
+def decided(probs: Mapping[str, np.ndarray], targets: np.ndarray, **options: Any) -> QuestionComparisons:
     """Return the comparison of models on predicates, (n, questions)."""
 
     def log(p: np.ndarray) -> DecisionLog:
@@ -126,7 +126,7 @@ def decided(probs: Mapping[str, np.ndarray], targets: np.ndarray) -> QuestionCom
         }
         return DecisionLog(questions=questions, n=n, refusals={}, unlabelled={}, unanswered={})
 
-    return calibrant.compare({name: log(p) for name, p in probs.items()})
+    return calibrant.compare({name: log(p) for name, p in probs.items()}, **options)
 
 
 def levels_of(comparisons: QuestionComparisons, measure: str) -> set[float]:
@@ -400,6 +400,19 @@ def test_three_models_and_a_tolerance(logs: dict[str, Rows]) -> None:
     assert "same has a worse" not in text
     assert "to see the pairs without old, use --json" in text
     assert {name for name, each in found.questions.items() if "new" in each.worse} == {"tool", "open"}
+
+
+def test_a_model_that_is_better_is_said_to_be_so() -> None:
+    probs, targets = sampled(np.random.default_rng(9), 500, 2)
+    noisy = np.where(np.random.default_rng(9).random((500, 1)) < 0.4, 1 - probs["a"], probs["a"])
+    found = decided({"noisy": noisy, "true": probs["a"]}, targets)
+    assert found.verdict()[0] == (
+        "true has a better Brier score than noisy in 2 of 2 questions: q00, q01 (simultaneous 95 % CI)."
+    )
+    assert found.verdict()[1].startswith("true is better calibrated than noisy after Holm correction in 2 of 2")
+    by_accuracy = decided({"noisy": noisy, "true": probs["a"]}, targets, sort_by="accuracy")
+    assert "true has a better accuracy than noisy in 2 of 2 questions: q00, q01" in by_accuracy.verdict()[0]
+    assert "\nAccuracy: noisy minus true\n" in str(by_accuracy)
 
 
 def test_of_many_questions_some_have_a_section() -> None:

@@ -107,21 +107,14 @@ def _changes(comparisons: QuestionComparisons) -> list[Sentence]:
     """Return in how many questions each other model is better or worse than the first one by the shown measure."""
     if not _tested(comparisons):
         return [Sentence("No question has enough rows for a test.", "caution")]
-    key, level = comparisons.sorted_by, percent(comparisons.level)
+    key, how = comparisons.sorted_by, f"(simultaneous {percent(comparisons.level)} CI)"
     label, sign = _label(comparisons, key), 1 if _description(comparisons, key).better == "higher" else -1
-
-    def worse(pair: Pair, side: int) -> bool:
-        return pair.differs(key) and sign * side * pair[key].value > 0
-
-    found = _with_first(comparisons, lambda each: [pair.second for pair in each.with_first if worse(pair, 1)], "worse")
-    found += _with_first(
-        comparisons, lambda each: [pair.second for pair in each.with_first if worse(pair, -1)], "better"
-    )
+    found = _with_first(comparisons, lambda _, pair: sign * pair[key].value if pair.differs(key) else 0.0)
     if not found:
-        return [Sentence(f"No evidence of a different {label} in any question (simultaneous {level} CI).")]
+        return [Sentence(f"No evidence of a different {label} in any question {how}.")]
     return [
-        Sentence(f"{name} has a {word} {label} than {first} {where} (simultaneous {level} CI).", tone)
-        for name, first, word, where, tone in found
+        Sentence(f"{name} has a {word} {label} than {first} {where} {how}.", tone)
+        for name, word, first, where, tone in found
     ]
 
 
@@ -130,9 +123,8 @@ def _calibration(comparisons: QuestionComparisons) -> list[Sentence]:
     tested = _tested(comparisons)
     if not tested:
         return []
-    found = _with_first(comparisons, lambda each: each.worse, "worse")
-    found += _with_first(comparisons, lambda each: each.better, "better")
     after = " after Holm correction" * (sum(len(each.pairs) for each in tested) > 1)
+    found = _with_first(comparisons, lambda each, pair: each.comparison.worse(pair) - each.comparison.better(pair))
     if not found:
         names = distinct(comparisons.names)
         other = names[comparisons.names[1]] if len(names) == 2 else "another model"
@@ -140,19 +132,29 @@ def _calibration(comparisons: QuestionComparisons) -> list[Sentence]:
         return [Sentence(f"No evidence in any question that {neither} is better calibrated{after}.")]
     return [
         Sentence(f"{name} is {word} calibrated than {first}{after} {where}.", tone)
-        for name, first, word, where, tone in found
+        for name, word, first, where, tone in found
     ]
 
 
 def _with_first(
-    comparisons: QuestionComparisons, models_of: Callable[[QuestionComparison], Sequence[str]], word: str
+    comparisons: QuestionComparisons, worse: Callable[[QuestionComparison, Pair], float]
 ) -> list[tuple[str, str, str, str, Tone]]:
-    """Return for each model that is better or worse in some question: its name, that of the first, and where."""
+    """Return for each later model its name, whether it is worse or better than the first one, that one, and where.
+
+    ``worse`` returns a number above 0 if the second model of a pair is shown to be worse, and below 0 if it is better.
+    """
     names, tested = distinct(comparisons.names), _tested(comparisons)
-    found = {name: [each.name for each in tested if name in models_of(each)] for name in comparisons.names[1:]}
-    tone: Tone = "bad" if word == "worse" else "good"
+    found: dict[tuple[str, bool], list[str]] = {}
+    for each in tested:
+        for pair in each.with_first:
+            if direction := worse(each, pair):
+                found.setdefault((pair.second, direction > 0), []).append(each.name)
     first = names[comparisons.names[0]]
-    return [(names[name], first, word, _of(where, len(tested)), tone) for name, where in found.items() if where]
+    said: dict[bool, tuple[str, Tone]] = {True: ("worse", "bad"), False: ("better", "good")}
+    return [
+        (names[name], said[is_worse][0], first, _of(where, len(tested)), said[is_worse][1])
+        for (name, is_worse), where in found.items()
+    ]
 
 
 def _tolerances(comparisons: QuestionComparisons) -> list[Sentence]:

@@ -65,11 +65,6 @@ class QuestionComparison:
         """The models that are shown to be worse calibrated than the first one, after Holm's correction."""
         return tuple(pair.second for pair in self.with_first if self.comparison.worse(pair))
 
-    @property
-    def better(self) -> tuple[str, ...]:
-        """The models that are shown to be better calibrated than the first one, after Holm's correction."""
-        return tuple(pair.second for pair in self.with_first if self.comparison.better(pair))
-
     def differs(self, measure: str) -> bool:
         """Return whether the models are shown to differ by a measure: an interval of ``pairs`` excludes 0."""
         return any(pair.differs(measure) for pair in self.pairs)
