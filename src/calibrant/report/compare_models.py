@@ -166,8 +166,8 @@ def compare(
         models of different rows, and wide; with clusters ``paired`` tells what the rows have in common.
 
         Logs of decision models, `DecisionLog`, are compared without targets, question by question, in the rows that all
-        of them answered and that have the same id; without ids in all logs, rows are matched by their positions. Where
-        the options differ between rows, the likeliest option of each model is compared.
+        of them answered and that have the same id. If no log has ids, rows are matched by their positions. If options
+        differ between rows, or in `DecisionLog.stated`, the likeliest option of each model is compared.
 
         Models with outcomes of their own, such as language models whose answers are right or wrong, are pairs without
         targets: ``compare({"name": (probs, targets), ...})``. A row is then the same question for all of them. The

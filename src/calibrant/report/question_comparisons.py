@@ -125,6 +125,20 @@ class QuestionComparisons(Shown, Mapping[str, Comparison]):
         The confidence of the intervals.
     sorted_by : str
         The measure that the table of the questions shows.
+
+    Examples
+    --------
+    >>> import calibrant, numpy as np
+    >>> p = np.random.default_rng(0).random(200)
+    >>> labels = np.random.default_rng(1).random(200) < p
+    >>> def log(probs):
+    ...     answers = [{"answers": {"urgent": {"noul": float(each)}}} for each in probs]
+    ...     return calibrant.read_decisions(answers, labels=[{"urgent": bool(label)} for label in labels])
+    >>> comparisons = calibrant.compare({"old": log(p), "new": log(p**3)})
+    >>> comparisons.differing, comparisons.questions["urgent"].worse
+    (('urgent',), ('new',))
+    >>> comparisons["urgent"].pairs[0]["brier"].high < 0
+    True
     """
 
     questions: Mapping[str, QuestionComparison]
