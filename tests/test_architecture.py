@@ -75,7 +75,9 @@ def complaint(module: tuple[str, ...], target: tuple[str, ...]) -> str | None:
 
 def test_the_top_level_holds_packages_alone() -> None:
     at_top = {path.name for path in SOURCE.iterdir() if path.name != "__pycache__"}
-    assert at_top == {*layers.PACKAGES, "__init__.py", "__main__.py", "py.typed"}, "give each package its layer, in tools/layers.py"
+    assert at_top == {*layers.PACKAGES, "__init__.py", "__main__.py", "py.typed"}, (
+        "give each package its layer, in tools/layers.py"
+    )
     assert all(SOURCE.joinpath(*module[:-1], "__init__.py").exists() for module in MODULES)
 
 

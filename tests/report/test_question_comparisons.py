@@ -251,7 +251,7 @@ def test_what_is_in_one_log_alone_is_named(logs: dict[str, Rows]) -> None:
     assert summary["lone_questions"] == {"spare": ["old"]}
     urgent, tool = summary["questions"][:2]
     assert (urgent["refusals"], urgent["left_out"]) == ({"old": 0, "new": 7}, {"old": 27, "new": 0})
-    assert tool["lone_options"] == {"new": ("ask",)}
+    assert tool["lone_options"] == {"new": ["ask"]}
 
 
 def test_stated_confidences_are_those_of_the_likeliest_answer(logs: dict[str, Rows]) -> None:

@@ -73,12 +73,13 @@ class QuestionComparison:
         """Return every number as plain Python values that are strict JSON; see `Comparison.to_dict`."""
         missing: dict[str, str] = {}
         alpha, decides = alpha_of(self.comparison.level), self.comparison.decides
-        counts = ("left_out", "refusals", "lone_options")
         return {
             "name": self.name,
             "kind": self.question.kind,
             "likeliest": self.question.likeliest,
-            **{name: dict(getattr(self.question, name)) for name in counts},
+            "left_out": dict(self.question.left_out),
+            "refusals": dict(self.question.refusals),
+            "lone_options": {model: list(options) for model, options in self.question.lone_options.items()},
             "flag": self.flag,
             "pairs": [
                 {
