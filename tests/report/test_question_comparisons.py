@@ -419,3 +419,16 @@ def test_of_many_questions_some_have_a_section() -> None:
     text = str(decided(*sampled(np.random.default_rng(1), 60, 40)))
     assert text.count("\nQuestion q") == 12
     assert "to see the other 28 questions" in text
+
+
+def test_names_do_not_act(tmp_path: Any) -> None:
+    name = "<i>\x1b[31mx\x1b[0m</i>"
+    rows = [
+        {"id": i, "answers": {name: {"noul": i / 40}, f"{name}1": {"noul": 0.2}}, "labels": {name: i % 3 == 0}}
+        for i in range(40)
+    ]
+    other = [{**row, "labels": {**row["labels"], f"{name}1": True}} for row in rows]
+    found = compare({name: other, "new": rows}, tolerance=0.1)
+    page = found.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<i>" not in page
+    assert not any("\x1b" in text for text in (page, str(found), found.to_markdown()))

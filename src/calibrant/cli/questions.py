@@ -45,6 +45,8 @@ def load_models(
     if not _are_logs(options, first):
         return None
     _check(ctx, options)
+    if twice := next((path for path in first if first.count(path) > 1), None):
+        raise FileError(twice, "is named twice", "name the log of each model once")
     on = options.on[0] if options.on else None
     if len(options.on) > 1 or (options.truth_path is None and on not in (None, *IDS)):
         msg = f"--on names the ids of decision logs ({', '.join(IDS)}), or their column in the file of --truth"
