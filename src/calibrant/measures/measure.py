@@ -326,7 +326,7 @@ class Measure:
     @property
     def comparison(self) -> Difference | Unavailable:
         """How models are compared by the measure: as it says, or by its influence."""
-        if self.influence is None or isinstance(self.difference, Difference):
+        if self.influence is None or self.difference != NO_DIFFERENCE:
             return self.difference
         return Difference(value=lambda model: model.event.value(self), estimate=partial(influence_difference, self))
 

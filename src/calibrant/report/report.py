@@ -95,6 +95,10 @@ class Report(Shown, Mapping[str, Estimate]):
         The uniform bins of the evaluated event; None if every class is evaluated alone.
     classwise : ClasswiseCalibration or None
         The calibration error of each class.
+    at_least : mapping
+        For ordered levels, the `GroupReport` of each event "the level is at least this one", by the name of the level,
+        from the second level on. Computed when it is first looked at. Empty unless the classes were declared as ordered
+        levels.
     class_names : tuple of str or None
         The names of the classes.
     level : float or None
@@ -138,6 +142,7 @@ class Report(Shown, Mapping[str, Estimate]):
     outcome_rate: float
     diagram: ReliabilityDiagram | None
     classwise: ClasswiseCalibration | None = None
+    at_least: Mapping[str, GroupReport] = field(default_factory=dict)
     class_names: tuple[str, ...] | None = None
     level: float | None = None
     n_resamples: int = 0
@@ -232,6 +237,7 @@ class Report(Shown, Mapping[str, Estimate]):
                 for name, curve in (self.curves.items() if curves else ())
             },
             "classwise": None if self.classwise is None else plain_classes(self.classwise, self.class_names, missing),
+            "at_least": [event.to_dict(whole=False) for event in self.at_least.values()],
             "panels": {name: plain_panel(panel, f"panels.{name}", missing) for name, panel in self.panels.items()},
             "groups": [group.to_dict(whole=groups) for group in each],
             "forests": {name: plain_panel(forest, f"forests.{name}", missing) for name, forest in self.forests.items()},
