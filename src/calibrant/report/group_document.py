@@ -65,17 +65,42 @@ def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     groups, left = report.groups, len(report.groups) - len(order)
     title = f"The {len(order)} of {len(groups):,} groups with the most evidence" if left else heading
     blocks: list[Block] = [Heading(title, "groups"), groups_table(groups, report.level, full=False).of_rows(order)]
-    notes = []
-    if report.level is not None:
-        adjusted = [group.adjusted_p_value for group in groups]
-        found = correction(adjusted, [group.called_out for group in groups], "group", "groups")
-        blocks.append(Sentence(f"* {found}"))
-        notes = [f"p adj.: {_tested(groups)}"] if _tested(groups) else []
-        reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
-        notes += [f"– {named(names, _NAMED)}: {reason}" for reason, names in reasons.items()]
+    found, notes = tests_of(groups, report.level, "group", "groups")
     if left:
         notes.append(f"to see the other {left:,} groups, use --json, --html, or report.groups in Python")
-    return [*blocks, *_multicalibration(report), Notes(notes)]
+    return [*blocks, *found, *_multicalibration(report), Notes(notes)]
+
+
+def tests_of(
+    groups: Sequence[GroupReport], level: float | None, word: str, plural: str
+) -> tuple[list[Sentence], list[str]]:
+    """Return how many groups are flagged, and notes on what is tested and why others are not; nothing without level."""
+    if level is None:
+        return [], []
+    adjusted = [group.adjusted_p_value for group in groups]
+    found = correction(adjusted, [group.called_out for group in groups], word, plural)
+    notes = [f"p adj.: {_tested(groups)}"] if _tested(groups) else []
+    reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
+    return [Sentence(f"* {found}")], [*notes, *(f"– {named(names, _NAMED)}: {why}" for why, names in reasons.items())]
+
+
+def level_blocks(report: Report, *, full: bool) -> list[Block]:
+    """Return the events that ordered levels are at least k, with their tests; nothing without ordered levels."""
+    events = list(report.at_least.values())
+    if not events:
+        return []
+    order = worst([event.p_value for event in events], [event.ece.value for event in events])
+    found, notes = tests_of(events, report.level, "event", "events")
+    notes.append("the probability of an event is the sum of the probabilities from this level on")
+    left = len(events) - len(order)
+    if left:
+        notes.append(f"to see the other {left:,} levels, use --json, or report.at_least in Python")
+    blocks: list[Block] = [Heading("Events: at least this level", "levels")]
+    tiles = [group_tile(events[i], bins) for i in order if (bins := events[i].diagram) is not None]
+    if full and tiles:
+        blocks.append(Tiles(tiles))
+    table = groups_table(events, report.level, full=full, what="level")
+    return [*blocks, table.of_rows(order) if left else table, *found, Notes(notes)]
 
 
 def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
