@@ -62,6 +62,7 @@ def test_a_question_has_the_report_of_its_arrays(log: calibrant.DecisionLog, rep
             question.targets,
             class_names=question.class_names,
             classwise=None if question.fixed else False,
+            ordered=name == "mood",
             n_resamples=199,
         )
         own, expected = (each.to_dict(curves=False) for each in (reports[name], alone))

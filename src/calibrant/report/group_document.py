@@ -18,6 +18,7 @@ from calibrant.render.words import (
     COMPONENTS,
     GROUPS_WORST,
     amount,
+    capital,
     chance,
     chance_text,
     ends_column,
@@ -65,32 +66,33 @@ def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     groups, left = report.groups, len(report.groups) - len(order)
     title = f"The {len(order)} of {len(groups):,} groups with the most evidence" if left else heading
     blocks: list[Block] = [Heading(title, "groups"), groups_table(groups, report.level, full=False).of_rows(order)]
-    found, notes = tests_of(groups, report.level, "group", "groups")
+    found, notes = _tests(groups, report.level, "group", full=False)
     if left:
         notes.append(f"to see the other {left:,} groups, use --json, --html, or report.groups in Python")
     return [*blocks, *found, *_multicalibration(report), Notes(notes)]
 
 
-def tests_of(
-    groups: Sequence[GroupReport], level: float | None, word: str, plural: str
+def _tests(
+    groups: Sequence[GroupReport], level: float | None, word: str, *, full: bool
 ) -> tuple[list[Sentence], list[str]]:
     """Return how many groups are flagged, and notes on what is tested and why others are not; nothing without level."""
     if level is None:
         return [], []
-    adjusted = [group.adjusted_p_value for group in groups]
-    found = correction(adjusted, [group.called_out for group in groups], word, plural)
-    notes = [f"p adj.: {_tested(groups)}"] if _tested(groups) else []
+    marked = [group.called_out for group in groups]
+    found = correction([group.adjusted_p_value for group in groups], marked, word, f"{word}s")
+    found = f"{capital(found)}{', marked ◆' * any(marked)}." if full else f"* {found}"
+    notes = [f"p {'adjusted' if full else 'adj.'}: {_tested(groups)}"] if _tested(groups) else []
     reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
-    return [Sentence(f"* {found}")], [*notes, *(f"– {named(names, _NAMED)}: {why}" for why, names in reasons.items())]
+    return [Sentence(found)], [*notes, *(f"– {named(names, _NAMED)}: {why}" for why, names in reasons.items())]
 
 
 def level_blocks(report: Report, *, full: bool) -> list[Block]:
-    """Return the events that ordered levels are at least k, with their tests; nothing without ordered levels."""
+    """Return the events that the level is at least k, with their tests; nothing without ordered levels."""
     events = list(report.at_least.values())
     if not events:
         return []
     order = worst([event.p_value for event in events], [event.ece.value for event in events])
-    found, notes = tests_of(events, report.level, "event", "events")
+    found, notes = _tests(events, report.level, "event", full=full)
     notes.append("the probability of an event is the sum of the probabilities from this level on")
     left = len(events) - len(order)
     if left:

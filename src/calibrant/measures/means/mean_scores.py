@@ -360,7 +360,7 @@ def _level_influence(
 
 WITHIN_ONE = Measure(
     name="within_one",
-    label="accuracy within one level",
+    label="within one level",
     meaning="The share of rows whose most probable level is at most one level from the observed level. Higher is "
     "better.",
     misleads="With two levels it is always 1, and with three levels a prediction of the middle level always counts.",
@@ -381,9 +381,9 @@ WITHIN_ONE = Measure(
 
 RPS = Measure(
     name="rps",
-    label="ranked probability score",
-    meaning="The mean over rows of the sum over levels of the squared difference between the predicted probability and "
-    "the outcome of a level up to this one. Lower is better.",
+    label="RPS",
+    meaning="The ranked probability score: the mean squared distance between the cumulative probabilities of ordered "
+    "levels and the cumulative outcome, summed over levels. Lower is better.",
     misleads="The score grows with the number of levels, and it also rewards discrimination.",
     computed="The ranked probability score is the mean over rows of the sum over all levels but the last of the "
     "squared difference between cumulative probability and cumulative outcome",
