@@ -434,8 +434,7 @@ def _of_ordered(options: CommandOptions) -> Iterator[Problem]:
     """Yield the options that do not work with ordered levels."""
     if options.notion == "multilabel":
         yield "--notion multilabel is for labels that do not exclude each other; leave --ordered out"
-    others = {"--score": options.score, "--sketch": options.sketch_path, "--engine spark": options.engine == "spark"}
-    for option in _given(others):
+    for option in _given({"--score": options.score, "--engine spark": options.engine == "spark"}):
         yield f"{option} does not work with --ordered, which needs rows with probabilities of levels; leave one out"
 
 

@@ -154,11 +154,15 @@ def of_arguments(
     ordered: bool = False,
 ) -> EvaluatedData:
     """Return the data of the arguments of `evaluate`, `recalibrate` and others, which call this, with their groups."""
-    _check_ordered(ordered, probs)
+    if not isinstance(ordered, (bool, np.bool_)):
+        raise InputError("ordered", "True or False", repr(ordered), "pass True if the columns are ordered levels")
     others: dict[str, Any] = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
     if isinstance(probs, (ReliabilityTable, CalibrationSketch)):
+        if ordered:
+            expected = f"False for a {type(probs).__name__}, which does not keep the probabilities of a row together"
+            raise InputError("ordered", expected, "True", "leave it out, or pass the rows of predictions")
         passed = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
         data = _of_sums(probs, passed, notion, n_bins, classwise=classwise)
         if weights_are is not None:
@@ -183,15 +187,6 @@ def of_arguments(
     if weights_are is None:
         return data
     return replace(data, counted=None, groups={name: replace(one, counted=None) for name, one in data.groups.items()})
-
-
-def _check_ordered(ordered: Any, probs: Any) -> None:
-    """Reject an order of the classes that is neither True nor False, and one of data without rows."""
-    if not isinstance(ordered, (bool, np.bool_)):
-        raise InputError("ordered", "True or False", repr(ordered), "pass True if the columns are ordered levels")
-    if ordered and isinstance(probs, (ReliabilityTable, CalibrationSketch)):
-        expected = f"False for a {type(probs).__name__}, which does not keep the probabilities of a row together"
-        raise InputError("ordered", expected, "True", "leave it out, or pass the rows of predictions")
 
 
 def _of_levels(predictions: Predictions) -> Predictions:
