@@ -80,7 +80,7 @@ def test_rows_may_become_a_sketch_too(table: str) -> None:
     assert "--ordered has no effect on a sketch, because a sketch contains no rows; leave it out" in err
 
 
-def test_other_data_are_refused(table: str, tmp_path: Path) -> None:
+def test_other_data_are_refused(table: str) -> None:
     status, _, err = run("report", table, "--ordered", "--score", "p_high", "--outcome", "target = 'high'")
     assert status == 2
     assert "--score does not work with --ordered, which needs rows with probabilities of levels; leave one out" in err
