@@ -13,9 +13,14 @@ import pytest
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable, evaluate, ranked_probability_score
 from calibrant.errors import InputError
+from calibrant.measures import Event, Inference
 from calibrant.measures.listed import OF_LEVELS, of_profile
 from calibrant.measures.profiles import ALL, CLINICAL
+from calibrant.report.evaluated_data import of_arguments
+from calibrant.statistics.cells import Cells
+from calibrant.statistics.design import Clustered
 from calibrant.statistics.group_tests import holm
+from calibrant.statistics.resampling import Resampling
 from tests.measures.test_class_scores import naive_rps
 
 #: Sums of at most 2,000 numbers of at most 25 in another order, relative to their size.
@@ -227,10 +232,14 @@ def coverage(n: int, n_levels: int, tilt: float, samples: int, *, clustered: boo
         clusters = np.arange(n) // 5
         u = rng.random(n // 5)[clusters] if clustered else rng.random(n)
         targets = (true.cumsum(axis=1) < u[:, None]).sum(axis=1).clip(0, n_levels - 1)
-        options = {"clusters": clusters} if clustered else {}
-        report = report_on(probs, targets, measures=["rps", "within_one"], n_resamples=0, classwise=False, **options)
-        for name, value in truth.items():
-            held[name] += report[name].low <= value <= report[name].high
+        data = of_arguments(probs, targets, clusters=clusters if clustered else None, ordered=True)
+        cells = Cells.from_table(data.tables[0])
+        of_clusters = None if data.clusters is None else Clustered.of(cells, data.clusters.event)
+        event = Event(table=data.tables[0], means=data.means, clusters=of_clusters)
+        inference = Inference(event=event, resampling=Resampling.of(0.95, 0, 0))
+        for measure in OF_LEVELS:
+            low, high, _ = inference.interval(measure)
+            held[measure.name] += low <= truth[measure.name] <= high
     return {name: count / samples for name, count in held.items()}
 
 
