@@ -121,26 +121,42 @@ def test_the_reverse_order_of_the_levels_has_the_same_score() -> None:
 # ---------------------------------------------------------------- the intervals
 
 
-def naive_interval(probs: np.ndarray, targets: np.ndarray) -> tuple[float, float]:
+def naive_interval(probs: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     """Return the normal interval of the mean score, the variance blended with that of calibrated levels by loops."""
-    n, width = probs.shape
+    squares, width = weights**2, probs.shape[1]
+    n = weights.sum() ** 2 / squares.sum()
     possible = [[naive_rps([p], [k]) for k in range(width)] for p in probs]
-    scores = [row[y] for row, y in zip(possible, targets, strict=True)]
-    mean = sum(scores) / n
-    implied = sum(p[k] * (row[k] - mean) ** 2 for p, row in zip(probs, possible, strict=True) for k in range(width)) / n
-    seen = sum((x - mean) ** 2 for x in scores) / n
+    scores = np.array([row[y] for row, y in zip(possible, targets, strict=True)])
+    mean = np.average(scores, weights=weights)
+    around = [sum(p[k] * (row[k] - mean) ** 2 for k in range(width)) for p, row in zip(probs, possible, strict=True)]
+    seen, implied = (np.average(x, weights=squares) for x in ((scores - mean) ** 2, around))
     top, right = probs.max(axis=1), probs.argmax(axis=1) == targets
-    unlikely = 2 * max(sum(np.minimum(top, 1 - top)), sum(np.where(top > 0.5, ~right, right)))
-    variance = max(seen, (unlikely * seen + 5 * implied) / (unlikely + 5)) / (n - 1)
-    half = 1.959963984540054 * math.sqrt(variance)
+    unlikely = (np.minimum(top, 1 - top), np.where(top > 0.5, ~right, right))
+    k = 2 * n * max(np.average(x, weights=weights) for x in unlikely)
+    half = 1.959963984540054 * math.sqrt(max(seen, (k * seen + 5 * implied) / (k + 5)) / (n - 1))
     return mean - half, mean + half
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_interval_is_that_of_a_mean(seed: int) -> None:
+def test_the_interval_is_that_of_a_mean(seed: int, weighted: bool) -> None:
     probs, targets = drawn(120, seed=seed)
-    rps = report_on(probs, targets, n_resamples=0)["rps"]
-    assert (rps.low, rps.high) == pytest.approx(naive_interval(probs, targets), rel=1e-9)
+    weights = np.random.default_rng(seed).uniform(0.3, 3, 120) if weighted else np.ones(120)
+    rps = report_on(probs, targets, n_resamples=0, **({"weights": weights} if weighted else {}))["rps"]
+    assert (rps.low, rps.high) == pytest.approx(naive_interval(probs, targets, weights), rel=1e-9)
+
+
+def test_the_share_of_weighted_rows_has_an_interval_of_equal_rows() -> None:
+    """As many equal rows as have the variance of the weighted share, r (1 - r) / n."""
+    probs, targets = drawn(150)
+    weights = np.random.default_rng(0).uniform(0.2, 4, 150)
+    share = report_on(probs, targets, weights=weights, n_resamples=0)["within_one"]
+    near = np.abs(probs.argmax(axis=1) - targets) <= 1
+    r = np.average(near, weights=weights)
+    n, z = r * (1 - r) * weights.sum() ** 2 / np.sum(weights**2 * (near - r) ** 2), 1.959963984540054
+    middle, half = (r + z * z / (2 * n)), z * math.sqrt(r * (1 - r) / n + z * z / (4 * n * n))
+    ends = ((middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n))
+    assert (share.low, share.high) == pytest.approx(ends, rel=1e-9)
 
 
 def test_the_interval_of_the_share_is_wilsons() -> None:
