@@ -208,7 +208,7 @@ class Measure:
     over_classes : OverClasses or Unavailable
         How the measure combines if every class is evaluated.
     difference : Difference or Unavailable
-        How the measure compares two models.
+        How the measure compares two models: by default by its influence, if it has one.
     origin : float, optional
         Where charts of groups draw a line: the value of scores that are calibrated, or that tell nothing.
     compare_groups : callable, optional

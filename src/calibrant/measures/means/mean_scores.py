@@ -286,6 +286,7 @@ def ranked_probability_score(
     with :math:`F_{ij}` the probability of the classes up to j. A proper score that knows the order of the classes:
     probability far from the class that occurred costs more than probability next to it. It is in [0, C - 1], because
     it is not divided by C - 1; lower is better. For two classes, and for (N,), it is the Brier score of one event.
+    `evaluate` with ``ordered=True`` gives it with its confidence interval.
 
     Parameters
     ----------
