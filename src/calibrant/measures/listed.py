@@ -148,7 +148,7 @@ def selected(measures: Any = None, profile: str | None = None) -> Selection:
 
 
 def of_profile(profile: Profile, *, ordered: bool = False) -> tuple[Measure, ...]:
-    """Return the measures that name a profile; those of `ALL` are all. `OF_LEVELS` are those of ordered levels."""
+    """Return the measures that name a profile, or all for `ALL`; `OF_LEVELS` only if classes are ``ordered``."""
     return tuple(
         measure
         for measure in MEASURES
