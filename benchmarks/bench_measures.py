@@ -14,9 +14,9 @@ from sklearn.metrics import roc_auc_score
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable
 from calibrant.measures import MEASURES
-from calibrant.measures.listed import FURTHER
+from calibrant.measures.listed import FURTHER, OF_LEVELS
 
-KEYS = [measure.name for measure in MEASURES if measure.judges != "classes"]
+KEYS = [measure.name for measure in MEASURES if measure.judges != "classes" and measure not in OF_LEVELS]
 OF_CLASSES = (
     calibrant.ranked_probability_score,
     calibrant.spherical_score,

@@ -20,7 +20,7 @@ import numpy as np
 
 from calibrant import ReliabilityTable, evaluate
 from calibrant.measures.event import Event
-from calibrant.measures.listed import MEASURES
+from calibrant.measures.listed import MEASURES, OF_LEVELS
 from calibrant.measures.means.means import PredictionMeans
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +44,8 @@ def truth(scores: np.ndarray, rates: np.ndarray) -> dict[str, float]:
     counts = np.full(len(scores), 1e9 / len(scores))
     table = ReliabilityTable(scores, counts, counts * rates, 10**9)
     event = Event(table=table, means=PredictionMeans.of_event(table, right=False))
-    return {measure.name: event.value(measure) for measure in MEASURES if measure.judges != "classes"}
+    measures = (measure for measure in MEASURES if measure.judges != "classes" and measure not in OF_LEVELS)
+    return {measure.name: event.value(measure) for measure in measures}
 
 
 def drawn(scores: np.ndarray, rates: np.ndarray, n: int, each: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:

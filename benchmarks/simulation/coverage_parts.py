@@ -33,6 +33,7 @@ from calibrant.measures.binned.classwise import CLASSWISE_ECE
 from calibrant.measures.binned.cluster_bins import uniform_bins, uniform_sums
 from calibrant.measures.estimates import ClassBins, estimate
 from calibrant.measures.event import Classes
+from calibrant.measures.listed import OF_LEVELS
 from calibrant.measures.means.means import PredictionMeans, heavy, surprises
 from calibrant.measures.read_arguments import ClassHistograms
 from calibrant.measures.verdict import calibration_test, verdict_statistic
@@ -45,8 +46,10 @@ from calibrant.table.cluster_labels import as_clusters
 from calibrant.table.cluster_sums import BucketSums
 
 PARTS = Path(__file__).resolve().parents[1] / ".coverage"
-#: The measures of one event whose intervals are simulated; classes have data sets of their own.
+#: The measures of one event whose intervals are simulated. Classes have data sets of their own, and those of ordered
+#: levels are in `tests/measures/test_ordered.py`.
 SIMULATED = [m for m in MEASURES if m.judges != "classes" and not isinstance(m.interval, Unavailable)]
+SIMULATED = [m for m in SIMULATED if m not in OF_LEVELS]
 
 #: The measures that a report flags where few surprises are expected.
 LOSSES = ("brier", "brier_event", "brier_skill", "nll", "log_loss_skill")

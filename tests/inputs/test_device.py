@@ -248,6 +248,7 @@ def test_types(function: Callable[..., Any], logits: bool, dtype: Any, copies: C
         {"notion": "classwise", "weights": WEIGHTS},
         {"notion": "multilabel"},
         {"class_names": list("abcdef")},
+        {"ordered": True, "clusters": CLUSTERS},
     ],
     ids=lambda options: "-".join(f"{name}" for name in options),
 )

@@ -19,7 +19,7 @@ import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable, evaluate
 from calibrant.errors import InputError
 from calibrant.measures import MEASURES, Event, Inference, Interval, Measure, Null, Unavailable
-from calibrant.measures.listed import BY_NAME, compared, of_profile, selected
+from calibrant.measures.listed import BY_NAME, OF_LEVELS, compared, of_profile, selected
 from calibrant.measures.measure import descriptions_of
 from calibrant.measures.profiles import ALL, CLINICAL, PROFILES, STANDARD
 from calibrant.report import compare_models
@@ -46,15 +46,22 @@ def rows(seed: int, n: int = 400, *, classes: bool = False) -> tuple[np.ndarray,
 
 def data(measure: Measure, seed: int = 0, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
     """Return predictions that the measure has a value for."""
-    return rows(seed, n, classes=measure.judges == "classes")
+    return rows(seed, n, classes=measure.judges == "classes" or measure in OF_LEVELS)
 
 
 def value(measure: Measure, *arguments: Any, **options: Any) -> float:
+    options |= {"ordered": measure in OF_LEVELS}
     return evaluate(*arguments, measures=[measure], level=None, **options)[measure.name].value
 
 
 def each_measure(test: Any) -> Any:
     return pytest.mark.every_value(pytest.mark.parametrize("measure", MEASURES, ids=NAMES)(test))
+
+
+def each_of_sketches(test: Any) -> Any:
+    """Run the test for every measure but those of ordered levels, which need rows."""
+    measures = [measure for measure in MEASURES if measure not in OF_LEVELS]
+    return pytest.mark.every_value(pytest.mark.parametrize("measure", measures, ids=lambda m: m.name)(test))
 
 
 # ---------------------------------------------------------------- laws
@@ -75,7 +82,7 @@ def test_weight_2_is_the_row_twice(measure: Measure) -> None:
     assert value(measure, probs, targets, weights=weights) == pytest.approx(repeated, abs=CLOSE)
 
 
-@each_measure
+@each_of_sketches
 def test_two_parts_add_up(measure: Measure) -> None:
     """Sketches of parts are the sketch of all rows, to rounding; so are tables, for measures of one event."""
     probs, targets = data(measure)
@@ -90,7 +97,7 @@ def test_two_parts_add_up(measure: Measure) -> None:
 
 
 @pytest.mark.covering
-@each_measure
+@each_of_sketches
 @pytest.mark.parametrize("n_bins", [7, 15])
 def test_a_sketch_is_within_its_certified_error(measure: Measure, n_bins: int) -> None:
     for seed in range(8):
@@ -110,7 +117,8 @@ def test_a_sketch_is_within_its_certified_error(measure: Measure, n_bins: int) -
 @each_measure
 def test_the_interval_holds_the_value(measure: Measure) -> None:
     probs, targets = data(measure)
-    estimate = evaluate(probs, targets, measures=[measure], n_resamples=50)[measure.name]
+    ordered = measure in OF_LEVELS
+    estimate = evaluate(probs, targets, measures=[measure], n_resamples=50, ordered=ordered)[measure.name]
     if isinstance(measure.interval, Unavailable):
         assert math.isnan(estimate.low)
         assert measure.interval.reason in estimate.method
@@ -168,8 +176,11 @@ def test_one_measure_decides_comparisons() -> None:
 
 
 def test_every_interval_is_simulated() -> None:
-    """A measure with an interval has its row in the coverage study, and a truth to hold it against."""
-    with_interval = [measure for measure in MEASURES if not isinstance(measure.interval, Unavailable)]
+    """A measure with an interval has its row in the coverage study, and a truth to hold it against.
+
+    The measures of ordered levels are simulated in `test_ordered.py`.
+    """
+    with_interval = [m for m in MEASURES if not isinstance(m.interval, Unavailable) and m not in OF_LEVELS]
     with (ROOT / "docs" / "coverage.csv").open(encoding="utf-8", newline="") as file:
         simulated = {row["measure"] for row in csv.DictReader(file)}
     missing = [measure.name for measure in with_interval if measure.name not in simulated]
@@ -201,7 +212,8 @@ def test_the_simulation_iterates_over_the_measures(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "coverage_laws", laws)
     spec.loader.exec_module(laws)
     truths = laws.truths(laws.laws()[0]).keys() | {"mce", "ace"}  # these two depend on the data set's own bins
-    assert {m.name for m in MEASURES if m.judges != "classes" and not isinstance(m.interval, Unavailable)} <= truths
+    of_event = (m for m in MEASURES if m.judges != "classes" and m not in OF_LEVELS)
+    assert {m.name for m in of_event if not isinstance(m.interval, Unavailable)} <= truths
 
 
 # ---------------------------------------------------------------- choosing
@@ -221,7 +233,8 @@ def test_a_list_gives_exactly_those_in_that_order() -> None:
 
 def test_a_profile_is_the_measures_that_name_it() -> None:
     assert of_profile(CLINICAL) == tuple(measure for measure in MEASURES if "clinical" in measure.profiles)
-    assert of_profile(ALL) == MEASURES
+    assert of_profile(ALL, ordered=True) == MEASURES
+    assert of_profile(ALL) == tuple(measure for measure in MEASURES if measure not in OF_LEVELS)
     assert {"brier", "mean_gap"} <= {measure.name for measure in of_profile(CLINICAL)}
     assert "accuracy" not in {measure.name for measure in of_profile(CLINICAL)}
     plain, clinical = evaluate(*rows(0), level=None), evaluate(*rows(0), level=None, profile="clinical")
@@ -480,7 +493,7 @@ RANGES = {
     **dict.fromkeys(NAMES, (0.0, 1.0)),
     **dict.fromkeys(("discrimination", "uncertainty", "murphy_resolution"), (0.0, 0.25)),  # of y: r (1 - r) <= 1/4
     **dict.fromkeys(("calibration_intercept", "calibration_slope"), (-math.inf, math.inf)),
-    **dict.fromkeys(("nll", "oe_ratio", "e50", "e90"), (0.0, math.inf)),  # a loess line may leave [0, 1]
+    **dict.fromkeys(("nll", "rps", "oe_ratio", "e50", "e90"), (0.0, math.inf)),  # a loess line may leave [0, 1]
     "mean_gap": (-1.0, 1.0),
     "brier_skill": (-math.inf, 1.0),
     "log_loss_skill": (-math.inf, 1.0),

@@ -62,6 +62,7 @@ def test_a_question_has_the_report_of_its_arrays(log: calibrant.DecisionLog, rep
             question.targets,
             class_names=question.class_names,
             classwise=None if question.fixed else False,
+            ordered=name == "mood",
             n_resamples=199,
         )
         own, expected = (each.to_dict(curves=False) for each in (reports[name], alone))
@@ -125,6 +126,8 @@ def test_the_page_and_markdown_have_a_section_for_each_question(reports: Questio
     files = Counter(re.findall(r'download="([^"]+)"', page))
     assert [name for name, count in files.items() if count > 1] == []
     assert all(f"Question {name}" in page for name in reports)
+    assert page.count("<h3>All measures</h3>") == len(reports)
+    assert page.count("<h3>Events: at least this level</h3>") == 1
     markdown = reports.to_markdown()
     assert all(f"# Question {name}" in markdown for name in reports)
     assert "Details" not in repr(reports)

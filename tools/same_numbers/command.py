@@ -62,7 +62,7 @@ _CALLS = (
     "report comma.csv {event} --decimal-comma --no-config {few}",
     "report games.csv --score nothing --outcome won",
     "report games.csv missing.csv {event} --keep-going {few}",
-    "report classes.parquet --probs p_* --target label --class-names a,b,c --json out.json {few}",
+    "report classes.parquet --probs p_* --target label --class-names a,b,c --ordered --json out.json {few}",
     "report classes.parquet --probs p_* --target label --classwise --notion classwise --json out.json {few}",
     "report classes.parquet --probs p_* --target label --no-classwise --ignore-index 2 --profile all --exact {few}",
     "report probs.npy --targets targets.npy --json out.json {few}",

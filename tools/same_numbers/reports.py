@@ -243,6 +243,10 @@ def _special() -> Cases:
         yield f"report: as measures, {profile}", lambda m=profile: evaluate(p, y, measures=m, **_FEW)
     for design, given in MAIN_DESIGNS.items():
         yield (
+            f"report: ordered levels, {design}",
+            lambda g=given: evaluate(probs, targets, **g, ordered=True, class_names=_NAMES, **_FEW),
+        )
+        yield (
             f"report: an own measure, {design}",
             lambda g=given: evaluate(p, y, **g, measures=["ece", _own()], groups=GROUPS, **_FEW),
         )

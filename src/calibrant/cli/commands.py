@@ -83,6 +83,7 @@ def main() -> None:
     default=None,
     help="Evaluate each class too (default: yes up to 10,000 classes, or below 500 classes in a sketch).",
 )
+@option("--ordered", is_flag=True, help="Read the classes as ordered levels, in the order of the columns.")
 @shared.classes
 @shared.level
 @option(

@@ -256,6 +256,9 @@ def _worst(statuses: list[int]) -> int:
 def _broken(condition: Condition, report: Report) -> str | None:
     """Return the message of a condition that holds, or None."""
     _check_groups(condition, report)
+    if condition.measure not in (TEST, ROWS, *report):
+        msg = f"--fail-if {quoted(condition.text)}: only reports on ordered levels have {condition.measure}"
+        raise CalibrantError(msg)
     parts = {group.name: group for group in report.groups} if condition.of_groups else {"": report}
     numbers = {name: _number(condition, part) for name, part in parts.items()}
     if all(map(math.isnan, numbers.values())):

@@ -50,7 +50,7 @@ _MAX_RISK: Final = 0.05
 
 #: The options that no longer have an effect once a sketch exists.
 _FIXED_BY_SKETCH: Final = {field.name for field in fields(Options)} - {"weights_are", "models", "on"} | {
-    *("targets_file", "logits", "notion", "classwise", "ignore_index", "exact", "master")
+    *("targets_file", "logits", "notion", "classwise", "ordered", "ignore_index", "exact", "master")
 }
 
 #: What belongs to rows, and not to their events alone.
@@ -59,7 +59,7 @@ _OF_EVENTS: Final = ("notion", "clusters", "groups")
 #: The options that are arguments of `evaluate` of the same names.
 _OF_EVALUATION: Final = (
     *("n_bins", "level", "profile", "measures", "n_resamples", "rng", "bands"),
-    *("tolerance", "tolerance_of", "weights_are"),
+    *("tolerance", "tolerance_of", "weights_are", "ordered"),
 )
 
 
@@ -294,6 +294,12 @@ def evaluate(
     how = _named(options, *_OF_EVALUATION)
     if isinstance(predictions, FileDecisions):
         return questions.evaluate(predictions, options, {**how, "classwise": options.classwise})
+    if options.ordered and isinstance(predictions, FileSketch):
+        problem = "has so many rows that they became a sketch, which does not keep the probabilities of a row together"
+        raise FileError(predictions.paths[0], problem, "pass --exact to keep the rows, or leave --ordered out")
+    if options.ordered and predictions.protocol:
+        problem = "is an evaluation log, whose choices are not levels"
+        raise FileError(predictions.paths[0], problem, "leave --ordered out")
     # The choices of an evaluation log are not classes: the second choice of one question is not that of another.
     how["classwise"] = False if options.classwise is None and predictions.protocol else options.classwise
     with warnings.catch_warnings():

@@ -72,6 +72,7 @@ class CommandOptions(Options):
     logits: bool = False
     notion: Notion | None = None
     classwise: bool | None = None
+    ordered: bool = False
     n_bins: int = 15
     ignore_index: int | None = None
     level: float = 0.95
@@ -425,10 +426,20 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
         elif options.notion in PER_CLASS:
             problem = f"with --notion {options.notion}, a tolerance is available only for the ECE"
             yield f"--tolerance-of {options.tolerance_of}: {problem}; leave --tolerance-of out"
+    if options.ordered:
+        yield from _of_ordered(options)
     if options.engine == "spark":
         yield from _of_spark(options)
     elif options.master is not None:
         yield "--master works only with --engine spark; pass --engine spark too"
+
+
+def _of_ordered(options: CommandOptions) -> Iterator[Problem]:
+    """Yield the options that do not work with ordered levels."""
+    if options.notion == "multilabel":
+        yield "--notion multilabel is for labels that do not exclude each other; leave --ordered out"
+    for option in _given({"--score": options.score, "--engine spark": options.engine == "spark"}):
+        yield f"{option} does not work with --ordered, which needs rows with probabilities of levels; leave one out"
 
 
 def _of_spark(options: CommandOptions) -> Iterator[Problem]:
@@ -445,10 +456,12 @@ def _of_spark(options: CommandOptions) -> Iterator[Problem]:
 
 def _of_conditions(options: CommandOptions) -> Iterator[Problem]:
     """Yield the problem of a condition on a measure that the report leaves out."""
-    from calibrant.measures.listed import selected
+    from calibrant.measures.listed import OF_LEVELS, selected
 
     selection = selected(options.measures, options.profile)
     shown = {"n", "test", *(measure.name for measure in selection.measures)}
+    if not selection.listed and (options.ordered or options.question is not None):
+        shown |= {measure.name for measure in OF_LEVELS}
     for condition in options.conditions:
         if condition.measure not in shown:
             option, remedy = "--measures", "add the measure there"

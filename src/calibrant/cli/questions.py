@@ -119,6 +119,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         "--targets": options.targets_file,
         "--ignore-index": options.ignore_index is not None,
         "--logits": options.logits,
+        "--ordered": options.ordered,
         "--percent": options.percent,
         "--decimal-comma": options.decimal_comma,
         "--sketch": options.sketch_path,
@@ -153,9 +154,11 @@ def evaluate(read: FileDecisions, options: CommandOptions, how: dict[str, Any]) 
     from calibrant.report.evaluation import evaluate as evaluate_predictions
 
     if options.question is None:
-        how = {name: value for name, value in how.items() if name not in ("bands", "weights_are")}
+        how = {name: value for name, value in how.items() if name not in ("bands", "weights_are", "ordered")}
         return evaluate_predictions(read.log, **how)
-    if not read.log[options.question].fixed:
+    question = read.log[options.question]
+    how["ordered"] = question.ordered
+    if not question.fixed:
         how["classwise"] = False
     report: Report = evaluate_predictions(**data_of(read, options), **how)
     return report

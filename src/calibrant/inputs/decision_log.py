@@ -89,6 +89,11 @@ class Question:
         return self.probs.ndim == 1 or bool(self.classes)
 
     @property
+    def ordered(self) -> bool:
+        """Whether the columns are the same ordered levels in all rows."""
+        return self.kind == "score" and bool(self.classes)
+
+    @property
     def class_names(self) -> tuple[str, ...] | None:
         """The options as texts; None without fixed options. A truth value next to its text is said to be one."""
         texts = {option for option in self.classes if isinstance(option, str)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from calibrant.errors import InputError, check_choice, mistakes
 from calibrant.errors.faults import Facts, Fault, Mistake, Place, Suspicion
 from calibrant.errors.wording import expected_sum, number, refuse
 from calibrant.inputs.predictions import Layout, Notion, Predictions
-from calibrant.inputs.scores import RowScores, class_row_scores, event_row_scores
+from calibrant.inputs.scores import OrderedScores, RowScores, class_row_scores, event_row_scores, ordered_row_scores
 from calibrant.kernels import dispatch
 from calibrant.kernels.compensated import joined, merge, sums_of, total_of
 from calibrant.kernels.row_blocks import Rows, in_order
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 NOTIONS: Final = ("positive", "top-label", "classwise", "multilabel")
 
 _ENTRIES: Final = 1 << 16  # of a block of predictions, so that its temporaries stay in the cache
+
+Columns = TypeVar("Columns", RowScores, OrderedScores)
 
 #: The notions that evaluate every class separately.
 PER_CLASS: Final[tuple[Notion, ...]] = ("classwise", "multilabel")
@@ -348,19 +350,31 @@ def class_events(predictions: Predictions, threshold: float = 0.0) -> Iterator[t
 
 def scores_of_rows(predictions: Predictions) -> RowScores:
     """Return the scores of each evaluated row, block by block."""
-    rows, n, keep = predictions.rows, predictions.n, predictions.evaluated
     if predictions.device_rows is not None:
-        brier, nll, right = predictions.device_rows.row_scores()
-        return (brier, nll, right) if keep.all() else (brier[keep], nll[keep], right[keep])
-    brier, nll, right = np.empty(n), np.empty(n), np.empty(n, np.bool_)
-    score = event_row_scores if predictions.layout == "binary" else class_row_scores
+        scores, keep = predictions.device_rows.row_scores(), predictions.evaluated
+        return scores if keep.all() else (scores[0][keep], scores[1][keep], scores[2][keep])
+    columns = np.empty(predictions.n), np.empty(predictions.n), np.empty(predictions.n, np.bool_)
+    return _filled(columns, predictions, event_row_scores if predictions.layout == "binary" else class_row_scores)
+
+
+def ordered_scores_of_rows(predictions: Predictions) -> OrderedScores:
+    """Return the scores of each evaluated row of ordered levels, which are in host memory, block by block."""
+    n = predictions.n
+    return _filled((np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.bool_)), predictions, ordered_row_scores)
+
+
+def _filled(columns: Columns, predictions: Predictions, score: Callable[..., Columns]) -> Columns:
+    """Return the columns, (n,) each, with the scores of each row, for the evaluated rows."""
+    rows, n, keep = predictions.rows, predictions.n, predictions.evaluated
     step = max(1, _ENTRIES // rows.width)
     for start in range(0, n, step):
         for a, block in rows.blocks(start, min(start + step, n)):
             at = slice(a, a + len(block))
             with np.errstate(all="ignore"):  # rows that are not evaluated may hold anything
-                brier[at], nll[at], right[at] = score(block, np.maximum(predictions.targets[at], 0), predictions.logits)
-    return (brier, nll, right) if keep.all() else (brier[keep], nll[keep], right[keep])
+                scores = score(block, np.maximum(predictions.targets[at], 0), predictions.logits)
+            for column, values in zip(columns, scores, strict=True):
+                column[at] = values
+    return columns if keep.all() else cast("Columns", tuple(column[keep] for column in columns))
 
 
 def mean_of_classes(

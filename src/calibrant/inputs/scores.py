@@ -14,6 +14,10 @@ SCORES: Final = ("brier", "log")
 #: The Brier score of each row, its log loss, and whether its predicted class is right.
 RowScores = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]
 
+#: The ranked probability score of each row, its mean and its mean square over the levels with their probabilities, and
+#: whether the likeliest level is at most one level from the true one.
+OrderedScores = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]
+
 
 def mean_score(
     score: Score,
@@ -85,6 +89,23 @@ def class_row_scores(block: NDArray[Any], y: NDArray[np.int64], logits: bool) ->
     else:
         nll = -np.log(p[each, y])
     return np.einsum("ij,ij->i", p, p) - 2 * p[each, y] + 1, nll, right
+
+
+def ordered_row_scores(block: NDArray[Any], y: NDArray[np.int64], logits: bool) -> OrderedScores:
+    """Return the scores of the rows: probabilities or logits of ordered levels, (n, C), with true levels y."""
+    p = block.astype(np.float64)
+    near = np.abs(block.argmax(axis=1) - y) <= 1
+    if logits:
+        p -= p.max(axis=1, keepdims=True)
+        np.exp(p, out=p)
+        p /= p.sum(axis=1, keepdims=True)
+    upto = np.cumsum(p, axis=1)[:, :-1]
+    none = np.zeros((len(p), 1))
+    below = np.concatenate([none, np.cumsum(upto**2, axis=1)], axis=1)
+    above = np.concatenate([none, np.cumsum((1 - upto[:, ::-1]) ** 2, axis=1)], axis=1)[:, ::-1]
+    possible = below + above
+    implied = np.einsum("ij,ij->i", p, possible), np.einsum("ij,ij->i", p, possible**2)
+    return ranked_probability_scores(p, y), *implied, near
 
 
 def ranked_probability_scores(p: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:

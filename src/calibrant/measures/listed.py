@@ -23,7 +23,8 @@ from calibrant.measures.means.mean_scores import (
     BRIER,
     EVENT_BRIER,
     NLL,
-    ranked_probability_score,
+    RPS,
+    WITHIN_ONE,
     spherical_score,
 )
 from calibrant.measures.means.skill import BRIER_SKILL, LOG_LOSS_SKILL
@@ -40,6 +41,7 @@ from calibrant.measures.smooth.without_bins import (
 #: Every measure, in the order in which reports show them. Nothing else lists measures.
 MEASURES: Final = (
     ACCURACY,
+    WITHIN_ONE,
     MEAN_CONFIDENCE,
     MEAN_GAP,
     OE_RATIO,
@@ -50,6 +52,7 @@ MEASURES: Final = (
     BRIER_SKILL,
     NLL,
     LOG_LOSS_SKILL,
+    RPS,
     AUROC,
     ECE,
     ACE,
@@ -70,13 +73,15 @@ MEASURES: Final = (
     MURPHY_RESOLUTION,
 )
 
+#: The measures that need an order of the classes. Every report on ordered levels shows them.
+OF_LEVELS: Final = (WITHIN_ONE, RPS)
+
 #: The functions of one number that are in no report, and which direction is better.
 FURTHER: Final[Mapping[Callable[..., float], Literal["lower", "higher"]]] = {
     gaussian_debiased_calibration_error: "lower",
     kernel_calibration_error: "lower",
     lipschitz_calibration_error: "lower",
     monotone_sweep_calibration_error: "lower",
-    ranked_probability_score: "lower",
     spherical_score: "higher",
     thresholded_adaptive_calibration_error: "lower",
     top_k_calibration_error: "lower",
@@ -142,9 +147,13 @@ def selected(measures: Any = None, profile: str | None = None) -> Selection:
     return Selection(_listed(measures), shown, listed=True)
 
 
-def of_profile(profile: Profile) -> tuple[Measure, ...]:
-    """Return the measures that name a profile; those of `ALL` are all."""
-    return tuple(measure for measure in MEASURES if profile is ALL or profile.name in measure.profiles)
+def of_profile(profile: Profile, *, ordered: bool = False) -> tuple[Measure, ...]:
+    """Return the measures that name a profile, or all for `ALL`; `OF_LEVELS` only if classes are ``ordered``."""
+    return tuple(
+        measure
+        for measure in MEASURES
+        if (ordered if measure in OF_LEVELS else profile is ALL or profile.name in measure.profiles)
+    )
 
 
 def _profile(argument: str, name: Any) -> Profile:

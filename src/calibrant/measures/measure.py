@@ -208,7 +208,7 @@ class Measure:
     over_classes : OverClasses or Unavailable
         How the measure combines if every class is evaluated.
     difference : Difference or Unavailable
-        How the measure compares two models.
+        How the measure compares two models: by default by its influence, if it has one.
     origin : float, optional
         Where charts of groups draw a line: the value of scores that are calibrated, or that tell nothing.
     compare_groups : callable, optional
@@ -326,7 +326,7 @@ class Measure:
     @property
     def comparison(self) -> Difference | Unavailable:
         """How models are compared by the measure: as it says, or by its influence."""
-        if self.influence is None or isinstance(self.difference, Difference):
+        if self.influence is None or self.difference != NO_DIFFERENCE:
             return self.difference
         return Difference(value=lambda model: model.event.value(self), estimate=partial(influence_difference, self))
 

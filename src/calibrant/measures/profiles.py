@@ -31,7 +31,10 @@ class Profile:
 
 
 #: The measures that the terminal shows, unless a profile asks for others.
-KEY_MEASURES: Final = ("ece", "smece", "brier", "brier_event", "brier_skill", "nll", "accuracy")
+KEY_MEASURES: Final = (
+    *("ece", "smece", "brier", "brier_event", "brier_skill", "nll", "rps"),
+    *("accuracy", "within_one"),
+)
 
 STANDARD: Final = Profile(
     name="standard",

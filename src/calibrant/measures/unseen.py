@@ -80,6 +80,9 @@ def _with_table(event: Event, table: ReliabilityTable) -> Event:
                 accuracy=of_event.accuracy,
                 brier=means.brier + of_event.brier - plain.brier,
                 nll=means.nll + of_event.nll - plain.nll,
+                ordered=None
+                if means.ordered is None
+                else replace(means.ordered, rps=means.ordered.rps + of_event.brier - plain.brier),
             )
         means = of_event
     return Event(table=table, n_bins=event.n_bins, means=means, logits=event.logits)

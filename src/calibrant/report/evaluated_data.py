@@ -19,6 +19,7 @@ from calibrant.inputs.notions import (
     Events,
     Reading,
     class_events,
+    class_rows,
     read,
     read_squared,
     resolve,
@@ -34,9 +35,10 @@ from calibrant.inputs.weights import (
 )
 from calibrant.kernels.compensated import total_of
 from calibrant.kernels.compiling import of_input
+from calibrant.kernels.row_blocks import Rows
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.certified import ece_bound
-from calibrant.measures.means.means import BaseRates, PredictionMeans, counted_rows, heavy
+from calibrant.measures.means.means import BaseRates, OrderedMeans, PredictionMeans, counted_rows, heavy
 from calibrant.measures.read_arguments import ClassHistograms, table_histograms
 from calibrant.results import Choices
 from calibrant.runtime.arrays import ArrayLike
@@ -149,12 +151,18 @@ def of_arguments(
     weights_are: WeightsAre | None = None,
     n_bins: int = 15,
     classwise: bool | None = False,
+    ordered: bool = False,
 ) -> EvaluatedData:
     """Return the data of the arguments of `evaluate`, `recalibrate` and others, which call this, with their groups."""
+    if not isinstance(ordered, (bool, np.bool_)):
+        raise InputError("ordered", "True or False", repr(ordered), "pass True if the columns are ordered levels")
     others: dict[str, Any] = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
     if isinstance(probs, (ReliabilityTable, CalibrationSketch)):
+        if ordered:
+            expected = f"False for a {type(probs).__name__}, which does not keep the probabilities of a row together"
+            raise InputError("ordered", expected, "True", "leave it out, or pass the rows of predictions")
         passed = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
         data = _of_sums(probs, passed, notion, n_bins, classwise=classwise)
         if weights_are is not None:
@@ -171,11 +179,25 @@ def of_arguments(
                 warnings.warn(f"{UNIT_LOGITS}; if they are probabilities, leave logits out", stacklevel=3)
         labels, warning = cluster_labels(clusters, predictions)
         event = resolve(predictions, notion)
-        data = _of_predictions(predictions, event, groups, labels, n_bins, classwise=classwise)
+        if ordered:
+            predictions = _of_levels(predictions)
+        options = {"classwise": classwise, "ordered": ordered}
+        data = _of_predictions(predictions, event, groups, labels, n_bins, **options)
         data = replace(data, flag="; ".join(filter(None, (data.flag, warning))))
     if weights_are is None:
         return data
     return replace(data, counted=None, groups={name: replace(one, counted=None) for name, one in data.groups.items()})
+
+
+def _of_levels(predictions: Predictions) -> Predictions:
+    """Return predictions of ordered levels in host memory; reject others."""
+    if predictions.layout == "multiclass":
+        return predictions.on_host()
+    if predictions.layout == "binary":
+        expected = "False for one event, because an order needs the probabilities of several levels"
+    else:
+        expected = "False for multilabel predictions, because their labels do not exclude each other"
+    raise InputError("ordered", expected, "True", "leave it out")
 
 
 def cluster_labels(clusters: ArrayLike | None, predictions: Predictions) -> tuple[ClusterLabels | None, str]:
@@ -297,14 +319,13 @@ def _of_predictions(
     groups: ArrayLike | None,
     labels: ClusterLabels | None,
     n_bins: int,
-    *,
-    classwise: bool | None,
+    **options: bool | None,
 ) -> EvaluatedData:
-    """Return the data of predictions, with those of each group."""
+    """Return the data of predictions, with those of each group; options as in `_of_rows`."""
     parts = [] if groups is None else as_groups(groups, predictions, complete=True)
 
     def data_of(rows: Predictions, of_rows: ClusterLabels | None) -> EvaluatedData:
-        data = _of_rows(rows, of_rows, notion, n_bins, classwise=classwise)
+        data = _of_rows(rows, of_rows, notion, n_bins, **options)
         return replace(data, predictions=rows, labels=of_rows)
 
     data = data_of(predictions, labels)  # first: its errors name the caller's rows
@@ -320,8 +341,42 @@ def are_evaluated(classwise: bool | None, n_classes: int) -> bool:
     return n_classes <= MOST_CLASSES if classwise is None else classwise
 
 
+def data_of_levels(data: EvaluatedData, n_bins: int) -> dict[str, EvaluatedData]:
+    """Return the data of the events that the level is at least one of the levels but the lowest, by this level.
+
+    The probability is the sum of the probabilities from this level on, divided by the sum of the row.
+    """
+    if data.predictions is None:
+        return {}
+    rows, labels = np.flatnonzero(data.predictions.evaluated), data.labels
+    predictions, labels = data.predictions.take(rows), None if labels is None else labels.take(rows)
+    probs, levels, weights = class_rows(predictions, 0, len(rows))
+    from_on = np.cumsum(probs[:, ::-1], axis=1)[:, ::-1]
+    scores, events = from_on[:, 1:] / from_on[:, :1], {}
+    for k, name in enumerate(data.names or map(str, range(predictions.n_classes))):
+        if k == 0:
+            continue
+        event = replace(
+            predictions,
+            rows=Rows(np.ascontiguousarray(scores[:, k - 1]).reshape(-1, 1, 1)),
+            labels=(levels >= k).astype(np.uint8),
+            weights=weights,
+            layout="binary",
+            logits=False,
+            class_names=None,
+        )
+        events[name] = replace(_of_rows(event, labels, "positive", n_bins), choices=data.choices)
+    return events
+
+
 def _of_rows(
-    predictions: Predictions, labels: ClusterLabels | None, notion: Notion, n_bins: int, *, classwise: bool | None
+    predictions: Predictions,
+    labels: ClusterLabels | None,
+    notion: Notion,
+    n_bins: int,
+    *,
+    classwise: bool | None = False,
+    ordered: bool | None = False,
 ) -> EvaluatedData:
     """Return what is evaluated of rows, from one read of them."""
     layout, per_class = predictions.layout, notion in PER_CLASS
@@ -352,6 +407,7 @@ def _of_rows(
             n=n,
             layout=layout,
             base_rates=BaseRates.of_predictions(predictions, notion, tables),
+            ordered=OrderedMeans.of(predictions, labels) if ordered else None,
         ),
         tables=tables,
         event=event,

@@ -46,7 +46,7 @@ from calibrant.measures.profiles import STANDARD, Profile
 from calibrant.measures.ranking.auroc import roc_curve
 from calibrant.measures.read_arguments import ClassHistograms
 from calibrant.measures.verdict import calibration_test, verdict_statistic
-from calibrant.report.evaluated_data import MOST_CLASSES, EvaluatedData, are_evaluated, of_arguments
+from calibrant.report.evaluated_data import MOST_CLASSES, EvaluatedData, are_evaluated, data_of_levels, of_arguments
 from calibrant.report.question_reports import QuestionReport, QuestionReports
 from calibrant.report.report import GroupReport, Report
 from calibrant.results import BANDS, Bands, CalibrationCurve, Estimate
@@ -116,6 +116,7 @@ def evaluate(
     bands: Bands = "pointwise",
     tolerance: float | None = None,
     tolerance_of: str = ECE.name,
+    ordered: bool = False,
 ) -> Report: ...
 
 
@@ -141,6 +142,7 @@ def evaluate(
     bands: Bands = "pointwise",
     tolerance: float | None = None,
     tolerance_of: str = ECE.name,
+    ordered: bool = False,
 ) -> Report | QuestionReports:
     """Evaluate how far predicted probabilities can be trusted: every measure from one read of the data.
 
@@ -218,6 +220,14 @@ def evaluate(
         it, beyond doubt, and if not, how many rows would tell. With many rows any error is found, however small.
     tolerance_of : {"ece", "smece", "rmsce", "mean_gap"}, default "ece"
         The error that the tolerance is about.
+    ordered : bool, default False
+        Whether the classes are levels in the order of the columns, from the lowest to the highest. The report then also
+        has ``rps``, the ranked probability score, and ``within_one``, the share of rows whose most probable level is at
+        most one level from the right one. ``report.at_least`` has the calibration of each event "the level is at least
+        k", for all levels k but the lowest: its score is the sum of the probabilities from k on, divided by the sum of
+        the row. The p-values of these events are adjusted by Holm's method for their number, which is valid although
+        they depend on each other. For exclusive classes (N, C) alone, in rows; tensors on a device are copied to the
+        host.
 
     Returns
     -------
@@ -264,7 +274,7 @@ def evaluate(
     if isinstance(probs, DecisionLog):
         rows = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
         rows |= {"logits": logits or None, "class_names": class_names, "groups": groups, "clusters": clusters}
-        check_no_other(**rows)
+        check_no_other(**rows, ordered=ordered or None)
         return report_on_questions(probs, settings)
     data = of_arguments(
         probs,
@@ -279,6 +289,7 @@ def evaluate(
         weights_are=weights_are,
         n_bins=n_bins,
         classwise=classwise,
+        ordered=ordered,
     )
     if bands != "pointwise":
         _check_bands(bands, level, data)
@@ -354,6 +365,12 @@ class ReportSettings:
         others = (*DECIDING, *(() if self.tolerance is None else (self.tolerance_of,)))
         return list(dict.fromkeys((*self.measures, *others)))
 
+    def of_levels(self, data: EvaluatedData) -> ReportSettings:
+        """Return the same with the measures of ordered levels next to the profile's, for such data."""
+        if self.listed or data.means.ordered is None:
+            return self
+        return replace(self, measures=of_profile(self.profile, ordered=True))
+
 
 class Reported(NamedTuple):
     """A report, the estimates that its findings are made from, whichever measures it shows, and its test."""
@@ -365,6 +382,7 @@ class Reported(NamedTuple):
 
 def report_on(data: EvaluatedData, settings: ReportSettings) -> Reported:
     """Return the report on all rows of the data, without groups."""
+    settings = settings.of_levels(data)
     with of_input(data.numbers):
         events = _events(data, settings)
         estimates = _estimates(data, settings.computed, events)
@@ -378,6 +396,9 @@ def report_on(data: EvaluatedData, settings: ReportSettings) -> Reported:
                 curves = curves_of(inference, settings.profile.curves)
             elif inference is not None:  # many groups keep the data alone, and draw again when curves are looked at
                 curves = LazyMapping(lambda: report_on(data, replace(settings, of_group=False)).report.curves)
+        at_least: Mapping[str, GroupReport] = {}
+        if data.means.ordered is not None and not settings.tests_alone:
+            at_least = LazyMapping(partial(_at_least, data, settings))
         report = Report(
             estimates={measure.name: estimates[measure] for measure in settings.measures if measure in estimates},
             descriptions=descriptions_of(settings.measures),
@@ -399,6 +420,7 @@ def report_on(data: EvaluatedData, settings: ReportSettings) -> Reported:
             bands="pointwise" if resampling is None else resampling.bands,
             choices=data.choices if resampling is None else replace(data.choices, seed=resampling.number),
             classwise=None if whole.classes is None else whole.classes.errors,
+            at_least=at_least,
             curves=curves,
             panels=panels,
         )
@@ -628,7 +650,15 @@ def report_with_groups(data: EvaluatedData, settings: ReportSettings) -> Report:
     )
 
 
-_WHOLE: Final = 12  # so few questions keep what their curves are drawn from
+def _at_least(data: EvaluatedData, settings: ReportSettings) -> dict[str, GroupReport]:
+    """Return the reports on the events that the level is at least k, which are tested as groups are."""
+    events = data_of_levels(data, settings.n_bins)
+    measures, many = of_profile(settings.profile), settings.of_group or len(events) > _WHOLE
+    own = replace(settings, measures=measures, listed=False, tolerance=None, of_group=many)
+    return {tested.name: tested for tested in _tested(events, own)}
+
+
+_WHOLE: Final = 12  # so few questions, or levels, keep what their curves are drawn from
 
 
 def report_on_questions(log: DecisionLog, settings: ReportSettings) -> QuestionReports:
@@ -652,6 +682,7 @@ def _data_of_question(question: Question, settings: ReportSettings) -> Evaluated
         class_names=question.class_names,
         n_bins=settings.n_bins,
         classwise=settings.classwise if question.fixed else False,
+        ordered=question.ordered,
     )
     return data if question.fixed else replace(data, no_classes="the options differ between rows")
 

@@ -18,6 +18,7 @@ from calibrant.render.words import (
     COMPONENTS,
     GROUPS_WORST,
     amount,
+    capital,
     chance,
     chance_text,
     ends_column,
@@ -65,17 +66,43 @@ def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     groups, left = report.groups, len(report.groups) - len(order)
     title = f"The {len(order)} of {len(groups):,} groups with the most evidence" if left else heading
     blocks: list[Block] = [Heading(title, "groups"), groups_table(groups, report.level, full=False).of_rows(order)]
-    notes = []
-    if report.level is not None:
-        adjusted = [group.adjusted_p_value for group in groups]
-        found = correction(adjusted, [group.called_out for group in groups], "group", "groups")
-        blocks.append(Sentence(f"* {found}"))
-        notes = [f"p adj.: {_tested(groups)}"] if _tested(groups) else []
-        reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
-        notes += [f"– {named(names, _NAMED)}: {reason}" for reason, names in reasons.items()]
+    found, notes = _tests(groups, report.level, "group", full=False)
     if left:
         notes.append(f"to see the other {left:,} groups, use --json, --html, or report.groups in Python")
-    return [*blocks, *_multicalibration(report), Notes(notes)]
+    return [*blocks, *found, *_multicalibration(report), Notes(notes)]
+
+
+def _tests(
+    groups: Sequence[GroupReport], level: float | None, word: str, *, full: bool
+) -> tuple[list[Sentence], list[str]]:
+    """Return how many groups are flagged, and notes on what is tested and why others are not; nothing without level."""
+    if level is None:
+        return [], []
+    marked = [group.called_out for group in groups]
+    found = correction([group.adjusted_p_value for group in groups], marked, word, f"{word}s")
+    found = f"{capital(found)}{', marked ◆' * any(marked)}." if full else f"* {found}"
+    notes = [f"p {'adjusted' if full else 'adj.'}: {_tested(groups)}"] if _tested(groups) else []
+    reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
+    return [Sentence(found)], [*notes, *(f"– {named(names, _NAMED)}: {why}" for why, names in reasons.items())]
+
+
+def level_blocks(report: Report, *, full: bool) -> list[Block]:
+    """Return the events that the level is at least k, with their tests; nothing without ordered levels."""
+    events = list(report.at_least.values())
+    if not events:
+        return []
+    order = worst([event.p_value for event in events], [event.ece.value for event in events])
+    found, notes = _tests(events, report.level, "event", full=full)
+    notes.append("the probability of an event is the sum of the probabilities from this level on")
+    left = len(events) - len(order)
+    if left:
+        notes.append(f"to see the other {left:,} levels, use --json, or report.at_least in Python")
+    blocks: list[Block] = [Heading("Events: at least this level", "levels")]
+    tiles = [group_tile(events[i], bins) for i in order if (bins := events[i].diagram) is not None]
+    if full and tiles:
+        blocks.append(Tiles(tiles))
+    table = groups_table(events, report.level, full=full, what="level")
+    return [*blocks, table.of_rows(order) if left else table, *found, Notes(notes)]
 
 
 def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:

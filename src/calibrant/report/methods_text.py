@@ -361,6 +361,13 @@ def _groups(report: Report) -> Iterator[str]:
     groups, level = report.groups, report.level
     if report.classwise is not None and report.classwise.adjusted_p_values is not None:
         yield "The ECE of each class was tested, with Holm's (1979) correction for the number of classes"
+    events = [event for event in report.at_least.values() if not math.isnan(event.adjusted_p_value)]
+    if events:
+        yield (
+            "For each level but the lowest, the event is that the observed level is at least this level, and its "
+            f"probability is the sum of the probabilities from this level on. The calibration of {len(events):,} of "
+            f"{len(report.at_least):,} events was tested, with Holm's (1979) correction"
+        )
     if not groups:
         return
     yield f"Each of {len(groups):,} group{'s' * (len(groups) > 1)} was evaluated separately"

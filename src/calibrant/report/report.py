@@ -95,6 +95,10 @@ class Report(Shown, Mapping[str, Estimate]):
         The uniform bins of the evaluated event; None if every class is evaluated alone.
     classwise : ClasswiseCalibration or None
         The calibration error of each class.
+    at_least : mapping
+        For ordered levels, the `GroupReport` of each event "the level is at least this one", by the name of the level,
+        from the second level on. Computed when it is first looked at. Empty unless the classes were declared as ordered
+        levels.
     class_names : tuple of str or None
         The names of the classes.
     level : float or None
@@ -138,6 +142,7 @@ class Report(Shown, Mapping[str, Estimate]):
     outcome_rate: float
     diagram: ReliabilityDiagram | None
     classwise: ClasswiseCalibration | None = None
+    at_least: Mapping[str, GroupReport] = field(default_factory=dict)
     class_names: tuple[str, ...] | None = None
     level: float | None = None
     n_resamples: int = 0
@@ -232,6 +237,7 @@ class Report(Shown, Mapping[str, Estimate]):
                 for name, curve in (self.curves.items() if curves else ())
             },
             "classwise": None if self.classwise is None else plain_classes(self.classwise, self.class_names, missing),
+            "at_least": [event.to_dict(whole=False) for event in self.at_least.values()],
             "panels": {name: plain_panel(panel, f"panels.{name}", missing) for name, panel in self.panels.items()},
             "groups": [group.to_dict(whole=groups) for group in each],
             "forests": {name: plain_panel(forest, f"forests.{name}", missing) for name, forest in self.forests.items()},
@@ -278,13 +284,15 @@ class Report(Shown, Mapping[str, Estimate]):
 
         return reliability_diagram(self, **options)
 
-    def to_pandas(self, *, groups: bool = False) -> pd.DataFrame:
-        """Return the measures as a frame of pandas, a row for each; or the groups, a row for each.
+    def to_pandas(self, *, groups: bool = False, levels: bool = False) -> pd.DataFrame:
+        """Return the measures as a frame of pandas, a row for each; or the groups, or the ordered levels.
 
         Parameters
         ----------
         groups : bool, default False
             Whether the rows are the groups of the report. The frame of measures is about all rows.
+        levels : bool, default False
+            Whether the rows are the events that the level is at least this one, which ``at_least`` has.
 
         Returns
         -------
@@ -294,12 +302,13 @@ class Report(Shown, Mapping[str, Estimate]):
             and ``floor_upper`` are the noise floor. For groups, the index ``group`` has their names; ``n``,
             ``mean_gap``, ``ece`` with its ``low``, ``high``, ``floor_mean`` and ``floor_upper``; ``p_value``,
             ``adjusted_p_value``, ``called_out`` and ``flag`` are those of the `GroupReport`. Rows have the order of the
-            report. A missing number is NaN, an infinite one is ``inf``.
+            report. A missing number is NaN, an infinite one is ``inf``. For levels, the index ``level`` has their
+            names, and the columns are those of groups.
 
         Raises
         ------
         calibrant.errors.InputError
-            With ``groups``, for a report without groups.
+            With ``groups``, for a report without groups; with ``levels``, for one without ordered levels; with both.
         calibrant.errors.MissingDependencyError
             Without pandas, which the extra ``pandas`` installs.
 
@@ -313,6 +322,13 @@ class Report(Shown, Mapping[str, Estimate]):
         ece              ECE  0.030
         brier    Brier score  0.178
         """
+        if groups and levels:
+            raise InputError("levels", "False with groups=True", "True", "ask for one of the two frames")
+        if levels:
+            if not self.at_least:
+                raise InputError("levels", "a report on ordered levels", "another", "evaluate with ordered=True")
+            rows = [group_row(event) for event in self.at_least.values()]
+            return frame_of([{"level": row.pop("group"), **row} for row in rows], "level")
         if not groups:
             rows = [
                 {"measure": name, "label": self.descriptions[name].label, **columns_of(estimate)}

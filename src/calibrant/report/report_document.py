@@ -27,7 +27,7 @@ from calibrant.render.words import amount, evaluated_event, facts_of, in_cluster
 from calibrant.report import methods_text
 from calibrant.report.class_document import class_blocks
 from calibrant.report.findings_text import conclusion_of, key_numbers, next_steps, verdict_of
-from calibrant.report.group_document import group_blocks
+from calibrant.report.group_document import group_blocks, level_blocks
 from calibrant.report.measure_document import (
     measures_table,
     more_measures,
@@ -90,6 +90,7 @@ def _brief(report: Report, source: Source, *, complete: bool) -> list[Block]:
     if report.diagram is not None:
         blocks += _bars(report.diagram, report.level)
     blocks += panel_blocks(report, full=False)
+    blocks += level_blocks(report, full=False)
     blocks += class_blocks(report, full=False)
     blocks += group_blocks(report, full=False)
     return blocks + _paper(report, source, full=False)
@@ -111,6 +112,7 @@ def _page(report: Report, source: Source) -> list[Block]:
             blocks.append(Details(summary, [table], long=True))
     blocks += panel_blocks(report, full=True)
     blocks += group_blocks(report, full=True)
+    blocks += level_blocks(report, full=True)
     blocks += class_blocks(report, full=True)
     return blocks + _paper(report, source, full=True)
 

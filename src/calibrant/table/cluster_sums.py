@@ -614,6 +614,13 @@ def _evaluated(predictions: Predictions) -> NDArray[np.bool_]:
     return evaluated if predictions.weights is None else evaluated & (predictions.weights > 0)[:, np.newaxis]
 
 
+def over_buckets(labels: ClusterLabels, columns: Sequence[Float64s]) -> Float64s:
+    """Return the sums of columns, (n,) each, over the buckets of an evaluated event with these rows, (B, columns)."""
+    buckets, hashes, _, _ = _assigned(labels, None, EVENT_CELLS.n_buckets, count=False)
+    n_buckets = EVENT_CELLS.n_buckets if hashes is None else len(hashes)
+    return np.stack([binned(buckets.astype(np.intp), column, n_buckets) for column in columns], axis=1)
+
+
 def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
     """Return the cluster of each row. Predictions (N, C, ...) may have one label for each of the N.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -17,17 +18,23 @@ from calibrant.measures.event import Event
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.corp import decomposition
 from calibrant.measures.means.means import (
+    OrderedMeans,
+    PredictionMeans,
     accuracy_influence,
     accuracy_interval,
     event_brier_influence,
+    rps_influence,
     score_influence,
     score_means,
+    share_interval,
     surprises,
+    within_one_influence,
 )
 from calibrant.measures.measure import PROPER_SCORE, Details, Difference, Measure, Unavailable, exact
 from calibrant.measures.read_arguments import class_predictions
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.sketch import Arguments, Predicted
+from calibrant.statistics.design import Influence, SamplingDesign
 from calibrant.statistics.null import Interval
 
 
@@ -279,6 +286,7 @@ def ranked_probability_score(
     with :math:`F_{ij}` the probability of the classes up to j. A proper score that knows the order of the classes:
     probability far from the class that occurred costs more than probability next to it. It is in [0, C - 1], because
     it is not divided by C - 1; lower is better. For two classes, and for (N,), it is the Brier score of one event.
+    `evaluate` with ``ordered=True`` gives it with its confidence interval.
 
     Parameters
     ----------
@@ -313,6 +321,87 @@ def ranked_probability_score(
     arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
     predictions = class_predictions(arguments, "the ranked probability score")
     return mean_of_classes(predictions, ranked_probability_scores)
+
+
+def _of_levels(value: Callable[[OrderedMeans], float]) -> Callable[[Event], float]:
+    """Return a mean over predictions of ordered levels as the value of a measure: NaN without declared levels."""
+
+    def of_event(event: Event) -> float:
+        ordered = event.predictions.ordered
+        return math.nan if ordered is None else value(ordered)
+
+    return of_event
+
+
+def _level_details(event: Event) -> Details:
+    if event.predictions.ordered is not None:
+        return {}
+    return {"reason": "the classes were not declared as ordered levels (ordered=True, --ordered)"}
+
+
+def _within_one_interval(inference: Inference) -> Interval:
+    design, means = inference.design, inference.event.predictions
+    if means.ordered is None:
+        return Interval(math.nan, math.nan, "")
+    influence, ordered = within_one_influence(design, means, means.ordered), means.ordered
+    return Interval(*share_interval(design, ordered.within_one, ordered.rows, influence, inference.level), "Wilson")
+
+
+def _level_influence(
+    influence: Callable[[SamplingDesign, PredictionMeans, OrderedMeans], Influence],
+) -> Callable[[Event], Influence | None]:
+    """Return an influence of ordered levels as that of a measure: None without declared levels."""
+
+    def of_event(event: Event) -> Influence | None:
+        means = event.predictions
+        return None if means.ordered is None else influence(event.design, means, means.ordered)
+
+    return of_event
+
+
+WITHIN_ONE = Measure(
+    name="within_one",
+    label="within one level",
+    meaning="The share of rows whose most probable level is at most one level from the observed level. Higher is "
+    "better.",
+    misleads="With two levels it is always 1, and with three levels a prediction of the middle level always counts.",
+    computed="The accuracy within one level is the share of rows whose most probable level is at most one level from "
+    "the observed level",
+    value=_of_levels(lambda ordered: ordered.within_one),
+    judges="predictions",
+    better="higher",
+    range=(0.0, 1.0),
+    profiles=frozenset(),
+    details=_level_details,
+    bound=exact,
+    interval=_within_one_interval,
+    influence=_level_influence(within_one_influence),
+    null=Unavailable("no noise floor: the measure is not an error"),
+    difference=Unavailable("models are not compared by measures of ordered levels"),
+)
+
+RPS = Measure(
+    name="rps",
+    label="RPS",
+    meaning="The ranked probability score: the mean squared distance between the cumulative probabilities of ordered "
+    "levels and the cumulative outcome, summed over levels. Lower is better.",
+    misleads="The score grows with the number of levels, and it also rewards discrimination.",
+    computed="The ranked probability score is the mean over rows of the sum over all levels but the last of the "
+    "squared difference between cumulative probability and cumulative outcome",
+    sources=("Epstein 1969",),
+    value=_of_levels(lambda ordered: ordered.rps),
+    judges="predictions",
+    scale="score",
+    range=(0.0, math.inf),
+    profiles=frozenset(),
+    details=_level_details,
+    bound=exact,
+    influence=_level_influence(rps_influence),
+    caution=lambda event: surprises(event.design.cells),
+    null=PROPER_SCORE,
+    difference=Unavailable("models are not compared by measures of ordered levels"),
+    functions=(ranked_probability_score,),
+)
 
 
 def spherical_score(

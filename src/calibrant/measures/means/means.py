@@ -19,11 +19,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inputs.notions import ScoreMeans, read, scores_of_rows
+from calibrant.inputs.notions import ScoreMeans, ordered_scores_of_rows, read, scores_of_rows
 from calibrant.inputs.predictions import Layout, Notion, Predictions
 from calibrant.inputs.scores import Score, mean_score, mean_square
 from calibrant.inputs.weights import integer_weights, share_rows
-from calibrant.kernels.compensated import binned
+from calibrant.kernels.compensated import binned, total_of
 from calibrant.measures.isotonic import isotonic
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Late
@@ -35,6 +35,8 @@ from calibrant.statistics.design import MINORITY, Clustered, Influence, Sampling
 from calibrant.statistics.intervals import Variance, blend, centred_blend, clopper_pearson
 from calibrant.statistics.resampling import alpha_of, normal_quantile
 from calibrant.table import ReliabilityTable
+from calibrant.table.cluster_labels import ClusterLabels
+from calibrant.table.cluster_sums import over_buckets
 from calibrant.table.reliability_table import GridCells
 
 DECIDING: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
@@ -142,6 +144,51 @@ class BaseRates:
         return max(variance - 2 * ratio * shared + ratio**2 * of_rates, 0.0)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OrderedMeans:
+    """Means over predictions of ordered levels, and how they vary.
+
+    Attributes
+    ----------
+    rps : float
+        The mean ranked probability score.
+    variance, implied : float
+        The mean square of a row's score around the mean: as seen, and over levels with their probabilities.
+    within_one : float
+        The share of rows whose likeliest level is at most one level from the true one.
+    rows : float
+        The number of equal rows in which the share would be as uncertain.
+    buckets : (B, 2) array
+        The sums of the score and of the rows within one level over the buckets of clusters; empty without clusters.
+    """
+
+    rps: float
+    variance: float
+    implied: float
+    within_one: float
+    rows: float
+    buckets: Float64s
+
+    @classmethod
+    def of(cls, predictions: Predictions, labels: ClusterLabels | None) -> OrderedMeans:
+        """Return the means of predictions in host memory, whose columns are in the order of the levels."""
+        (scores, expected, square, near), evaluated = ordered_scores_of_rows(predictions), predictions.evaluated
+        weights = np.ones(len(scores)) if predictions.weights is None else predictions.weights[evaluated]
+        squares = weights if integer_weights(weights) else weights**2
+        rps, share = (total_of(weights * x) / total_of(weights) for x in (scores, near))
+        kinds, buckets = np.array([total_of(squares * ~near), total_of(squares * near)]), np.empty((0, 2))
+        if labels is not None:
+            buckets = over_buckets(labels.take(np.flatnonzero(evaluated)), [weights * scores, weights * near])
+        return cls(
+            rps=rps,
+            variance=total_of(squares * (scores - rps) ** 2) / total_of(squares),
+            implied=max(total_of(squares * (square - rps * (2 * expected - rps))) / total_of(squares), 0.0),
+            within_one=min(share, 1.0),
+            rows=float(share_rows(share, total_of(weights), kinds)),
+            buckets=buckets,
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class PredictionMeans:
     """Means over whole predictions, not over an evaluated event: accuracy, Brier score, log loss and their spread.
@@ -166,6 +213,8 @@ class PredictionMeans:
         The certified errors of accuracy and log loss; 0 if they are exact.
     base_rates : BaseRates or None
         The Brier score of always predicting the base rates; None if they are not known, and ``no_base_rates`` says why.
+    ordered : OrderedMeans or None
+        Means that need an order of the classes; None if none was declared.
     """
 
     accuracy: float
@@ -182,6 +231,7 @@ class PredictionMeans:
     nll_bound: float = 0.0
     base_rates: BaseRates | None = None
     no_base_rates: str = ""
+    ordered: OrderedMeans | None = None
 
     @property
     def event(self) -> bool:
@@ -199,6 +249,7 @@ class PredictionMeans:
         layout: Layout,
         base_rates: BaseRates | None = None,
         no_base_rates: str = "",
+        ordered: OrderedMeans | None = None,
     ) -> PredictionMeans:
         """Return the means, with the variances that the same means with squared weights give.
 
@@ -222,6 +273,7 @@ class PredictionMeans:
             layout=layout,
             base_rates=base_rates,
             no_base_rates=no_base_rates,
+            ordered=ordered,
         )
 
     @classmethod
@@ -450,6 +502,18 @@ def score_influence(
     )
 
 
+def rps_influence(design: SamplingDesign, means: PredictionMeans, ordered: OrderedMeans) -> Influence:
+    """Return the influence on the mean ranked probability score, its variance `steadied_by_scores`."""
+    n, variance = _rows(design, means), ordered.variance
+    return Influence(
+        square=variance / n,
+        by_bucket=lambda clusters: ordered.buckets[clusters.held, 0] / clusters.total,
+        n=n,
+        steadied=steadied_by_scores(design.fine, n, variance, ordered.implied) / n,
+        rounding=_ROUNDING * (ordered.rps**2 + variance) / n,
+    )
+
+
 def implied_square(cells: Cells, score: Score, means: PredictionMeans) -> float:
     """Return the mean square of a prediction's Brier score or log loss around the mean, as calibration implies it."""
     (expected, square), mean = _implied(cells.scores, score), means.brier if score == "brier" else means.nll
@@ -530,21 +594,43 @@ def surprises(cells: Cells) -> dict[str, str]:
 
 def accuracy_influence(design: SamplingDesign, means: PredictionMeans) -> Influence:
     """Return the influence on the accuracy; the buckets of clusters must be scored."""
-    share, n = means.accuracy, _rows(design, means)
-    square = share * (1 - share) * means.effective_n / means.accuracy_rows / n
-    return Influence(
-        square=square,
-        by_bucket=lambda clusters: clusters.scalar("right") / clusters.total,
-        n=n,
-        rounding=_ROUNDING * (share**2 / n + square),
-    )
+    share, rows = means.accuracy, means.accuracy_rows
+    return _share_influence(design, means, share, rows, lambda clusters: clusters.scalar("right") / clusters.total)
+
+
+def within_one_influence(design: SamplingDesign, means: PredictionMeans, ordered: OrderedMeans) -> Influence:
+    """Return the influence on the accuracy within one level."""
+
+    def by_bucket(clusters: Clustered) -> Float64s:
+        return np.asarray(ordered.buckets[clusters.held, 1] / clusters.total)
+
+    return _share_influence(design, means, ordered.within_one, ordered.rows, by_bucket)
+
+
+def _share_influence(
+    design: SamplingDesign,
+    means: PredictionMeans,
+    share: float,
+    rows: float,
+    by_bucket: Callable[[Clustered], Float64s],
+) -> Influence:
+    """Return the influence on a share of predictions, which is as uncertain as in so many equal rows."""
+    n = _rows(design, means)
+    square = share * (1 - share) * means.effective_n / rows / n
+    return Influence(square=square, by_bucket=by_bucket, n=n, rounding=_ROUNDING * (share**2 / n + square))
+
+
+def share_interval(
+    design: SamplingDesign, share: float, rows: float, influence: Influence, level: float
+) -> tuple[float, float]:
+    """Return Wilson's interval of a share of predictions, which is as uncertain as in so many equal rows."""
+    n = design.trials(rows, design.variance(influence), level, varied=0 < share < 1)
+    return wilson_interval(share, n, normal_quantile(level))
 
 
 def accuracy_interval(design: SamplingDesign, means: PredictionMeans, level: float) -> tuple[float, float]:
     """Return Wilson's interval of the accuracy."""
-    variance = design.variance(accuracy_influence(design, means))
-    n = design.trials(means.accuracy_rows, variance, level, varied=0 < means.accuracy < 1)
-    return wilson_interval(means.accuracy, n, normal_quantile(level))
+    return share_interval(design, means.accuracy, means.accuracy_rows, accuracy_influence(design, means), level)
 
 
 def rate_rows(design: SamplingDesign, level: float) -> float:
