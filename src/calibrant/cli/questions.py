@@ -40,6 +40,9 @@ def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> F
 
 def _check(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that a log of decisions does not take."""
+    if options.time is not None:
+        msg = "--time needs a column of times, which the log of a decision model has not; add a file for each period"
+        raise click.UsageError(msg, ctx)
     others: dict[str, Any] = {
         "--by": options.by,
         "--where": options.where,
@@ -62,8 +65,11 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         if value:
             msg = f"{option} does not work with the log of a decision model; leave it out, or name columns with --probs"
             raise click.UsageError(msg, ctx)
-    of_one: dict[str, Any] = {"--png": options.png_path, "--svg": options.svg_path, "--fail-if": options.conditions}
-    of_one |= {"--tolerance": options.tolerance is not None, "--bands": options.bands != CommandOptions.bands}
+    of_one: dict[str, Any] = {"--threshold": options.threshold_path}
+    if not options.state_path:  # a monitor has pictures and a tolerance for all questions
+        of_one |= {"--png": options.png_path, "--svg": options.svg_path, "--fail-if": options.conditions}
+        of_one |= {"--tolerance": options.tolerance is not None, "--bands": options.bands != CommandOptions.bands}
+        of_one |= {"--sql": options.sql_path, "--onnx": options.onnx_path}
     for option, value in of_one.items():
         if value and options.question is None:
             msg = f"{option} is about one question; name it with --question"
@@ -88,4 +94,5 @@ def data_of(read: FileDecisions, options: CommandOptions) -> dict[str, Any]:
     if options.question is None:
         return {"probs": read.log}
     question = read.log[options.question]
-    return {"probs": question.probs, "targets": question.targets, "class_names": question.class_names}
+    data = {"probs": question.probs, "targets": question.targets, "class_names": question.class_names}
+    return data if question.fixed else {**data, "notion": "top-label"}  # columns that are not classes

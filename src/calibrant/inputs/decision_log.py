@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Set
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import nearest
+from calibrant.errors import InputError, nearest
 from calibrant.kernels.compensated import total_of
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
@@ -152,3 +152,16 @@ class DecisionLog(Mapping[str, Question]):
     def __repr__(self) -> str:
         names = ", ".join(list(self.questions)[:_SHOWN]) + ", ..." * (len(self) > _SHOWN)
         return f"<DecisionLog: {self.n:,} rows, {len(self):,} questions: {names}>"
+
+
+def check_alone(**others: Any) -> None:
+    """Reject other data next to a `DecisionLog`.
+
+    Raises
+    ------
+    InputError
+        For the first argument with a value.
+    """
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(name, "no other data with a DecisionLog", "a value", "leave it out: the log has all")

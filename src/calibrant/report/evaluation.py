@@ -14,7 +14,7 @@ from calibrant.errors import InputError, check_choice
 from calibrant.inference.decision import check_tolerance, decide, one_sided
 from calibrant.inference.findings import DECIDING, Evidence
 from calibrant.inference.multicalibration import Sums, multicalibration_of_sums
-from calibrant.inputs.decision_log import DecisionLog, Question
+from calibrant.inputs.decision_log import DecisionLog, Question, check_alone
 from calibrant.inputs.group_rows import in_order
 from calibrant.inputs.notions import PER_CLASS, impossible_classes
 from calibrant.inputs.predictions import Notion
@@ -262,11 +262,9 @@ def evaluate(
         tolerance_of=BY_NAME[tolerance_of],
     )
     if isinstance(probs, DecisionLog):
-        rows = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
+        rows: dict[str, Any] = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
         rows |= {"logits": logits or None, "class_names": class_names, "groups": groups, "clusters": clusters}
-        for name, value in rows.items():
-            if value is not None:
-                raise InputError(name, "no other data with a DecisionLog", "a value", "leave it out: the log has all")
+        check_alone(**rows)
         return report_on_questions(probs, settings)
     data = of_arguments(
         probs,

@@ -20,15 +20,18 @@ from calibrant.render.blocks import (
     Table,
     Tiles,
 )
+from calibrant.render.figure import Figure
 from calibrant.render.words import amount, capital, gathered, named, number, percent, short, version, worst
 from calibrant.report.findings_text import verdict_of
 from calibrant.report.group_document import correction, group_tile, groups_table
 from calibrant.report.report_document import diagram_of, report_blocks
 
 if TYPE_CHECKING:
+    from calibrant.inputs.decision_log import DecisionLog
     from calibrant.report.question_reports import QuestionReport, QuestionReports
 
-_SECTIONS: Final = 12  # questions with a section in the terminal, and with a diagram on the first screen
+#: The questions with a section in the terminal, and with a diagram on the first screen.
+SECTIONS: Final = 12
 _NAMED: Final = 3
 
 
@@ -37,9 +40,9 @@ def document_of(reports: QuestionReports, source: Source, *, full: bool, complet
     conclusion = _conclusion(reports)
     return Document(
         title="Calibration of questions",
-        headline=_headline(reports),
+        headline=headline_of(reports.log, len(reports)),
         conclusion=conclusion,
-        verdict=[conclusion._replace(text=f"{conclusion.text}."), *_cautions(reports)],
+        verdict=[conclusion._replace(text=f"{conclusion.text}."), *cautions_of(reports.log)],
         blocks=[*_overview(reports, full=full), *_sections(reports, source, full=full, complete=complete)],
         facts=_facts(reports, source),
         measured="question",
@@ -61,9 +64,9 @@ def _facts(reports: QuestionReports, source: Source) -> list[tuple[str, str]]:
     ]
 
 
-def _headline(reports: QuestionReports) -> str:
-    log = reports.log
-    return f"{log.n:,} input{'s' * (log.n != 1)}, {len(reports):,} question{'s' * (len(reports) != 1)}"
+def headline_of(log: DecisionLog, many: int) -> str:
+    """Return how many inputs and questions there are."""
+    return f"{log.n:,} input{'s' * (log.n != 1)}, {many:,} question{'s' * (many != 1)}"
 
 
 def _conclusion(reports: QuestionReports) -> Sentence:
@@ -79,14 +82,14 @@ def _conclusion(reports: QuestionReports) -> Sentence:
     return Sentence(f"Evidence of miscalibration in {of}{after}: {names}", "bad")
 
 
-def _cautions(reports: QuestionReports) -> list[Sentence]:
+def cautions_of(log: DecisionLog) -> list[Sentence]:
     """Return what was not evaluated, and what the log says in two ways."""
-    log, cautions = reports.log, []
-    for what, counts in (("refusals", log.refusals), ("answers without a label", _counts(reports, "unlabelled"))):
+    cautions = []
+    for what, counts in (("refusals", log.refusals), ("answers without a label", _counts(log, "unlabelled"))):
         if total := sum(counts.values()):
             names = named([f"{short(name)} ({count:,})" for name, count in counts.items() if count], _NAMED)
             cautions.append(Sentence(f"{capital(what)}, which are not evaluated: {total:,}, in {names}."))
-    if total := sum(_counts(reports, "unanswered").values()):
+    if total := sum(_counts(log, "unanswered").values()):
         cautions.append(Sentence(f"Labels without an answer, which are not evaluated: {total:,}."))
     if log.unmatched:
         cautions.append(Sentence(f"Labels of ids that no row has: {log.unmatched:,}.", "caution"))
@@ -94,12 +97,12 @@ def _cautions(reports: QuestionReports) -> list[Sentence]:
         if missing:
             names = named(list(map(short, missing)), _NAMED)
             cautions.append(Sentence(f"Questions without {what}: {names}.", "caution"))
-    differing = [name for name, question in reports.log.items() if question.differing]
+    differing = [name for name, question in log.items() if question.differing]
     if differing:
         names = named(list(map(short, differing)), _NAMED)
         text = f"The stated confidence differs from the largest probability by more than 0.001 in {names}"
         cautions.append(Sentence(f"{text}; the probabilities are evaluated.", "caution"))
-    open_ones = [name for name, question in reports.log.items() if not question.fixed]
+    open_ones = [name for name, question in log.items() if not question.fixed]
     if open_ones:
         names = named(list(map(short, open_ones)), _NAMED)
         cautions.append(Sentence(f"The options differ between rows in {names}: only the likeliest one is evaluated."))
@@ -108,8 +111,8 @@ def _cautions(reports: QuestionReports) -> list[Sentence]:
     return cautions
 
 
-def _counts(reports: QuestionReports, name: str) -> dict[str, int]:
-    return {question: getattr(each, name) for question, each in reports.log.items()}
+def _counts(log: DecisionLog, name: str) -> dict[str, int]:
+    return {question: getattr(each, name) for question, each in log.items()}
 
 
 def _words(question: QuestionReport) -> str:
@@ -159,10 +162,10 @@ def _overview(reports: QuestionReports, *, full: bool) -> list[Block]:
     questions, level = list(reports.questions.values()), reports.level
     groups, order = [question.tested for question in questions], _order(reports)
     table = _table(questions, level, full=full)
-    blocks: list[Block] = [Heading("Questions", "questions", searchable=len(groups) > _SECTIONS)]
+    blocks: list[Block] = [Heading("Questions", "questions", searchable=len(groups) > SECTIONS)]
     tiles = [group_tile(groups[i], diagram) for i in order if (diagram := groups[i].diagram) is not None]
     if full and tiles:
-        blocks.append(Tiles(tiles[:_SECTIONS]))
+        blocks.append(Tiles(tiles[:SECTIONS]))
     blocks.append(table if len(order) == len(groups) else table.of_rows(order))
     if level is not None:
         adjusted = [group.adjusted_p_value for group in groups]
@@ -185,35 +188,43 @@ _NOTES: Final = (
 def _sections(reports: QuestionReports, source: Source, *, full: bool, complete: bool) -> list[Block]:
     """Return a section for each question; of many, for those with the most evidence."""
     names, blocks = list(reports.questions), list[Block]()
-    shown = [names[i] for i in sorted(_order(reports)[:_SECTIONS])]
+    shown = [names[i] for i in sorted(_order(reports)[:SECTIONS])]
     for name in shown:
         report, place = reports[name], f"question-{names.index(name) + 1}"
         own = report_blocks(report, source, full=full, complete=complete)
         blocks += [Heading(f"Question {short(name)}", place), *verdict_of(report, source)]
         if full:
             diagram = [] if report.diagram is None else [diagram_of(report, report.diagram)._replace(name=place)]
-            blocks += [*diagram, Details("Measures, bins and options", _within(own, place), long=True)]
+            blocks += [*diagram, Details("Measures, bins and options", within(own, place), long=True)]
         else:
-            blocks += [Heading(f"Measures of {short(name)}", f"{place}-measures", level=3), *_within(own, place)]
-    left = len(names) - len(shown)
-    if left:
-        blocks.append(Notes([f"to see the other {left:,} questions, use --question, or the mapping in Python"]))
-    return blocks
+            blocks += [Heading(f"Measures of {short(name)}", f"{place}-measures", level=3), *within(own, place)]
+    return [*blocks, *rest_of(len(names) - len(shown))]
 
 
-def _within(blocks: Sequence[Block], place: str) -> list[Block]:
-    """Return the blocks of a report as those of a section: without small diagrams, tables named by the place."""
+def rest_of(left: int) -> list[Block]:
+    """Return how to see the questions without a section; nothing if all have one."""
+    return [Notes([f"to see the other {left:,} questions, use --question, or the mapping in Python"])] if left else []
+
+
+def within(blocks: Sequence[Block], place: str) -> list[Block]:
+    """Return the blocks of a result as those of a section: without small diagrams, names begin with the place."""
     own = list[Block]()
     for block in blocks:
         if isinstance(block, Heading):
-            own.append(block._replace(searchable=False, level=3))
+            own.append(block._replace(name=_below(place, block.name), searchable=False, level=3))
         elif isinstance(block, Table):
-            own.append(replace(block, name=f"{place}-{block.name}"))
+            own.append(replace(block, name=_below(place, block.name)))
+        elif isinstance(block, Figure):
+            own.append(block._replace(name=_below(place, block.name)))
         elif isinstance(block, Details):
-            own.append(block._replace(blocks=_within(block.blocks, place)))
+            own.append(block._replace(blocks=within(block.blocks, place)))
         elif not isinstance(block, Tiles):
             own.append(block)
     return own
+
+
+def _below(place: str, name: str) -> str:
+    return f"{place}-{name}" if name else ""
 
 
 def _methods(reports: QuestionReports) -> list[Method]:
