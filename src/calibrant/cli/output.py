@@ -132,6 +132,7 @@ def _is_written(result: RecalibrationResult | QuestionRecalibrations, options: C
 
 def write_monitor(watch: Monitor, predictions: FileRead | None, options: CommandOptions) -> None:
     """Write a monitor as the options say: to the terminal, to files, as a page."""
+    from calibrant.files.loaded import FileDecisions
     from calibrant.render.blocks import Source
 
     event = None if predictions is None else _event(watch, predictions, options)
@@ -150,6 +151,11 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
     failures = _write_all(contents, lambda: _text(watch._document(source), title=options.state_path), options)
     if predictions is not None and not options.quiet:
         warn(predictions)
+        if isinstance(predictions, FileDecisions) and options.question is None:
+            from calibrant.report.question_document import cautions_of
+
+            for caution in cautions_of(predictions.log):
+                console.say(caution.text)
     if failures:
         raise failures[0]
 

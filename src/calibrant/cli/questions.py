@@ -28,6 +28,9 @@ def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> F
         if named is not None:
             remedy = f"leave {named} out" if not columns else "leave --score, --probs, --outcome and --target out"
             raise FileError(paths[0], f"{named} is only for the log of a decision model", remedy)
+        if options.groups is not None and not options.by:
+            msg = "--groups needs --by, the column of the groups"
+            raise click.UsageError(msg, ctx)
         return None
     _check(ctx, options)
     log = read_files(paths, labels=options.truth_path, on=options.truth_on or "id", yes=options.yes)
@@ -65,7 +68,10 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         if value:
             msg = f"{option} does not work with the log of a decision model; leave it out, or name columns with --probs"
             raise click.UsageError(msg, ctx)
-    of_one: dict[str, Any] = {"--threshold": options.threshold_path}
+    if options.groups is not None and options.question is not None:
+        msg = "--groups names questions to watch together; leave it out, or --question"
+        raise click.UsageError(msg, ctx)
+    of_one: dict[str, Any] = {"--threshold": options.threshold_path, "--since-onset": options.since_onset_path}
     if not options.state_path:  # a monitor has pictures and a tolerance for all questions
         of_one |= {"--png": options.png_path, "--svg": options.svg_path, "--fail-if": options.conditions}
         of_one |= {"--tolerance": options.tolerance is not None, "--bands": options.bands != CommandOptions.bands}

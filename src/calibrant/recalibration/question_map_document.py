@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrant.recalibration.question_recalibrations import row_of
 from calibrant.render.blocks import Block, Column, Document, Heading, Method, Notes, Sentence, Source, Table
 from calibrant.render.words import (
     amount,
@@ -78,7 +77,7 @@ def _refused(fixes: QuestionRecalibrations) -> list[Sentence]:
 
 def _order(fixes: QuestionRecalibrations) -> Sequence[int]:
     """Return the places of the questions to read: of many, those with the most evidence first."""
-    rows = [row_of(fixes, name) for name in fixes.log]
+    rows = [fixes.row_of(name) for name in fixes.log]
     return worst([row["p_value"] for row in rows], [row["gain"] for row in rows])
 
 
@@ -93,7 +92,7 @@ def _words(row: dict[str, Any]) -> str:
 
 def _overview(fixes: QuestionRecalibrations) -> list[Block]:
     """Return the table of all questions."""
-    rows = [row_of(fixes, name) for name in fixes.log]
+    rows = [fixes.row_of(name) for name in fixes.log]
     parts = ("gain", "low", "high")
     written = [
         ("–", "") if math.isnan(row["gain"]) else (value, f"{low} – {high}")

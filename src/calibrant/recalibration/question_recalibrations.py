@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -23,11 +24,8 @@ from calibrant.statistics.resampling import alpha_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from calibrant.results import Estimate
-
 #: The version of the dictionary and the JSON.
 SCHEMA_VERSION: Final = 1
-_WHEN: Final = ("before", "after")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -159,35 +157,28 @@ class QuestionRecalibrations(Shown, Mapping[str, Recalibration]):
         losses; ``gain``, ``low``, ``high``, ``p_value`` and ``adjusted_p_value`` are about their decrease. ``proven``
         says whether it is proven, and ``reason`` why there is no map.
         """
-        return frame_of([{"question": name, **row_of(self, name)} for name in self.log], "question")
+        return frame_of([{"question": name, **self.row_of(name)} for name in self.log], "question")
+
+    def row_of(self, name: str) -> dict[str, Any]:
+        """Return the numbers of a question of the log in a table; those of one without a map are NaN."""
+        fix, question, adjusted = self.questions.get(name), self.log[name], self.adjusted_p_values.get(name, math.nan)
+        gains = {"value": "gain", "low": "low", "high": "high", "p_value": "p_value"}
+        losses = {"log_loss": "nll", "brier": "brier" if fix is not None and "brier" in fix.before else "brier_event"}
+        return {
+            "kind": question.kind,
+            "n": question.n,
+            "map": "" if fix is None else fix.chosen,
+            **{
+                f"{loss}_{when}": math.nan if fix is None else getattr(fix, when)[measure].value
+                for loss, measure in losses.items()
+                for when in ("before", "after")
+            },
+            **{key: math.nan if fix is None else getattr(fix.gain, part) for part, key in gains.items()},
+            "adjusted_p_value": adjusted,
+            "proven": adjusted <= alpha_of(self.level),
+            "reason": self.refused.get(name, ""),
+        }
 
     def __repr__(self) -> str:
         helped = f"recalibration helps {len(self.proven):,} of {len(self.log):,} questions"
         return f"<QuestionRecalibrations: {self.log.n:,} inputs; {helped}>"
-
-
-def losses_of(fix: Recalibration) -> dict[str, tuple[Estimate, Estimate]]:
-    """Return the log loss and the Brier score before and after."""
-    names = {"log_loss": "nll", "brier": "brier" if "brier" in fix.before else "brier_event"}
-    return {loss: (fix.before[name], fix.after[name]) for loss, name in names.items()}
-
-
-def row_of(fixes: QuestionRecalibrations, name: str) -> dict[str, Any]:
-    """Return the numbers of a question in a table; those of one without a map are NaN."""
-    nan, fix, question = float("nan"), fixes.questions.get(name), fixes.log[name]
-    adjusted = fixes.adjusted_p_values.get(name, nan)
-    losses = {"log_loss": (nan, nan), "brier": (nan, nan)}
-    if fix is not None:
-        losses = {loss: (before.value, after.value) for loss, (before, after) in losses_of(fix).items()}
-    gain = {part: nan if fix is None else getattr(fix.gain, part) for part in ("value", "low", "high", "p_value")}
-    return {
-        "kind": question.kind,
-        "n": question.n,
-        "map": "" if fix is None else fix.chosen,
-        **{f"{loss}_{when}": value for loss, both in losses.items() for when, value in zip(_WHEN, both, strict=True)},
-        "gain": gain.pop("value"),
-        **gain,
-        "adjusted_p_value": adjusted,
-        "proven": adjusted <= alpha_of(fixes.level),
-        "reason": fixes.refused.get(name, ""),
-    }
