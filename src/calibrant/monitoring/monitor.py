@@ -42,6 +42,7 @@ from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.results.envelope import reason_of
 from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.runtime.progress import counted
 from calibrant.sketch import CalibrationSketch, PredictedGroups
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.e_processes import Mixture, Wealth, adjusted, log_mean
@@ -285,12 +286,13 @@ class Monitor(Shown):
 
     def _check_log(self, log: DecisionLog) -> None:
         """Reject a log after slices of one event, with a threshold, or with other questions than before."""
+        if self._settings is not None and not self._questions:
+            expected = f"{_event(*self._settings)}, as in the first slice"
+            remedy = "pass one question (--question), or begin a new monitor for the log"
+            raise InputError("probs", expected, "a DecisionLog", remedy)
         if self._promises:
             remedy = "watch its question with a monitor of its own (--question)"
             raise InputError("threshold", "no threshold with a DecisionLog", "a threshold", remedy)
-        if self._settings is not None and not self._questions:
-            expected = f"{_event(*self._settings)}, as in the first slice"
-            raise InputError("probs", expected, "a DecisionLog", "begin a new monitor for the log")
         groups = self._groups or {}
         if self._groups is not None and self._questions != "open":
             self._check_declared(log, "questions")
@@ -777,7 +779,7 @@ def _data_of_log(log: DecisionLog) -> EvaluatedData:
         name: evaluated_data.of_arguments(
             question.probs, question.targets, notion="positive" if question.kind == "predicate" else "top-label"
         )
-        for name, question in log.items()
+        for name, question in counted("reading questions", list(log.items()))
     }
     events = [read(one.predictions, one.notion, scoring=False).events for one in groups.values() if one.predictions]
     scores, outcomes = (np.concatenate([getattr(each, name) for each in events]) for name in ("scores", "outcomes"))
