@@ -272,7 +272,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         "upgrade calibrant$",
     ),
     "newer, otherwise unknown": (
-        b'{\n"format": "calibrant.monitor",\n"version": 41,\n' + b"[" * 10_000,
+        b'{\n"format": "calibrant.monitor",\n"version": 31,\n' + b"[" * 10_000,
         r"newer calibrant \(version 31 of .*; upgrade calibrant$",
     ),
     "older": (

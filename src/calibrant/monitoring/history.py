@@ -90,7 +90,7 @@ class History(NamedTuple):
     notion, n_classes : str, int or None
         The evaluated event.
     questions : {"", "declared", "open"}
-        Of decision logs, whether their questions were declared or may still come; empty for other rows.
+        Whether the questions of decision logs were declared, or new ones may appear; empty for other rows.
     alpha, tolerance, tolerance_odds : float, or None without a tolerance
         The arguments of the monitor.
     alarm, evidence, log_evidence, p_value, impossible, drift

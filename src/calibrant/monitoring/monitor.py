@@ -86,7 +86,7 @@ class Monitor(Shown):
         A certified threshold, whose promise is watched too, with its own alarm of probability ``alpha``.
     groups : sequence of str, optional
         The names of the groups that are watched, with or without rows in the first slice; by default the groups of the
-        first slice. Of decision logs, the questions; by default those of the first slice, and later ones as they come.
+        first slice. For decision logs these are the questions; by default those of the first slice, and later ones too.
 
     Attributes
     ----------
@@ -106,15 +106,16 @@ class Monitor(Shown):
     longer what the score predicted. Feed rows only when their outcome would be known either way. Late rows are a slice
     of their own. The same cluster in several slices, such as a patient, breaks the hypothesis: judge it once.
 
-    Each question of a `DecisionLog` is a group, with an e-process of its own. Its score is the probability of yes of a
-    predicate, and else that of the likeliest option, whose outcome is whether this option is right. Rows without a
-    label, and refusals, are not in it. Pooled are all answers to all questions, with the row as cluster: answers about
-    one input may depend on each other in any way. Half of E is this pool, and half the mean over questions. A question
-    that first appears in a later slice begins there with an e-process at 1. Unless the questions are declared, the j-th
-    slice that brings new ones gives them the weight 1 / (j (j + 1)), which they share, and 1 / (j + 1) is kept for
-    others to come, as an e-process that remains 1. So the probability of a false alarm is at most ``alpha`` for any
-    number of questions, whatever they depend on. That ``called_out`` errs with at most this probability assumes that
-    earlier outcomes do not decide whether a new question is asked whose scores are wrong.
+    Each question of a `DecisionLog` is a group with an e-process of its own. The score of a predicate is the
+    probability of yes. The score of another question is the probability of its likeliest option, and the outcome is
+    whether this option is right. Refusals and answers without a label are left out. All answers to all questions form
+    one pool, in which each row is a cluster, because answers about one input may depend on each other in any way. E is
+    the mean of the evidence of the pool and of the weighted mean of the evidence of the questions. Declared questions
+    have equal weights. Otherwise new questions may appear in any slice, and their e-processes begin there at 1. The
+    j-th slice with new questions gives them the weight 1 / (j (j + 1)), which they share. The weight 1 / (j + 1) that
+    is left counts as evidence of 1. So a false alarm has a probability of at most ``alpha`` for any number of questions
+    and any dependence between them. This is also true of ``called_out``, if earlier outcomes do not decide which
+    miscalibrated questions are added. A log costs about 2 ms for each question.
 
     After an alarm something is changed, and a new monitor begins. Cost of an update: that of a table of the rows, plus
     one pass over the cells of the grid. The state of ten years of weekly slices takes less than 1 MB.
@@ -410,7 +411,7 @@ class Monitor(Shown):
     def _grown_groups(
         self, data: Mapping[str, EvaluatedData], frame: Frame, unit: float, kinds: Mapping[str, str]
     ) -> dict[str, Group]:
-        """Return the groups with one more slice; a group without rows stays as it is, and new questions begin."""
+        """Return the groups with one more slice; a group without rows is unchanged, and new questions begin."""
         groups = _empty_groups(data) if self._groups is None else dict(self._groups)
         for name, one in data.items():
             new = Group(mixture=Mixture.start(len(TILTS)), since=len(self._slices))

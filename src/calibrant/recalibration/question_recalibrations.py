@@ -107,7 +107,7 @@ class QuestionRecalibrations(Shown, Mapping[str, Recalibration]):
         Raises
         ------
         calibrant.errors.InputError
-            If there is no such map; for the name of a question that is not Unicode text.
+            Without such a map, and for the name of a question that is not Unicode text.
         """
         text = maps_to_json({name: fitted for name, fitted in self.maps.items() if fitted.proven or anyway})
         if path is not None:
@@ -155,7 +155,7 @@ class QuestionRecalibrations(Shown, Mapping[str, Recalibration]):
         The index ``question`` has the names. ``kind``, ``n`` and ``map`` name the kind of the question, its rows and
         the family of its map. ``log_loss_before``, ``log_loss_after``, ``brier_before`` and ``brier_after`` are the
         losses; ``gain``, ``low``, ``high``, ``p_value`` and ``adjusted_p_value`` are about their decrease. ``proven``
-        says whether it is proven, and ``reason`` why there is no map.
+        says whether it is proven, and ``reason`` why no map was fitted.
         """
         return frame_of([{"question": name, **self.row_of(name)} for name in self.log], "question")
 
