@@ -499,8 +499,10 @@ def read_maps(path: str | os.PathLike[str], /) -> dict[str, CalibrationMap]:
     Returns
     -------
     dict of str to CalibrationMap
-        The map of each question, by its name, in the order of the file. A question without a map was left out when the
-        file was written. ``proven`` says whether the gain of a map was proven among all questions of the log.
+        The map of each question, by its name, in the order of the file. It takes the probability of yes of a predicate,
+        (N,), or those of all options or levels, (N, C). If the options differ between rows, it takes that of the
+        likeliest one, (N,), and ``event["notion"]`` is "top-label". ``proven`` says whether the gain was proven among
+        all questions of the log. Questions without a proven map are not in the file, unless it was written with all.
 
     Raises
     ------

@@ -264,7 +264,7 @@ def evaluate(
     if isinstance(probs, DecisionLog):
         rows: dict[str, Any] = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
         rows |= {"logits": logits or None, "class_names": class_names, "groups": groups, "clusters": clusters}
-        check_alone(**rows)
+        check_alone(**rows, weights_are=weights_are)
         return report_on_questions(probs, settings)
     data = of_arguments(
         probs,
