@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         variational_calibration_error,
     )
     from calibrant.monitoring import Drift, Monitor
-    from calibrant.recalibration import CalibrationMap, Recalibration, recalibrate
+    from calibrant.recalibration import CalibrationMap, Recalibration, read_maps, recalibrate
     from calibrant.report import Comparison, Report, compare, evaluate
     from calibrant.results import (
         ClasswiseCalibration,
@@ -141,6 +141,7 @@ __all__ = [
     "observed_expected_ratio",
     "ranked_probability_score",
     "read_decisions",
+    "read_maps",
     "recalibrate",
     "reliability_diagram",
     "risk_coverage_curve",
@@ -186,6 +187,7 @@ _HOMES: Final = dict.fromkeys(__all__, "measures") | {
     "evaluate": "report",
     "multicalibration_error": "inference.multicalibration",
     "read_decisions": "files.decisions",
+    "read_maps": "recalibration",
     "recalibrate": "recalibration",
     "risk_coverage_curve": "thresholds",
 }

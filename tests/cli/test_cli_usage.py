@@ -880,7 +880,7 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
     watch.update(SCORES, WON, label="plain", groups=list("aabbaa"))
     state = watch.to_json("state.json")
     write("edited.json", state.replace('"plain"', '"other"'))
-    write("later.json", state.replace('"version": 2', '"version": 9'))
+    write("later.json", state.replace('"version": 3', '"version": 9'))
     write("other.json", "{}")
     write("within.json", '{"value": 0.31234, "side": "yes", "max_risk": 0.05}')
     narrow = calibrant.CalibrationSketch()

@@ -25,7 +25,7 @@ from golden_files import mutations
 from calibrant.errors import FileError, InputError
 from calibrant.monitoring import state
 
-HEAD = b'{\n"format": "calibrant.monitor",\n"version": 2,\n'
+HEAD = b'{\n"format": "calibrant.monitor",\n"version": 3,\n'
 TYPES: dict[str, tuple[Any, tuple[int, ...] | None]] = {
     "logs": (np.float64, (50,)),
     "cells": (np.int64, None),
@@ -83,7 +83,7 @@ BODIES: dict[str, bytes] = {
     "a key twice": b'"a": 1,\n"a": 1,\n',
     "a key twice, escaped": b'"a": 1,\n"\\u0061": 1,\n',
     "a key twice inside": b'"a": {"b": 1, "b": 2},\n',
-    "another version": b'"version": 2,\n',
+    "another version": b'"version": 3,\n',
     "another checksum": b'"checksum": "' + b"0" * 64 + b'",\n',
     "two states": b'"a": 1}\n' + HEAD,
     "deep lists": b'"a": ' + b"[" * 100_000 + b"]" * 100_000 + b",\n",

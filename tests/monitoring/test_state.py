@@ -40,7 +40,7 @@ SMALL: dict[str, Any] = {
 }
 PRINTED = """{
 "format": "calibrant.monitor",
-"version": 2,
+"version": 3,
 "alpha": 0.05,
 "label": "süd",
 "slices": [
@@ -267,8 +267,8 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a table": (b"score,outcome\n0.5,1\n", "is not the state of a monitor" + FOREIGN),
     "another layout": (json.dumps(json.loads(GOOD)).encode(), "because its first lines have changed" + DAMAGED),
     "newer": (
-        GOOD.replace(b'"version": 2', b'"version": 3'),
-        r"was written by a newer calibrant \(version 3 of the state, and this calibrant reads version 2\); "
+        GOOD.replace(b'"version": 3', b'"version": 4'),
+        r"was written by a newer calibrant \(version 4 of the state, and this calibrant reads version 3\); "
         "upgrade calibrant$",
     ),
     "newer, otherwise unknown": (
@@ -276,8 +276,8 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         r"newer calibrant \(version 31 of .*; upgrade calibrant$",
     ),
     "older": (
-        GOOD.replace(b'"version": 2', b'"version": 1'),
-        r"was written by an older calibrant \(version 1 of the state, and this calibrant reads version 2\); "
+        GOOD.replace(b'"version": 3', b'"version": 1'),
+        r"was written by an older calibrant \(version 1 of the state, and this calibrant reads version 3\); "
         "use the calibrant that wrote it, or start a new state in another file$",
     ),
     "no version": (GOOD.replace(b": 2,", b": true,", 1), "is damaged in its line of the version" + DAMAGED),

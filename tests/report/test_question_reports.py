@@ -203,7 +203,8 @@ def test_names_do_not_act(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "value"), [("targets", [1]), ("weights", [1.0]), ("groups", ["a"]), ("logits", True)]
+    ("argument", "value"),
+    [("targets", [1]), ("weights", [1.0]), ("groups", ["a"]), ("logits", True), ("weights_are", "sampling")],
 )
 def test_a_log_brings_its_data(log: calibrant.DecisionLog, argument: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"{argument}: expected no other data with a DecisionLog"):

@@ -419,7 +419,8 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     "--groups",
     metavar="NAMES",
     callback=lambda _ctx, _option, listed: None if listed is None else split(listed),
-    help="All groups of --by, such as north,south, with rows or without (default: those of the first slice).",
+    help="All groups of --by, such as north,south, with rows or without (default: those of the first slice). Or the "
+    "questions of a decision model; by default later ones are added.",
 )
 @option("--time", type=COLUMN, help="Make a slice of each period of this column of dates or times.")
 @option(

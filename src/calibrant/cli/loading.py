@@ -37,6 +37,7 @@ from calibrant.inputs import notions
 from calibrant.inputs.predictions import as_predictions, check_logits
 
 if TYPE_CHECKING:
+    from calibrant.recalibration.question_recalibrations import QuestionRecalibrations
     from calibrant.recalibration.recalibrations import RecalibrationResult
     from calibrant.report.comparison import Comparison
     from calibrant.report.question_comparisons import QuestionComparisons
@@ -310,8 +311,8 @@ def evaluate(
 
 def recalibrate(
     predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
-) -> RecalibrationResult:
-    """Return the map of the scores, with its proof."""
+) -> RecalibrationResult | QuestionRecalibrations:
+    """Return the map of the scores, with its proof; of a decision log, those of its questions."""
     from calibrant.recalibration.fitting import recalibrate as recalibrate_predictions
 
     is_sum = isinstance(predictions, FileSketch) and predictions.sketch.notion == "top-label"
@@ -320,7 +321,8 @@ def recalibrate(
         remedy = "pass --exact to map all classes, or --notion top-label to map the confidence"
         raise FileError(predictions.paths[0], problem, remedy)
     how = _named(options, "method", "level", "n_resamples", "rng", "weights_are")
-    return recalibrate_predictions(**data_of(predictions, options), **how)
+    fix: RecalibrationResult | QuestionRecalibrations = recalibrate_predictions(**data_of(predictions, options), **how)
+    return fix
 
 
 def certify(

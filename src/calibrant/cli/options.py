@@ -514,8 +514,6 @@ def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator
     if options.time is not None:
         for option in _given({"--label": options.label, "--by": options.by}):
             yield f"{option} does not work with --time; leave one of them out, or monitor one file for each slice"
-    if options.groups is not None and not options.by:
-        yield "--groups needs --by, the column of the groups"
     if not options.files:
         names = ("label", "groups", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path")
         for option in _given({f"--{name.removesuffix('_path')}": getattr(options, name) for name in names}):

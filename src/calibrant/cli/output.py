@@ -23,12 +23,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from calibrant.cli import console
 from calibrant.cli.options import ENGINES, CommandOptions
 from calibrant.errors import CalibrantError, quoted
+from calibrant.render.words import named, short
 from calibrant.runtime.process import undone
 
 if TYPE_CHECKING:
     from calibrant.cli.floors import Floors
     from calibrant.files.loaded import FileRead, FileSketch
     from calibrant.recalibration.maps import CalibrationMap
+    from calibrant.recalibration.question_recalibrations import QuestionRecalibrations
     from calibrant.recalibration.recalibrations import RecalibrationResult
     from calibrant.render.blocks import Document, Source
     from calibrant.render.terminal import Style
@@ -40,10 +42,11 @@ if TYPE_CHECKING:
     from calibrant.thresholds.result import ThresholdResult
 
     Result = Report | QuestionReports | Comparison | QuestionComparisons | RecalibrationResult
-    Result |= ThresholdResult | QuestionThresholds
+    Result |= QuestionRecalibrations | ThresholdResult | QuestionThresholds
     from calibrant.monitoring import Monitor
 
 _NAMED: Final = 3  # columns that a hint names
+_LEFT_OUT: Final = 10  # questions without a map that a hint names
 _MAPS: Final = ("map", "sql", "onnx")  # the forms of a map
 _COLUMN: Final = re.compile(r"\w+")
 #: Names of columns whose groups are models.
@@ -67,6 +70,7 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     calibrant.errors.FileError
         The first error, if files cannot be written; the other files are written first.
     """
+    from calibrant.files.loaded import FileDecisions
     from calibrant.report.report import Report
 
     event = _event(result, predictions, options)
@@ -83,6 +87,11 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
         fix = cast("RecalibrationResult", result)
         return fix.fitted() if options.anyway else fix.map
 
+    def maps() -> str:
+        if isinstance(predictions, FileDecisions) and options.question is None:
+            return cast("QuestionRecalibrations", result).maps_to_json(anyway=options.anyway)
+        return fitted().to_json()
+
     title = options.title or _title([Path(path).name for path in predictions.paths])
     contents: dict[str, Callable[[], bytes]] = {
         "sketch": lambda: cast("FileSketch", predictions).sketch.to_bytes(),
@@ -90,15 +99,14 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
             {**_described(result, source, options), "source": sources, **_for_comparisons(result, predictions, options)}
         ),
         **_contents(readable, source, title, options),
-        "map": lambda: f"{fitted().to_json()}\n".encode(),
+        "map": lambda: f"{maps()}\n".encode(),
         "sql": lambda: _sql(fitted(), predictions),
         "onnx": lambda: fitted().to_onnx().SerializeToString(),
         "gates": lambda: _json(cast("QuestionThresholds", result).gates(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")),
     }
     if options.gates_path is not None and not _has_gates(cast("QuestionThresholds", result), options):
         del contents["gates"]
-    if not options.anyway and options.outputs.keys() & set(_MAPS) and not cast("RecalibrationResult", result).proven:
-        console.say("the map is not written, because its gain is not proven; --anyway writes it")
+    if options.outputs.keys() & set(_MAPS) and not _is_written(cast("RecalibrationResult", result), options):
         contents = {name: content for name, content in contents.items() if name not in _MAPS}
 
     def text() -> str:
@@ -126,8 +134,24 @@ def _has_gates(result: QuestionThresholds, options: CommandOptions) -> bool:
     return True
 
 
+def _is_written(result: RecalibrationResult | QuestionRecalibrations, options: CommandOptions) -> bool:
+    """Return whether a map is written, and say on standard error which maps are not."""
+    if isinstance(result, Mapping):  # the questions of a log
+        kept = set(result.questions if options.anyway else result.proven)
+        left = named([short(name) for name in result.log if name not in kept], _LEFT_OUT)
+        why = "no map can be fitted" if options.anyway else "no map is proven; --anyway writes every fitted map"
+        if left:
+            console.say(f"{options.map_path} leaves out {left}, for which {why}" if kept else f"not written: {why}")
+        return bool(kept)
+    if not options.anyway and not result.proven:
+        console.say("the map is not written, because its gain is not proven; --anyway writes it")
+        return False
+    return True
+
+
 def write_monitor(watch: Monitor, predictions: FileRead | None, options: CommandOptions) -> None:
     """Write a monitor as the options say: to the terminal, to files, as a page."""
+    from calibrant.files.loaded import FileDecisions
     from calibrant.render.blocks import Source
 
     event = None if predictions is None else _event(watch, predictions, options)
@@ -146,6 +170,11 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
     failures = _write_all(contents, lambda: _text(watch._document(source), title=options.state_path), options)
     if predictions is not None and not options.quiet:
         warn(predictions)
+        if isinstance(predictions, FileDecisions) and options.question is None:
+            from calibrant.report.question_document import cautions_of
+
+            for caution in cautions_of(predictions.log):
+                console.say(caution.text)
     if failures:
         raise failures[0]
 
@@ -203,9 +232,12 @@ def _described(result: Result, source: Source, options: CommandOptions) -> dict[
         summary = result.to_dict(curves=curves, groups=options.json_path is not None)
         texts = {"methods": methods_text.paragraph(result, source), "methods_brief": methods_text.brief(result, source)}
         return summary | texts
+    from calibrant.recalibration.question_recalibrations import QuestionRecalibrations
     from calibrant.recalibration.recalibrations import RecalibrationResult
 
-    return result.to_dict(curves=curves) if isinstance(result, RecalibrationResult) else result.to_dict()
+    if isinstance(result, (RecalibrationResult, QuestionRecalibrations)):
+        return result.to_dict(curves=curves)
+    return result.to_dict()
 
 
 def _sql(fitted: CalibrationMap, predictions: FileRead) -> bytes:

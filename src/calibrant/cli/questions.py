@@ -28,7 +28,7 @@ _LISTED: Final = 4  # questions
 
 def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> FileDecisions | None:
     """Read a log of decisions; None for other files, and where options name columns."""
-    if not _are_logs(options, paths[:1]):
+    if not _are_logs(ctx, options, paths[:1]):
         return None
     _check(ctx, options)
     log = _read(options, paths, options.truth_on)
@@ -42,7 +42,7 @@ def load_models(
     """Read the logs of several models; None for other files, and where options name columns."""
     files = [expand([model]) for model in models]
     first = [paths[0] for paths in files]
-    if not _are_logs(options, first):
+    if not _are_logs(ctx, options, first):
         return None
     _check(ctx, options)
     if twice := next((path for path in first if first.count(path) > 1), None):
@@ -65,7 +65,7 @@ def load_models(
     )
 
 
-def _are_logs(options: CommandOptions, paths: Sequence[str]) -> bool:
+def _are_logs(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> bool:
     """Whether the files are logs of decisions, all of them or none, and options do not name columns."""
     columns = any((options.score, options.probs, options.outcome, options.target, options.scores))
     logs = [] if columns or options.engine != ENGINES[0] else [path for path in paths if is_decision_log(path)]
@@ -76,6 +76,9 @@ def _are_logs(options: CommandOptions, paths: Sequence[str]) -> bool:
         if named is not None:
             remedy = f"leave {named} out" if not columns else "leave --score, --probs, --outcome and --target out"
             raise FileError(paths[0], f"{named} is only for the log of a decision model", remedy)
+        if options.groups is not None and not options.by:
+            msg = "--groups needs --by, the column of the groups"
+            raise click.UsageError(msg, ctx)
     elif len(logs) < len(paths):
         other = next(path for path in paths if path not in logs)
         problem = f"is not the log of a decision model, but {logs[0]} is"
@@ -106,6 +109,9 @@ def _listed(log: DecisionLog) -> str:
 
 def _check(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that a log of decisions does not take."""
+    if options.time is not None:
+        msg = "--time needs a column of times, which the log of a decision model has not; add a file for each period"
+        raise click.UsageError(msg, ctx)
     by_group = ctx.info_name == "threshold" and len(options.by) == 1
     others: dict[str, Any] = {
         "--by": () if by_group else options.by,
@@ -138,9 +144,15 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         if value:
             msg = f"{option} does not work with the log of a decision model; leave it out, or name columns with --probs"
             raise click.UsageError(msg, ctx)
-    of_one: dict[str, Any] = {"--png": options.png_path, "--svg": options.svg_path}
+    if options.groups is not None and options.question is not None:
+        msg = "--groups names questions to watch together; leave it out, or --question"
+        raise click.UsageError(msg, ctx)
+    of_one: dict[str, Any] = {"--threshold": options.threshold_path, "--since-onset": options.since_onset_path}
     of_one |= {"--yes-risk": options.yes_risk is not None, "--no-risk": options.no_risk is not None}
-    if ctx.info_name != "compare":  # which asks these of every question
+    if not options.state_path:  # a monitor has pictures and a tolerance for all questions
+        of_one |= {"--png": options.png_path, "--svg": options.svg_path}
+        of_one |= {"--sql": options.sql_path, "--onnx": options.onnx_path}
+    if not options.state_path and ctx.info_name != "compare":  # which asks these of every question
         of_one |= {"--fail-if": options.conditions, "--tolerance": options.tolerance is not None}
         of_one |= {"--bands": options.bands != CommandOptions.bands}
     for option, value in of_one.items():
@@ -194,4 +206,5 @@ def data_of(read: FileDecisions, options: CommandOptions) -> dict[str, Any]:
     if options.question is None:
         return {"probs": read.log}
     question = read.log[options.question]
-    return {"probs": question.probs, "targets": question.targets, "class_names": question.class_names}
+    data = {"probs": question.probs, "targets": question.targets, "class_names": question.class_names}
+    return data if question.fixed else {**data, "notion": "top-label"}  # columns that are not classes

@@ -129,7 +129,7 @@ def _slices(
         yield from ((name, {"probs": sketch}) for name, sketch in sorted(sketches.items()))
         return
     arguments = {**loading.data_of(predictions, options), "weights_are": options.weights_are}
-    if options.time is None:
+    if options.time is None or isinstance(predictions, FileDecisions):
         yield label, arguments
         return
     periods = np.asarray(predictions.groups).astype(str)

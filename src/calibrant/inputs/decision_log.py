@@ -244,7 +244,13 @@ class DecisionLog(Mapping[str, Question]):
 
 
 def check_no_other(**others: Any) -> None:
-    """Reject other data next to a log."""
+    """Reject other data next to a `DecisionLog`.
+
+    Raises
+    ------
+    InputError
+        For the first argument with a value.
+    """
     for name, value in others.items():
         if value is not None:
             raise InputError(name, "no other data with a DecisionLog", "a value", "leave it out: the log has all")

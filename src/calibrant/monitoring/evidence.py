@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from calibrant.inputs.notions import Events
+from calibrant.kernels.compensated import total_of
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
@@ -209,7 +210,7 @@ def growth_of_buckets(buckets: BucketSums, frame: Frame, tolerance: Tolerance) -
 
 def _sum_of_logs(sums: NDArray[Any], sizes: NDArray[Any]) -> float:
     filled = sizes > 0
-    return float(np.sum(np.log(sums[filled] / sizes[filled])))
+    return total_of(np.log(sums[filled] / sizes[filled]))
 
 
 def bets_of_cells(cells: Cells, unit: float) -> tuple[Float64s, float]:
@@ -228,7 +229,7 @@ def bets_of_cells(cells: Cells, unit: float) -> tuple[Float64s, float]:
 def bets_of_units(gaps: Float64s, sizes: Float64s) -> tuple[Float64s, float]:
     """Return the same for the sums of p - y over clusters of so much weight: each cluster is one unit."""
     largest = float(sizes.max())
-    logs = [float(np.log1p(bet * gaps).sum()) if abs(bet) * largest < 1 else -math.inf for bet in BETS.tolist()]
+    logs = [total_of(np.log1p(bet * gaps)) if abs(bet) * largest < 1 else -math.inf for bet in BETS.tolist()]
     return np.array(logs), float(len(sizes))
 
 

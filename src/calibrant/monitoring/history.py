@@ -44,7 +44,9 @@ class SliceSeen(NamedTuple):
 class GroupSeen(NamedTuple):
     """A group: its rows and their mean difference, NaN without rows, and its largest evidence after closed testing.
 
-    ``log_evidence`` is the logarithm without impossible outcomes, NaN before the first slice.
+    ``log_evidence`` is the logarithm without impossible outcomes, NaN before the first slice. ``kind`` is that of a
+    question, empty for other groups; ``since`` is the label of the slice in which a later question appeared, else
+    empty.
     """
 
     name: str
@@ -53,6 +55,8 @@ class GroupSeen(NamedTuple):
     log_evidence: float
     impossible: float
     called_out: bool
+    kind: str
+    since: str
 
     @property
     def log_e(self) -> float:
@@ -85,6 +89,8 @@ class History(NamedTuple):
         The weight of all rows, and their mean score less the observed frequency; NaN without rows.
     notion, n_classes : str, int or None
         The evaluated event.
+    questions : {"", "declared", "open"}
+        Whether the questions of decision logs were declared, or new ones may appear; empty for other rows.
     alpha, tolerance, tolerance_odds : float, or None without a tolerance
         The arguments of the monitor.
     alarm, evidence, log_evidence, p_value, impossible, drift
@@ -96,6 +102,7 @@ class History(NamedTuple):
     n: float
     notion: str
     n_classes: int | None
+    questions: str
     alpha: float
     tolerance: float | None
     tolerance_odds: float | None
@@ -141,6 +148,7 @@ class History(NamedTuple):
             "n": self.n,
             "notion": self.notion,
             "n_classes": self.n_classes,
+            "questions": self.questions,
             "clusters": None,
             "level": self.level,
             "alpha": self.alpha,

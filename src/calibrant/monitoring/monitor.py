@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import RLock
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from calibrant.errors import FileError, InputError, wording
+from calibrant.errors import FileError, InputError, quoted, wording
 from calibrant.inputs.conversion import as_values
+from calibrant.inputs.decision_log import DecisionLog, check_no_other
 from calibrant.inputs.notions import PER_CLASS, read
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
+from calibrant.kernels.compensated import total_of
 from calibrant.monitoring import restored, state, window
 from calibrant.monitoring.evidence import (
     TILTS,
@@ -34,10 +37,12 @@ from calibrant.monitoring.promise import Promise
 from calibrant.monitoring.slices import SUMS, Drift, Group, Impossible, Slice, drift_of
 from calibrant.render.blocks import Document, Source
 from calibrant.render.shown import NO_SOURCE, Shown
+from calibrant.render.words import named, short
 from calibrant.report import evaluated_data
 from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.results.envelope import reason_of
 from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.runtime.progress import counted
 from calibrant.sketch import CalibrationSketch, PredictedGroups
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.e_processes import Mixture, Wealth, adjusted, log_mean
@@ -45,6 +50,8 @@ from calibrant.table import ReliabilityTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_NAMED: Final = 10  # declared groups that an error names
 
 #: Held while a monitor is updated, so that several threads may update it.
 _UPDATES: Final = RLock()
@@ -79,7 +86,7 @@ class Monitor(Shown):
         A certified threshold, whose promise is watched too, with its own alarm of probability ``alpha``.
     groups : sequence of str, optional
         The names of the groups that are watched, with or without rows in the first slice; by default the groups of the
-        first slice.
+        first slice. For decision logs these are the questions; by default those of the first slice, and later ones too.
 
     Attributes
     ----------
@@ -98,6 +105,17 @@ class Monitor(Shown):
     Monitor rows without intervention, or a random sample without it: where people act on a score, the outcome is no
     longer what the score predicted. Feed rows only when their outcome would be known either way. Late rows are a slice
     of their own. The same cluster in several slices, such as a patient, breaks the hypothesis: judge it once.
+
+    Each question of a `DecisionLog` is a group with an e-process of its own. The score of a predicate is the
+    probability of yes. The score of another question is the probability of its likeliest option, and the outcome is
+    whether this option is right. Refusals and answers without a label are left out. All answers to all questions form
+    one pool, in which each row is a cluster, because answers about one input may depend on each other in any way. E is
+    the mean of the evidence of the pool and of the weighted mean of the evidence of the questions. Declared questions
+    have equal weights. Otherwise new questions may appear in any slice, and their e-processes begin there at 1. The
+    j-th slice with new questions gives them the weight 1 / (j (j + 1)), which they share. The weight 1 / (j + 1) that
+    is left counts as evidence of 1. So a false alarm has a probability of at most ``alpha`` for any number of questions
+    and any dependence between them. This is also true of ``called_out``, if earlier outcomes do not decide which
+    miscalibrated questions are added. A log costs about 2 ms for each question.
 
     After an alarm something is changed, and a new monitor begins. Cost of an update: that of a table of the rows, plus
     one pass over the cells of the grid. The state of ten years of weekly slices takes less than 1 MB.
@@ -145,6 +163,7 @@ class Monitor(Shown):
         if max_weight is not None:
             self.max_weight = _number("max_weight", max_weight, 0.0, 1e300, "the largest possible weight of a row")
         self._settings: tuple[Notion, int | None] | None = None
+        self._questions = ""  # "declared" or "open" for decision logs
         self._rows, self._scores = np.zeros(window.CELLS), np.zeros(window.CELLS)
         self._slices: tuple[Slice, ...] = ()
         self._mixture, self._wealth = Mixture.start(len(TILTS)), Wealth.start()
@@ -157,7 +176,7 @@ class Monitor(Shown):
 
     def update(
         self,
-        probs: PredictedGroups,
+        probs: PredictedGroups | DecisionLog,
         targets: ArrayLike | None = None,
         *,
         label: str | None = None,
@@ -177,7 +196,8 @@ class Monitor(Shown):
         probs, targets, notion, weights, ignore_index, logits, class_names, groups, weights_are
             As in `calibrant.evaluate`: arrays, a `ReliabilityTable` or a `CalibrationSketch` of one evaluated event.
             The groups that are watched are those of the monitor, or of the first slice. With ``max_weight``, weights
-            are those of a sample (``weights_are="sampling"``) unless ``weights_are`` says otherwise.
+            are those of a sample (``weights_are="sampling"``) unless ``weights_are`` says otherwise. Or ``probs`` is a
+            `DecisionLog`, which comes with no other data and whose questions are the groups.
         label : str, optional
             The name of the slice, such as "2026-W31"; by default its number. A label is used once.
         clusters : array, (N,), or False, optional
@@ -188,35 +208,42 @@ class Monitor(Shown):
         calibrant.errors.InputError
             As `calibrant.evaluate`; for a label that was used, another notion, number of classes or grid, classes or
             labels that are evaluated one by one, a group that was not declared, and weights that are not whole
-            numbers without ``max_weight``. The monitor stays as it was.
+            numbers without ``max_weight``; for a log after slices of one event, and the other way round, for a
+            question of another kind than before, and for a log with a threshold. The monitor stays as it was.
         """
         if weights is not None and weights_are is None and self.max_weight is not None:
             weights_are = "sampling"
+        rows: dict[str, Any] = {
+            "targets": targets,
+            "notion": notion,
+            "weights": weights,
+            "ignore_index": ignore_index,
+            "class_names": class_names,
+            "groups": groups,
+            "clusters": clusters,
+            "weights_are": weights_are,
+        }
         with _UPDATES:
-            self._update(
-                probs,
-                label,
-                {
-                    "targets": targets,
-                    "notion": notion,
-                    "weights": weights,
-                    "ignore_index": ignore_index,
-                    "logits": logits,
-                    "class_names": class_names,
-                    "groups": groups,
-                    "clusters": clusters,
-                    "weights_are": weights_are,
-                },
-            )
+            name = self._label(label)
+            if isinstance(probs, DecisionLog):
+                check_no_other(**rows, logits=logits or None)
+                self._check_log(probs)
+                self._update(name, _data_of_log(probs), 1.0, {each.name: each.kind for each in probs.values()})
+            else:
+                data = evaluated_data.of_arguments(probs, **rows, logits=logits)
+                self._check(data)
+                self._update(name, data, self._unit(data, probs, weights), {})
 
-    def _update(self, probs: PredictedGroups, label: str | None, how: dict[str, Any]) -> None:
+    def _label(self, label: str | None) -> str:
+        """Return the label of a slice, which was not used."""
         name = self._next_label() if label is None else str(label)
         if name in self.labels:
             remedy = "give late rows a label of their own, such as " + repr(f"{name}, late")
             raise InputError("label", "a label that was not used", repr(name), remedy)
-        data = evaluated_data.of_arguments(probs, **how)
-        self._check(data)
-        unit = self._unit(data, probs, how["weights"])
+        return name
+
+    def _update(self, name: str, data: EvaluatedData, unit: float, kinds: Mapping[str, str]) -> None:
+        """Add a slice; ``kinds`` are those of the questions of a log."""
         table = data.tables[0]
         on_grid = table if table.grid is not None else table.on_grid("standard")
         rows, scores = self._rows.copy(), self._scores.copy()
@@ -227,10 +254,11 @@ class Monitor(Shown):
         frame = Frame.of(rows[held], np.clip(scores[held] / rows[held], 0.0, 1.0))
         grown, wealth = self._slice(name, data, frame, unit)
         promises = [promise.updated(table, unit) for promise in self._promises]
-        found = self._grown_groups(data.groups, frame, unit)
+        questions = self._questions or ("" if not kinds else "open" if self._groups is None else "declared")
+        found = self._grown_groups(data.groups, frame, unit, kinds)
         block = window.Block.of(len(self._slices), on_grid)
         # From here on nothing can fail.
-        self._settings = (data.notion, data.n_classes)
+        self._settings, self._questions = (data.notion, data.n_classes), questions
         self._rows, self._scores = rows, scores
         self._mixture, self._wealth = self._mixture.grown(grown.growth), wealth
         self._groups, self._promises = found, promises
@@ -257,8 +285,38 @@ class Monitor(Shown):
             remedy = "watch the threshold with a monitor of its own, of one row for each cluster"
             raise InputError("clusters", expected, "clusters", remedy)
 
+    def _check_log(self, log: DecisionLog) -> None:
+        """Reject a log after slices of one event, with a threshold, or with other questions than before."""
+        if self._settings is not None and not self._questions:
+            expected = f"{_event(*self._settings)}, as in the first slice"
+            remedy = "pass one question (--question), or begin a new monitor for the log"
+            raise InputError("probs", expected, "a DecisionLog", remedy)
+        if self._promises:
+            remedy = "watch its question with a monitor of its own (--question)"
+            raise InputError("threshold", "no threshold with a DecisionLog", "a threshold", remedy)
+        groups = self._groups or {}
+        if self._groups is not None and self._questions != "open":
+            self._check_declared(log, "questions")
+        for name, question in log.items():
+            kind = groups[name].kind if name in groups else ""
+            if kind not in ("", question.kind):
+                expected = f"answers of the kind {kind} to {quoted(short(name))}, as in earlier slices"
+                remedy = "give the question another name, or begin a new monitor"
+                raise InputError("probs", expected, f"the kind {question.kind}", remedy)
+
+    def _check_declared(self, names: Iterable[str], what: str) -> None:
+        """Reject a group that was not declared; ``what`` the groups are."""
+        known = self._groups or {}
+        if unknown := [name for name in names if name not in known]:
+            listed = named(list(map(short, known)), _NAMED) or f"no {what}"
+            remedy = f"begin a new monitor, and declare all {what} with groups= (--groups)"
+            raise InputError("groups", f"the declared {what} ({listed})", repr(unknown[0]), remedy)
+
     def _check(self, data: EvaluatedData) -> None:
         self._check_promises(data)
+        if self._questions:
+            remedy = "begin a new monitor for this event"
+            raise InputError("probs", "a DecisionLog, as in the first slice", "other data", remedy)
         if data.notion in PER_CLASS:
             remedy = "watch the predicted class, or one class or label with a monitor of its own"
             raise InputError("notion", "'positive' or 'top-label'", repr(data.notion), remedy)
@@ -272,11 +330,7 @@ class Monitor(Shown):
             remedy = "pass weights_are='frequency' (--weights-are frequency) if they count equal rows, else 'sampling'"
             raise InputError("weights", "weights of a known kind", "large whole numbers that differ", remedy)
         if self._groups is not None:
-            unknown = [name for name in data.groups if name not in self._groups]
-            if unknown:
-                known = ", ".join(self._groups) or "no groups"
-                remedy = "begin a new monitor, and declare all groups with groups= (--groups)"
-                raise InputError("groups", f"the declared groups ({known})", repr(unknown[0]), remedy)
+            self._check_declared(data.groups, "groups")
 
     def _unit(self, data: EvaluatedData, probs: Any, weights: ArrayLike | None) -> float:
         """Return the bound on the weight of a row, in the unit of the table; 1 if a unit of weight is a row.
@@ -318,7 +372,7 @@ class Monitor(Shown):
                 sums, sizes = clusters.gaps, clusters.sizes
             scale = cells.total / float(sizes.sum())  # a table may have weights in another unit
             sums, sizes = scale * sums[sizes > 0], scale * sizes[sizes > 0]
-            square, bets = float(np.sum(sums**2)), bets_of_units(sums, sizes)
+            square, bets = total_of(sums**2), bets_of_units(sums, sizes)
         grown = Slice(
             label=label,
             n=cells.total,
@@ -354,11 +408,14 @@ class Monitor(Shown):
             return growth_of_buckets(data.clusters.event, frame, self._tolerance)
         return growth_of_cells(Cells.from_table(data.tables[0]), frame, self._tolerance, unit)
 
-    def _grown_groups(self, data: Mapping[str, EvaluatedData], frame: Frame, unit: float) -> dict[str, Group]:
-        """Return the groups with one more slice; a group without rows stays as it is."""
+    def _grown_groups(
+        self, data: Mapping[str, EvaluatedData], frame: Frame, unit: float, kinds: Mapping[str, str]
+    ) -> dict[str, Group]:
+        """Return the groups with one more slice; a group without rows is unchanged, and new questions begin."""
         groups = _empty_groups(data) if self._groups is None else dict(self._groups)
         for name, one in data.items():
-            group, cells = groups[name], Cells.from_table(one.tables[0])
+            new = Group(mixture=Mixture.start(len(TILTS)), since=len(self._slices))
+            group, cells = groups.get(name, new), Cells.from_table(one.tables[0])
             own_unit = 1.0 if one.tables[0].whole else unit  # equal weights of a group become rows
             groups[name] = replace(
                 group,
@@ -366,8 +423,11 @@ class Monitor(Shown):
                 n=group.n + cells.total,
                 gap=group.gap + float(cells.gap_sums.sum()),
                 impossible=group.impossible + self._impossible(one),
+                kind=kinds.get(name, ""),
             )
-        found = adjusted({name: group.mixture.log_e(WEIGHTS) for name, group in groups.items()}) if groups else {}
+        opened = bool(kinds) and (self._groups is None or self._questions == "open")
+        log_es = {name: group.mixture.log_e(WEIGHTS) for name, group in groups.items()}
+        found = adjusted(log_es, *_shares_of(groups, opened=opened))
         return {name: replace(group, most=max(group.most, found[name])) for name, group in groups.items()}
 
     def watch_threshold(self, threshold: Any) -> None:
@@ -399,7 +459,10 @@ class Monitor(Shown):
         whole = self._mixture.log_e(WEIGHTS)
         if not self._groups:
             return whole
-        return log_mean([whole, log_mean([group.mixture.log_e(WEIGHTS) for group in self._groups.values()])])
+        shares, reserve = _shares_of(self._groups, opened=self._questions == "open")
+        logs = [group.mixture.log_e(WEIGHTS) for group in self._groups.values()]
+        of_groups = log_mean([*logs, 0.0], [*shares.values(), reserve]) if reserve else log_mean(logs)
+        return log_mean([whole, of_groups])
 
     @property
     def log_e(self) -> float:
@@ -475,7 +538,7 @@ class Monitor(Shown):
         Raises
         ------
         calibrant.errors.InputError
-            Without a drift.
+            Without a drift, and for the questions of decision logs.
 
         Notes
         -----
@@ -483,6 +546,9 @@ class Monitor(Shown):
         some slices after the onset.
         """
         drift = self.drift
+        if self._questions:
+            remedy = "recalibrate the logs of these slices, in which each question has a map of its own"
+            raise InputError("since_onset", "a monitor of one event", "one of several questions", remedy)
         if drift is None or self._settings is None:
             got = "impossible outcomes alone" if self.alarm else "no alarm"
             raise InputError("since_onset", "an alarm about a drift", got, "wait for one: nothing else has an onset")
@@ -537,6 +603,7 @@ class Monitor(Shown):
             n=n,
             notion=self.notion,
             n_classes=self.n_classes,
+            questions=self._questions,
             alpha=self.alpha,
             tolerance=self.settings["tolerance"],
             tolerance_odds=self.settings["tolerance_odds"],
@@ -569,6 +636,8 @@ class Monitor(Shown):
                     group.most if math.isfinite(group.most) else math.nan,
                     sum(group.impossible),
                     name in called_out,
+                    group.kind,
+                    self._slices[group.since].label if group.since else "",
                 )
                 for name, group in (self._groups or {}).items()
             ),
@@ -648,6 +717,7 @@ class Monitor(Shown):
                 "notion": notion,
                 "n_classes": n_classes,
                 "most": self._most,
+                "questions": self._questions,
             },
             "wealth": {"logs": state.pack(self._wealth.logs), "units": self._wealth.units},
             "frame": {"rows": state.pack(self._rows), "scores": state.pack(self._scores)},
@@ -661,6 +731,8 @@ class Monitor(Shown):
                     "most": group.most if math.isfinite(group.most) else None,
                     "logs": state.pack(group.mixture.logs),
                     "slices": group.mixture.slices,
+                    "kind": group.kind,
+                    "since": group.since,
                 }
                 for name, group in self._groups.items()
             },
@@ -697,6 +769,35 @@ def _number(name: str, value: object, low: float, high: float, example: str) -> 
     if number and low < float(value) <= high:  # type: ignore[arg-type]
         return float(value)  # type: ignore[arg-type]
     raise InputError(name, f"a number above {low:g} and up to {high:g}", repr(value), f"pass {example}")
+
+
+def _data_of_log(log: DecisionLog) -> EvaluatedData:
+    """Return all answers with the row as cluster, and as groups the answers to each question.
+
+    The event of a predicate is yes, and that of another question that the likeliest option is right.
+    """
+    groups = {
+        name: evaluated_data.of_arguments(
+            question.probs, question.targets, notion="positive" if question.kind == "predicate" else "top-label"
+        )
+        for name, question in counted("reading questions", list(log.items()))
+    }
+    events = [read(one.predictions, one.notion, scoring=False).events for one in groups.values() if one.predictions]
+    scores, outcomes = (np.concatenate([getattr(each, name) for each in events]) for name in ("scores", "outcomes"))
+    rows = np.concatenate([question.rows for question in log.values()])
+    return replace(evaluated_data.of_arguments(scores, outcomes, clusters=rows), groups=groups)
+
+
+def _shares_of(groups: Mapping[str, Group], *, opened: bool) -> tuple[dict[str, float], float]:
+    """Return the weight of each group, and what is kept for groups to come: nothing unless questions are open.
+
+    The j-th slice with new questions has the weight 1 / (j (j + 1)), which they share, so that 1 / (j + 1) is left.
+    """
+    if not opened:
+        return dict.fromkeys(groups, 1.0), 0.0
+    sizes = Counter(group.since for group in groups.values())
+    shares = {since: 1 / (j * (j + 1) * sizes[since]) for j, since in enumerate(sorted(sizes), 1)}
+    return {name: shares[group.since] for name, group in groups.items()}, 1 / (len(sizes) + 1)
 
 
 def _clustered(data: EvaluatedData) -> Clusters | None:

@@ -72,6 +72,14 @@ _PLACES: Final = 9
 _POINTS: Final = 60  # of a line of differences; of more slices some are together
 
 
+_QUESTION_NOTES: Final = (
+    "the score of a predicate is the probability of yes; that of another question is the probability of the likeliest "
+    "option, and the outcome is whether this option is right",
+    "all answers about one input are a cluster, because they may depend on each other",
+)
+_RESERVE: Final = "later questions may come: a part of the weight is kept for them, and --groups declares all questions"
+
+
 def document_of(history: History, source: Source, *, full: bool) -> Document:
     """Return the document of a monitor; a full one has pictures."""
     level, alarm, one = percent(history.level), bound_text(history.alpha), len(history.promises) == 1
@@ -89,21 +97,25 @@ def document_of(history: History, source: Source, *, full: bool) -> Document:
         ]
         blocks += [Heading(heading, "slices"), _slices_table(history), Notes(notes)]
     if history.groups:
-        many = len(history.groups)
-        heading = f"The {_GROUPS} of {many:,} groups with the most evidence" if many > _GROUPS else "Groups"
+        many, what = len(history.groups), _group_word(history)
+        heading = f"The {_GROUPS} of {many:,} {what}s with the most evidence" if many > _GROUPS else f"{capital(what)}s"
         notes = [
-            "E is the mean of the evidence of all rows and of the mean evidence of the groups",
-            f"adjusted E: the largest so far, after closed testing; a group is flagged from {alarm} on",
+            f"E is the mean of the evidence of all {_row_word(history)}s and of the mean evidence of the {what}s",
+            f"adjusted E: the largest so far, after closed testing; a {what} is flagged from {alarm} on",
+            *(_QUESTION_NOTES if history.questions else ()),
+            *([_RESERVE] if history.questions == "open" else ()),
         ]
-        blocks += [Heading(heading, "groups"), _groups_table(history, marks=full), Notes(notes)]
+        blocks += [Heading(heading, f"{what}s"), _groups_table(history, marks=full), Notes(notes)]
     assumed = (
         "the guarantee assumes that actions on the scores do not change the outcomes, and that no patient or user is "
         "in several slices"
     )
     event = evaluated_event(history.notion, history.n_classes, source)
+    if history.questions:
+        event = f"{len(history.groups):,} question{'s' * (len(history.groups) != 1)}"
     return Document(
         title="Calibration monitor",
-        headline=_slices(history) + (f", {_rows(history.n)} ({event})" if history.slices else ""),
+        headline=_slices(history) + (f", {_rows(history.n, history)} ({event})" if history.slices else ""),
         conclusion=_conclusion(history),
         verdict=_verdict(history),
         blocks=[*blocks, Notes([assumed])],
@@ -158,7 +170,17 @@ def _bounded(p_value: float) -> str:
     return "< 0.001" if p_value < 0.001 else f"≤ {math.ceil(p_value * 1000 - 1e-9) / 1000:g}"
 
 
-def _rows(n: float) -> str:
+def _group_word(history: History) -> str:
+    return "question" if history.questions else "group"
+
+
+def _row_word(history: History) -> str:
+    return "answer" if history.questions else "row"
+
+
+def _rows(n: float, history: History) -> str:
+    if history.questions:
+        return f"{amount(n)} answer{'s' * (n != 1)}"
     return rows_or_weight(n, "rows" if float(n).is_integer() else "weight")
 
 
@@ -187,7 +209,8 @@ def _conclusion(history: History) -> Sentence:
     if history.promise_broken:
         return Sentence("Alarm: a promise is broken", "bad")
     if history.called_out:
-        return Sentence(f"Alarm for {len(history.called_out):,} of {len(history.groups):,} groups", "bad")
+        many = f"{len(history.groups):,} {_group_word(history)}s"
+        return Sentence(f"Alarm for {len(history.called_out):,} of {many}", "bad")
     return Sentence(f"No alarm after {_slices(history)}" if history.slices else "No slices yet")
 
 
@@ -202,6 +225,8 @@ def _verdict(history: History) -> list[Sentence]:
     if not history.alarm:
         chance = f"with a probability of at most {percent(history.alpha)} over its whole life"
         sentences.append(Sentence(f"A model that stays calibrated{_within(history)} raises an alarm {chance}."))
+    elif history.questions:
+        sentences.append(Sentence("Next: calibrant recalibrate LOG --map maps.json, with the log since the drift"))
     elif history.drift_of_rows is not None:
         window = "Pass --since-onset window.cal to write the rows since then (since_onset() in Python)."
         sentences += [Sentence(window), Sentence("Next: calibrant recalibrate window.cal --map map.json")]
@@ -251,7 +276,7 @@ def _evidence(history: History) -> Iterator[Sentence]:
         yield Sentence("No slices have been added yet.")
         return
     evidence, bound = evidence_text(history.log_evidence_of_drifts, history.alpha), bound_text(history.alpha)
-    after = f"{_slices(history)} ({_rows(history.n)})"
+    after = f"{_slices(history)} ({_rows(history.n, history)})"
     if history.drift is not None:
         yield Sentence(f"Alarm: {_not_calibrated(history)} (p {_bounded(history.p_value)}).", "bad")
         reached = f"has reached E = {evidence} in {after}. The alarm is at {bound}."
@@ -269,9 +294,11 @@ def _drift(history: History) -> Iterator[Sentence]:
     if drift is not None:
         size = _size(drift.difference, drift.low, drift.high, history)
         yield Sentence(f"{_since(drift)}, {size}.", "bad")
-        yield Sentence(_repair(drift))
+        if not history.questions:  # each question has a repair of its own
+            yield Sentence(_repair(drift))
     elif history.drift is not None:
-        yield Sentence("The evidence comes from the groups. All rows together would not raise an alarm.")
+        of_groups = f"The evidence comes from the {_group_word(history)}s."
+        yield Sentence(f"{of_groups} All {_row_word(history)}s together would not raise an alarm.")
     elif history.slices:
         last, terms = history.slices[-1], terms_of(history.notion)
         if last.informative:
@@ -323,13 +350,18 @@ def _size(difference: float, low: float, high: float, history: History, note: st
 
 
 def _groups(history: History) -> Iterator[Sentence]:
-    flagged, many = history.called_out, f"{len(history.groups):,} group{'s' * (len(history.groups) != 1)}"
+    what = _group_word(history)
+    flagged, many = history.called_out, f"{len(history.groups):,} {what}{'s' * (len(history.groups) != 1)}"
     if flagged:
         names = [f"{short(part.name)} ({_difference(part.difference)})" for part in flagged]
         show = f"show{'s' * (len(flagged) == 1)} evidence of miscalibration after closed testing"
         yield Sentence(f"{len(flagged):,} of {many} {show}: {named(names, _NAMED)}.", "bad")
     elif history.groups:
-        yield Sentence(f"No group shows evidence of miscalibration after closed testing ({many}).")
+        yield Sentence(f"No {what} shows evidence of miscalibration after closed testing ({many}).")
+    later = gathered((part.since, short(part.name)) for part in history.groups if part.since)
+    for since, names in later.items():
+        first, their = named(names, _NAMED), "their" if len(names) > 1 else "its"
+        yield Sentence(f"New since {short(since)}: {first}. The evidence about {their} answers begins there.")
 
 
 def _promise(part: PromiseSeen, history: History) -> Sentence:
@@ -364,7 +396,7 @@ def _slices_table(history: History) -> Table:
     ends = [ends_text(part.low, part.high, signed) if part.informative else "not yet" for part in parts]
     columns = [
         Column.of("slice", "slice", [part.label for part in parts], short),
-        *_counts_and_differences(parts),
+        *_counts_and_differences(parts, history),
         Column(
             "E",
             [_in_table(log_evidence, history.alpha) for log_evidence in evidence],
@@ -385,8 +417,9 @@ def _groups_table(history: History, *, marks: bool) -> Table:
     parts = history.groups
     flagged = [part.called_out for part in parts]
     columns = [
-        Column.of("group", "group", [part.name for part in parts], short),
-        *_counts_and_differences(parts),
+        Column.of(_group_word(history), _group_word(history), [part.name for part in parts], short),
+        *_question_columns(history),
+        *_counts_and_differences(parts, history),
         Column(
             "adjusted E",
             [_in_table(part.log_e, history.alpha) for part in parts],
@@ -396,11 +429,22 @@ def _groups_table(history: History, *, marks: bool) -> Table:
     ]
     places = range(len(parts))
     most = sorted(places, key=lambda i: -parts[i].log_e)[:_GROUPS] if len(parts) > _GROUPS else places
-    return Table("groups", columns, marked=flagged if marks else (), listed=most)
+    return Table(f"{_group_word(history)}s", columns, marked=flagged if marks else (), listed=most)
 
 
-def _counts_and_differences(parts: Sequence[SliceSeen] | Sequence[GroupSeen]) -> list[Column]:
-    heading = "rows" if all(float(part.n).is_integer() for part in parts) else "weight"
+def _question_columns(history: History) -> list[Column]:
+    """Return the kind of each question, and of later ones the slice in which they appeared; nothing of groups."""
+    if not history.questions:
+        return []
+    kinds = Column.of(
+        "kind", "kind", [part.kind for part in history.groups], lambda kind: kind or "–", words=True, spare=1
+    )
+    since = [part.since for part in history.groups]
+    return [kinds, Column.of("since", "since", since, short, words=True, spare=2)] if any(since) else [kinds]
+
+
+def _counts_and_differences(parts: Sequence[SliceSeen] | Sequence[GroupSeen], history: History) -> list[Column]:
+    heading = f"{_row_word(history)}s" if all(float(part.n).is_integer() for part in parts) else "weight"
     return [
         Column.of(heading, "n", [part.n for part in parts], amount),
         Column.of("difference", "difference", [part.difference for part in parts], signed),
@@ -461,7 +505,7 @@ def _difference_figure(history: History) -> Figure:
         first, last = short(bundles[i][0].label), short(lasts[i].label)
         name = first if len(bundles[i]) == 1 else f"{first} to {last}"
         band = f"{signed(means[i])}, {level} CI {ends_text(lows[i], highs[i], signed)}"
-        return f"{name}: difference {signed(differences[i])}, {_rows(counts[i])}; mean so far {band}"
+        return f"{name}: difference {signed(differences[i])}, {_rows(counts[i], history)}; mean so far {band}"
 
     of_each, drift = "each slice" if size == 1 else f"{size} slices at a time", history.drift_of_rows
     marks: list[Mark] = [

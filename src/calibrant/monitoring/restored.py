@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 
+from calibrant.inputs.decision_log import Kind
 from calibrant.monitoring import window
 from calibrant.monitoring.evidence import TILTS
 from calibrant.monitoring.promise import MOST_CLASSES, Promise
@@ -52,15 +53,19 @@ def attributes_of(content: Mapping[str, Any]) -> dict[str, Any]:
     slices = tuple(map(_slice, content["slices"]))
     require(len({each.label for each in slices}) == len(slices), "labels of slices that are not distinct")
     require((notion is None) == (not slices), "slices without an event")
+    questions, groups = settings["questions"], content["groups"]
+    require(questions in ("", "declared", "open"), "questions of another kind")
+    require(not questions or (slices and groups and (notion, n_classes) == ("positive", None)), "questions of no log")
     rows, scores = (_array(frame[name], np.float64, (window.CELLS,), low=0.0) for name in ("rows", "scores"))
     require((scores <= _ROUNDED * rows).all(), "scores above 1")
     mixture = Mixture.start(len(TILTS))
     for each in slices:
         mixture = mixture.grown(each.growth)
-    blocks, groups = [_block(part) for part in content["blocks"]], content["groups"]
+    blocks = [_block(part) for part in content["blocks"]]
     ends = [0, *accumulate(block.slices for block in blocks)]
     require([block.first for block in blocks] == ends[:-1] and ends[-1] == len(slices), "blocks of other slices")
     return {
+        "_questions": questions,
         "_settings": None if notion is None else (notion, n_classes),
         "_rows": rows,
         "_scores": scores,
@@ -127,7 +132,10 @@ def _wealth(part: Mapping[str, Any], slices: Sequence[Slice]) -> Wealth:
 
 def _group(part: Mapping[str, Any], most_slices: int) -> Group:
     n = number(part["n"], 0.0, _MOST_ROWS)
+    require(part["kind"] in ("", *get_args(Kind)), "a question of another kind")
     return Group(
+        kind=part["kind"],
+        since=integer(part["since"], 0, max(most_slices - 1, 0)),
         mixture=_mixture(part, len(TILTS), most_slices),
         n=n,
         gap=number(part["gap"], -_ROUNDED * n, _ROUNDED * n),

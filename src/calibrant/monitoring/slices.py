@@ -102,6 +102,10 @@ class Group:
         The outcomes that their scores exclude.
     most : float
         The largest logarithm of the e-value after closed testing so far.
+    kind : str
+        The kind of a question; empty for other groups, and before its first rows.
+    since : int
+        The number of the slice in which it appeared, from 0; 0 for one that was declared.
     """
 
     mixture: Mixture
@@ -109,6 +113,8 @@ class Group:
     gap: float = 0.0
     impossible: Impossible = Impossible()
     most: float = -math.inf
+    kind: str = ""
+    since: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

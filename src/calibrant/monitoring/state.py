@@ -4,7 +4,7 @@ The file has a line for each key, and one for each slice, so that a comparison o
 
     {
     "format": "calibrant.monitor",
-    "version": 2,
+    "version": 3,
     "alpha": 0.05,
     "slices": [
     {"label": "2026-01", "n": 812},
@@ -42,7 +42,7 @@ from calibrant.results.writing import replace_file
 Number = TypeVar("Number", np.float64, np.int64)
 
 FORMAT: Final = "calibrant.monitor"
-VERSION: Final = 2
+VERSION: Final = 3
 
 _MOST_BYTES: Final = 100_000_000
 _MOST_VALUES: Final = 1_000_000  # in Python each of them takes up to 200 bytes

@@ -6,8 +6,9 @@ from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
     from calibrant.recalibration.fitting import recalibrate
-    from calibrant.recalibration.maps import CalibrationMap, Fitted, ScoreDrift
+    from calibrant.recalibration.maps import CalibrationMap, Fitted, ScoreDrift, read_maps
     from calibrant.recalibration.proof import Gain
+    from calibrant.recalibration.question_recalibrations import QuestionRecalibrations
     from calibrant.recalibration.recalibrations import LabelRecalibrations, MapCurve, Recalibration
 
 __all__ = [
@@ -16,17 +17,20 @@ __all__ = [
     "Gain",
     "LabelRecalibrations",
     "MapCurve",
+    "QuestionRecalibrations",
     "Recalibration",
     "ScoreDrift",
+    "read_maps",
     "recalibrate",
 ]
 
 __getattr__, __dir__ = names_of(
     __name__,
     {
-        "calibrant.recalibration.maps": ("CalibrationMap", "ScoreDrift", "Fitted"),
+        "calibrant.recalibration.maps": ("CalibrationMap", "ScoreDrift", "Fitted", "read_maps"),
         "calibrant.recalibration.proof": ("Gain",),
         "calibrant.recalibration.fitting": ("recalibrate",),
+        "calibrant.recalibration.question_recalibrations": ("QuestionRecalibrations",),
         "calibrant.recalibration.recalibrations": ("LabelRecalibrations", "MapCurve", "Recalibration"),
     },
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, overload
 
 from calibrant.errors import InputError, nearest
+from calibrant.inputs.decision_log import DecisionLog, Question, check_no_other
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
 from calibrant.recalibration.choice import FitOptions
@@ -13,14 +15,31 @@ from calibrant.recalibration.classes import of_classes
 from calibrant.recalibration.events import of_event
 from calibrant.recalibration.families import FAMILIES, PRIOR_ROWS, TEMPERATURE, Family, names_of
 from calibrant.recalibration.labels import of_labels
+from calibrant.recalibration.question_recalibrations import QuestionRecalibrations
 from calibrant.recalibration.recalibrations import LabelRecalibrations, Recalibration
 from calibrant.recalibration.softmax import CLASS_FAMILIES
 from calibrant.report import evaluated_data
+from calibrant.report.evaluated_data import EvaluatedData
 from calibrant.runtime.arrays import ArrayLike
+from calibrant.runtime.progress import counted
 from calibrant.sketch import PredictedGroups
+from calibrant.statistics.group_tests import holm
 from calibrant.statistics.resampling import Resampling, Rng
 
 
+@overload
+def recalibrate(
+    probs: DecisionLog,
+    *,
+    method: str = "auto",
+    prior_rows: float = PRIOR_ROWS,
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
+) -> QuestionRecalibrations: ...
+
+
+@overload
 def recalibrate(
     probs: PredictedGroups,
     targets: ArrayLike | None = None,
@@ -38,13 +57,34 @@ def recalibrate(
     level: float = 0.95,
     n_resamples: int = 1000,
     rng: Rng = 0,
-) -> Recalibration | LabelRecalibrations:
+) -> Recalibration | LabelRecalibrations: ...
+
+
+def recalibrate(
+    probs: PredictedGroups | DecisionLog,
+    targets: ArrayLike | None = None,
+    *,
+    method: str = "auto",
+    notion: Notion | None = None,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+    class_names: Sequence[str] | None = None,
+    groups: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    weights_are: WeightsAre | None = None,
+    prior_rows: float = PRIOR_ROWS,
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    rng: Rng = 0,
+) -> Recalibration | LabelRecalibrations | QuestionRecalibrations:
     r"""Fit the map that suits the scores best, and show how much it helps on rows that the map never saw.
 
     Scores of one event become scores. Probabilities of several classes become probabilities of all classes; with
     ``notion="top-label"`` only the probability of the predicted class is mapped, which is also all that a sketch holds.
     Of several labels each has its own map. Holm's adjustment decides which of their gains are proven; other labels keep
-    their scores.
+    their scores. So has each question of a `DecisionLog`: a predicate is one event, and a choice or a score has its
+    options or levels as classes. If the options differ between rows, the probability of the likeliest one is mapped.
 
     Pass rows that the model was not trained on. Each map is fitted by maximum likelihood to the rows and to
     ``prior_rows`` more, which have the scores of the rows and outcomes as the scores say. With scores p of one event
@@ -88,6 +128,7 @@ def recalibrate(
     probs, targets, notion, weights, ignore_index, logits, class_names, weights_are
         As in `calibrant.evaluate`: arrays, a `ReliabilityTable` or a `CalibrationSketch` of one evaluated event. The
         notion "top-label" maps the probability of the predicted class; by default several classes are mapped together.
+        Or ``probs`` is a `DecisionLog`, which comes with no other data.
     groups : array, (N,), optional
         As in `calibrant.evaluate`. All groups have one map; ``by_group`` says which groups stand out with it.
     method : str, default "auto"
@@ -107,10 +148,10 @@ def recalibrate(
 
     Returns
     -------
-    Recalibration or LabelRecalibrations
-        The map, its gain, and the measures before and after; of several labels, these for each. An error after
-        recalibration has an upper end of at least the mean of its noise floor, because differences out of fold cancel
-        in part.
+    Recalibration, LabelRecalibrations, or QuestionRecalibrations for a DecisionLog
+        The map, its gain, and the measures before and after; of several labels or questions, these for each. An error
+        after recalibration has an upper end of at least the mean of its noise floor, because differences out of fold
+        cancel in part.
 
     Raises
     ------
@@ -118,7 +159,8 @@ def recalibrate(
         As `calibrant.evaluate`; for fewer than 5 rows of either outcome, or outside the most frequent class; for scores
         that do not rise with the outcomes, so that the slope is 0; for outcomes that a threshold separates, with
         ``prior_rows=0``; for ``matrix`` with more than 1,500 classes; for a method of
-        classes with one event, a table or a sketch, and the other way round.
+        classes with one event, a table or a sketch, and the other way round. A question of a log that no map can be
+        fitted to raises nothing: ``refused`` of the result has its reason.
 
     Notes
     -----
@@ -160,21 +202,55 @@ def recalibrate(
     _family(method, (*FAMILIES, *CLASS_FAMILIES))
     if not isinstance(prior_rows, (int, float)) or isinstance(prior_rows, bool) or not 0 <= prior_rows < math.inf:
         raise InputError("prior_rows", "a number from 0", repr(prior_rows), "leave it out: 20 suits any data")
-    resampling = Resampling.of(level, n_resamples, rng)
+    asked = FitOptions(method, None, prior_rows, Resampling.of(level, n_resamples, rng))
+    rows: dict[str, Any] = {"notion": notion, "weights": weights, "ignore_index": ignore_index}
+    rows |= {"class_names": class_names, "groups": groups, "clusters": clusters, "weights_are": weights_are}
+    if isinstance(probs, DecisionLog):
+        check_no_other(targets=targets, **rows, logits=logits or None)
+        return _of_questions(probs, asked)
+    classwise = None if notion is None else False
+    data = evaluated_data.of_arguments(probs, targets, **rows, logits=logits, classwise=classwise)
+    return _of_data(data, notion, asked)
+
+
+def _of_questions(log: DecisionLog, asked: FitOptions) -> QuestionRecalibrations:
+    """Return the recalibration of each question, each for itself; one that no map can be fitted to is named."""
+    fixes: dict[str, Recalibration] = {}
+    refused: dict[str, str] = {}
+    for name, question in counted("recalibrating questions", list(log.items())):
+        try:
+            fixes[name] = _of_question(question, asked)
+        except InputError as error:
+            refused[name] = f"expected {error.expected}, got {error.got}"
+    adjusted = holm([fix.gain.p_value for fix in fixes.values()])
+    return QuestionRecalibrations(
+        log=log,
+        method=asked.method,
+        questions=fixes,
+        adjusted_p_values=dict(zip(fixes, adjusted, strict=True)),
+        refused=refused,
+        level=asked.resampling.level,
+    )
+
+
+def _of_question(question: Question, asked: FitOptions) -> Recalibration:
+    """Return the recalibration of a question: of its event or its classes; of options that differ, the likeliest."""
+    notion: Notion | None = None if question.fixed else "top-label"
     data = evaluated_data.of_arguments(
-        probs,
-        targets,
+        question.probs,
+        question.targets,
         notion=notion,
-        weights=weights,
-        ignore_index=ignore_index,
-        logits=logits,
-        class_names=class_names,
-        groups=groups,
-        clusters=clusters,
-        weights_are=weights_are,
+        class_names=question.class_names,
         classwise=None if notion is None else False,
     )
-    asked = FitOptions(method, None, prior_rows, resampling)
+    found = _of_data(data, notion, asked)
+    assert isinstance(found, Recalibration)  # a question has no labels
+    return found
+
+
+def _of_data(data: EvaluatedData, notion: Notion | None, asked: FitOptions) -> Recalibration | LabelRecalibrations:
+    """Return the recalibration of data; ``notion`` is what was asked for."""
+    method = asked.method
     of_all = notion is None and data.notion == "top-label"
     if of_all and data.choices.data != "sketch":
         return of_classes(data, asked._replace(family=_family(method, CLASS_FAMILIES)))

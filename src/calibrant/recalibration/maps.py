@@ -13,14 +13,25 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, wording
+from calibrant.errors import InputError, quoted, wording
 from calibrant.inputs.conversion import as_values, is_tensor, like, name_of_type, on_device, real_tensor
 from calibrant.inputs.notions import NOTIONS
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
 from calibrant.recalibration.pieces import HIGHEST, KINDS, LEAST, MOST, Labels, Pieces, floats, probabilities
 from calibrant.recalibration.softmax import Softmax, log_probabilities, log_softmax
-from calibrant.results.envelope import MOST_BYTES, Envelope, integer, listed, number, of_file, read_bytes, require
+from calibrant.render.words import named, short
+from calibrant.results.envelope import (
+    MOST_BYTES,
+    Envelope,
+    check_json,
+    integer,
+    listed,
+    number,
+    of_file,
+    read_bytes,
+    require,
+)
 from calibrant.results.writing import replace_file
 from calibrant.runtime.arrays import ArrayLike, Float64s, to_host
 from calibrant.runtime.cached import cached_property
@@ -40,7 +51,20 @@ MAP: Final = Envelope(
     schema="calibrant.map",
 )
 
+#: Maps of several questions as JSON, by the names of the questions.
+MAPS: Final = Envelope(
+    name="file of maps",
+    kind="the calibration maps of questions",
+    origin="pass a file that calibrant recalibrate --map wrote for the log of a decision model",
+    versions=(1,),
+    version="version",
+    checksum="checksum",
+    schema="calibrant.maps",
+)
+
 _MOST_LABELS: Final = 10_000
+_MOST_BYTES_OF_MAPS: Final = 10 * MOST_BYTES
+_NAMED: Final = 4  # questions of a file of maps that an error names
 _MOST_ROWS: Final = (1 << 53) - 1
 _MOST_WEIGHT: Final = 1e300
 
@@ -360,6 +384,15 @@ class CalibrationMap:
         calibrant.errors.InputError
             For a map of more than 64 MB, such as matrix scaling of 2,000 classes.
         """
+        text = json.dumps(self._stored, indent=1, allow_nan=False, ensure_ascii=False)
+        _check_size("map", text, "use vector scaling, which has one factor for each class")
+        if path is not None:
+            replace_file(os.fspath(path), f"{text}\n".encode())
+        return text
+
+    @property
+    def _stored(self) -> dict[str, Any]:
+        """The map as JSON content with a checksum."""
         content = {
             "schema": MAP.schema,
             "version": MAP.versions[-1],
@@ -370,11 +403,7 @@ class CalibrationMap:
             "evidence": dict(self.evidence),
             "proven": self.proven,
         }
-        text = json.dumps(MAP.sealed(content), indent=1, allow_nan=False, ensure_ascii=False)
-        _check_size("map", text, "use vector scaling, which has one factor for each class")
-        if path is not None:
-            replace_file(os.fspath(path), f"{text}\n".encode())
-        return text
+        return MAP.sealed(content)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CalibrationMap:
@@ -383,10 +412,22 @@ class CalibrationMap:
         Raises
         ------
         calibrant.errors.InputError
-            For text that is not a map, is damaged, or has an unknown version or kind.
+            For text that is not a map, is damaged, or has an unknown version or kind; for the maps of several
+            questions, which it names.
         """
         _check_size("text", text, MAP.origin)
-        content = MAP.unsealed(text, "text")
+        content = MAP.parsed(text, "text")
+        if MAPS.is_kind(content):
+            names = [quoted(short(name)) for name in _stored_maps(content)]
+            got = f"the maps of {len(names):,} question{'s' * (len(names) != 1)}: {named(names, _NAMED)}"
+            remedy = "make the map of one question (--question), or read all in Python with calibrant.read_maps"
+            raise InputError("text", "one calibration map", got, remedy)
+        return cls._restored(content)
+
+    @classmethod
+    def _restored(cls, stored: Any) -> CalibrationMap:
+        """Return the map of JSON content."""
+        content = MAP.opened(stored, "text")
         with MAP.restoring("text"):
             read = cls(
                 kind=content["kind"],
@@ -421,10 +462,89 @@ class CalibrationMap:
         return hash(self.to_json())
 
 
-def _check_size(argument: str, text: str | bytes, remedy: str) -> None:
+def maps_to_json(maps: Mapping[str, CalibrationMap]) -> str:
+    """Return maps by the names of their questions as JSON with a checksum, in ASCII: a line for each question.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        Without a map; for a name that is not Unicode text; for more than 640 MB.
+    """
+    if not maps:
+        raise InputError("maps", "one map or more", "none", "pass anyway=True (--anyway) to write unproven maps too")
+    for name in maps:
+        if not name.isascii():
+            try:
+                check_json(name)
+            except ValueError:
+                raise InputError("maps", "names in Unicode", ascii(name)[:80], "rename the question") from None
+    stored = {name: fitted._stored for name, fitted in maps.items()}
+    sealed = MAPS.sealed({"schema": MAPS.schema, "version": MAPS.versions[-1], "maps": stored})
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(each, allow_nan=False)}" for name, each in stored.items())
+    parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sealed.items() if key != "maps"]
+    parts.insert(2, f'"maps": {{\n{lines}\n}}')
+    text = "{\n" + ",\n".join(parts) + "\n}"
+    _check_size("maps", text, "write the maps of fewer questions", _MOST_BYTES_OF_MAPS)
+    return text
+
+
+def read_maps(path: str | os.PathLike[str], /) -> dict[str, CalibrationMap]:
+    """Return the maps in a file that `calibrant recalibrate --map` wrote for the log of a decision model.
+
+    Parameters
+    ----------
+    path : path
+        The file, of at most 640 MB. `QuestionRecalibrations.maps_to_json` writes it too.
+
+    Returns
+    -------
+    dict of str to CalibrationMap
+        The map of each question, by its name, in the order of the file. It takes the probability of yes of a predicate,
+        (N,), or those of all options or levels, (N, C). If the options differ between rows, it takes that of the
+        likeliest one, (N,), and ``event["notion"]`` is "top-label". ``proven`` says whether the gain was proven among
+        all questions of the log. Questions without a proven map are not in the file, unless it was written with all.
+
+    Raises
+    ------
+    calibrant.errors.FileError
+        For a file that cannot be read, is damaged, or does not contain the maps of questions; for the file of one map,
+        which `CalibrationMap.read` reads.
+
+    Examples
+    --------
+    >>> import os
+    >>> import tempfile
+    >>> import calibrant
+    >>> rows = [{"answers": {"urgent": {"noul": 0.9}}, "labels": {"urgent": i % 2 == 0}} for i in range(400)]
+    >>> fixes = calibrant.recalibrate(calibrant.read_decisions(rows))
+    >>> path = os.path.join(tempfile.mkdtemp(), "maps.json")
+    >>> _ = fixes.maps_to_json(path)
+    >>> maps = calibrant.read_maps(path)
+    >>> {name: round(float(fitted(0.9)), 1) for name, fitted in maps.items()}
+    {'urgent': 0.5}
+    """
+    name = os.fspath(path)
+    with of_file(name):
+        content = MAPS.parsed(read_bytes(name, MAPS.origin, _MOST_BYTES_OF_MAPS), "text")
+        if MAP.is_kind(content):
+            remedy = "read it with calibrant.CalibrationMap.read"
+            raise InputError("text", MAPS.kind, "one calibration map", remedy)
+        return {question: CalibrationMap._restored(each) for question, each in _stored_maps(content).items()}
+
+
+def _stored_maps(content: Any) -> dict[str, Any]:
+    """Return the JSON contents of the maps in that of a file of maps, one or more."""
+    stored = MAPS.opened(content, "text")
+    with MAPS.restoring("text"):
+        maps: dict[str, Any] = stored["maps"]
+        require(isinstance(maps, dict) and maps, "no maps")
+        return maps
+
+
+def _check_size(argument: str, text: str | bytes, remedy: str, most: int = MOST_BYTES) -> None:
     size = len(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else len(text)
-    if size > MOST_BYTES:
-        raise InputError(argument, f"at most {MOST_BYTES:,} bytes", f"{size:,}", remedy)
+    if size > most:
+        raise InputError(argument, f"at most {most:,} bytes", f"{size:,}", remedy)
 
 
 def _softmax(parameters: Mapping[str, Any]) -> Softmax:

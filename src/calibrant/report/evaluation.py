@@ -272,9 +272,9 @@ def evaluate(
         tolerance_of=BY_NAME[tolerance_of],
     )
     if isinstance(probs, DecisionLog):
-        rows = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
+        rows: dict[str, Any] = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
         rows |= {"logits": logits or None, "class_names": class_names, "groups": groups, "clusters": clusters}
-        check_no_other(**rows, ordered=ordered or None)
+        check_no_other(**rows, weights_are=weights_are, ordered=ordered or None)
         return report_on_questions(probs, settings)
     data = of_arguments(
         probs,

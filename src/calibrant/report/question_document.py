@@ -28,9 +28,11 @@ from calibrant.report.group_document import correction, group_tile, groups_table
 from calibrant.report.report_document import diagram_of, report_blocks
 
 if TYPE_CHECKING:
+    from calibrant.inputs.decision_log import DecisionLog
     from calibrant.report.question_reports import QuestionReport, QuestionReports
 
-SECTIONS: Final = 12  # questions with a section in the terminal, and with a diagram on the first screen
+#: The questions with a section in the terminal, and with a diagram on the first screen.
+SECTIONS: Final = 12
 NAMED: Final = 3  # questions that a sentence names
 
 
@@ -39,9 +41,9 @@ def document_of(reports: QuestionReports, source: Source, *, full: bool, complet
     conclusion = _conclusion(reports)
     return Document(
         title="Calibration of questions",
-        headline=_headline(reports),
+        headline=headline_of(reports.log, len(reports)),
         conclusion=conclusion,
-        verdict=[conclusion._replace(text=f"{conclusion.text}."), *_cautions(reports)],
+        verdict=[conclusion._replace(text=f"{conclusion.text}."), *cautions_of(reports.log)],
         blocks=[*_overview(reports, full=full), *_sections(reports, source, full=full, complete=complete)],
         facts=_facts(reports, source),
         measured="question",
@@ -63,9 +65,9 @@ def _facts(reports: QuestionReports, source: Source) -> list[tuple[str, str]]:
     ]
 
 
-def _headline(reports: QuestionReports) -> str:
-    log = reports.log
-    return f"{log.n:,} input{'s' * (log.n != 1)}, {len(reports):,} question{'s' * (len(reports) != 1)}"
+def headline_of(log: DecisionLog, many: int) -> str:
+    """Return how many inputs and questions there are."""
+    return f"{log.n:,} input{'s' * (log.n != 1)}, {many:,} question{'s' * (many != 1)}"
 
 
 def _conclusion(reports: QuestionReports) -> Sentence:
@@ -81,14 +83,14 @@ def _conclusion(reports: QuestionReports) -> Sentence:
     return Sentence(f"Evidence of miscalibration in {of}{after}: {names}", "bad")
 
 
-def _cautions(reports: QuestionReports) -> list[Sentence]:
+def cautions_of(log: DecisionLog) -> list[Sentence]:
     """Return what was not evaluated, and what the log says in two ways."""
-    log, cautions = reports.log, []
-    for what, counts in (("refusals", log.refusals), ("answers without a label", _counts(reports, "unlabelled"))):
+    cautions = []
+    for what, counts in (("refusals", log.refusals), ("answers without a label", _counts(log, "unlabelled"))):
         if total := sum(counts.values()):
             names = named([f"{short(name)} ({count:,})" for name, count in counts.items() if count], NAMED)
             cautions.append(Sentence(f"{capital(what)}, which are not evaluated: {total:,}, in {names}."))
-    if total := sum(_counts(reports, "unanswered").values()):
+    if total := sum(_counts(log, "unanswered").values()):
         cautions.append(Sentence(f"Labels without an answer, which are not evaluated: {total:,}."))
     if log.unmatched:
         cautions.append(Sentence(f"Labels of ids that no row has: {log.unmatched:,}.", "caution"))
@@ -96,13 +98,13 @@ def _cautions(reports: QuestionReports) -> list[Sentence]:
         if missing:
             names = named(list(map(short, missing)), NAMED)
             cautions.append(Sentence(f"Questions without {what}: {names}.", "caution"))
-    differing = [name for name, question in reports.log.items() if question.differing]
+    differing = [name for name, question in log.items() if question.differing]
     if differing:
         names = named(list(map(short, differing)), NAMED)
         text = f"The stated confidence differs from the largest probability by more than 0.001 in {names}"
         how = "to evaluate what is stated, use --stated, or log.stated() in Python"
         cautions.append(Sentence(f"{text}. The probabilities are evaluated; {how}.", "caution"))
-    open_ones = [name for name, question in reports.log.items() if not question.fixed]
+    open_ones = [name for name, question in log.items() if not question.fixed]
     if open_ones:
         names = named(list(map(short, open_ones)), NAMED)
         cautions.append(Sentence(f"The options differ between rows in {names}: only the likeliest one is evaluated."))
@@ -111,8 +113,8 @@ def _cautions(reports: QuestionReports) -> list[Sentence]:
     return cautions
 
 
-def _counts(reports: QuestionReports, name: str) -> dict[str, int]:
-    return {question: getattr(each, name) for question, each in reports.log.items()}
+def _counts(log: DecisionLog, name: str) -> dict[str, int]:
+    return {question: getattr(each, name) for question, each in log.items()}
 
 
 def _words(question: QuestionReport) -> str:
@@ -198,29 +200,35 @@ def _sections(reports: QuestionReports, source: Source, *, full: bool, complete:
             blocks += [*diagram, Details("Measures, bins and options", within(own, place), long=True)]
         else:
             blocks += [Heading(f"Measures of {short(name)}", f"{place}-measures", level=3), *within(own, place)]
-    left = len(names) - len(shown)
-    if left:
-        blocks.append(Notes([f"to see the other {left:,} questions, use --question, or the mapping in Python"]))
-    return blocks
+    return [*blocks, *rest_of(len(names) - len(shown))]
+
+
+def rest_of(left: int) -> list[Block]:
+    """Return how to see the questions without a section; nothing if all have one."""
+    return [Notes([f"to see the other {left:,} questions, use --question, or the mapping in Python"])] if left else []
 
 
 def within(blocks: Sequence[Block], place: str) -> list[Block]:
-    """Return the blocks of a result as those of a section: without small diagrams, files named by the place."""
+    """Return the blocks of a result as those of a section: without small diagrams, names begin with the place."""
     own = list[Block]()
     for block in blocks:
         if isinstance(block, Heading):
-            own.append(block._replace(searchable=False, level=3))
+            own.append(block._replace(name=_below(place, block.name), searchable=False, level=3))
         elif isinstance(block, Table):
-            own.append(replace(block, name=f"{place}-{block.name}"))
+            own.append(replace(block, name=_below(place, block.name)))
         elif isinstance(block, Figure):
-            own.append(block._replace(name=block.name and f"{place}-{block.name}"))
+            own.append(block._replace(name=_below(place, block.name)))
         elif isinstance(block, Figures):
-            own.append(block._replace(figures=[f._replace(name=f.name and f"{place}-{f.name}") for f in block.figures]))
+            own.append(block._replace(figures=[f._replace(name=_below(place, f.name)) for f in block.figures]))
         elif isinstance(block, Details):
             own.append(block._replace(blocks=within(block.blocks, place)))
         elif not isinstance(block, Tiles):
             own.append(block)
     return own
+
+
+def _below(place: str, name: str) -> str:
+    return f"{place}-{name}" if name else ""
 
 
 def _methods(reports: QuestionReports) -> list[Method]:

@@ -231,11 +231,22 @@ class Envelope(NamedTuple):
         InputError
             For anything else.
         """
+        return self.opened(self.parsed(text, argument), argument)
+
+    def parsed(self, text: Any, argument: str) -> Any:
+        """Return the value of JSON text; an error of it is one about content of this kind."""
         try:
-            content = parsed(text)
+            return parsed(text)
         except (TypeError, ValueError, MemoryError) as error:
             raise self.foreign(argument, f"invalid JSON ({error!s:.100})", "JSON") from None
-        if not isinstance(content, dict) or content.get("schema") != self.schema or self.version not in content:
+
+    def is_kind(self, content: object) -> bool:
+        """Whether parsed content says that it is of this kind."""
+        return isinstance(content, dict) and content.get("schema") == self.schema and self.version in content
+
+    def opened(self, content: Any, argument: str) -> dict[str, Any]:
+        """Return parsed content as `unsealed` does."""
+        if not isinstance(content, dict) or not self.is_kind(content):
             raise self.foreign(argument, "other JSON")
         self.check_version(content[self.version], argument)
         checksum = content.pop(self.checksum, None)

@@ -125,21 +125,28 @@ def _log_sum(logs: Float64s) -> float:
     return most + math.log(float(np.sum(np.exp(logs - most)))) if math.isfinite(most) else most
 
 
-def log_mean(logs: Sequence[float]) -> float:
-    """Return the logarithm of a mean from logarithms."""
-    return _log_sum(np.array(logs)) - math.log(len(logs))
+def log_mean(logs: Sequence[float], weights: Sequence[float] | None = None) -> float:
+    """Return the logarithm of a mean from logarithms, with the same bits in any order of them."""
+    shares = np.ones(len(logs)) if weights is None else np.array(weights)
+    return _log_sum(np.sort(np.array(logs) + np.log(shares))) - math.log(math.fsum(shares))
 
 
-def adjusted(log_es: Mapping[str, float]) -> dict[str, float]:
+def adjusted(
+    log_es: Mapping[str, float], weights: Mapping[str, float] | None = None, reserve: float = 0.0
+) -> dict[str, float]:
     """Return the logarithm of the adjusted e-value of each group: the least mean over sets with the group.
 
-    Closed testing by means. Those of at least 1 / alpha are flagged, with a family-wise error of at most alpha.
+    Closed testing by means, which may be weighted. Those of at least 1 / alpha are flagged, with a family-wise error of
+    at most alpha. The ``reserve`` is the weight of groups that have not appeared yet, whose e-value is 1. The least
+    mean of a set has those of the others that are below it, so it is found among the smallest ones.
     """
-    names = sorted(log_es, key=log_es.__getitem__)
-    logs = np.array([log_es[name] for name in names])
+    shares = dict.fromkeys(log_es, 1.0) if weights is None else weights
+    others = sorted([(log_e, shares[name]) for name, log_e in log_es.items()] + [(0.0, reserve)] * (reserve > 0))
+    logs, masses = np.array(others).T if others else np.empty((2, 0))
+    sums, totals = np.logaddexp.accumulate(logs + np.log(masses)), np.cumsum(masses)
     found = {}
-    for place, name in enumerate(names):
-        # The least mean of a set with the group has the smallest others.
-        means = [log_mean([float(logs[place]), *np.delete(logs, place)[:more].tolist()]) for more in range(len(names))]
-        found[name] = min(means)
+    for name, log_e in log_es.items():
+        smaller, share = int(np.searchsorted(logs, log_e)), shares[name]
+        means = np.logaddexp(log_e + math.log(share), sums[:smaller]) - np.log(share + totals[:smaller])
+        found[name] = float(np.min(means, initial=log_e))
     return found
