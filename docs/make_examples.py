@@ -18,6 +18,7 @@ from typing import Any
 
 import make_clinical
 import make_command_line
+import make_decisions
 import make_models
 import make_monitor
 import make_threshold
@@ -226,6 +227,12 @@ def threshold() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         screens = make_threshold.screens(run)
     return screens | make_threshold.planned() | make_threshold.simulated()
+
+
+def decisions() -> dict[str, str]:
+    """Return the screens of the page about decision models."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return make_decisions.screens(run)
 
 
 def models() -> dict[str, str]:
@@ -453,6 +460,7 @@ MAKERS = (
     tutorial,
     clinical,
     threshold,
+    decisions,
     models,
     monitor,
     workflow,

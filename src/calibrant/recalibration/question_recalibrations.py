@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrant.errors import nearest
 from calibrant.inputs.decision_log import DecisionLog
 from calibrant.recalibration.maps import CalibrationMap, maps_to_json
 from calibrant.recalibration.recalibrations import Recalibration
 from calibrant.render.blocks import Document, Source
-from calibrant.render.shown import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE, ShownByQuestion
 from calibrant.results.values import frame_of
 from calibrant.results.writing import replace_file
 from calibrant.runtime.dataclass import dataclass
@@ -29,7 +27,7 @@ SCHEMA_VERSION: Final = 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class QuestionRecalibrations(Shown, Mapping[str, Recalibration]):
+class QuestionRecalibrations(ShownByQuestion[Recalibration]):
     """The result of `recalibrate` for a `DecisionLog`: a mapping from each question with a map to its `Recalibration`.
 
     ``print(fixes)`` shows a table of the questions and a section for each, ``to_html`` writes a page, ``to_pandas``
@@ -60,20 +58,10 @@ class QuestionRecalibrations(Shown, Mapping[str, Recalibration]):
     method: str
     level: float
 
-    def __getitem__(self, name: str) -> Recalibration:
+    def _missing(self, name: str) -> str:
         if name in self.refused:
-            msg = f"no map of the question {name!r}: {self.refused[name]}"
-            raise KeyError(msg)
-        if name not in self.questions:
-            msg = f"no question {name!r}; {nearest(str(name), self.questions)}"
-            raise KeyError(msg)
-        return self.questions[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.questions)
-
-    def __len__(self) -> int:
-        return len(self.questions)
+            return f"no map of the question {name!r}: {self.refused[name]}"
+        return super()._missing(name)
 
     @property
     def proven(self) -> tuple[str, ...]:
@@ -144,10 +132,6 @@ class QuestionRecalibrations(Shown, Mapping[str, Recalibration]):
             ],
             "refused": dict(self.refused),
         }
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a frame of pandas with a row for each question of the log.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
+from calibrant.errors import nearest
 from calibrant.render import terminal
 from calibrant.render.blocks import Document, Source
 
@@ -74,3 +77,39 @@ class Shown:
         from calibrant.render import page
 
         return page.to_cell(lambda: self._document(full=True), self.__str__)
+
+
+Result = TypeVar("Result")
+
+
+class ShownByQuestion(Shown, Mapping[str, Result]):
+    """The results of the questions of a decision log, by their names, in the order of the log."""
+
+    questions: Mapping[str, Any]
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return every number as plain Python values that are strict JSON."""
+
+    def _result(self, name: str) -> Result:
+        """Return the result of a question that there is."""
+        return cast("Result", self.questions[name])
+
+    def _missing(self, name: str) -> str:
+        """Return why there is no result of a question."""
+        return f"no question {name!r}; {nearest(name, self.questions)}"
+
+    def __getitem__(self, name: str) -> Result:
+        if name not in self.questions:
+            raise KeyError(self._missing(str(name)))
+        return self._result(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.questions)
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrant.errors import nearest
 from calibrant.inputs.common_questions import CommonQuestion, CommonQuestions
 from calibrant.render.blocks import Document, Source
-from calibrant.render.shown import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE, ShownByQuestion
 from calibrant.report.comparison import Comparison, Pair
 from calibrant.results.values import frame_of, plain, plain_estimate
 from calibrant.runtime.dataclass import dataclass
@@ -107,7 +105,7 @@ class QuestionComparison:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class QuestionComparisons(Shown, Mapping[str, Comparison]):
+class QuestionComparisons(ShownByQuestion[Comparison]):
     """The result of `compare` for decision logs: a mapping from the name of each question to its `Comparison`.
 
     ``print(comparisons)`` shows a table of the questions and a section for each, ``to_html`` writes a page,
@@ -148,17 +146,8 @@ class QuestionComparisons(Shown, Mapping[str, Comparison]):
     level: float
     sorted_by: str
 
-    def __getitem__(self, name: str) -> Comparison:
-        if name not in self.questions:
-            msg = f"no question {name!r}; {nearest(str(name), self.questions)}"
-            raise KeyError(msg)
+    def _result(self, name: str) -> Comparison:
         return self.questions[name].comparison
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.questions)
-
-    def __len__(self) -> int:
-        return len(self.questions)
 
     @property
     def differing(self) -> tuple[str, ...]:
@@ -184,10 +173,6 @@ class QuestionComparisons(Shown, Mapping[str, Comparison]):
             "lone_questions": {name: list(models) for name, models in self.common.lone_questions.items()},
             "questions": [each.to_dict() for each in questions],
         }
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the differences as a frame of pandas, a row for each question, pair of models and measure.

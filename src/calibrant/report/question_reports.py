@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrant.errors import nearest
 from calibrant.inputs.decision_log import DecisionLog, Question
 from calibrant.render.blocks import Document, Source
-from calibrant.render.shown import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE, ShownByQuestion
 from calibrant.report.report import GroupReport, Report, group_row
 from calibrant.results.values import frame_of
 from calibrant.runtime.dataclass import dataclass
@@ -51,7 +49,7 @@ class QuestionReport:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class QuestionReports(Shown, Mapping[str, Report]):
+class QuestionReports(ShownByQuestion[Report]):
     """The result of `evaluate` for a `DecisionLog`: a mapping from the name of each question to its `Report`.
 
     ``print(reports)`` shows a table of the questions and a section for each, ``to_html`` writes a page, ``to_pandas``
@@ -71,17 +69,8 @@ class QuestionReports(Shown, Mapping[str, Report]):
     log: DecisionLog
     level: float | None
 
-    def __getitem__(self, name: str) -> Report:
-        if name not in self.questions:
-            msg = f"no question {name!r}; {nearest(str(name), self.questions)}"
-            raise KeyError(msg)
+    def _result(self, name: str) -> Report:
         return self.questions[name].tested.report
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.questions)
-
-    def __len__(self) -> int:
-        return len(self.questions)
 
     @property
     def miscalibrated(self) -> tuple[str, ...]:
@@ -107,10 +96,6 @@ class QuestionReports(Shown, Mapping[str, Report]):
             "questions": [question.to_dict(whole=whole) for question in questions],
             **{name: dict(getattr(self.log, name)) for name in ("refusals", "unlabelled", "unanswered")},
         }
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a frame of pandas with a row for each question.

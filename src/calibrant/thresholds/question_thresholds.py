@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from calibrant.errors import InputError, check_choice, nearest, quoted
+from calibrant.errors import InputError, check_choice, quoted
 from calibrant.inputs.decision_log import DecisionLog, Question
 from calibrant.render.blocks import Document, Source
-from calibrant.render.shown import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE, ShownByQuestion
 from calibrant.report import evaluated_data
 from calibrant.results.values import frame_of
 from calibrant.runtime.arrays import Float64s
@@ -47,7 +46,7 @@ class Gate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class QuestionThresholds(Shown, Mapping[str, ThresholdResult]):
+class QuestionThresholds(ShownByQuestion[ThresholdResult]):
     """The result of `certify_questions`: a mapping from the name of each question to its certified thresholds.
 
     That of a predicate is a `TwoSidedThreshold`, that of a choice or a score a `Threshold` of the largest probability.
@@ -79,18 +78,6 @@ class QuestionThresholds(Shown, Mapping[str, ThresholdResult]):
     confidence: float
     each: bool
     log: DecisionLog
-
-    def __getitem__(self, name: str) -> ThresholdResult:
-        if name not in self.questions:
-            msg = f"no question {name!r}; {nearest(str(name), self.questions)}"
-            raise KeyError(msg)
-        return self.questions[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.questions)
-
-    def __len__(self) -> int:
-        return len(self.questions)
 
     @property
     def certified(self) -> bool:
@@ -205,10 +192,6 @@ class QuestionThresholds(Shown, Mapping[str, ThresholdResult]):
             "composite": None if self.composite is None else self.composite.to_dict(curves=False),
             "composite_of": list(self.composite_of),
         }
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a frame of pandas with a row for each question: its thresholds, their coverage and observed risk."""
