@@ -427,8 +427,24 @@ def test_every_key_of_the_json_is_explained() -> None:
     watch.update(scores, outcomes[::-1] & (np.arange(200) % 3 > 0), groups=np.arange(200) // 100)
     assert watch.alarm
     collect(watch.to_dict())
+    rows = [
+        {
+            "answers": {
+                "urgent": {"noul": p},
+                "mood": {"probabilities": {"1": p, "2": 1 - p}, "legend": {"1": 1, "2": 2}},
+            },
+            "labels": {"urgent": y, "mood": 1 if y else 2},
+        }
+        for p, y in zip(scores.tolist(), outcomes.tolist(), strict=True)
+    ]
+    log, watch = calibrant.read_decisions(rows), calibrant.Monitor()
+    watch.update(log)
+    of_questions = (calibrant.evaluate(log), calibrant.recalibrate(log), calibrant.certify_questions(log), watch)
+    for result in (*of_questions, calibrant.compare({"old": log, "new": log})):
+        collect(result.to_dict())
     assert {"per_class", "infinite_rows", "table", "worst_class"} <= keys
-    assert {key for key in keys if f"`{key}`" not in page} == set()
+    names = {"urgent", "mood", "old", "new"}  # of questions and models
+    assert {key for key in keys - names if f"`{key}`" not in page} == set()
 
 
 def test_the_citation_has_the_version_of_the_package() -> None:
