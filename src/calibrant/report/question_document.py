@@ -205,7 +205,9 @@ def _sections(reports: QuestionReports, source: Source, *, full: bool, complete:
 
 def rest_of(left: int) -> list[Block]:
     """Return how to see the questions without a section; nothing if all have one."""
-    return [Notes([f"to see the other {left:,} questions, use --question, or the mapping in Python"])] if left else []
+    return (
+        [Notes([f"to see the other {left:,} questions, use --question, or the mapping in Python"])] if left > 0 else []
+    )
 
 
 def within(blocks: Sequence[Block], place: str) -> list[Block]:

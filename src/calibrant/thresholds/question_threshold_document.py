@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from calibrant.render.blocks import Block, Column, Details, Document, Heading, Method, Notes, Sentence, Source, Table
 from calibrant.render.words import amount, gathered, named, percent, share_text, short, version
+from calibrant.report.question_document import NAMED, SECTIONS, rest_of, within
 from calibrant.thresholds.threshold_document import METHODS, curve_blocks, findings_of, rate_text
 
 if TYPE_CHECKING:
     from calibrant.thresholds.question_thresholds import Gate, QuestionThresholds
     from calibrant.thresholds.result import Threshold, ThresholdResult
 
-_SECTIONS: Final = 12  # questions with a section
-_NAMED: Final = 3
 _ALL: Final = "choices and scores together"
 
 
@@ -47,7 +46,7 @@ def _conclusion(result: QuestionThresholds) -> Sentence:
     if not certified:
         return Sentence("No threshold is certified for a question")
     of = f"{len(certified):,} of {len(result):,} question{'s' * (len(result) != 1)}"
-    return Sentence(f"Some answers to {of} can be automated: {named(certified, _NAMED)}", "good")
+    return Sentence(f"Some answers to {of} can be automated: {named(certified, NAMED)}", "good")
 
 
 def _promise(result: QuestionThresholds) -> list[str]:
@@ -61,7 +60,7 @@ def _promise(result: QuestionThresholds) -> list[str]:
         promises.append(f"Refusals count as cases that are not automatic: {total:,}.")
     few = gathered((found.sides[0].reason, short(name)) for name, found in result.items() if not found.certified)
     promises += [
-        f"Too few rows for a threshold: {named(names, _NAMED)} ({reason})."
+        f"Too few rows for a threshold: {named(names, NAMED)} ({reason})."
         for reason, names in few.items()
         if reason.startswith("fewer")
     ]
@@ -173,16 +172,14 @@ def _groups(result: QuestionThresholds) -> list[Block]:
 def _sections(result: QuestionThresholds, source: Source, *, full: bool) -> list[Block]:
     """Return a section for each question; on a page with its risk-coverage curves."""
     blocks: list[Block] = []
-    for place, (name, found) in enumerate(list(result.items())[:_SECTIONS], 1):
+    for place, (name, found) in enumerate(list(result.items())[:SECTIONS], 1):
         blocks += [Heading(f"Question {short(name)}", f"question-{place}"), *findings_of(found, source, audit=False)]
         if full:
             for side in found.sides:
                 title = "Error rate by coverage" + (f', decisions "{side.side}"' if len(found.sides) > 1 else "")
-                blocks.append(Details(title, curve_blocks(side, title, full=True), long=True))
-    left = len(result) - _SECTIONS
-    if left > 0:
-        blocks.append(Notes([f"to see the other {left:,} questions, use --question, or the mapping in Python"]))
-    return blocks
+                curve = within(curve_blocks(side, title, full=True), f"question-{place}")
+                blocks.append(Details(title, curve, long=True))
+    return [*blocks, *rest_of(len(result) - SECTIONS)]
 
 
 def _method(result: QuestionThresholds) -> Method:
