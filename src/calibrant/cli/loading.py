@@ -108,13 +108,18 @@ def _read(
     return loaded
 
 
+def _models(options: CommandOptions) -> tuple[list[str], list[str]]:
+    """Return the name or the pattern of the files of each model, and the paths of all files."""
+    baseline = [] if options.baseline is None else [options.baseline]
+    paths = [path for name in (*options.files, *baseline) for path in expand([name])]
+    return [*baseline, *(options.files if len(options.files) > 1 or baseline else paths)], paths
+
+
 def load_models(
     ctx: click.Context, options: CommandOptions, step: Progress
 ) -> FileModels | FileSketches | FileDecisionModels:
     """Read the predictions of several models: columns of the same files, files of their own, sketches, or logs."""
-    baseline = [] if options.baseline is None else [options.baseline]
-    paths = [path for name in (*options.files, *baseline) for path in expand([name])]
-    models = [*baseline, *(options.files if len(options.files) > 1 or baseline else paths)]
+    models, paths = _models(options)
     names = model_names(models)
     if len(models) > 1 and (logs := questions.load_models(ctx, options, models, names)) is not None:
         return logs

@@ -70,7 +70,6 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     calibrant.errors.FileError
         The first error, if files cannot be written; the other files are written first.
     """
-    from calibrant.files.loaded import FileDecisions
     from calibrant.report.report import Report
 
     event = _event(result, predictions, options)
@@ -83,15 +82,6 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     if isinstance(result, Report) and len(names) == len(predictions.omitted):
         readable = replace(result, omitted=names)
 
-    def fitted() -> CalibrationMap:
-        fix = cast("RecalibrationResult", result)
-        return fix.fitted() if options.anyway else fix.map
-
-    def maps() -> str:
-        if isinstance(predictions, FileDecisions) and options.question is None:
-            return cast("QuestionRecalibrations", result).maps_to_json(anyway=options.anyway)
-        return fitted().to_json()
-
     title = options.title or _title([Path(path).name for path in predictions.paths])
     contents: dict[str, Callable[[], bytes]] = {
         "sketch": lambda: cast("FileSketch", predictions).sketch.to_bytes(),
@@ -99,15 +89,8 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
             {**_described(result, source, options), "source": sources, **_for_comparisons(result, predictions, options)}
         ),
         **_contents(readable, source, title, options),
-        "map": lambda: f"{maps()}\n".encode(),
-        "sql": lambda: _sql(fitted(), predictions),
-        "onnx": lambda: fitted().to_onnx().SerializeToString(),
-        "gates": lambda: _json(cast("QuestionThresholds", result).gates(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")),
+        **_actions(result, predictions, options),
     }
-    if options.gates_path is not None and not _has_gates(cast("QuestionThresholds", result), options):
-        del contents["gates"]
-    if options.outputs.keys() & set(_MAPS) and not _is_written(cast("RecalibrationResult", result), options):
-        contents = {name: content for name, content in contents.items() if name not in _MAPS}
 
     def text() -> str:
         used = "; ".join(filter(None, (predictions.described(), predictions.protocol, str(options.config or ""))))
@@ -120,6 +103,24 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
         suggest_clusters(predictions, options)
     if failures:
         raise failures[0]
+
+
+def _actions(result: Any, predictions: FileRead, options: CommandOptions) -> dict[str, Callable[[], bytes]]:
+    """Return what other programs act on: maps and gates, if there is evidence for them."""
+    actions: dict[str, Callable[[], bytes]] = {}
+    if options.outputs.keys() & set(_MAPS) and _is_written(result, options):
+        of_questions = isinstance(result, Mapping)
+        fitted: Any = None if of_questions else result.fitted() if options.anyway else result.map
+        actions = {
+            "map": lambda: (
+                f"{result.maps_to_json(anyway=options.anyway) if of_questions else fitted.to_json()}\n".encode()
+            ),
+            "sql": lambda: _sql(fitted, predictions),
+            "onnx": lambda: fitted.to_onnx().SerializeToString(),
+        }
+    if options.gates_path is not None and _has_gates(result, options):
+        actions["gates"] = lambda: _json(result.gates(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
+    return actions
 
 
 def _has_gates(result: QuestionThresholds, options: CommandOptions) -> bool:

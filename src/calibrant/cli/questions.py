@@ -47,22 +47,32 @@ def load_models(
     _check(ctx, options)
     if twice := next((path for path in first if first.count(path) > 1), None):
         raise FileError(twice, "is named twice", "name the log of each model once")
-    on = options.on[0] if options.on else None
-    if len(options.on) > 1 or (options.truth_path is None and on not in (None, *IDS)):
-        msg = f"--on names the ids of decision logs ({', '.join(IDS)}), or their column in the file of --truth"
-        raise click.UsageError(msg, ctx)
+    on = _ids(ctx, options)
     logs = [_read(options, paths, on) for paths in files]
     for path, log in zip(first, logs, strict=True):
         if on is not None and not log.ids:
             raise FileError(path, "has rows without an id", "write an id into each row, or leave --on out")
-    if all(len(log.models) == 1 for log in logs) and len({log.models for log in logs}) == len(logs):
-        names = [log.models[0] for log in logs]
     return FileDecisionModels(
         sources={"questions": _listed(logs[0]) if options.question is None else options.question},
         paths=tuple(first),
         rows=tuple(log.n for log in logs),
-        logs=dict(zip(names, logs, strict=True)),
+        logs=dict(zip(_models_of(logs) or names, logs, strict=True)),
     )
+
+
+def _models_of(logs: Sequence[DecisionLog]) -> list[str] | None:
+    """Return the model that each log names; None unless these are different models, one a log."""
+    models = [log.models for log in logs]
+    return [model for (model,) in models] if {*map(len, models)} == {1} and len({*models}) == len(models) else None
+
+
+def _ids(ctx: click.Context, options: CommandOptions) -> str | None:
+    """Return the column of the ids that the options name."""
+    on = options.on[0] if options.on else None
+    if len(options.on) > 1 or (options.truth_path is None and on not in (None, *IDS)):
+        msg = f"--on names the ids of decision logs ({', '.join(IDS)}), or their column in the file of --truth"
+        raise click.UsageError(msg, ctx)
+    return on
 
 
 def _are_logs(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> bool:

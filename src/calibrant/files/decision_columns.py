@@ -35,34 +35,55 @@ class AnswerColumns(NamedTuple):
     unanswered: int = 0
 
 
+class _Columns(NamedTuple):
+    """The columns of rows in the usual form."""
+
+    answers: dict[str, Any]
+    labels: dict[str, Any]
+    labelled: int
+    ids: list[str | int] | None
+    models: list[str]
+
+
 def add_columns(read: DecisionRows, table: Any) -> bool:
     """Add the rows of a table of Arrow, and return whether that was possible; if not, nothing is added."""
     if not read.takes_columns or "answers" not in table.column_names or any(map(_OTHER.fullmatch, table.column_names)):
         return False
+    columns = _columns(table)
+    if columns is None:
+        return False
+    parts = []
+    for name, column in columns.answers.items():
+        part = _part(name, column, columns.labels.get(name))
+        if part is None or not read.continues(part):
+            return False
+        parts.append(part)
+    rest = {name: column for name, column in columns.labels.items() if name not in columns.answers}
+    parts += [AnswerColumns(name, unanswered=len(column) - column.null_count) for name, column in rest.items()]
+    return read.add_columns(table.num_rows, columns.ids, columns.models, columns.labelled, parts)
+
+
+def _columns(table: Any) -> _Columns | None:
+    """Return the columns of a table; None if they need a closer look."""
     import pyarrow as pa
 
     columns = {name: table[name].combine_chunks() for name in table.column_names if name in _READ}
     labels = [columns[name] for name in LABELS if name in columns]
     answers, ids = columns["answers"], next((columns[name] for name in IDS if name in columns), None)
     if len(labels) != 1 or not all(pa.types.is_struct(each.type) for each in (answers, *labels)) or answers.null_count:
-        return False
+        return None
     if ids is not None and (ids.null_count or not (pa.types.is_string(ids.type) or pa.types.is_integer(ids.type))):
-        return False
-    models = columns.get("model")
-    if models is not None and not (pa.types.is_string(models.type) or pa.types.is_null(models.type)):
-        return False
-    of_labels, of_answers = _fields(labels[0]), _fields(answers)
-    parts = []
-    for name, column in of_answers.items():
-        part = _part(name, column, of_labels.get(name))
-        if part is None or not read.continues(part):
-            return False
-        parts.append(part)
-    rest = {name: column for name, column in of_labels.items() if name not in of_answers}
-    parts += [AnswerColumns(name, unanswered=len(column) - column.null_count) for name, column in rest.items()]
-    names = [] if models is None else [name for name in models.unique().to_pylist() if name is not None]
-    labelled = table.num_rows - labels[0].null_count
-    return read.add_columns(table.num_rows, None if ids is None else ids.to_pylist(), names, labelled, parts)
+        return None
+    models = columns.get("model", pa.nulls(0))
+    if not (pa.types.is_string(models.type) or pa.types.is_null(models.type)):
+        return None
+    return _Columns(
+        answers=_fields(answers),
+        labels=_fields(labels[0]),
+        labelled=table.num_rows - labels[0].null_count,
+        ids=None if ids is None else ids.to_pylist(),
+        models=list(filter(None, models.unique().to_pylist())),
+    )
 
 
 _READ: Final = {"answers", "model", *LABELS, *IDS}

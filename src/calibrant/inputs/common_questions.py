@@ -131,14 +131,7 @@ def common_questions(logs: Sequence[NamedLog]) -> CommonQuestions:
 def _places(logs: Sequence[NamedLog]) -> tuple[int, list[NDArray[np.int64]]]:
     """Return the number of common inputs, and for each row of each log the number of its input; -1 for a lone row."""
     first = logs[0]
-    for each in logs:
-        if bool(each.log.ids) != bool(first.log.ids):
-            words = ["rows with ids" if log.ids else "rows without ids" for log in (first.log, each.log)]
-            remedy = "write an id into each row of all logs"
-            raise InputError(each.argument, f"{words[0]}, like {first.name}", words[1], remedy)
-        if not each.log.ids and each.log.n != first.log.n:
-            expected = f"{first.log.n:,} rows, as many as {first.name}, because the rows have no ids"
-            raise InputError(each.argument, expected, f"{each.log.n:,}", "write an id into each row of all logs")
+    _check_ids(logs)
     if not first.log.ids:
         return first.log.n, [np.arange(first.log.n) for _ in logs]
     common = reduce(set.intersection, (set(each.log.ids) for each in logs))
@@ -152,19 +145,28 @@ def _places(logs: Sequence[NamedLog]) -> tuple[int, list[NDArray[np.int64]]]:
     return len(numbers), [np.array([numbers.get(name, -1) for name in each.log.ids]) for each in logs]
 
 
+def _check_ids(logs: Sequence[NamedLog]) -> None:
+    """Reject logs of which only some have ids, and logs without ids that differ in their number of rows."""
+    first = logs[0]
+    for each in logs:
+        if bool(each.log.ids) != bool(first.log.ids):
+            words = ["rows with ids" if log.ids else "rows without ids" for log in (first.log, each.log)]
+            remedy = "write an id into each row of all logs"
+            raise InputError(each.argument, f"{words[0]}, like {first.name}", words[1], remedy)
+        if not each.log.ids and each.log.n != first.log.n:
+            expected = f"{first.log.n:,} rows, as many as {first.name}, because the rows have no ids"
+            raise InputError(each.argument, expected, f"{each.log.n:,}", "write an id into each row of all logs")
+
+
 def _common(name: str, logs: Sequence[NamedLog], places: Sequence[NDArray[np.int64]]) -> CommonQuestion:
     """Return a question in the rows that all logs answered, in the order of the first."""
     asked = [each.log[name] for each in logs]
-    for each, question in zip(logs, asked, strict=True):
-        if question.kind != asked[0].kind:
-            expected = f"{quoted(name)} to be a {asked[0].kind}, like {logs[0].name}"
-            raise InputError(each.argument, expected, f"a {question.kind}", "give questions of two kinds two names")
+    _check_kinds(name, logs, asked)
     inputs = [place[question.rows] for place, question in zip(places, asked, strict=True)]
     common = reduce(lambda one, other: one[np.isin(one, other)], inputs)
     common = common[common >= 0]
     taken = [_taken(question, each, common) for question, each in zip(asked, inputs, strict=True)]
     likeliest = next(filter(None, map(_only_likeliest, asked)), "")
-    shared = set(asked[0].classes).intersection(*(question.classes for question in asked[1:]))
     lone: dict[str, tuple[str, ...]] = {}
     if likeliest:
         taken = [replace(each, probs=each.largest, targets=each.right.astype(np.int64), classes=()) for each in taken]
@@ -172,12 +174,7 @@ def _common(name: str, logs: Sequence[NamedLog], places: Sequence[NDArray[np.int
         options = tuple(dict.fromkeys(option for question in asked for option in question.classes))
         taken = [_with_options(question, options) for question in taken]
         _check_labels(name, logs, taken)
-        called = dict(zip(options, taken[0].class_names or (), strict=True))
-        lone = {
-            each.name: tuple(called[option] for option in question.classes if option not in shared)
-            for each, question in zip(logs, asked, strict=True)
-            if set(question.classes) - shared
-        }
+        lone = _lone_options(logs, asked, dict(zip(options, taken[0].class_names or (), strict=True)))
     models = [each.name for each in logs]
     return CommonQuestion(
         kind=asked[0].kind,
@@ -190,6 +187,26 @@ def _common(name: str, logs: Sequence[NamedLog], places: Sequence[NDArray[np.int
         refusals={model: question.refusals for model, question in zip(models, asked, strict=True)},
         lone_options=lone,
     )
+
+
+def _check_kinds(name: str, logs: Sequence[NamedLog], asked: Sequence[Question]) -> None:
+    """Reject a question that is of another kind in another log."""
+    for each, question in zip(logs, asked, strict=True):
+        if question.kind != asked[0].kind:
+            expected = f"{quoted(name)} to be a {asked[0].kind}, like {logs[0].name}"
+            raise InputError(each.argument, expected, f"a {question.kind}", "give questions of two kinds two names")
+
+
+def _lone_options(
+    logs: Sequence[NamedLog], asked: Sequence[Question], called: Mapping[str | bool, str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the names of the options that not all logs have, by log."""
+    shared = set(asked[0].classes).intersection(*(question.classes for question in asked[1:]))
+    return {
+        each.name: tuple(called[option] for option in question.classes if option not in shared)
+        for each, question in zip(logs, asked, strict=True)
+        if set(question.classes) - shared
+    }
 
 
 def _only_likeliest(question: Question) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
@@ -628,19 +628,7 @@ class Monitor(Shown):
                 for each, log_evidence_of_rows in zip(self._slices, logs, strict=True)
             ),
             drift=self.drift,
-            groups=tuple(
-                GroupSeen(
-                    name,
-                    group.n,
-                    group.gap / group.n if group.n else math.nan,
-                    group.most if math.isfinite(group.most) else math.nan,
-                    sum(group.impossible),
-                    name in called_out,
-                    group.kind,
-                    self._slices[group.since].label if group.since else "",
-                )
-                for name, group in (self._groups or {}).items()
-            ),
+            groups=tuple(self._group_seen(name, group, called_out) for name, group in (self._groups or {}).items()),
             promises=tuple(
                 PromiseSeen(
                     promise.value,
@@ -654,6 +642,18 @@ class Monitor(Shown):
                 )
                 for promise in self._promises
             ),
+        )
+
+    def _group_seen(self, name: str, group: Group, called_out: Collection[str]) -> GroupSeen:
+        return GroupSeen(
+            name,
+            group.n,
+            group.gap / group.n if group.n else math.nan,
+            group.most if math.isfinite(group.most) else math.nan,
+            sum(group.impossible),
+            name in called_out,
+            group.kind,
+            self._slices[group.since].label if group.since else "",
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.render.blocks import Block, Column, Document, Heading, Method, Notes, Sentence, Source, Table
@@ -81,7 +81,7 @@ def _order(fixes: QuestionRecalibrations) -> Sequence[int]:
     return worst([row["p_value"] for row in rows], [row["gain"] for row in rows])
 
 
-def _words(row: dict[str, Any]) -> str:
+def _words(row: Mapping[str, Any]) -> str:
     """Return the verdict on a question in at most two words."""
     if not row["map"]:
         return "no map"
@@ -93,18 +93,31 @@ def _words(row: dict[str, Any]) -> str:
 def _overview(fixes: QuestionRecalibrations) -> list[Block]:
     """Return the table of all questions."""
     rows = [fixes.row_of(name) for name in fixes.log]
-    parts = ("gain", "low", "high")
-    written = [
-        ("–", "") if math.isnan(row["gain"]) else (value, f"{low} – {high}")
-        for row in rows
-        for value, low, high in [texts([row[part] for part in parts], 4, [0.0])]
+    order = _order(fixes)
+    table = Table("questions", _columns(fixes, rows), "Questions", marked=[row["proven"] for row in rows])
+    return [
+        Heading("Questions", "questions", searchable=len(rows) > SECTIONS),
+        table if len(order) == len(rows) else table.of_rows(order),
+        Notes(_NOTES),
     ]
+
+
+def _decrease(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a gain and its interval as texts."""
+    if math.isnan(row["gain"]):
+        return "–", ""
+    value, low, high = texts([row["gain"], row["low"], row["high"]], 4, [0.0])
+    return value, f"{low} – {high}"
+
+
+def _columns(fixes: QuestionRecalibrations, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    written = list(map(_decrease, rows))
     losses = [
         Column.of(f"{loss}: {when}", f"{name}_{when}", (row[f"{name}_{when}"] for row in rows), number, spare=spare)
         for loss, name, spare in (("log loss", "log_loss", 1), ("Brier", "brier", 4))
         for when in ("before", "after")
     ]
-    columns = [
+    return [
         Column.of("question", "question", fixes.log, short),
         Column.of("rows", "n", (row["n"] for row in rows), amount, spare=2),
         Column.of("kind", "kind", (row["kind"] for row in rows), words=True, spare=5),
@@ -118,13 +131,6 @@ def _overview(fixes: QuestionRecalibrations) -> list[Block]:
         ),
         Column.of("p adj.", "adjusted_p_value", (row["adjusted_p_value"] for row in rows), chance_text),
         Column.of("verdict", "verdict", map(_words, rows), words=True),
-    ]
-    order = _order(fixes)
-    table = Table("questions", columns, "Questions", marked=[row["proven"] for row in rows])
-    return [
-        Heading("Questions", "questions", searchable=len(rows) > SECTIONS),
-        table if len(order) == len(rows) else table.of_rows(order),
-        Notes(_NOTES),
     ]
 
 

@@ -266,12 +266,8 @@ def compare(
     0.0077 to 0.0125).
     """
     settings = ComparisonSettings.of(n_bins, level, tolerance, measures, sort_by)
-    if paired not in (None, True, False):
-        raise InputError("paired", "True, False or None", repr(paired), "leave paired out if it is not known")
+    _check_choices(paired, notion)
     named, outcomes = _models(probs_a, probs_b, targets, names)
-    if notion in PER_CLASS:
-        remedy = "pass one class's column of each model at a time"
-        raise InputError("notion", "'positive' or 'top-label' to compare models", repr(notion), remedy)
     others = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if any(isinstance(log, DecisionLog) for _, _, log in named):
         rest = {"targets": outcomes, "notion": notion, "logits": logits or None, "own_outcomes": own_outcomes or None}
@@ -285,13 +281,8 @@ def compare(
         settings = settings.for_answers() if own_outcomes else settings
         data = _read_sketches(named, others | rest, notion, settings, paired=paired, weights_are=weights_are)
         return _with_groups(data, settings)
-    if paired is not None:
-        remedy = "leave paired out, because predictions are compared row by row"
-        expected = "no value for predictions (True needs sketches with clusters, and False needs sketches)"
-        raise InputError("paired", expected, repr(paired), remedy)
+    _check_of_rows(paired, own_outcomes and outcomes is not None)
     own = None
-    if own_outcomes and outcomes is not None:
-        raise InputError("own_outcomes", "no value with targets for all models", "True", _ANSWERS)
     if outcomes is None:
         named, own = _own_outcomes(named)
         settings = settings.for_answers()
@@ -301,6 +292,25 @@ def compare(
     each = [(*model, *more) for model, *more in zip(named, declared, targets_of, strict=True)]
     others |= {"notion": notion, "weights_are": weights_are}
     return _with_groups(_read_rows(each, others, clusters, groups, settings), settings)
+
+
+def _check_choices(paired: object, notion: object) -> None:
+    """Reject what no comparison takes."""
+    if paired not in (None, True, False):
+        raise InputError("paired", "True, False or None", repr(paired), "leave paired out if it is not known")
+    if notion in PER_CLASS:
+        remedy = "pass one class's column of each model at a time"
+        raise InputError("notion", "'positive' or 'top-label' to compare models", repr(notion), remedy)
+
+
+def _check_of_rows(paired: object, both_outcomes: bool) -> None:
+    """Reject what a comparison of rows does not take: ``paired``, and outcomes for all models next to their own."""
+    if paired is not None:
+        remedy = "leave paired out, because predictions are compared row by row"
+        expected = "no value for predictions (True needs sketches with clusters, and False needs sketches)"
+        raise InputError("paired", expected, repr(paired), remedy)
+    if both_outcomes:
+        raise InputError("own_outcomes", "no value with targets for all models", "True", _ANSWERS)
 
 
 def _with_groups(data: ComparedData, settings: ComparisonSettings) -> Comparison:

@@ -154,15 +154,11 @@ def of_arguments(
     ordered: bool = False,
 ) -> EvaluatedData:
     """Return the data of the arguments of `evaluate`, `recalibrate` and others, which call this, with their groups."""
-    if not isinstance(ordered, (bool, np.bool_)):
-        raise InputError("ordered", "True or False", repr(ordered), "pass True if the columns are ordered levels")
+    _check_ordered(ordered, probs)
     others: dict[str, Any] = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
     if isinstance(probs, (ReliabilityTable, CalibrationSketch)):
-        if ordered:
-            expected = f"False for a {type(probs).__name__}, which does not keep the probabilities of a row together"
-            raise InputError("ordered", expected, "True", "leave it out, or pass the rows of predictions")
         passed = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
         data = _of_sums(probs, passed, notion, n_bins, classwise=classwise)
         if weights_are is not None:
@@ -187,6 +183,15 @@ def of_arguments(
     if weights_are is None:
         return data
     return replace(data, counted=None, groups={name: replace(one, counted=None) for name, one in data.groups.items()})
+
+
+def _check_ordered(ordered: object, probs: object) -> None:
+    """Reject what is not a truth value, and ordered levels of sums."""
+    if not isinstance(ordered, (bool, np.bool_)):
+        raise InputError("ordered", "True or False", repr(ordered), "pass True if the columns are ordered levels")
+    if ordered and isinstance(probs, (ReliabilityTable, CalibrationSketch)):
+        expected = f"False for a {type(probs).__name__}, which does not keep the probabilities of a row together"
+        raise InputError("ordered", expected, "True", "leave it out, or pass the rows of predictions")
 
 
 def _of_levels(predictions: Predictions) -> Predictions:
@@ -394,10 +399,7 @@ def _of_rows(
         event = ReliabilityTable.pool(reading.events)
         tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)] if per_class else [event]
         total = event.total
-    histograms = None
-    if every_class:
-        squares = None if squared is None else squared.histograms
-        histograms = ClassHistograms(sums=reading.histograms, totals=total, squares=squares)
+    histograms = _histograms(reading, squared, total) if every_class else None
     data = EvaluatedData(
         notion=notion,
         means=PredictionMeans.of_scores(
@@ -421,6 +423,11 @@ def _of_rows(
         numbers=numbers,
     )
     return _in_clusters(data, predictions, reading, labels, several=several)
+
+
+def _histograms(reading: Reading, squared: Reading | None, total: float) -> ClassHistograms:
+    squares = None if squared is None else squared.histograms
+    return ClassHistograms(sums=reading.histograms, totals=total, squares=squares)
 
 
 def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, NDArray[np.float64] | None]:

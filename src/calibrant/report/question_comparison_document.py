@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -199,19 +199,21 @@ def _cautions(comparisons: QuestionComparisons) -> list[Sentence]:
         for model, options in each.question.lone_options.items():
             listed = named(list(map(short, options)), NAMED)
             cautions.append(Sentence(f"Options of {short(name)} that only {names[model]} has: {listed}.", "caution"))
-    for what, key in (("Refusals", "refusals"), ("Answers without a labelled answer of every model", "left_out")):
-        totals = dict.fromkeys(comparisons.names, 0)
-        for each in comparisons.questions.values():
-            for model, count in getattr(each.question, key).items():
-                totals[model] += count
-        if any(totals.values()):
-            listed = ", ".join(f"{names[model]} {count:,}" for model, count in totals.items())
-            cautions.append(Sentence(f"{what}, which are not compared: {listed}."))
+    cautions += _left_out(comparisons, names, "refusals", "Refusals")
+    cautions += _left_out(comparisons, names, "left_out", "Answers without a labelled answer of every model")
     reasons = gathered((each.question.likeliest, short(name)) for name, each in comparisons.questions.items())
     for reason in filter(None, reasons):
         listed = named(reasons[reason], NAMED)
         cautions.append(Sentence(f"Only the likeliest answer is compared in {listed}, because {reason}."))
     return cautions
+
+
+def _left_out(comparisons: QuestionComparisons, names: Mapping[str, str], key: str, what: str) -> list[Sentence]:
+    """Return how many answers of each model are not compared; nothing if there are none."""
+    counts = [getattr(each.question, key) for each in comparisons.questions.values()]
+    totals = {names[model]: sum(count[model] for count in counts) for model in comparisons.names}
+    listed = ", ".join(f"{model} {total:,}" for model, total in totals.items())
+    return [Sentence(f"{what}, which are not compared: {listed}.")] if any(totals.values()) else []
 
 
 # ---------------------------------------------------------------- all questions
@@ -268,21 +270,16 @@ def _notes(comparisons: QuestionComparisons, *, full: bool) -> list[str]:
 def _table(comparisons: QuestionComparisons, rows: Sequence[_Row], key: str, name: str, *, tested: bool) -> Table:
     """Return the values of the models in each question and their difference with its interval."""
     parts = [pair[key] for _, pair in rows]
-    values = [[each.comparison.models[getattr(pair, side)][key] for each, pair in rows] for side in ("first", "second")]
     two = len(comparisons.names) == 2
     called = distinct(comparisons.names, 12)
-    write = "{:.6f}".format if key == rows[0][0].comparison.decides else number
-    p_values = [pair[each.comparison.decides].p_value for each, pair in rows]
     columns = [
         Column.of("question", "question", (each.name for each, _ in rows)),
         Column.of("rows", "rows", (each.comparison.n for each, _ in rows), amount, spare=2),
-        *(
-            Column.of(called[model] if two else side, side, of_side, write, spare=1)
-            for side, of_side, model in zip(("first", "second"), values, comparisons.names, strict=False)
-        ),
+        *_value_columns(rows, key, [called[name] for name in comparisons.names] if two else ["first", "second"]),
         *comparison_document.difference_columns(parts, comparisons.level, "simultaneous "),
     ]
     if tested:
+        p_values = [pair[each.comparison.decides].p_value for each, pair in rows]
         shown = [chance_text(p_value) or "–" for p_value in p_values]
         heading = "calibration: p adjusted"
         columns.append(Column(heading, shown, {"adjusted_p_value": p_values}, brief="calib. p"))
@@ -290,6 +287,14 @@ def _table(comparisons: QuestionComparisons, rows: Sequence[_Row], key: str, nam
         pairs = [f"{called[pair.first]} − {called[pair.second]}" for _, pair in rows]
         columns.insert(1, Column("models", pairs, words=True))
     return Table(name, columns, _label(comparisons, key), marked=[pair.differs(key) for _, pair in rows])
+
+
+def _value_columns(rows: Sequence[_Row], key: str, heads: Sequence[str]) -> list[Column]:
+    """Return the values of a measure of the two models of each pair."""
+    write = "{:.6f}".format if key == rows[0][0].comparison.decides else number
+    values = [[each.comparison.models[getattr(pair, side)][key] for each, pair in rows] for side in ("first", "second")]
+    sides = zip(("first", "second"), heads, values, strict=True)
+    return [Column.of(head, side, of_side, write, spare=1) for side, head, of_side in sides]
 
 
 # ---------------------------------------------------------------- one question

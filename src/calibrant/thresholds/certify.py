@@ -188,13 +188,14 @@ def certify_threshold(
     check_rows(ranked, asked, max_risk, "max_risk")
     alpha = alpha_of(confidence)
     found = _threshold(judged, ranked, _certified(ranked, asked, max_risk, alpha), asked, max_risk)
-    found = replace(found, curve_maker=partial(_curves, ranked, found, judged.table.n), per_class=per_class)
+    found = replace(_with_curve(found, ranked, judged), per_class=per_class)
     if not data_of_groups:
         return found
     groups_ = {name: Judged.of(data) for name, data in data_of_groups.items()}
     by_group = jointly({name: (group, _ONE_SIDE) for name, group in groups_.items()}, asked, max_risk)
     common = {name: _share(group, found) for name, group in groups_.items()}
-    return replace(found, by_group={name: side for name, (side,) in by_group.items()}, common=common)
+    shown = {name: replace(side, curve_maker=None) for name, (side,) in by_group.items()}
+    return replace(found, by_group=shown, common=common)
 
 
 def certify_two_sided(
@@ -283,7 +284,7 @@ def certify_two_sided(
     found = {}
     for side, rows in ranked.items():
         one = _threshold(judged, rows, places[side], asked._replace(costs=None), risks[side])
-        found[side] = replace(one, curve_maker=partial(_curves, rows, one, judged.table.n))
+        found[side] = _with_curve(one, rows, judged)
     cost = None if asked.costs is None else _two_sided_costs(ranked["yes"], found, asked, confidence)
     return TwoSidedThreshold(yes=found["yes"], no=found["no"], confidence=confidence, costs=cost)
 
@@ -527,8 +528,6 @@ def jointly(
     groups: Mapping[Key, tuple[Judged, tuple[Side, ...]]],
     asked: ThresholdOptions,
     max_risk: float,
-    *,
-    curves: bool = False,
 ) -> dict[Key, tuple[Threshold, ...]]:
     """Return the thresholds of the sides of groups, with one promise for all of them together.
 
@@ -539,39 +538,45 @@ def jointly(
         name: [judged.ranked(downward=side == "no", alone=True, rows=asked.rows) for side in sides]
         for name, (judged, sides) in groups.items()
     }
-    whole = alpha_of(asked.confidence)
-    reasons = {
-        name: _too_few(rows[0], asked, max_risk, whole / len(groups) / len(rows)) for name, rows in ranked.items()
-    }
-    open_ = [name for name in groups if not reasons[name]]
-    places = {name: [np.empty(0, np.intp)] * len(rows) for name, rows in ranked.items()}
-    while open_:
-        alpha = whole / len(open_)
-        for name in open_:
-            places[name] = [_certified(rows, asked, max_risk, alpha / len(ranked[name])) for rows in ranked[name]]
-        done = [
-            name
-            for name in open_
-            if all(len(at) and at[-1] == len(rows) - 1 for at, rows in zip(places[name], ranked[name], strict=True))
-        ]
-        open_ = [name for name in open_ if name not in done]
-        if not done:
-            break
+    alpha = alpha_of(asked.confidence) / len(groups)
+    reasons = {name: _too_few(rows[0], asked, max_risk, alpha / len(rows)) for name, rows in ranked.items()}
+    places = _places({name: rows for name, rows in ranked.items() if not reasons[name]}, asked, max_risk)
     found = {}
-    for name, (judged, sides) in groups.items():
-        if len(sides) > 1:
-            yes, no = places[name]
-            places[name] = list(_apart(yes, no, len(ranked[name][0])))
+    for name, (judged, _) in groups.items():
+        certified = places.get(name, [np.empty(0, np.intp)] * len(ranked[name]))
+        if len(certified) > 1:
+            certified = list(_apart(certified[0], certified[1], len(ranked[name][0])))
         found[name] = tuple(
-            _threshold(judged, rows, at, asked._replace(costs=None), max_risk, reasons[name])
-            for rows, at in zip(ranked[name], places[name], strict=True)
+            _with_curve(_threshold(judged, rows, at, asked._replace(costs=None), max_risk, reasons[name]), rows, judged)
+            for rows, at in zip(ranked[name], certified, strict=True)
         )
-        if curves:
-            found[name] = tuple(
-                replace(one, curve_maker=partial(_curves, rows, one, judged.table.n))
-                for one, rows in zip(found[name], ranked[name], strict=True)
-            )
     return found
+
+
+def _places(
+    groups: Mapping[Key, list[Ranked]], asked: ThresholdOptions, max_risk: float
+) -> dict[Key, list[NDArray[np.intp]]]:
+    """Return the certified places of the sides of groups, all certified together."""
+    places: dict[Key, list[NDArray[np.intp]]] = {}
+    open_ = list(groups)
+    while open_:
+        alpha = alpha_of(asked.confidence) / len(open_)
+        for name in open_:
+            places[name] = [_certified(rows, asked, max_risk, alpha / len(groups[name])) for rows in groups[name]]
+        whole = {name for name in open_ if all(map(_is_whole, places[name], groups[name]))}
+        if not whole:
+            break
+        open_ = [name for name in open_ if name not in whole]
+    return places
+
+
+def _is_whole(places: NDArray[np.intp], ranked: Ranked) -> bool:
+    """Whether every place is certified."""
+    return len(places) > 0 and int(places[-1]) == len(ranked) - 1
+
+
+def _with_curve(found: Threshold, ranked: Ranked, judged: Judged) -> Threshold:
+    return replace(found, curve_maker=partial(_curves, ranked, found, judged.table.n))
 
 
 def _too_few(ranked: Ranked, asked: ThresholdOptions, max_risk: float, alpha: float) -> str:

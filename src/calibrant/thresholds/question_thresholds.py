@@ -321,9 +321,7 @@ def _thresholds(
         if composite is not None:
             family[group, None] = composite, ("yes",)
     parts = [{key: entry} for key, entry in family.items()] if common["each"] else [family]
-    found = {
-        key: sides for part in parts for key, sides in jointly(part, asked, common["max_risk"], curves=True).items()
-    }
+    found = {key: sides for part in parts for key, sides in jointly(part, asked, common["max_risk"]).items()}
     return {
         group: _made(
             log,
