@@ -132,11 +132,11 @@ def findings_of(result: ThresholdResult, source: Source, *, audit: bool = True) 
         if first.notion == "positive":
             event = event_of(first.notion, source)
             sentences.append(Sentence(f'An error is a case in which "{event}" is false.'))
+    texts: list[str] = []
     for side in result.sides:
         of_side = f' of "{side.side}"' if others else ""
-        texts = [*_numbers(side, of_side), *_plan(side, of_side), *(_audit(side, of_side) if audit else ())]
-        sentences += map(Sentence, texts)
-    return sentences
+        texts += [*_numbers(side, of_side), *_plan(side, of_side), *(_audit(side, of_side) if audit else ())]
+    return [*sentences, *map(Sentence, dict.fromkeys(texts))]
 
 
 def _noun(side: Threshold) -> str:
