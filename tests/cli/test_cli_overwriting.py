@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import stat
 import subprocess
@@ -225,13 +226,22 @@ def test_an_output_that_is_a_pipe_is_written_to(command: str, target: str) -> No
     sketch = calibrant.CalibrationSketch()
     sketch.update(score, outcome)
     sketch.save("in.cal")
+    log = [
+        {
+            "answers": {"team": {"probabilities": {"a": 0.5 + p / 2, "b": 0.5 - p / 2}}},
+            "labels": {"team": "ab"[i % 20 == 0]},
+        }
+        for i, p in enumerate(score.tolist())
+    ]
+    Path("log.jsonl").write_text("\n".join(map(json.dumps, log)))
+    line = "threshold log.jsonl --max-risk 0.4" if target == "gates_path" else LINES[command]
     pipe, link = "pipe", f"link{ENDING.get(target, '')}"
     os.mkfifo(pipe)
     os.symlink(pipe, link)
     got: list[bytes] = []
     reader = threading.Thread(target=lambda: got.append(Path(pipe).read_bytes()), daemon=True)
     reader.start()
-    status, _, err = run(*LINES[command].split(), label(command, target), link)
+    status, _, err = run(*line.split(), label(command, target), link)
     reader.join(10)
     assert status in (0, 3, 4), err
     assert len(got[0]) > 50
