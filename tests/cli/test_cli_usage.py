@@ -149,7 +149,8 @@ def example_files(tmp_path: Path) -> None:
         answers = [json.dumps({"id": k, "p": 0.7, "correct": (k + len(name)) % 3 > 0}) for k in range(60)]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(answers))
     decisions = [{"answers": {"urgent": {"noul": k / 60}}, "labels": {"urgent": k % 3 > 0}} for k in range(60)]
-    (tmp_path / "decisions.jsonl").write_text("\n".join(map(json.dumps, decisions)))
+    for name in ("decisions", "decisions_old", "decisions_new"):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, decisions)))
     (tmp_path / "visits.csv").write_text(f"risk,outcome\n{text}\n")
     np.savez(tmp_path / "model.npz", logits=np.log(rows), target=target)
     np.savez(tmp_path / "models.npz", small=np.log(rows), large=2 * np.log(rows), target=target)
@@ -298,7 +299,7 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("report a.csv --seed 5", "No such option '--seed'; did you mean '--rng'?"),
         ("report a.csv --outcmoe y", "No such option '--outcmoe'; did you mean '--outcome'?"),
         ("report a.csv -score x", "No such option '-score'; did you mean '--score'?"),
-        ("report a.csv -s x", "No such option '-s'; did you mean '--score' or '--sketch' or '--svg'?"),
+        ("report a.csv -s x", "No such option '-s'; did you mean '--score' or '--stated' or '--sketch'?"),
         ("report a.csv --xyz", "No such option '--xyz'; 'calibrant report --help' lists them"),
         ("completion tcsh", "'tcsh' is not one of 'bash', 'zsh', 'fish'."),
         ("report a.csv --labels yes", "'yes'; name two labels or more, each once, such as no,yes or 1-10"),
