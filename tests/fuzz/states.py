@@ -126,8 +126,10 @@ def attacks(seed: int = 0) -> Iterator[Attack]:
         yield Attack(name, data)
     for name, body in BODIES.items():
         yield Attack(name, forged(body))
-    for version in (b"0", b"1", b"3", b"999999999", b"-1", b"1.0", b"01", b"null", b'"1"', b"1" * 10_000):
-        yield Attack(f"version {version[:20]!r}", forged(b"").replace(b": 2,", b": " + version + b",", 1))
+    for version in (b"0", b"1", b"2", b"999999999", b"-1", b"1.0", b"01", b"null", b'"1"', b"1" * 10_000):
+        yield Attack(
+            f"version {version[:20]!r}", forged(b"").replace(b": %d," % state.VERSION, b": " + version + b",", 1)
+        )
     damaged = {name: mutations(state.encode(content), rng) for name, content in real().items()}
     for name, content in itertools.cycle(real().items()):
         yield Attack(f"{name}: damaged", next(damaged[name]))

@@ -280,7 +280,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         r"was written by an older calibrant \(version 1 of the state, and this calibrant reads version 3\); "
         "use the calibrant that wrote it, or start a new state in another file$",
     ),
-    "no version": (GOOD.replace(b": 2,", b": true,", 1), "is damaged in its line of the version" + DAMAGED),
+    "no version": (
+        GOOD.replace(b": %d," % state.VERSION, b": true,", 1),
+        "is damaged in its line of the version" + DAMAGED,
+    ),
     "cut": (GOOD[:-60], "is truncated, because its last line is missing" + DAMAGED),
     "cut early": (GOOD[:20], "is truncated, because its first lines are incomplete" + DAMAGED),
     "edited": (GOOD.replace(b"812", b"813"), "is damaged or was edited, because it does not match its che.*" + DAMAGED),
