@@ -70,9 +70,9 @@ def screens(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
     first = json.loads(Path("pin_a.jsonl").read_text(encoding="utf-8").splitlines()[0])
     report, _ = run("calibrant report pin_a.jsonl")
     compared, _ = run("calibrant compare pin_a.jsonl pin_b.jsonl --on id")
-    certified, _ = run("calibrant threshold pin_b.jsonl --max-risk 0.05 --gates thresholds.json")
+    certified, _ = run("calibrant threshold pin_b.jsonl --max-risk 0.05 --gates thresholds.json --json all.json")
     mapped, _ = run("calibrant recalibrate pin_a.jsonl --map maps.json")
-    *_, (last, status) = (run(f"calibrant monitor state.json week_{week}.jsonl") for week in WEEKS)
+    *_, (last, status) = (run(f"calibrant monitor state.json week_{week}.jsonl --threshold all.json") for week in WEEKS)
     gates = json.loads(Path("thresholds.json").read_text(encoding="utf-8"))
     return {
         "decisions-head.txt": f"$ head -1 pin_a.jsonl\n{json.dumps(first)}\n",

@@ -86,11 +86,31 @@ def test_one_question_is_watched_with_its_threshold() -> None:
     assert run("monitor", "open.json", "week1.jsonl", "--question", "open")[0] == 0
 
 
+def test_the_thresholds_of_all_questions_are_watched() -> None:
+    assert run("threshold", "week1.jsonl", "--max-risk", "0.4", "--json", "all.json", "--quiet")[0] == 0
+    status, out, _ = run("monitor", "all_state.json", "week2.jsonl", "--threshold", "all.json")
+    assert status == 0
+    assert "for urgent is kept so far" in " ".join(out.split())
+    found = json.loads(Path("all.json").read_text(encoding="utf-8"))
+    own = calibrant.Monitor(threshold=found)
+    own.update(calibrant.read_decisions("week2.jsonl"), label="week2")
+    assert calibrant.Monitor.from_json("all_state.json").to_json() == own.to_json()
+    words = ("--question", "urgent", "--threshold", "all.json")
+    assert run("monitor", "one_state.json", "week2.jsonl", *words)[0] == 0
+    Path("bad.json").write_text('{"questions": [7]}')
+    for path, said in (("bad.json", "is not the JSON of thresholds"), ("rows.csv", "is not the JSON of a threshold")):
+        status, _, err = run("monitor", "s.json", "week2.jsonl", "--question", "urgent", "--threshold", path)
+        assert (status, said in err) == (1, True)
+    found["questions"] = [each for each in found["questions"] if each["name"] != "urgent"]
+    Path("less.json").write_text(json.dumps(found))
+    status, _, err = run("monitor", "s.json", "week2.jsonl", "--question", "urgent", "--threshold", "less.json")
+    assert (status, "has no threshold of the question 'urgent'" in err) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["week1.jsonl", "--time", "day"], "--time needs a column of times, which the log of a decision model has not"),
-        (["week1.jsonl", "--threshold", "rows.csv"], "--threshold is about one question; name it with --question"),
         (["week1.jsonl", "--since-onset", "w.cal"], "--since-onset is about one question; name it with --question"),
         (["week1.jsonl", "--by", "id"], "--by does not work with the log of a decision model"),
         (["week1.jsonl", "--groups", "a", "--question", "urgent"], "--groups names questions to watch together"),

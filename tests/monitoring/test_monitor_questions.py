@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -302,11 +303,49 @@ def test_a_threshold_is_watched_with_one_question() -> None:
     p = rng.random(2_000)
     threshold = calibrant.certify_threshold(p, rng.random(2_000) < p, max_risk=0.2)
     log = drawn(rng, 300, 3)
-    with pytest.raises(InputError, match="threshold: expected no threshold with a DecisionLog"):
+    with pytest.raises(InputError, match="threshold: expected thresholds of questions with a DecisionLog"):
         calibrant.Monitor(threshold=threshold).update(log)
     watch = calibrant.Monitor(threshold=threshold)
     watch.update(log["q0"].probs, log["q0"].targets)
     assert watch.to_dict()["promises"][0]["n_automatic"] > 10
+
+
+def test_the_promises_of_all_questions_are_watched_together() -> None:
+    """Each is that of its question alone, and all have one alarm of probability alpha together."""
+    rng = np.random.default_rng(0)
+    found = calibrant.certify_questions(drawn(rng, 3_000, 3), max_risk=0.3)
+    watch, logs = calibrant.Monitor(threshold=found), [drawn(rng, 300, 3) for _ in range(2)]
+    for log in logs:
+        watch.update(log)
+    promises = watch.to_dict()["promises"]
+    assert {each["question"] for each in promises} == {name for name in found if found[name].certified}
+    assert len(promises) >= 3
+    for name in found:
+        alone = calibrant.Monitor(threshold=found[name])
+        for log in logs:
+            alone.update(log[name].probs, log[name].targets)
+        own = [each for each in promises if each["question"] == name]
+        for mine, other in zip(own, alone.to_dict()["promises"], strict=True):
+            adjusted = other["log_evidence"] - np.log(len(promises))
+            assert mine == {**other, "question": name, "log_evidence": pytest.approx(adjusted)}
+    again = calibrant.Monitor.from_json(watch.to_json())
+    assert again.to_dict() == watch.to_dict()
+    again.watch_threshold(found.to_dict())
+    assert again.to_dict()["promises"] == promises
+    assert "for q0 is kept so far" in " ".join(str(watch).split())
+    with pytest.raises(InputError, match="threshold: expected one threshold, got thresholds of questions"):
+        calibrant.Monitor(threshold=found).update(logs[0]["q0"].probs, logs[0]["q0"].targets)
+
+
+def test_a_broken_promise_of_a_question_is_named() -> None:
+    rng = np.random.default_rng(0)
+    found = calibrant.certify_questions(drawn(rng, 3_000, 3), max_risk=0.3)
+    log, watch = drawn(rng, 600, 3), calibrant.Monitor(threshold=found)
+    turned = replace(log["q0"], targets=1 - log["q0"].targets)
+    watch.update(replace(log, questions={**log.questions, "q0": turned}))
+    broken = {each["question"] for each in watch.to_dict()["promises"] if each["broken"]}
+    assert broken == {"q0"}
+    assert watch.promise_broken
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
     if options.groups is not None and options.question is not None:
         msg = "--groups names questions to watch together; leave it out, or --question"
         raise click.UsageError(msg, ctx)
-    of_one: dict[str, Any] = {"--threshold": options.threshold_path, "--since-onset": options.since_onset_path}
+    of_one: dict[str, Any] = {"--since-onset": options.since_onset_path}
     of_one |= {"--yes-risk": options.yes_risk is not None, "--no-risk": options.no_risk is not None}
     if not options.state_path:  # a monitor has pictures and a tolerance for all questions
         of_one |= {"--png": options.png_path, "--svg": options.svg_path}

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
-from calibrant.errors import FileError, quoted
+from calibrant.errors import FileError, nearest, quoted
 from calibrant.errors.wording import number
 from calibrant.files.loaded import FileDecisions, FilePredictions, FileSketch
 from calibrant.files.sql import sql_name
@@ -82,7 +82,7 @@ def _updated(predictions: FilePredictions | FileSketch | FileDecisions, options:
         _check_settings(watch, given, options)
     if options.threshold_path is not None:
         with of_file(options.threshold_path):
-            watch.watch_threshold(_threshold(options.threshold_path))
+            watch.watch_threshold(_threshold(options.threshold_path, options.question))
     known, seen = set(watch.labels), []
     for label, arguments in _slices(predictions, options):
         if options.time is not None and label in known:
@@ -107,7 +107,8 @@ def _check_settings(watch: Monitor, given: Mapping[str, Any], options: CommandOp
             raise FileError(options.state_path, f"was begun {had}", f"leave {option} out, or begin a new state")
 
 
-def _threshold(path: str) -> dict[str, Any]:
+def _threshold(path: str, question: str | None) -> dict[str, Any]:
+    """Return the JSON of a threshold, or that of one question among several."""
     remedy = "name the JSON that calibrant threshold --json wrote"
     content = read_bytes(path, remedy)
     try:
@@ -116,7 +117,17 @@ def _threshold(path: str) -> dict[str, Any]:
         raise FileError(path, f"is not the JSON of a threshold ({str(error)[:100]})", remedy) from None
     if not isinstance(found, dict):
         raise FileError(path, "is not the JSON of a threshold", remedy)
-    return found
+    if question is None or "questions" not in found:
+        return found
+    parts = found["questions"]
+    if not isinstance(parts, list) or not all(
+        isinstance(part, dict) and isinstance(part.get("name"), str) for part in parts
+    ):
+        raise FileError(path, "is not the JSON of thresholds", remedy)
+    entries: dict[str, dict[str, Any]] = {part["name"]: part for part in parts}
+    if question not in entries:
+        raise FileError(path, f"has no threshold of the question {quoted(question)}", nearest(question, entries))
+    return entries[question]
 
 
 def _slices(

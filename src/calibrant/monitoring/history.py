@@ -67,7 +67,8 @@ class GroupSeen(NamedTuple):
 class PromiseSeen(NamedTuple):
     """The promise of a threshold: the decisions that were automatic, the errors among them, and their share.
 
-    ``risk`` is NaN without such decisions.
+    ``risk`` is NaN without such decisions. ``log_evidence`` of the thresholds of questions is adjusted for their
+    number.
     """
 
     value: float
@@ -78,6 +79,7 @@ class PromiseSeen(NamedTuple):
     risk: float
     log_evidence: float
     broken: bool
+    question: str
 
 
 class History(NamedTuple):

@@ -253,7 +253,11 @@ class Monitor(Shown):
         held = rows > 0
         frame = Frame.of(rows[held], np.clip(scores[held] / rows[held], 0.0, 1.0))
         grown, wealth = self._slice(name, data, frame, unit)
-        promises = [promise.updated(table, unit) for promise in self._promises]
+        tables = {"": table, **{question: group.tables[0] for question, group in data.groups.items() if kinds}}
+        promises = [
+            promise.updated(tables[promise.question], unit) if promise.question in tables else promise
+            for promise in self._promises
+        ]
         questions = self._questions or ("" if not kinds else "open" if self._groups is None else "declared")
         found = self._grown_groups(data.groups, frame, unit, kinds)
         block = window.Block.of(len(self._slices), on_grid)
@@ -291,9 +295,9 @@ class Monitor(Shown):
             expected = f"{_event(*self._settings)}, as in the first slice"
             remedy = "pass one question (--question), or begin a new monitor for the log"
             raise InputError("probs", expected, "a DecisionLog", remedy)
-        if self._promises:
-            remedy = "watch its question with a monitor of its own (--question)"
-            raise InputError("threshold", "no threshold with a DecisionLog", "a threshold", remedy)
+        if not all(promise.question for promise in self._promises):
+            remedy = "pass what certify_questions returned, or watch one question alone (--question)"
+            raise InputError("threshold", "thresholds of questions with a DecisionLog", "one threshold", remedy)
         groups = self._groups or {}
         if self._groups is not None and self._questions != "open":
             self._check_declared(log, "questions")
@@ -313,6 +317,9 @@ class Monitor(Shown):
             raise InputError("groups", f"the declared {what} ({listed})", repr(unknown[0]), remedy)
 
     def _check(self, data: EvaluatedData) -> None:
+        if any(promise.question for promise in self._promises):
+            remedy = "pass the log of the decision model, or the threshold of one question"
+            raise InputError("threshold", "one threshold", "thresholds of questions", remedy)
         self._check_promises(data)
         if self._questions:
             remedy = "begin a new monitor for this event"
@@ -435,11 +442,16 @@ class Monitor(Shown):
 
         Parameters
         ----------
-        threshold : Threshold, TwoSidedThreshold or dict
-            What `calibrant.certify_threshold` returned, or its dictionary.
+        threshold : Threshold, TwoSidedThreshold, QuestionThresholds or dict
+            What `calibrant.certify_threshold` or `calibrant.certify_questions` returned, or its dictionary. All
+            thresholds of questions have one alarm of probability ``alpha`` together.
         """
-        known = {(promise.value, promise.side, promise.max_risk) for promise in self._promises}
-        new = [each for each in Promise.of(threshold) if (each.value, each.side, each.max_risk) not in known]
+
+        def key(promise: Promise) -> tuple[float, str, float, str]:
+            return promise.value, promise.side, promise.max_risk, promise.question
+
+        known = set(map(key, self._promises))
+        new = [each for each in Promise.of(threshold) if key(each) not in known]
         self._promises = [*self._promises, *new]
 
     @property
@@ -499,7 +511,12 @@ class Monitor(Shown):
     @property
     def promise_broken(self) -> bool:
         """Whether the promise of the threshold is no longer kept; False without a threshold."""
-        return any(promise.most >= -math.log(self.alpha) for promise in self._promises)
+        return any(self._evidence_of(promise) >= -math.log(self.alpha) for promise in self._promises)
+
+    def _evidence_of(self, promise: Promise) -> float:
+        """Return the logarithm of the evidence against a promise; that of questions is adjusted for their number."""
+        several = sum(bool(each.question) for each in self._promises) if promise.question else 1
+        return promise.most - math.log(several)
 
     @property
     def groups(self) -> list[str] | None:
@@ -637,8 +654,9 @@ class Monitor(Shown):
                     promise.rows,
                     promise.errors,
                     promise.risk,
-                    promise.most,
-                    promise.most >= -math.log(self.alpha),
+                    self._evidence_of(promise),
+                    self._evidence_of(promise) >= -math.log(self.alpha),
+                    promise.question,
                 )
                 for promise in self._promises
             ),
@@ -743,6 +761,7 @@ class Monitor(Shown):
                     "max_risk": promise.max_risk,
                     "notion": promise.notion,
                     "n_classes": promise.n_classes,
+                    "question": promise.question,
                     "rows": promise.rows,
                     "errors": promise.errors,
                     "most": promise.most,
@@ -778,7 +797,7 @@ def _data_of_log(log: DecisionLog) -> EvaluatedData:
     """
     groups = {
         name: evaluated_data.of_arguments(
-            question.probs, question.targets, notion="positive" if question.kind == "predicate" else "top-label"
+            question.probs, question.targets, notion="positive" if question.probs.ndim == 1 else "top-label"
         )
         for name, question in counted("reading questions", list(log.items()))
     }

@@ -83,7 +83,8 @@ _RESERVE: Final = "later questions may come: a part of the weight is kept for th
 def document_of(history: History, source: Source, *, full: bool) -> Document:
     """Return the document of a monitor; a full one has pictures."""
     level, alarm, one = percent(history.level), bound_text(history.alpha), len(history.promises) == 1
-    risks = [f'"{each.side}" ' * (not one) + percent(each.max_risk) for each in history.promises]
+    named_sides = not one and not any(each.question for each in history.promises)
+    risks = list(dict.fromkeys(f'"{each.side}" ' * named_sides + percent(each.max_risk) for each in history.promises))
     blocks: list[Block] = []
     if full and len(history.slices) > 1:
         blocks.append(Figures([_evidence_figure(history), _difference_figure(history)]))
@@ -367,7 +368,9 @@ def _groups(history: History) -> Iterator[Sentence]:
 def _promise(part: PromiseSeen, history: History) -> Sentence:
     """Return whether the promise of a threshold is kept so far."""
     value = f"{part.value:.4g}" if 0.001 <= part.value <= 0.999 else f"{part.value:.8g}"
-    side = f' of "{part.side}"' if len(history.promises) > 1 or part.side == "no" else ""
+    both = sum(each.question == part.question for each in history.promises) > 1
+    side = f' of "{part.side}"' if both or part.side == "no" else ""
+    side += f" for {short(part.question)}" if part.question else ""
     promise = f"the promise of the threshold {value}{side}"
     if math.isnan(part.risk):
         return Sentence(f"Nothing is known yet about {promise}, because no decision was automatic.")

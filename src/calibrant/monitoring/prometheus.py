@@ -33,7 +33,18 @@ def to_text(history: History, model: str = "") -> str:
     """Return the numbers as gauges; ``model`` becomes a label."""
     own = {"model": model} if model else {}
     groups = [({**own, "group": part.name}, part) for part in history.groups]
-    promises = [({**own, "threshold": f"{part.value:.17g}", "side": part.side}, part) for part in history.promises]
+    promises = [
+        (
+            {
+                **own,
+                **({"question": part.question} if part.question else {}),
+                "threshold": f"{part.value:.17g}",
+                "side": part.side,
+            },
+            part,
+        )
+        for part in history.promises
+    ]
     gauges: dict[str, _Samples] = {
         "evidence": [(own, history.evidence)],
         "log10_evidence": [(own, history.log_evidence / _TEN)],

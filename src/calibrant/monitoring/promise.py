@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ class Promise:
         The threshold, "yes" for rows at and above it or "no" for those at and below, and the largest error rate.
     notion, n_classes : str and int, or None
         The event of the threshold; None if it is not known.
+    question : str
+        The question of a decision log whose answers it is about; empty for other data.
     rows, errors : float
         The rows that were decided automatically, and the errors among them, over all slices.
     mixture : Mixture
@@ -41,6 +44,7 @@ class Promise:
     max_risk: float
     notion: str | None = None
     n_classes: int | None = None
+    question: str = ""
     rows: float = 0.0
     errors: float = 0.0
     mixture: Mixture = Mixture.start(len(ERROR_TILTS))
@@ -87,11 +91,17 @@ class Promise:
 
     @classmethod
     def of(cls, threshold: Any) -> list[Promise]:
-        """Return the promises of a certified threshold, or of its dictionary: one, or one for each side."""
+        """Return the promises of a certified threshold, of those of questions, or of their dictionary.
+
+        A threshold has one, or one for each side.
+        """
         try:
-            numbers = threshold if isinstance(threshold, dict) else threshold.to_dict(curves=False)
-            parts = [numbers[side] for side in ("yes", "no") if side in numbers] or [numbers]
-            found = [cls._of_part(part) for part in parts if part["value"] is not None]
+            numbers: Any = threshold
+            if not isinstance(threshold, dict):
+                options = {} if isinstance(threshold, Mapping) else {"curves": False}
+                numbers = threshold.to_dict(**options)
+            of = {entry["name"]: entry for entry in numbers["questions"]} if "questions" in numbers else {"": numbers}
+            found = [promise for question, each in of.items() for promise in cls._of_sides(each, question)]
         except (AttributeError, KeyError, TypeError, ValueError):
             found = []
         if not found:
@@ -100,7 +110,14 @@ class Promise:
         return found
 
     @classmethod
-    def _of_part(cls, part: dict[str, Any]) -> Promise:
+    def _of_sides(cls, numbers: Mapping[str, Any], question: str) -> list[Promise]:
+        parts = [numbers[side] for side in ("yes", "no") if side in numbers] or [numbers]
+        return [cls._of_part(part, question) for part in parts if part["value"] is not None]
+
+    @classmethod
+    def _of_part(cls, part: Mapping[str, Any], question: str) -> Promise:
+        question = part.get("question", question)
+        require(isinstance(question, str), "a question that is not a text")
         notion, n_classes = part.get("notion"), part.get("n_classes")
         require(part["side"] in ("yes", "no") and notion in (None, "positive", "top-label"), "another event")
         require(part["max_risk"] > 0, "a risk of 0")
@@ -110,4 +127,5 @@ class Promise:
             max_risk=number(part["max_risk"], 0.0, 0.5),
             notion=notion,
             n_classes=None if n_classes is None else integer(n_classes, 1, MOST_CLASSES),
+            question=question,
         )

@@ -154,10 +154,10 @@ def of_arguments(
     ordered: bool = False,
 ) -> EvaluatedData:
     """Return the data of the arguments of `evaluate`, `recalibrate` and others, which call this, with their groups."""
-    _check_ordered(ordered, probs)
     others: dict[str, Any] = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
+    _check_ordered(ordered, probs)
     if isinstance(probs, (ReliabilityTable, CalibrationSketch)):
         passed = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
         data = _of_sums(probs, passed, notion, n_bins, classwise=classwise)
