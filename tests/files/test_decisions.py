@@ -668,3 +668,29 @@ def test_a_fault_in_the_second_file_has_its_row_there(tmp_path: Path) -> None:
     paths = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
     with pytest.raises(FileError, match=r"b\.jsonl: row 41: the answer to 'urgent' has the probability 1\.5"):
         decisions.read_files(paths, labels=None, on="id", yes=None, by=None)
+
+
+def test_options_that_differ_in_every_row_take_no_table_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table would have a column for every option: 20 rows of 16 MB would take gigabytes."""
+    tables: list[Any] = []
+
+    def parsed(lines: Any) -> Any:
+        tables.append(real(lines))
+        return tables[-1]
+
+    real = decisions._parsed
+    monkeypatch.setattr(decisions, "_parsed", parsed)
+    options = [[f"document {i}-{k}" for k in range(4)] for i in range(3000)]
+    rows = [
+        {"answers": {"best": {"probabilities": dict.fromkeys(names, 0.25)}}, "labels": {"best": names[0]}}
+        for names in options
+    ]
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert state(calibrant.read_decisions(path)) == state(calibrant.read_decisions(rows))
+    rows[:2500] = [rows[0]] * 2500  # options that differ only after those that are looked at
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert state(calibrant.read_decisions(path)) == state(calibrant.read_decisions(rows))
+    assert tables == [None, None]

@@ -28,6 +28,8 @@ Labels: TypeAlias = "str | os.PathLike[str] | Mapping[str, Mapping[str, Any]] | 
 _ROWS: Final = 65_536  # of a table together
 _BLOCK: Final = 1 << 24  # characters of JSON lines together
 _FEW: Final = 64  # so few lines are read one by one
+_SAMPLE: Final = 128  # lines that are looked at before the others are read together
+_MOST_KEYS: Final = 2000  # of lines that are read together
 _OBJECTS: Final = frozenset({"answers", *LABELS, *WRAPPERS})  # columns that may hold objects
 _Part: TypeAlias = (
     "tuple[Callable[[], Any], Iterable[Mapping[str, Any]]]"  # as a table if that is possible, and as rows
@@ -259,18 +261,53 @@ def _together(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 def _parsed(lines: Sequence[str]) -> Any:
-    """Return lines of JSON as a table; None if they are not alike, or not JSON."""
+    """Return lines of JSON as a table; None if they are not alike, or not JSON.
+
+    The columns are those of some lines. With those of all lines, a table of options that differ between rows would
+    have a column for each, and a cell for each of them in every row.
+    """
     if find_spec("pyarrow") is None or len(lines) < _FEW:
         return None
     import pyarrow as pa
-    from pyarrow.json import ReadOptions, read_json
+    from pyarrow.json import ParseOptions, ReadOptions, read_json
 
-    try:
-        text = "".join(lines).encode()
+    def read(texts: Sequence[str], **how: Any) -> Any:
+        data = "".join(texts).encode()
         # One block: with several, the order of their threads would decide the order of keys.
-        return read_json(pa.BufferReader(text), ReadOptions(use_threads=False, block_size=len(text) + 1))
-    except (pa.ArrowException, UnicodeEncodeError):
+        options = ReadOptions(use_threads=False, block_size=len(data) + 1)
+        return read_json(pa.BufferReader(data), options, ParseOptions(**how))
+
+    some = [*lines[:_SAMPLE], *lines[_SAMPLE :: max(len(lines) // _SAMPLE, 1)]]
+    try:
+        if len(_keys(map(parse, filter(str.strip, some)))) > _MOST_KEYS:
+            return None
+        schema = pa.schema([pa.field(each.name, _with_floats(each)) for each in read(some).schema])
+        return read(lines, explicit_schema=schema, unexpected_field_behavior="error")
+    except (pa.ArrowException, ValueError, RecursionError):
         return None
+
+
+def _keys(values: Iterable[Any], above: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    """Return the keys of objects, each with those above it."""
+    found: set[tuple[str, ...]] = set()
+    for value in values:
+        if isinstance(value, dict):
+            found.update((*above, key) for key in value)
+            for key, each in value.items():
+                found |= _keys([each], (*above, key)) if isinstance(each, dict) else set()
+    return found
+
+
+def _with_floats(field: Any) -> Any:
+    """Return the type of a column of answers in which whole numbers may be followed by others; else its own."""
+    import pyarrow as pa
+
+    def widened(kind: Any) -> Any:
+        if pa.types.is_struct(kind):
+            return pa.struct([pa.field(each.name, widened(each.type)) for each in kind])
+        return pa.float64() if pa.types.is_integer(kind) else kind
+
+    return widened(field.type) if field.name == "answers" else field.type
 
 
 def _names(path: str, kind: str) -> Sequence[str]:
