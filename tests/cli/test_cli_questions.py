@@ -244,3 +244,12 @@ def test_stated_confidences_are_used_on_request(log: str) -> None:
         "some.jsonl: has none in row 4, and --stated needs a confidence between 0 and 1 in every answer to 'team'"
         in err
     )
+
+
+@pytest.mark.usefixtures("log")
+def test_a_gate_without_a_test_is_open() -> None:
+    Path("few.jsonl").write_text("\n".join(map(json.dumps, rows(8))), encoding="utf-8")
+    status, _, err = run("report", "few.jsonl", "--gate")
+    assert status == 4
+    assert "--gate: No question has enough rows for a test" in err
+    assert run("report", "few.jsonl")[0] == 0

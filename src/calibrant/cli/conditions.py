@@ -168,7 +168,7 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
 def report_status(report: Report | QuestionReports, conditions: Sequence[Condition], *, gate: bool) -> int:
     """Return the exit status of ``report``, and say on standard error why it is not 0.
 
-    The gate of several questions fails if one of them is miscalibrated.
+    The gate of several questions fails if one of them is miscalibrated, and is open if none has enough rows for a test.
 
     Raises
     ------
@@ -178,9 +178,10 @@ def report_status(report: Report | QuestionReports, conditions: Sequence[Conditi
     from calibrant.report.question_reports import QuestionReports
 
     if isinstance(report, QuestionReports):
-        if gate and report.miscalibrated:
+        status = FAILED if report.miscalibrated else 0 if report.tested else OPEN
+        if gate and status:
             console.say(f"--gate: {report.verdict()[0]}")
-        return FAILED if gate and report.miscalibrated else 0
+        return status if gate else 0
     statuses = [0]
     for condition in conditions:
         message, caution = _broken(condition, report), _doubt(condition, report)

@@ -77,6 +77,11 @@ class QuestionReports(ShownByQuestion[Report]):
         """The questions whose test rejects calibration after Holm's correction for the number of questions."""
         return tuple(name for name, question in self.questions.items() if question.tested.called_out)
 
+    @property
+    def tested(self) -> tuple[str, ...]:
+        """The questions with enough rows for a test."""
+        return tuple(name for name, each in self.questions.items() if not math.isnan(each.tested.p_value))
+
     def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:
         from calibrant.report.question_document import document_of
 
@@ -111,6 +116,5 @@ class QuestionReports(ShownByQuestion[Report]):
         return frame_of(rows, "question")
 
     def __repr__(self) -> str:
-        tested = sum(not math.isnan(each.tested.p_value) for each in self.questions.values())
-        found = f"evidence of miscalibration in {len(self.miscalibrated):,} of {tested:,} tested"
+        found = f"evidence of miscalibration in {len(self.miscalibrated):,} of {len(self.tested):,} tested"
         return f"<QuestionReports: {self.log.n:,} inputs, {len(self):,} questions; {found}>"
