@@ -1,6 +1,6 @@
 """A risk model on 150 patients: what so few patients can say about calibration.
 
-    pip install calibrant scikit-learn
+    pip install . scikit-learn
     python examples/clinical_risk.py
 
 From four measurements of cell nuclei (scikit-learn's breast cancer data) the model predicts

@@ -1,6 +1,6 @@
 """Hugging Face's Trainer with calibration among its metrics.
 
-    pip install calibrant torch transformers accelerate
+    pip install . torch transformers accelerate
     python examples/huggingface_trainer.py
 
 A very small BERT with random weights reads sentences of invented words of three kinds. It

@@ -1,6 +1,6 @@
 """A language model's confidences: what it says ("85%"), and what its tokens say.
 
-    pip install "calibrant[report]"
+    pip install ".[report]"
     python examples/language_model_confidences.py
 
 The answers are simulated: 600 questions with four options each. Yours are JSON lines too:

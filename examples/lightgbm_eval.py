@@ -1,6 +1,6 @@
 """LightGBM with the smooth calibration error on its log, also for a custom objective.
 
-pip install calibrant lightgbm
+pip install . lightgbm
 python examples/lightgbm_eval.py
 """
 

@@ -1,6 +1,6 @@
 """A Lightning module that logs calibration, and stops by the log loss.
 
-    pip install "calibrant[torch]" pytorch-lightning scikit-learn
+    pip install ".[torch]" pytorch-lightning scikit-learn
     python examples/lightning_module.py
 
 With the package ``lightning``, ``import lightning.pytorch as pl``; the rest stays.

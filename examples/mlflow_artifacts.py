@@ -1,6 +1,6 @@
 """Calibration in MLflow: numbers as metrics, the report as JSON and as a page, a figure.
 
-    pip install "calibrant[report]" mlflow
+    pip install ".[report]" mlflow
     python examples/mlflow_artifacts.py FOLDER
     mlflow ui --backend-store-uri sqlite:///FOLDER/mlflow.db
 

@@ -1,6 +1,6 @@
 """Calibration over time in MLflow: evidence as a metric, state and page as artefacts.
 
-    pip install "calibrant[report]" mlflow
+    pip install ".[report]" mlflow
     python examples/mlflow_monitor.py FOLDER
     mlflow ui --backend-store-uri sqlite:///FOLDER/mlflow.db
 

@@ -1,6 +1,6 @@
 """A plain PyTorch loop that watches calibration, batch by batch.
 
-    pip install "calibrant[torch]" scikit-learn
+    pip install ".[torch]" scikit-learn
     python examples/pytorch_loop.py
 
 The network learns scikit-learn's handwritten digits from 500 images. Four in ten may have a

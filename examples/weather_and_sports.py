@@ -1,6 +1,6 @@
 """Rain and basketball: whose forecasts are better calibrated, and in which seasons?
 
-    pip install "calibrant[report]"
+    pip install ".[report]"
     python examples/weather_and_sports.py FOLDER
 
 FOLDER has two public files. ``precip_niamey_2016.csv`` has four forecasts of rain in Niamey

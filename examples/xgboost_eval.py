@@ -1,6 +1,6 @@
 """XGBoost with the calibration error on its log: an event, classes, and XGBClassifier.
 
-    pip install calibrant xgboost-cpu scikit-learn
+    pip install . xgboost-cpu scikit-learn
     python examples/xgboost_eval.py
 
 ``xgboost`` is the same package with the libraries for GPUs.
