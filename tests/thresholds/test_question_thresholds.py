@@ -284,3 +284,16 @@ def test_the_result_is_a_document(found: QuestionThresholds, tmp_path: Any) -> N
     with pytest.raises(KeyError, match="no question"):
         found["nothing"]
     assert list(found.to_pandas().index) == ["urgent", "team", "area"]
+
+
+def test_labels_that_are_the_answers_are_a_caution() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random(800)
+    copied = Question(
+        name="copied", kind="predicate", probs=p, targets=(p > 0.5).astype(np.int64), classes=(), rows=np.arange(800)
+    )
+    drawn = question("drawn", "choice", rng.uniform(0.5, 1, 800), rng.random(800) < 0.95, np.ones(800, bool))
+    found = calibrant.certify_questions(log_of([copied, drawn], 800), max_risk=0.1)
+    assert "check that the labels are not the answers" in found["copied"].sides[0].flag
+    assert "separates" not in found["drawn"].sides[0].flag
+    assert "Caution: the score 0.50" in " ".join(str(found).split())

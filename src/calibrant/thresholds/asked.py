@@ -153,15 +153,21 @@ def _check_method(ranked: Ranked, asked: ThresholdOptions) -> None:
 
 def _check_outcomes(ranked: Ranked) -> None:
     """Reject outcomes that are a function of the score."""
+    score = separating(ranked)
+    if score is not None:
+        remedy = "pass the true outcomes, not predictions; scores that separate them need no certified threshold"
+        got = f"outcomes that the score {score:.6g} separates without an error"
+        raise InputError("targets", "true outcomes", got, remedy)
+
+
+def separating(ranked: Ranked) -> float | None:
+    """Return the score that separates the outcomes without an error; None without one, and for few of one outcome."""
     errors, right = ranked.upto.wrong[-1], ranked.total - ranked.upto.wrong[-1]
     if min(errors, right) < MINORITY:
-        return
+        return None
     first = int(np.argmax(ranked.wrong > 0))
     last = len(ranked) - 1 - int(np.argmax((ranked.wrong < ranked.weights)[::-1]))
-    if first > last:
-        remedy = "pass the true outcomes, not predictions; scores that separate them need no certified threshold"
-        got = f"outcomes that the score {float(ranked.scores[last]):.6g} separates without an error"
-        raise InputError("targets", "true outcomes", got, remedy)
+    return float(ranked.scores[last]) if first > last else None
 
 
 def rows_of_first(asked: ThresholdOptions, max_risk: float, alpha: float) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from calibrant.report import evaluated_data
 from calibrant.results.values import frame_of
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.thresholds.asked import ThresholdOptions, as_confidence, as_risk
+from calibrant.thresholds.asked import ThresholdOptions, as_confidence, as_risk, separating
 from calibrant.thresholds.certify import jointly
 from calibrant.thresholds.ranked import Judged
 from calibrant.thresholds.result import Method, Side, Threshold, ThresholdResult, TwoSidedThreshold
@@ -243,7 +244,7 @@ def certify_questions(
     -------
     QuestionThresholds
         A mapping from the name of each question to its `Threshold` or `TwoSidedThreshold`. ``reason`` says why there is
-        none. Refusals are cases that are never automatic: ``coverage`` is a share of answers and refusals.
+        none, and ``flag`` is a caution, such as about scores that separate the outcomes without an error. Refusals are cases that are never automatic: ``coverage`` is a share of answers and refusals.
 
     Raises
     ------
@@ -325,7 +326,7 @@ def _thresholds(
     return {
         group: _made(
             log,
-            {name: _result(found[group, name], asked.confidence) for name in log},
+            {name: _result(found[group, name], asked.confidence, family[group, name][0]) for name in log},
             found[group, None][0] if (group, None) in found else None,
             common,
             {},
@@ -334,7 +335,14 @@ def _thresholds(
     }
 
 
-def _result(sides: tuple[Threshold, ...], confidence: float) -> ThresholdResult:
+def _result(sides: tuple[Threshold, ...], confidence: float, judged: Judged) -> ThresholdResult:
+    """Return the thresholds of a question, with a caution if its labels may be the answers of the model."""
+    score = separating(judged.ranked())
+    if score is not None:
+        flag = (
+            f"the score {score:.6g} separates the outcomes without an error; check that the labels are not the answers"
+        )
+        sides = tuple(replace(side, flag="; ".join(filter(None, (side.flag, flag)))) for side in sides)
     return sides[0] if len(sides) == 1 else TwoSidedThreshold(yes=sides[0], no=sides[1], confidence=confidence)
 
 
