@@ -244,7 +244,8 @@ def certify_questions(
     -------
     QuestionThresholds
         A mapping from the name of each question to its `Threshold` or `TwoSidedThreshold`. ``reason`` says why there is
-        none, and ``flag`` is a caution, such as about scores that separate the outcomes without an error. Refusals are cases that are never automatic: ``coverage`` is a share of answers and refusals.
+        none, and ``flag`` is a caution, such as about scores that separate the outcomes without an error. Refusals are
+        cases that are never automatic: ``coverage`` is a share of answers and refusals.
 
     Raises
     ------
