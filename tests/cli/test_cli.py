@@ -304,7 +304,7 @@ def test_rows_to_prove_need_no_data(tmp_path: Path) -> None:
         ((), "name the number of predictions, such as --n 500, or the largest acceptable ECE, such as --prove 0.02"),
         (("--prove", "1"), "Invalid value for --prove: 1; pass the largest acceptable error, such as 0.02"),
         (("--prove", "0"), "Invalid value for --prove: 0; pass the largest acceptable error"),
-        (("--prove", "two"), "'two' is not a valid float"),
+        (("--prove", "two"), "'two' is not a number or a percentage"),
         (("--prove", "0.02", "--level", "95"), "95; pass a share from 0.5 to below 1"),
     ],
 )
@@ -587,7 +587,7 @@ def test_bad_data_and_wrong_usage_come_before_the_gate(events: dict[str, tuple[o
         (("--tolerance", "1"), "1; pass the largest acceptable error, such as 0.02"),
         (("--tolerance", "0"), "0; pass the largest acceptable error, such as 0.02"),
         (("--tolerance", "-0.1"), "-0.1; pass the largest acceptable error, such as 0.02"),
-        (("--tolerance", "two"), "'two' is not a valid float"),
+        (("--tolerance", "two"), "'two' is not a number or a percentage"),
         (("--tolerance", "0.1", "--tolerance-of", "brier"), "'brier'; choose from 'ece', 'smece', 'rmsce', 'mean_gap'"),
         (("--tolerance", "0.1", "--tolerance-of", "ECE"), "'ECE'; did you mean 'ece'?"),
         (("--tolerance-of", "smece"), "--tolerance-of works only with --tolerance; pass --tolerance too"),

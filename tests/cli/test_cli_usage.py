@@ -20,6 +20,7 @@ from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
+from calibrant.cli.parameters import Checked, Share, share_in
 from calibrant.cli.usage import SECTIONS
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -926,7 +927,7 @@ def test_all_wrong_options_are_said_at_once():
 #: Options that are wrong by themselves, with their errors: found by click, by the parser, and by the checks.
 FAULTY = {
     ("--n-bins", "x"): "Invalid value for '--n-bins' / '--bins': 'x' is not a valid integer",
-    ("--level", "high"): "Invalid value for '--level': 'high' is not a valid float",
+    ("--level", "high"): "Invalid value for '--level': 'high' is not a number or a percentage",
     ("--fail-if", "ecee > 1"): "there is no measure 'ecee'; did you mean 'ece'?",
     ("--fail-if", "ece << 1", "--fail-if", "ece > 1"): "'ece << 1' is not a condition",
     ("--measures", "eceee"): "Invalid value for '--measures': 'eceee'; did you mean 'ece'?",
@@ -1019,3 +1020,25 @@ def test_a_sum_of_classes_is_shown_with_the_digits_that_are_wrong() -> None:
     """The sums may differ from 1 by 0.001."""
     table("in.csv", p_a=[0.5] * 40, p_b=[0.5] * 39 + [0.50100001], target=["a", "b"] * 20)
     assert "got 1.00100001;" in refused("report", "in.csv")
+
+
+def test_every_share_may_be_a_percentage():
+    shares = [
+        (command, param)
+        for command in main.commands.values()
+        for param in command.params
+        if isinstance(param.type, Checked) and isinstance(param.type.base, Share)
+    ]
+    assert {param.name for _, param in shares} >= {"level", "tolerance", "max_risk", "confidence", "alpha", "prove"}
+    for command, param in shares:
+        context = click.Context(command)
+        percent, fraction = ("95 %", "0.95") if param.name in ("level", "confidence") else ("2.5%", "0.025")
+        assert param.type.convert(percent, param, context) == param.type.convert(fraction, param, context)
+    assert share_in("5%") == 0.05 and share_in("0.1%") == 0.001  # the doubles nearest to them
+    assert not [  # a share of an option that is a plain number would refuse the sign
+        (command.name, param.name)
+        for command in main.commands.values()
+        for param in command.params
+        if param.name in ("level", "confidence", "alpha", "prove", "tolerance", "max_risk", "yes_risk", "no_risk")
+        and not isinstance(getattr(param.type, "base", None), Share)
+    ]

@@ -33,6 +33,7 @@ from calibrant.cli.parameters import (
     MeasureNames,
     OutputFile,
     real,
+    share,
     split,
     whole,
 )
@@ -432,7 +433,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 )
 @option(
     "--alpha",
-    type=real(lambda alpha: 0 < alpha <= 0.5, "pass a probability above 0 and up to 0.5, such as 0.05", "p"),
+    type=share(lambda alpha: 0 < alpha <= 0.5, "pass a probability above 0 and up to 0.5, such as 0.05 or 5%", "p"),
     help="The probability of an alarm without a drift, over all slices (default: 0.05).",
 )
 @option("--tolerance", type=ERROR, help="An error without practical importance, such as 0.02.")
