@@ -130,7 +130,7 @@ def test_an_error_names_the_file_that_an_option_came_from() -> None:
     assert refused() == (
         f"Invalid value for --level: {hint} (--level comes from calibrant.toml; --no-config leaves it out)"
     )
-    assert refused(*REPORT, "--level", 4).endswith("such as 0.95")
+    assert refused(*REPORT, "--level", 4).endswith("such as 0.95 or 95%")
     write("calibrant.toml", "[report]\ntolerance = 0.02\n")
     assert "comes from" not in refused(*REPORT, "--tolerance-of", "eec")
     write("calibrant.toml", 'where = "nothing = 1"\n')

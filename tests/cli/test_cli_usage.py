@@ -1034,11 +1034,13 @@ def test_every_share_may_be_a_percentage():
         context = click.Context(command)
         percent, fraction = ("95 %", "0.95") if param.name in ("level", "confidence") else ("2.5%", "0.025")
         assert param.type.convert(percent, param, context) == param.type.convert(fraction, param, context)
-    assert share_in("5%") == 0.05 and share_in("0.1%") == 0.001  # the doubles nearest to them
-    assert not [  # a share of an option that is a plain number would refuse the sign
-        (command.name, param.name)
-        for command in main.commands.values()
-        for param in command.params
-        if param.name in ("level", "confidence", "alpha", "prove", "tolerance", "max_risk", "yes_risk", "no_risk")
-        and not isinstance(getattr(param.type, "base", None), Share)
-    ]
+    assert [share_in("5%"), share_in("0.1%")] == [0.05, 0.001]  # the doubles nearest to them
+    assert (
+        not [  # a share of an option that is a plain number would refuse the sign
+            (command.name, param.name)
+            for command in main.commands.values()
+            for param in command.params
+            if param.name in ("level", "confidence", "alpha", "prove", "tolerance", "max_risk", "yes_risk", "no_risk")
+            and not isinstance(getattr(param.type, "base", None), Share)
+        ]
+    )

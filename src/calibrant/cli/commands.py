@@ -515,8 +515,11 @@ def _run(
 @contextmanager
 def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
     """On errors about data, print one line and exit with their status."""
+    from calibrant.files.local import Conversion, converting
+
     try:
-        yield
+        with converting(Conversion(options.encoding, options.sheet)):
+            yield
     except Exception as error:
         from calibrant.cli.errors import message
 
@@ -553,9 +556,10 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
 )
 @shared.logits
 @option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85.")
+@shared.stored
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.pass_context
-def apply(ctx: click.Context, /, **params: Any) -> None:
+def apply(ctx: click.Context, /, encoding: str | None, sheet: str | None, **params: Any) -> None:
     """Apply a MAP of scores to FILE, and write its rows with one more column.
 
     \b
@@ -565,7 +569,7 @@ def apply(ctx: click.Context, /, **params: Any) -> None:
     Exit status: 0; 1 unusable data; 2 wrong usage.
     """  # noqa: D301
     shared.check(ctx)
-    with _failing(ctx, CommandOptions()):
+    with _failing(ctx, CommandOptions(encoding=encoding, sheet=sheet)):
         from calibrant.cli import loading
 
         loading.apply(**params)

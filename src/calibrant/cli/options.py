@@ -23,6 +23,7 @@ from calibrant.cli.parameters import (
     NATURAL,
     SHARE,
     Among,
+    Checked,
     ClassNames,
     ColumnName,
     FileName,
@@ -36,6 +37,7 @@ from calibrant.cli.parameters import (
 from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Argument, Configured, Option, together
 from calibrant.errors import quoted
 from calibrant.files.column_options import Options
+from calibrant.files.encodings import is_encoding
 from calibrant.render.words import shown
 from calibrant.runtime.dataclass import dataclass
 
@@ -241,9 +243,21 @@ rows = declared(
         help="The time zone for SQL and groups, such as Europe/Berlin.",
     ),
 )
+stored = declared(
+    option(
+        "--encoding",
+        type=Checked(
+            "name",
+            lambda name: "" if is_encoding(name) else f"{quoted(name)}; name an encoding, such as cp1252 or utf-16",
+        ),
+        help="The encoding of text files that are not UTF-8, such as cp1252 (Windows) or utf-16.",
+    ),
+    option("--sheet", metavar="NAME", help="The sheet to read, if a workbook has several."),
+)
 numbers = declared(
     option("--percent", is_flag=True, help="Read the probabilities as percentages, such as 85 or '85%'."),
     option("--decimal-comma", is_flag=True, help="Read a comma as the decimal point, such as in 0,85."),
+    stored,
 )
 one_event = option(
     "--notion",
@@ -446,8 +460,13 @@ def _of_spark(options: CommandOptions) -> Iterator[Problem]:
     """Yield the options that Spark has not."""
     if options.exact:
         yield "--exact keeps the rows in this process, but --engine spark does not; pass only one of the two options"
-    others = {"--targets": options.targets_file, "--logits": options.logits, "--keep-going": options.keep_going}
-    for option in _given({**others, "--decimal-comma": options.decimal_comma}):
+    others: dict[str, Any] = {
+        "--targets": options.targets_file,
+        "--logits": options.logits,
+        "--keep-going": options.keep_going,
+    }
+    others |= {"--decimal-comma": options.decimal_comma, "--encoding": options.encoding, "--sheet": options.sheet}
+    for option in _given(others):
         yield f"{option} is not available with --engine spark; pass only one of the two options"
     if options.notion == "multilabel":
         remedy = "report on each label with --score and --outcome"

@@ -310,6 +310,7 @@ def _pooled(predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     names = {"--by": options.by[0], "--score": options.score, "--probs": options.probs}
     names |= {"--outcome": options.outcome, "--target": options.target, "--where": options.where}
     names |= {"--weight": options.weight, "--weights-are": options.weights_are}
+    names |= {"--encoding": options.encoding, "--sheet": options.sheet}
     flags = {"--logits": options.logits, "--percent": options.percent, "--decimal-comma": options.decimal_comma}
     named = [part for option, name in names.items() if name is not None for part in (option, name)]
     named += [part for name in options.clusters for part in ("--cluster", name)]

@@ -46,6 +46,8 @@ class Options:
     clusters: tuple[str, ...] = ()
     percent: bool = False
     decimal_comma: bool = False
+    encoding: str | None = None
+    sheet: str | None = None
     labels: tuple[str, ...] | None = None
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, meant, quoted
 from calibrant.files.column_options import ColumnSelection, listed
+from calibrant.files.encodings import not_utf8
 from calibrant.files.local import first_line, load, located
 from calibrant.files.paths import utf8_path
 from calibrant.files.sql import (
@@ -455,9 +456,10 @@ class EngineTable(FileTable):
             return FileError(
                 self.path, problem, "give each row all its fields, and put a field with a separator in quotes"
             )
+        if "nvalid unicode" in text or "not utf-8 encoded" in text:
+            return not_utf8(self.path, located(self.path))
         if line:
             what = "an unclosed quotation mark" if "unterminated quote" in text else "a malformed row"
-            what = "bytes that are not UTF-8" if "nvalid unicode" in text else what
             return FileError(self.path, f"line {line[1]} holds {what}", "correct this line")
         if "state machine" in text:
             problem = "has a malformed row, with an unmatched quotation mark or mixed line endings"

@@ -24,7 +24,7 @@ from calibrant.files.column_options import ColumnSelection, Options, Unnamed, ch
 from calibrant.files.column_values import Piece
 from calibrant.files.engine import Engines, FileTable
 from calibrant.files.loaded import Omitted
-from calibrant.files.local import are_fractions, convert, located
+from calibrant.files.local import are_fractions, convert, is_text, is_workbook, located, original
 from calibrant.files.log_rows import dotted, first_object
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of
@@ -203,6 +203,10 @@ def _check_options(path: str, kind: str, options: Options, targets_file: str | N
         raise FileError(
             path, f"--decimal-comma is for text files, but a .{kind} file contains numbers", "leave --decimal-comma out"
         )
+    if options.encoding is not None and not is_text(located(path)):
+        raise FileError(path, "--encoding is for text files, but the file is not one", "leave --encoding out")
+    if options.sheet is not None and not is_workbook(original(path)):
+        raise FileError(path, "--sheet is for workbooks (.xlsx), but the file is not one", "leave --sheet out")
     if options.where is not None and kind in ("npy", "npz"):
         problem = f"--where is not available for .{kind} files"
         raise FileError(path, problem, "filter the arrays before you save them")

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.column_options import ColumnSelection
+from calibrant.files.encodings import not_utf8
 from calibrant.files.engine import Engines, EngineTable
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import (
@@ -263,7 +264,7 @@ def header(path: str) -> tuple[str, ...]:
     if len(fields) > MOST_COLUMNS:
         raise FileError(path, f"has {len(fields):,} columns, but calibrant reads at most {MOST_COLUMNS:,}", _AS_LISTS)
     if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
-        raise FileError(path, "has a first line that is not UTF-8 text", "save the file as UTF-8")
+        raise not_utf8(path, located(path))
     if not any(field.strip() for field in fields):
         raise FileError(path, "has an empty first line", remedy)
     # A nameless first column is what pandas writes for its index.
@@ -438,7 +439,7 @@ class JsonTable(EngineTable):
 
     def _wrong_line(self) -> FileError | None:
         """Return the error of the first line that is not an object, or has a key without a name."""
-        with reading(self.path, "save the file as UTF-8", "is not UTF-8 text"), open_text(self.path) as stream:
+        with reading(self.path), open_text(self.path) as stream:
             for number, line in enumerate(bounded_lines(stream), 1):
                 try:
                     row = json.loads(line if line.strip() else "{}")
@@ -519,7 +520,7 @@ def shape_of(path: str) -> str:
 
     It raises `FileError` for a file without rows, of another shape, or an array without its end.
     """
-    with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+    with reading(path), open_text(path) as stream:
         head = stream.read(_HEAD).lstrip()
     if not head:
         raise FileError(path, "holds no rows", "write the predictions again, or leave the file out")
@@ -559,7 +560,7 @@ def _ends_with_bracket(path: str) -> bool:
 
 def _check_single(path: str, remedy: str) -> None:
     """Reject a file that is one object with all the rows in it."""
-    with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+    with reading(path), open_text(path) as stream:
         lines = (line for line in bounded_lines(stream) if line.strip())
         first = next(lines)
         try:
