@@ -728,7 +728,7 @@ def test_the_page_on_errors_shows_what_the_command_says() -> None:
 QUOTED = {
     "no such file; did you mean": "report game.csv",
     "no file matches this pattern": "report 'logs/*.parquet'",
-    "is a folder": "report folder",
+    "is a folder without a file": "report folder",
     "is named twice": "report games.csv games.csv",
     "is not of the same kind as": "report games.csv a.npz",
     "unknown ending": "report a.pkl",

@@ -143,7 +143,7 @@ class CommandOptions(Options):
     @property
     def is_long(self) -> bool:
         """Whether ``--by`` of ``compare`` names the model of each row, because one file has the rows of all models."""
-        one_file = len(self.files) == 1 and not has_magic(self.files[0])
+        one_file = len(self.files) == 1 and not _may_be_several(self.files[0])
         return one_file and bool(self.by) and self.scores is None and self.baseline is None
 
     @property
@@ -402,6 +402,7 @@ def _owners(ctx: click.Context) -> dict[Identity, str]:
             owners |= dict.fromkeys(_numbers(0), "standard input")
         else:
             paths = glob(name, recursive=True) if has_magic(name) and not os.path.exists(name) else [name]
+            paths += [os.path.join(root, file) for root, _, files in os.walk(name) for file in files]  # of a folder
             owners |= {identity: label(param) for path in paths for identity in _identities(path)}
     return owners
 
@@ -567,13 +568,18 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
             yield f"--scores is for models in one file, but {option} is for separate files; pass only one of the two"
         if options.own_outcomes is not None:
             yield "--scores is for models with the same outcomes, so --own-outcomes does not work with it; leave it out"
-    elif not options.baseline and len(options.files) == 1 and not has_magic(options.files[0]) and not options.by:
+    elif not options.baseline and len(options.files) == 1 and not _may_be_several(options.files[0]) and not options.by:
         yield single_file(options)
     if options.is_long and not options.on:
         if options.paired and not options.clusters:
             yield "--paired needs the clusters that pair the models; pass --cluster too, such as --cluster question_id"
         if options.own_outcomes is False:
             yield "--same-outcomes needs rows that are paired; pass --on too, such as --on question_id"
+
+
+def _may_be_several(name: str) -> bool:
+    """Whether a name may stand for several files: a pattern, or a folder."""
+    return has_magic(name) or os.path.isdir(name)
 
 
 def _given(values: Mapping[str, Any]) -> list[str]:

@@ -186,7 +186,7 @@ def _batches(table: FileTable, columns: Sequence[str], *, comma: bool) -> Iterat
         for batch in table.batches(ColumnSelection(probs=table.columns)):
             yield batch, [batch.column(column) for column in columns]
         return
-    table.check_names()
+    table.check_names(table.columns)
     own = [identifier(name) for name in table.columns[: len(table.header)]]  # paths within structs come after them
     names = map(identifier, columns)
     numbers = [name if table.has_types else number_of(name, comma=comma) for name in names]

@@ -27,7 +27,7 @@ from calibrant.files.loaded import Omitted
 from calibrant.files.local import are_fractions, convert, is_text, is_workbook, located, original
 from calibrant.files.log_rows import dotted, first_object
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
-from calibrant.files.paths import check_bytes, expand, kind_of
+from calibrant.files.paths import check_bytes, expand, kind_of, partitions_of
 from calibrant.files.roles import ROWS, cluster_hint, find, first_look, parts_of_ids, select
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable, StoredTable
 from calibrant.files.text import CsvTable, JsonTable, header
@@ -319,6 +319,9 @@ def table_of(
     names_probs = options.score is not None or options.probs is not None or bool(options.models)
     of_structs = any(name in asked for name in stored.structs for asked in options.columns)
     plain = plain and not of_structs and (names_probs or not stored.structs)
+    if partitions := partitions_of(path):  # such a column, or a name that may be meant for one
+        unknown = (name for name in options.columns if name not in stored.columns)
+        plain = plain and not any(name in partitions or re.fullmatch(r"\w+", name) for name in unknown)
     return stored if plain else FilteredTable(stored, where, engines)
 
 
@@ -333,6 +336,12 @@ def column_names(path: str) -> tuple[str, ...]:
     Exception
         Whatever the reader of a damaged file raises.
     """
+    own = _names_in(path)
+    return (*own, *(name for name in partitions_of(path) if name not in own)) if kind_of(path) != "npz" else own
+
+
+def _names_in(path: str) -> tuple[str, ...]:
+    """Return the names of the columns or arrays in a file."""
     kind = kind_of(path)
     convert(path)
     if kind in ("parquet", "arrow"):
@@ -357,7 +366,7 @@ def _repeated_columns(source: FileSource) -> tuple[tuple[str, ...], ...]:
     try:
         if isinstance(table, StoredTable) and table.structs:
             table = FilteredTable(table, None)  # which has the columns within structs too
-        columns = array_names(source.path) if table is None else table.columns
+        columns = array_names(source.path) if table is None else table.readable
         names = tuple(name for name in parts_of_ids(columns) if name not in taken)
         cells = {} if not names else first_rows(source.path, ROWS, names) if table is None else table.head(ROWS, names)
     except CalibrantError:  # reading the file says what is wrong
