@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import FileError, quoted
+from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.array_rows import array_names, rows_of
 from calibrant.files.column_options import ColumnSelection, Options, are_logits
-from calibrant.files.column_values import fraction, is_missing, is_signed, number_in, shown
+from calibrant.files.column_values import fraction, is_missing, is_missing_cell, is_signed, number_in, shown
 from calibrant.files.engine import Engines, FileTable
 from calibrant.files.paths import kind_of
-from calibrant.files.roles import Candidates, first_look, select
+from calibrant.files.roles import ROWS, Candidates, first_look, select
 from calibrant.files.sources import table_of
 from calibrant.files.sql import literal, sql_name
 from calibrant.kernels.row_blocks import ROUNDING
@@ -318,6 +318,16 @@ def _unit_in_last_place(dtype: np.dtype[Any]) -> float:
     """Return the distance from 1 to the next number of a type, of doubles where it has no fractions."""
     kind = dtype if dtype.kind == "f" else np.float64
     return float(np.finfo(kind).eps)
+
+
+def first_values(path: str, column: str) -> list[Any]:
+    """Return the first values of a column, without the missing ones; none of a file or a column that cannot be read."""
+    try:
+        table = table_of(path, kind_of(path), None, options=Options(by=(column,)))
+        cells = table.head(ROWS, (column,)) if column in table.columns else {}
+    except CalibrantError:  # reading the file says what is wrong
+        return []
+    return [cell for cell in cells.get(column, ()) if not is_missing_cell(cell)]
 
 
 def candidates_in(path: str) -> Candidates:
