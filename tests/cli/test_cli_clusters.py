@@ -17,7 +17,7 @@ import pytest
 
 import calibrant
 from calibrant.files import FilePredictions, FileSketch, Options, read_predictions
-from calibrant.files.roles import cluster_hint, is_repeated, named_as_ids
+from calibrant.files.cluster_hints import cluster_hint, is_repeated, named_as_ids
 from calibrant.table.cluster_labels import as_clusters
 from tests.cli.test_cli import FEW, run
 

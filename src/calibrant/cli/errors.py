@@ -19,11 +19,11 @@ from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
 from calibrant.files.column_options import Unnamed
+from calibrant.files.column_readings import best_pair, predicted_beside
 from calibrant.files.column_values import BadTarget, shown
 from calibrant.files.hints import candidates_in, unusable_values, values_of
 from calibrant.files.loaded import BadRows
 from calibrant.files.paths import expand
-from calibrant.files.roles import best_pair, predicted_beside
 from calibrant.files.sql import sql_name, where_option
 
 if TYPE_CHECKING:

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, nearest, quoted
 from calibrant.errors.wording import number
 from calibrant.files.column_options import ColumnSelection, NamedColumns, Options, in_words, listed
+from calibrant.files.column_words import USUAL
 from calibrant.files.engine import SETTINGS, Engines, EngineTable, FileTable, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
 from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path
-from calibrant.files.roles import USUAL, select_probs
+from calibrant.files.roles import select_probs
 from calibrant.files.sources import table_of
 from calibrant.files.sql import identifier, literal, number_of
 from calibrant.results.writing import replacing

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.array_rows import array_names, rows_of
+from calibrant.files.column_kinds import ROWS, Candidates, first_look
 from calibrant.files.column_options import ColumnSelection, Options, are_logits
 from calibrant.files.column_values import fraction, is_missing, is_missing_cell, is_signed, number_in, shown
 from calibrant.files.engine import Engines, FileTable
 from calibrant.files.paths import kind_of
-from calibrant.files.roles import ROWS, Candidates, first_look, select
+from calibrant.files.roles import select
 from calibrant.files.sources import table_of
 from calibrant.files.sql import literal, sql_name
 from calibrant.kernels.row_blocks import ROUNDING

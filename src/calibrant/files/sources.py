@@ -20,6 +20,8 @@ from calibrant.files.array_rows import (
     open_npz,
     table_pieces,
 )
+from calibrant.files.cluster_hints import cluster_hint, parts_of_ids
+from calibrant.files.column_kinds import ROWS, first_look
 from calibrant.files.column_options import ColumnSelection, Options, Unnamed, check_same
 from calibrant.files.column_values import Piece
 from calibrant.files.engine import Engines, FileTable
@@ -28,7 +30,7 @@ from calibrant.files.local import are_fractions, convert, is_text, is_workbook, 
 from calibrant.files.log_rows import dotted, first_object
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
 from calibrant.files.paths import check_bytes, expand, kind_of, partitions_of
-from calibrant.files.roles import ROWS, cluster_hint, find, first_look, parts_of_ids, select
+from calibrant.files.roles import find, select
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable, StoredTable
 from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.runtime.dataclass import dataclass
