@@ -731,12 +731,12 @@ def test_no_file_is_wrong_usage() -> None:
         (
             "s,y\n0.5,1\n0.5,0.5\n0.5,0\n",
             [],
-            "row 2, column 'y': expected outcomes 0 or 1, got 0.5 in 1 row; if '1' is the event and all other values",
+            "row 2, column 'y': expected outcomes 0 or 1, got 0.5 in 1 row; for ties as a class of their own",
         ),
         (
             "s,y\n50,1\n90,0\n",
             [],
-            "row 1, column 's': expected values in [0, 1], got 50; pass --percent if the numbers are percentages",
+            "row 1, column 's': expected values in [0, 1], got 50; if the scores are percentages, type: ",
         ),
         (
             "s,y\n0.5,1\n-0.2,0\n",
@@ -946,8 +946,9 @@ def test_the_baseball_file_names_its_row_and_the_remedy() -> None:
     assert status == 1
     assert err == (
         f"calibrant: {path}: row 13,375, column 'prob1_outcome': expected outcomes 0 or 1, got 0.5 in 1 row; "
-        "if '1' is the event and all other values are not the event, type: "
-        f"calibrant report {path} --score prob1 --outcome 'prob1_outcome = 1'\n"
+        "for ties as a class of their own, pass the probabilities of all results with --probs; if '1' is the event "
+        f"and the ties (1) are left out, type: calibrant report {path} --score prob1 --outcome prob1_outcome "
+        "--labels 0,1 --where 'prob1_outcome IN (0, 1)'\n"
     )
 
 
@@ -979,13 +980,12 @@ def test_per_cents_without_the_option_are_refused_and_it_is_proposed(tmp_path: P
     texts = write(tmp_path / "texts.csv", "old,new,won\n0.4,0.5,1\n85%,0.7,0\n")
     status, _, err = run(command, texts, *models)
     assert status == 1
-    assert "row 2, column 'old': '85%' is not a number; pass --percent if the numbers are percentages\n" in err
+    assert "row 2, column 'old': '85%' is not a number; if the scores are percentages, type: calibrant" in err
     numbers = write(tmp_path / "numbers.csv", "old,new,won\n40,50,1\n85,70,0\n")
     status, _, err = run(command, numbers, *models)
     assert status == 1
-    assert (
-        "row 1, column 'old': expected values in [0, 1], got 40; pass --percent if the numbers are percentages\n" in err
-    )
+    assert "row 1, column 'old': expected values in [0, 1], got 40; if the scores are percentages, type: " in err
+    assert err.endswith(" --percent\n")
     assert run(command, numbers, *models, "--percent")[0] == 0
 
 

@@ -39,7 +39,7 @@ TEXTS = {
         "name",
     ),
     *("notion", "labels", "class_names", "measures", "profile", "tolerance_of", "sort_by", "method", "timezone"),
-    *("title", "date", "label", "master", "conditions", "question", "truth_on", "yes", "encoding"),
+    *("title", "date", "label", "master", "conditions", "question", "truth_on", "yes", "encoding", "events", "trials"),
     "sheet",
 }
 #: A file of options is read before the other options are known.

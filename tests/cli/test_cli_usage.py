@@ -512,8 +512,8 @@ def test_a_text_in_double_quotes_is_told_from_a_column() -> None:
 def test_decimal_commas_are_told_of() -> None:
     for name, text in (("a.csv", "score;outcome\n0,512;1\n"), ("b.tsv", "outcome\tscore\n1\t0,512\n")):
         told = (
-            "row 1, column 'score': '0,512' is not a number; if the file writes decimals with a comma, "
-            "add: calibrant report"
+            "row 1, column 'score': '0,512' is not a number; if the scores are numbers with a decimal comma, "
+            "type: calibrant report"
         )
         assert refused("report", write(name, text)) == f"{name}: {told} {name} --decimal-comma"
         assert mended("report", name)["n"] == 1
@@ -652,7 +652,7 @@ def test_labels_are_those_of_a_comparison_too() -> None:
 def test_a_few_other_outcomes_are_kept_by_the_command_that_is_proposed() -> None:
     path = table("a.csv", score=SCORES, outcome=[0, 1, 1, 0.5, 0, 1])
     report = mended("report", path)
-    assert (report["n"], report["outcome_rate"]) == (6, 0.5)
+    assert (report["n"], report["outcome_rate"]) == (5, 0.6)  # without the tie
     np.savez("a.npz", score=SCORES, outcome=[0, 1, 1, 0.5, 0, 1])
     assert refused("report", "a.npz").endswith("; save the outcomes as 0 and 1")
 
@@ -752,7 +752,7 @@ QUOTED = {
     "because --by uses": "report grouped.csv --by label",
     "looks transposed; save": "report transposed.npz",
     "is empty (null)": "report hole.csv",
-    "pass --percent if the numbers are percentages": "report percent.csv",
+    "if the scores are percentages": "report percent.csv",
     "pass --logits if they are logits": "report logits.csv",
     "expected logits, got probabilities": "report a.npz --logits",
     "the name of the array suggests logits": "report named.npz",
@@ -766,7 +766,7 @@ QUOTED = {
     "expected one of": "report words.npz --labels cat,dgo,eel",
     "check that probs has a column for every class": "report beyond.npz",
     "leave such rows out with": "report hole.csv",
-    "and all other values are not": "report draw.csv",
+    "for ties as a class of their own": "report draw.csv",
     "is also read, as": "report games.csv --json games.csv",
     "is not a regular file": "apply folder plain.csv --score p --output out.csv",
     "differ only in upper and lower case": "report cases.csv --score p --outcome P",

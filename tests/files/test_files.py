@@ -710,7 +710,7 @@ def test_no_column_has_a_usual_name(tmp_path):
         ({"id": [7, 8, 9, 10], "x": SCORES, "z": OUTCOMES}, {"score": "x"}, "--outcome z"),
         ({"id": [7, 8, 9, 10], "x": SCORES, "z": OUTCOMES}, {"outcome": "z"}, "--score x"),
         ({"z": [True, False, True, True], "x": SCORES}, {}, "--score x --outcome z"),
-        ({"z": ["no", "yes", "no", "no"], "x": SCORES}, {}, "--score x --outcome z"),
+        ({"z": ["no", "yes", "no", "no"], "x": SCORES}, {}, "--score x --outcome z --labels no,yes"),
         # Of several the names decide: what they say, and that one is within the other.
         ({"a": SCORES, "win": SCORES, "home": OUTCOMES, "win_came": OUTCOMES}, {}, "--score win --outcome win_came"),
         (

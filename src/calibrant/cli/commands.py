@@ -164,7 +164,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 a gate fails or a condition is true; 4 inconclusive gate.
     """  # noqa: D301
-    options = CommandOptions(**params)
+    options = CommandOptions.of(**params)
     shared.check(ctx, shared.problems_of_report(ctx, options))
     from calibrant.cli import loading
 
@@ -263,7 +263,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 a gate fails or a condition is true; 4 inconclusive gate.
     """  # noqa: D301
-    options = CommandOptions(scores=scores, models=split(scores or ""), **params)
+    options = CommandOptions.of(scores=scores, models=split(scores or ""), **params)
     shared.check(ctx, shared.problems_of_compare(ctx, options))
     from calibrant.cli import loading
 
@@ -317,7 +317,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 without evidence that recalibration helps.
     """  # noqa: D301
-    options = CommandOptions(**params)
+    options = CommandOptions.of(**params)
     shared.check(ctx, shared.problems_of_recalibrate(ctx, options))
     from calibrant.cli import loading
 
@@ -394,7 +394,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 4 no threshold is certified.
     """  # noqa: D301
-    options = CommandOptions(**params)
+    options = CommandOptions.of(**params)
     shared.check(ctx, shared.problems_of_threshold(ctx, options))
     from calibrant.cli import loading
 
@@ -479,7 +479,7 @@ def monitor(ctx: click.Context, /, **params: Any) -> None:
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 an alarm.
     """  # noqa: D301
-    options = CommandOptions(**params)
+    options = CommandOptions.of(**params)
     shared.check(ctx, shared.problems_of_monitor(ctx, options))
     from calibrant.cli import watching
 

@@ -140,6 +140,12 @@ class CommandOptions(Options):
     yes: str | None = None
     stated: bool = False
 
+    @classmethod
+    def of(cls, **params: Any) -> CommandOptions:
+        """Return the values of click's parameters; numbers of trials are frequency weights."""
+        counts = {"weights_are": "frequency"} if params.get("trials") and params["weights_are"] is None else {}
+        return cls(**{**params, **counts})
+
     @property
     def is_long(self) -> bool:
         """Whether ``--by`` of ``compare`` names the model of each row, because one file has the rows of all models."""
@@ -257,6 +263,14 @@ stored = declared(
 numbers = declared(
     option("--percent", is_flag=True, help="Read the probabilities as percentages, such as 85 or '85%'."),
     option("--decimal-comma", is_flag=True, help="Read a comma as the decimal point, such as in 0,85."),
+    option(
+        "--odds",
+        metavar="FORM",
+        type=click.Choice(("decimal", "american")),
+        help="Read --probs as odds, decimal (1.85) or american (-118), and normalise 1 / odds over the classes.",
+    ),
+    option("--events", type=COLUMN, help="The column of the number of events, if a row counts several, with --trials."),
+    option("--trials", type=COLUMN, help="The column of the number of trials of which --events counts the events."),
     stored,
 )
 one_event = option(
@@ -466,6 +480,7 @@ def _of_spark(options: CommandOptions) -> Iterator[Problem]:
         "--logits": options.logits,
         "--keep-going": options.keep_going,
     }
+    others |= {"--odds": options.odds, "--events": options.events}
     others |= {"--decimal-comma": options.decimal_comma, "--encoding": options.encoding, "--sheet": options.sheet}
     for option in _given(others):
         yield f"{option} is not available with --engine spark; pass only one of the two options"
@@ -615,8 +630,17 @@ def _of_both(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
         yield "--by-values works only with --by; pass --by too"
     if options.labels and options.class_names:
         yield "--labels and --class-names both name the classes; pass only one of the two options"
-    if options.logits and options.percent:
-        yield "--logits and --percent exclude each other; pass only one of the two options"
+    written = _given({"--logits": options.logits, "--percent": options.percent, "--odds": options.odds})
+    if len(written) > 1:
+        yield f"{' and '.join(written)} exclude each other; pass only one of them"
+    if (options.events is None) != (options.trials is None):
+        yield "--events and --trials belong together; pass both"
+    elif options.events is not None:
+        others = {"--outcome": options.outcome, "--target": options.target, "--weight": options.weight}
+        for option in _given({**others, "--probs": options.probs, "--on": options.on}):
+            yield f"{option} does not work with --events and --trials, which count outcomes; leave it out"
+        if options.weights_are == "sampling":
+            yield "--events and --trials are counts, not sampling weights; leave --weights-are out"
 
 
 def _is_faulty(ctx: click.Context, *names: str) -> bool:

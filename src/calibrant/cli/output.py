@@ -298,6 +298,8 @@ def _event(result: Result | Monitor, predictions: FileRead, options: CommandOpti
     if "targets" not in predictions.sources:  # a yes-no question of a decision log
         return column
     labels = options.labels or ()
+    if options.trials is not None:
+        return f"{column} of {options.trials}"
     if not labels and re.search("[=<>(]", column):  # a condition in SQL
         return column
     return f"{column} = {labels[1] if len(labels) == 2 else 1}"

@@ -139,6 +139,8 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         "--ordered": options.ordered,
         "--percent": options.percent,
         "--decimal-comma": options.decimal_comma,
+        "--odds": options.odds,
+        "--events": options.events,
         "--sheet": options.sheet if not is_workbook(options.truth_path or "") else None,
         "--sketch": options.sketch_path,
         "--exact": options.exact,

@@ -21,10 +21,10 @@ from dataclasses import replace
 from typing import Final
 
 from calibrant.errors import quoted
-from calibrant.files.class_names import event_of, order_of
+from calibrant.files.class_names import event_of, order_of, words_of
 from calibrant.files.column_kinds import Candidates
 from calibrant.files.column_options import ColumnReading, Options
-from calibrant.files.column_words import LIKE_OUTCOMES, LIKE_SCORES, OF_A_PREDICTION, has_word, role_of
+from calibrant.files.column_words import LIKE_OUTCOMES, LIKE_SCORES, OF_A_PREDICTION, WORDS, has_word, role_of
 from calibrant.files.sql import literal, sql_name
 
 _NAMED: Final = 6  # columns of a kind that an error names
@@ -52,12 +52,28 @@ class Readings:
         options, truth = self.options, self.options.outcome or self.options.target
         stated = {("--score", options.score), ("--probs", options.probs), ("--outcome", truth), ("--target", truth)}
         stated |= {("--score", name) for name in options.models}
+        stated |= {("--odds", options.odds), ("--labels", ",".join(options.labels or ()))}
+        given = {"--percent": options.percent, "--decimal-comma": options.decimal_comma}
         readings: dict[tuple[str, ...], ColumnReading] = {}
-        for reading in self._all():
-            pairs = zip(reading.options[::2], reading.options[1::2], strict=True)
+        for reading in (each for found in self._all() for each in self._with_event(found)):
+            pairs = list(zip(reading.options[::2], reading.options[1::2], strict=True))
+            named = [name for option, value in pairs if option in ("--score", "--probs") for name in value.split(",")]
+            flags = dict.fromkeys(flag for name in named for flag in self.seen.flags.get(name, ()) if not given[flag])
             left = tuple(word for pair in pairs if pair not in stated for word in pair)
-            readings.setdefault(left, replace(reading, options=left))
+            if not (reading.sql and flags):  # an expression compares plain fractions
+                readings.setdefault((*left, *flags), replace(reading, options=left, flags=tuple(flags)))
         return [reading for left, reading in readings.items() if left]
+
+    def says_how(self, reading: ColumnReading) -> bool:
+        """Whether a reading says how numbers are written, so that they are probabilities."""
+        if "--odds" in reading.options:
+            return True
+        scores = (self.options.score, *self.options.models, *(self.options.probs or "").split(","))
+        return bool(reading.flags) and {*filter(None, scores)} <= set(self.seen.scores)
+
+    def of_percent(self) -> Readings:
+        """Return the readings in which numbers up to 100 may be per cents."""
+        return Readings(Candidates(self.seen.cells, percent=True), self.options)
 
     def _all(self) -> list[ColumnReading]:
         """Return the readings of the columns that options name, else of free ones."""
@@ -80,9 +96,18 @@ class Readings:
         readings = [each for columns in candidates for each in self._of_classes(columns, truths)]
         if readings or wide:
             return readings
-        readings = [each for pair in tables for each in self._of_complements(pair, truths)]
+        readings = [each for odds in self.seen.odds for each in self._of_classes(odds, truths)]
+        readings = readings or [each for pair in tables for each in self._of_complements(pair, truths)]
         named = [name for name in free if LIKE_SCORES.search(name) or _alike(name, truths)]
-        return readings or self.of_scores(named or free, truths)
+        return readings or self.of_scores(named or free, truths) or self._of_counts(named or free)
+
+    def _of_counts(self, scores: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of scores of levels, next to the numbers of events and trials of each level."""
+        return [
+            ColumnReading(("--score", score, "--events", events, "--trials", trials), is_named=False)
+            for score in scores
+            for events, trials in self.seen.counts_beside(score)
+        ]
 
     def of_scores(self, scores: Sequence[str], truths: Sequence[str]) -> list[ColumnReading]:
         """Return the readings of scores of one event, or of the label that was predicted, or whether it was right."""
@@ -136,13 +161,59 @@ class Readings:
         others = [name for name in truths if name != truth and seen.may_be_of(score, name)]
         named = [name for name in others if role_of(name) == "label"]
         rivals = [] if role_of(truth) == "true" or named else _best(seen, others, [score])
-        readings = []
+        readings = [] if rivals else self._of_judge(score, truth, predicted)
         for guess in dict.fromkeys((*predicted, *named, *rivals)):
             if not self._share_labels(truth, guess, predicted) or (may_be_event and not seen.may_be_of(score, guess)):
                 continue
             may_be_event = may_be_event and (guess in rivals or seen.follows([score], guess))
             readings += self._of_guess(score, truth, guess, is_rival=guess in rivals)
         return [event, *readings] if may_be_event else readings
+
+    def _with_event(self, reading: ColumnReading) -> list[ColumnReading]:
+        """Return a reading of a score and its outcome without ties, and with the label of the event.
+
+        Without a usual word, the event is the label of the larger scores, if these differ beyond chance.
+        """
+        if reading.sql or reading.options[::2] != ("--score", "--outcome") or self.options.labels:
+            return [reading]
+        _, score, _, truth = reading.options
+        labels = self.seen.labels(truth)
+        if truth in self.seen.ties:
+            ties = f"{sql_name(truth)} <> 0.5"
+            where = ties if self.options.where is None else f"({self.options.where}) AND {ties}"
+            case = f"if 0.5 in {quoted(truth)} is a tie, to leave ties out"
+            return [replace(reading, options=(*reading.options, "--where", where), case=case, always=True)]
+        if score not in self.seen.scores or len(labels) != 2 or any("," in label for label in labels):
+            return [reading]
+        usual = event_of(labels, score)
+        likely, is_sure = self.seen.by_scores(score, truth)
+        readings: list[ColumnReading] = []
+        for other, label in (likely, likely[::-1]):
+            if usual == label or (usual is None and not (is_sure and readings)):
+                case = f"if {quoted(label)} of {quoted(truth)} is the event" if usual is None else reading.case
+                readings.append(replace(reading, options=(*reading.options, *_spelled(other, label)), case=case))
+        return readings
+
+    def _of_judge(self, score: str, truth: str, predicted: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of a confidence in the label of a column with a like name, such as that of a judge."""
+        if role_of(truth) != "true" or not has_word(score, "confidence"):
+            return []
+        own = {word for word in words_of(score) if word not in WORDS["confidence"]}
+        labels = self.seen.labels(truth)
+        judges = [
+            name
+            for name in (*self.seen.classes, *self.seen.outcomes)
+            if name not in (truth, *predicted) and own.intersection(words_of(name)) and self.seen.labels(name) == labels
+        ]
+        return [self._right(score, truth, name) for name in judges]
+
+    def _right(self, score: str, truth: str, guess: str, doubt: str = "") -> ColumnReading:
+        """Return the reading of a score as the probability that a predicted label is the true one."""
+        case = f"if {quoted(score)} is the probability of the predicted label {quoted(guess)}{doubt}"
+        right = f"{sql_name(guess)} = {sql_name(truth)}"
+        return ColumnReading(
+            ("--score", score, "--outcome", right), case, is_named=_is_named_so(score, truth), sql=True
+        )
 
     def _share_labels(self, truth: str, guess: str, predicted: Sequence[str]) -> bool:
         """Whether columns share labels; if the names leave open that one is predicted, both of two labels."""
@@ -154,9 +225,8 @@ class Readings:
         is_label, labels, is_named = role_of(truth) == "label", self.seen.labels(truth), _is_named_so(score, truth)
         one, other = (truth, guess) if is_label and is_rival else (guess, truth)
         doubt = f" or {quoted(other)}" if is_rival and not is_label else ""
-        case = f"if {quoted(score)} is the probability of the predicted label {quoted(one)}{doubt}"
-        right = f"{sql_name(one)} = {sql_name(other)}"
-        readings = [ColumnReading(("--score", score, "--outcome", right), case, is_named=is_named, sql=True)]
+        readings = [replace(self._right(score, other, one, doubt), is_named=is_named)]
+        case = readings[0].case
         if not doubt and len(labels) == 2 and set(labels) == set(self.seen.labels(guess)):
             readings += [
                 ColumnReading(options, f"{case}, as the probability of the event", is_named=is_named, sql=True)
@@ -218,7 +288,9 @@ class Readings:
         for truth in _best(self.seen, fitting, columns):
             labels, names, is_named = self.seen.labels(truth), ",".join(columns), self._fits(columns, truth)
             case = f"if {quoted(truth)} holds the true class"
-            reading = ColumnReading(("--probs", names, "--target", truth), case, is_named=is_named)
+            odds = self.seen.odds.get(tuple(columns))
+            form = ("--odds", odds) if odds is not None else ()
+            reading = ColumnReading(("--probs", names, "--target", truth, *form), case, is_named=is_named)
             if len(columns) > 1 and options.labels is None and options.class_names is None:
                 order, numbers = order_of(columns, labels), tuple(map(str, range(len(columns))))
                 if order is None and not {*labels} <= {*numbers}:
@@ -321,7 +393,12 @@ def _best_pairs(seen: Candidates, scores: Sequence[str], outcomes: Sequence[str]
         (score, name)
         for score in scores
         for name in outcomes
-        if score != name and (_are_alike(score, name) or not (outcomes_of[score] - {name} or scores_of[name] - {score}))
+        if score != name
+        and (
+            _are_alike(score, name)
+            or role_of(name) == "true"
+            or not (outcomes_of[score] - {name} or scores_of[name] - {score})
+        )
     ]
     ranks = {pair: (*_rank(seen, *pair), not LIKE_SCORES.search(pair[0])) for pair in pairs}
     first = min(ranks.values(), default=None)

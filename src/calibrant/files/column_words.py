@@ -52,7 +52,7 @@ WORDS: Final = {
     "right": _all_of("correct correctness"),
     "predicted": _all_of("""
         pred predict predicted predicting prediction ypred yhat hat scored classified assigned inferred guess
-        guessed estimate estimated forecast forecasted argmax
+        guessed estimate estimated forecast forecasted argmax call called
     """),
     "wrong": _all_of("incorrect wrong misclassified"),
     "true": _all_of("""
@@ -69,6 +69,7 @@ WORDS: Final = {
     """),
     "of a thing": _all_of("date time day type kind status result score prob count age"),
     "side": _all_of("team club home away opponent side fighter station store site product symbol"),
+    "rank": _all_of("rank ranking decile percentile quantile quintile quartile grade rating stars position"),
     "when": _all_of("season year month week day date round leg"),
 }
 #: Whole names, as words, that say the same; some words of `right` do only alone or after another one.

@@ -24,7 +24,6 @@ from calibrant.files.column_options import (
     in_words,
 )
 from calibrant.files.column_readings import LISTED, Readings
-from calibrant.files.column_values import fraction
 from calibrant.files.column_words import USUAL, Usual, role_of
 
 # ---------------------------------------------------------------- columns by options and usual names
@@ -38,6 +37,7 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
     finder = NamedColumns(path, tuple(columns), noun)
     finder.check(options)
     weights = None if options.weight is None else finder.one("--weight", options.weight)
+    weights = weights if options.trials is None else finder.one("--trials", options.trials)
     targets = finder.targets(options)
     groups = tuple(finder.column_or_sql("--by", value) for value in options.by)
     clusters = tuple(finder.column_or_sql("--cluster", value) for value in options.clusters)
@@ -59,6 +59,8 @@ def select(path: str, columns: Sequence[str], options: Options, noun: str = "col
         keys=keys,
         logits=are_logits(probs) and set(probs) <= set(columns),  # the text of an expression is not a name
         percent=options.percent,
+        odds=options.odds,
+        counts=options.events is not None,
         timezone=options.timezone,
         class_names=class_names,
         labels=labels,
@@ -156,13 +158,17 @@ def find(
     except Unnamed as error:
         if error.options:
             raise
-        found = Readings(first_look(columns, first_cells), options)
-        if readings := found.readings():
+        found = Readings(first_look(columns, first_cells, percent=options.percent), options)
+        readings = found.readings()
+        if not readings:
+            found = found.of_percent()
+            readings = found.readings()
+        if readings:
             raise _asking(path, error.problem, found.in_words(readings), readings, noun) from None
         remedy = found.unmatched()
         raise Unnamed(path, error.problem, remedy) if remedy else error from None
     if _is_doubtful(selection, columns, options):
-        _check_meaning(path, selection, first_look(columns, first_cells, FEW), options)
+        _check_meaning(path, selection, first_look(columns, first_cells, FEW, percent=options.percent), options)
     return selection
 
 
@@ -190,11 +196,6 @@ class _Question(NamedTuple):
 def _check_meaning(path: str, selection: ColumnSelection, seen: Candidates, options: Options) -> None:
     """Raise the question that a file needs though its columns have usual names, unless one reading is left."""
     target, score, one_event = selection.targets[0], selection.probs[0], len(selection.probs) == 1
-    if options.percent:
-        fractions = {
-            name: [fraction(str(cell)) for cell in seen.cells[name]] for name in selection.probs if name in seen.cells
-        }
-        seen = Candidates({**seen.cells, **fractions})
     if one_event and role_of(score) == "predicted" and score in seen.outcomes and len(seen.labels(score)) > 1:
         problem = f"{quoted(score)} has only two values, like a predicted label"
         reading = ColumnReading(("--score", score), f"if {quoted(score)} holds probabilities", always=True)
@@ -256,7 +257,7 @@ def _asking(path: str, problem: str, remedy: str, readings: Sequence[ColumnReadi
     if not readings:
         return Unnamed(path, problem, "save an array of outcomes, 1 for a correct prediction and 0 otherwise")
     if len(readings) == 1 and not readings[0].always:
-        return Unnamed(path, problem, f"{remedy}; name the right columns, such as", readings[0].options)
+        return Unnamed(path, problem, f"{remedy}; name the right columns, such as", readings[0].words)
     if len(readings) > LISTED:
         options = [word for word in readings[0].options[::2] if word in ("--score", "--probs", "--outcome", "--target")]
         return Unnamed(path, problem, f"{remedy}; name the right columns with {' and '.join(options)}")

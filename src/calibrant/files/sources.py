@@ -23,12 +23,14 @@ from calibrant.files.array_rows import (
 from calibrant.files.cluster_hints import cluster_hint, parts_of_ids
 from calibrant.files.column_kinds import ROWS, first_look
 from calibrant.files.column_options import ColumnSelection, Options, Unnamed, check_same
-from calibrant.files.column_values import Piece
+from calibrant.files.column_values import Piece, number_in
+from calibrant.files.counts import rows_of_counts
 from calibrant.files.engine import Engines, FileTable
 from calibrant.files.loaded import Omitted
 from calibrant.files.local import are_fractions, convert, is_text, is_workbook, located, original
 from calibrant.files.log_rows import dotted, first_object
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
+from calibrant.files.odds import implied
 from calibrant.files.paths import check_bytes, expand, kind_of, partitions_of
 from calibrant.files.roles import find, select
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable, StoredTable
@@ -73,13 +75,18 @@ def _from_table(table: FileTable, selection: ColumnSelection) -> FileSource:
     dtypes = [table.dtype_of(name) for name in selection.probs]
     stored = [name for name in selection.probs if name in table.columns]
     fractions = selection.percent and are_fractions(table.path, table.columns, stored)
+
+    def pieces(asked: ColumnSelection) -> Generator[Piece, None, None]:
+        found = table_pieces(table, replace(asked, percent=False) if fractions else asked)
+        return rows_of_counts(found, asked, table.path, table.row_of) if asked.counts else found
+
     return FileSource(
         path=table.path,
         selection=selection,
         dtype=np.result_type(*(wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes)),
-        pieces=lambda asked: table_pieces(table, replace(asked, percent=False) if fractions else asked),
-        rows=table.rows,
-        row_of=table.row_of,
+        pieces=pieces,
+        rows=None if table.rows is None else table.rows * (1 + selection.counts),
+        row_of=lambda index: table.row_of(index // (1 + selection.counts)),
         table=table,
     )
 
@@ -178,15 +185,31 @@ def open_sources(
     omitted = [Omitted(error.path, error.problem) for error in errors]
     first = sources[0].selection
     made = protocol([source.path for source in sources], first)
+    notes = {"protocol": made} if made else {}
+    if first.odds is not None:
+        notes |= _overround(sources[0], first.odds)
     return Opened(
         paths=paths,
         sources=sources,
         first=first,
-        notes={"protocol": made} if made else {},
+        notes=notes,
         omitted=omitted,
         where=options.where,
         repeated=_repeated_columns(sources[0]),
     )
+
+
+def _overround(source: FileSource, form: str) -> dict[str, str]:
+    """Return the columns of the odds in words, with how much the sum of 1 / odds exceeds 1 in the first rows."""
+    said, notes = source.selection.sources(), {}
+    for argument, names in source.selection.names().items():
+        if argument.startswith("probs") and len(names) > 1 and source.table is not None:
+            cells = source.table.head(ROWS, names)
+            odds = np.array([[number_in(cell) for cell in cells[name]] for name in names])
+            sums = implied(odds, form).sum(axis=0)
+            percent = f"{100 * (sums.mean() - 1):.1f} %"
+            notes[argument] = f"{said[argument]} (mean overround {percent} in the first {len(sums):,} rows)"
+    return notes
 
 
 def _check_options(path: str, kind: str, options: Options, targets_file: str | None) -> None:
@@ -209,6 +232,9 @@ def _check_options(path: str, kind: str, options: Options, targets_file: str | N
         raise FileError(path, "--encoding is for text files, but the file is not one", "leave --encoding out")
     if options.sheet is not None and not is_workbook(original(path)):
         raise FileError(path, "--sheet is for workbooks (.xlsx), but the file is not one", "leave --sheet out")
+    if kind in ("npy", "npz") and (options.odds or options.events):
+        option = "--odds" if options.odds else "--events"
+        raise FileError(path, f"{option} is for tables, but a .{kind} file has arrays", "save the columns of a table")
     if options.where is not None and kind in ("npy", "npz"):
         problem = f"--where is not available for .{kind} files"
         raise FileError(path, problem, "filter the arrays before you save them")
