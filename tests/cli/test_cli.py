@@ -889,9 +889,6 @@ def test_every_real_file_gives_a_report(name: str, options: list[str], ece: floa
     status, out, err = run("report", DATA / name, *options, "--json", "-")
     hints = {
         "governors_elections.csv": "'candidate' identifies units with several rows each",
-        **dict.fromkeys(
-            ("nba_games.csv", "mlb_games.csv"), "'team1', 'team2' together identify units with several rows each"
-        ),
     }
     hint = hints.get(name, "")
     assert (status, bool(err)) == (0, bool(hint))

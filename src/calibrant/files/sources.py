@@ -20,7 +20,7 @@ from calibrant.files.array_rows import (
     open_npz,
     table_pieces,
 )
-from calibrant.files.cluster_hints import cluster_hint, parts_of_ids
+from calibrant.files.cluster_hints import Errors, cluster_hint, parts_of_ids
 from calibrant.files.column_kinds import ROWS, first_look
 from calibrant.files.column_options import ColumnSelection, Options, Unnamed, check_same
 from calibrant.files.column_values import Piece, number_in
@@ -390,13 +390,39 @@ def _repeated_columns(source: FileSource) -> tuple[tuple[str, ...], ...]:
     replaced.
     """
     selection, table = source.selection, source.table
-    taken = {*selection.probs, *selection.targets, *selection.keys, selection.weights}
+    taken = {*selection.probs, *selection.targets, *selection.keys, *selection.groups, selection.weights}
     try:
         if isinstance(table, StoredTable) and table.structs:
             table = FilteredTable(table, None)  # which has the columns within structs too
         columns = array_names(source.path) if table is None else table.readable
         names = tuple(name for name in parts_of_ids(columns) if name not in taken)
-        cells = {} if not names else first_rows(source.path, ROWS, names) if table is None else table.head(ROWS, names)
+        pair = (*selection.probs[:1], *selection.targets) if _is_of_one_event(selection, columns) else ()
+        asked = (*names, *pair)
+        cells = {} if not names else first_rows(source.path, ROWS, asked) if table is None else table.head(ROWS, asked)
     except CalibrantError:  # reading the file says what is wrong
         return ()
-    return cluster_hint(cells)
+    errors = _errors([cells.pop(name) for name in pair], selection) if pair and cells.keys() >= {*pair} else None
+    return cluster_hint(cells, errors)
+
+
+def _is_of_one_event(selection: ColumnSelection, columns: Sequence[str]) -> bool:
+    """Whether a column of scores and one of outcomes are read, and neither is an expression."""
+    widths = [len(names) for argument, names in selection.names().items() if argument.startswith("probs")]
+    named = {*selection.probs, *selection.targets} <= {*columns}
+    return widths[:1] == [1] and len(selection.targets) == 1 and named and not (selection.logits or selection.counts)
+
+
+def _errors(pair: Sequence[Sequence[Any]], selection: ColumnSelection) -> Errors | None:
+    """Return the scores minus the outcomes of rows; None if some are not numbers, or the outcomes not 0 and 1."""
+    labels = selection.spellings or ()
+    places = {label: float(place) for place, label in enumerate(labels)} if len(labels) == 2 else {}
+    scores = np.array([number_in(cell) for cell in pair[0]])
+    outcomes = np.array([places.get(str(cell), number_in(cell)) for cell in pair[1]])
+    known = ~np.isnan(scores)
+    if (
+        not known.any()
+        or not np.isin(outcomes[known], (0, 1)).all()
+        or not ((scores >= 0) & (scores <= 1))[known].all()
+    ):
+        return None
+    return Errors(scores - outcomes, outcomes)
