@@ -1005,4 +1005,4 @@ def test_logits_in_per_cent_are_wrong_usage(one_event: Path, command: str) -> No
     models = ["--scores", "win,home"] if command == "compare" else []
     status, _, err = run(command, one_event, *models, "--logits", "--percent")
     assert status == 2
-    assert "--logits and --percent exclude each other; pass only one of the two options" in err
+    assert "--logits and --percent exclude each other; pass only one of them" in err

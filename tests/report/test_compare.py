@@ -1082,3 +1082,22 @@ def test_two_readings_of_one_table_agree() -> None:
     by_sums = calibrant.compare(sketches).models
     for name in ("a", "b"):
         assert by_rows[name] == pytest.approx(dict(by_sums[name]), rel=1e-10)
+
+
+def test_the_accuracy_of_thresholded_scores_has_a_name_of_its_own():
+    """The share of correct answers and that of scores on the right side of 0.5 are two things, and have two names."""
+    rng = np.random.default_rng(0)
+    scores = rng.uniform(0.3, 1, 400)
+    right = (rng.uniform(size=400) < scores).astype(int)
+    report = calibrant.evaluate(scores, right, n_resamples=0)
+    same = calibrant.compare({"a": scores, "b": scores**2}, right)
+    own = calibrant.compare({"a": (scores, right), "b": (scores**2, right)})
+    thresholded = float(np.mean((scores >= 0.5) == right))
+    for result in (report, same):
+        assert result.descriptions["accuracy"].label == "accuracy (p ≥ 0.5)"
+    assert report["accuracy"].value == pytest.approx(thresholded)
+    assert same.models["a"]["accuracy"] == pytest.approx(thresholded)
+    assert own.descriptions["accuracy"].label == "accuracy"
+    assert own.models["a"]["accuracy"] == pytest.approx(right.mean())
+    classes = calibrant.evaluate(np.stack([1 - scores, scores], axis=1), right, n_resamples=0)
+    assert classes.descriptions["accuracy"].label == "accuracy"
