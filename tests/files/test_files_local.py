@@ -551,15 +551,19 @@ def test_a_text_in_another_encoding_is_read_like_one_in_utf8(tmp_path, name, enc
 def test_an_error_proposes_the_encoding(tmp_path):
     path = tmp_path / "f.csv"
     for text, encoding, words in (
-        (NAMED, "cp1252", "line 1 is not UTF-8 text; if 'größe,score,outcome' is what it should read, pass --encoding"),
-        (NAMED.replace("größe", "who"), "cp1252", "line 2 is not UTF-8 text; if 'Müller 0,0.1,0' is what it should"),
-        (NAMED, "utf-16", "is text in utf-16, not in UTF-8; pass --encoding utf-16, or save the file as UTF-8"),
-        (NAMED_LINES, "utf-16", "pass --encoding utf-16"),
+        (
+            NAMED,
+            "cp1252",
+            "line 1 is not UTF-8 text; save the file as UTF-8, or name its encoding: if 'größe,score,outcome' is what",
+        ),
+        (NAMED.replace("größe", "who"), "cp1252", "if 'Müller 0,0.1,0' is what it should read: calibrant"),
+        (NAMED, "utf-16", "is text in utf-16, not in UTF-8; save the file as UTF-8, or name its encoding: calibrant"),
+        (NAMED_LINES, "utf-16", " --encoding utf-16"),
         (NAMED_LINES, "cp1252", '"größe": "Müller", "score"'),
         (
             NAMED.replace("größe", "who").replace("ü", "\x81"),
             "latin-1",
-            "name the encoding of the file with --encoding, such as latin-1",
+            "or name its encoding with --encoding, such as latin-1",
         ),
     ):
         path = tmp_path / ("f.jsonl" if text is NAMED_LINES else "f.csv")

@@ -304,7 +304,7 @@ class _TableColumns:
         problem = f"{place}: {shown(text)} is not {wanted}"
         if name in self._selection.probs and (is_signed(text) or (text.startswith("[") and "%" in text)):
             return self._error(problem, PERCENT_REMEDY, column=name)
-        if text.strip().endswith("%"):
+        if "%" in text:
             return self._error(problem, "write percentages as fractions, such as 0.85 instead of 85%", column=name)
         if not text.startswith("[") and name not in self._selection.targets and table.holds_text(name):
             problem = f"column {quoted(name)} holds text such as {shown(text)}, not numbers"

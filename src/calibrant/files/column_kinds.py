@@ -27,7 +27,7 @@ _CLASSES: Final = 1000
 _MOST_ODDS: Final = 30  # classes
 _SURE: Final = 10  # rows that show that a column follows the scores
 _TIES: Final = frozenset((0.0, 0.5, 1.0))
-_NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)\s*%?")
+_NUMBER: Final = re.compile(r"%?\s*[-+]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)\s*%?")
 _OVERROUND: Final = (0.95, 1.5)  # the sums of 1 / odds over the classes of a row
 _BEYOND: Final = 3  # standard errors of a difference that is not chance
 _MISMATCH: Final = 0.25  # of scores and the shares of trials, on average
@@ -101,6 +101,15 @@ class Candidates:
         error = math.sqrt(sum(float(part.var()) / len(part) for part in parts))
         return self.labels(name)[:: 1 if difference > 0 else -1], abs(difference) > _BEYOND * error
 
+    @property
+    def amounts(self) -> tuple[str, ...]:
+        """The columns of numbers that are 0 in some rows and more in others, such as millimetres of rain."""
+        return tuple(
+            name
+            for name, numbers in self._numbers.items()
+            if len(numbers) and np.all(numbers >= 0) and (numbers == 0).any() and numbers.max() > 1
+        )
+
     def counts_beside(self, score: str) -> list[tuple[str, str]]:
         """Return the columns of events and of trials whose shares are like a score, in every row of a table."""
         wholes = {
@@ -156,11 +165,11 @@ def _numbers_in(cells: Sequence[Any], *, percent: bool) -> tuple[NDArray[np.floa
     """Return the numbers in cells, NaN where there is none, and the options that say how they are written."""
     numbers = np.array([number_in(cell) for cell in cells], dtype=np.float64)
     texts = [cell.strip() for cell in cells if isinstance(cell, str) and not is_missing(cell)]
-    has_signs, has_commas = any(text.endswith("%") for text in texts), any("," in text for text in texts)
+    has_signs, has_commas = any("%" in text for text in texts), any("," in text for text in texts)
     if has_signs or has_commas:
         if not all(map(_NUMBER.fullmatch, texts)) or (has_commas and any("." in text for text in texts)):
             return numbers, ()
-        plain = [cell.strip().rstrip("% ").replace(",", ".") if isinstance(cell, str) else cell for cell in cells]
+        plain = [cell.strip("% \u00a0").replace(",", ".") if isinstance(cell, str) else cell for cell in cells]
         numbers = np.array([number_in(cell) for cell in plain], dtype=np.float64)
     present = numbers[~np.isnan(numbers)]
     is_percent = has_signs or (percent and len(present) > 0 and present.min() >= 0 and RANKS < present.max() <= 100)

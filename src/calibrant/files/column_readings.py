@@ -348,10 +348,12 @@ class Readings:
         return "; ".join(words).replace(" in ", " may be in ", 1) or "the columns can be read in several ways"
 
     def unmatched(self) -> str:
-        """Return what to do about columns of classes without a true class, or that do not name its labels."""
+        """Return what to do about scores without outcomes, or columns of classes that do not name the labels."""
         columns = next((table for table in self.seen.tables if len(table) > 2), ())
-        if not columns or self.taken - {None} or self.options.probs is not None:
+        if self.taken - {None} or self.options.probs is not None:
             return ""
+        if not columns:
+            return self._without_outcome()
         probs = f"probabilities of classes may be in {_some(columns)} (--probs {','.join(columns)})"
         target = next((name for name in self.truths if self._fits(columns, name)), None)
         if target is None:
@@ -360,6 +362,18 @@ class Readings:
         labels = f"write {_some(self.seen.labels(target))} in the order of the columns"
         order = f"the names do not show the order of the labels; with --labels, {labels}"
         return f"{probs}, labels in {target} (--target {target}); {order}"
+
+    def _without_outcome(self) -> str:
+        """Return what to do about a column of scores next to no column that looks like the outcome."""
+        if len(self.seen.scores) != 1 or self._fitting(self.seen.scores, self.truths, ()):
+            return ""
+        (score,) = self.seen.scores
+        found = f"probabilities may be in {score} ({' '.join(('--score', sql_name(score), *self.seen.flags[score]))})"
+        remedy = "name the column that holds 0 and 1, or two words, with --outcome"
+        amounts = [name for name in self.seen.amounts if name != score]
+        if len(amounts) == 1:
+            remedy += f", or write the event as a condition, such as --outcome '{sql_name(amounts[0])} > 0'"
+        return f"{found}, but no column looks like the outcome; {remedy}"
 
 
 # ---------------------------------------------------------------- evidence

@@ -42,25 +42,25 @@ def recode(path: str, source: str, copy: str, encoding: str) -> None:
 
 def not_utf8(path: str, source: str) -> FileError:
     """Return the error of a text that is not UTF-8, with the encoding that it may have; ``source`` is where it is."""
-    save = "or save the file as UTF-8"
     with _opened(source) as stream:
         head = stream.read(4)
     encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
     if encoding is None and len(head) == 4 and not head[1] and not head[3]:
         encoding = "utf-16-le"
     if encoding is not None:
-        return FileError(path, f"is text in {encoding}, not in UTF-8", f"pass --encoding {encoding}, {save}")
+        problem = f"is text in {encoding}, not in UTF-8"
+        return FileError(path, problem, "save the file as UTF-8, or name its encoding", ("--encoding", encoding))
     number, line = _wrong_line(source)
     problem = f"line {number:,} is not UTF-8 text"
     try:
         text = line.decode(WINDOWS)
     except UnicodeDecodeError:
-        remedy = "name the encoding of the file with --encoding, such as latin-1, cp1251, shift_jis or gb18030"
-        return FileError(path, problem, f"{remedy}, {save}")
+        remedy = "save the file as UTF-8, or name its encoding with --encoding, such as latin-1, cp1251 or gb18030"
+        return FileError(path, problem, remedy)
     first = next((place for place, character in enumerate(text) if not character.isascii()), 0)
     part = text[max(first - _SHOWN, 0) : first + _SHOWN].strip()
-    remedy = f"if {quoted(part)} is what it should read, pass --encoding {WINDOWS}; if not, name another encoding"
-    return FileError(path, problem, f"{remedy}, {save}")
+    remedy = f"save the file as UTF-8, or name its encoding: if {quoted(part)} is what it should read"
+    return FileError(path, problem, remedy, ("--encoding", WINDOWS))
 
 
 def _opened(source: str, encoding: str | None = None) -> Any:
