@@ -1611,7 +1611,6 @@ def test_models_in_per_cent(tmp_path, ending):
         "-1%",
         "100.5",
         "85%%",
-        "85%%",
         "85 percent",
         "85;5%",
         "8 5%",

@@ -343,10 +343,13 @@ def test_a_single_class_has_no_overround():
 def test_scores_without_an_outcome_are_named_with_a_condition(tmp_path):
     rain = np.where(OUTCOMES == 1, RNG.uniform(1, 20, 150).round(1), 0)
     days = [f"2026-01-{1 + k % 28:02d}" for k in range(150)]
-    path = save(tmp_path / "f.csv", ",", ("date", days), ("PoP", SCORES * 100), ("rain_mm", rain))
+    path = save(tmp_path / "f.csv", ",", ("date", days), ("PoP", np.round(SCORES * 100, 1)), ("rain_mm", rain))
     status, _, err = run("report", path)
     assert status == 1
-    assert "probabilities may be in PoP (--score PoP --percent), but no column looks like the outcome" in err
+    assert (
+        "probabilities may be in PoP, rain_mm (such as --score PoP --percent), but no column looks like the outcome"
+        in err
+    )
     assert "or write the event as a condition, such as --outcome 'rain_mm > 0'" in err
     found = estimates("report", path, "--score", "PoP", "--percent", "--outcome", "rain_mm > 0")
     assert found["brier"] == pytest.approx(BRIER)

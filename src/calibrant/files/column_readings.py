@@ -16,6 +16,7 @@ One reading that is left is proposed, and several are listed.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -365,14 +366,15 @@ class Readings:
 
     def _without_outcome(self) -> str:
         """Return what to do about a column of scores next to no column that looks like the outcome."""
-        if len(self.seen.scores) != 1 or self._fitting(self.seen.scores, self.truths, ()):
+        scores = self.seen.scores
+        if not scores or self._fitting(scores, self.truths, ()):
             return ""
-        (score,) = self.seen.scores
-        found = f"probabilities may be in {score} ({' '.join(('--score', sql_name(score), *self.seen.flags[score]))})"
+        typed = " ".join(("--score", shlex.quote(scores[0]), *self.seen.flags[scores[0]]))
         remedy = "name the column that holds 0 and 1, or two words, with --outcome"
-        amounts = [name for name in self.seen.amounts if name != score]
-        if len(amounts) == 1:
-            remedy += f", or write the event as a condition, such as --outcome '{sql_name(amounts[0])} > 0'"
+        amount = next((name for name in self.seen.amounts if name != scores[0]), None)
+        if amount is not None:
+            remedy += f", or write the event as a condition, such as --outcome '{sql_name(amount)} > 0'"
+        found = f"probabilities may be in {_some(scores)} ({'such as ' * (len(scores) > 1)}{typed})"
         return f"{found}, but no column looks like the outcome; {remedy}"
 
 

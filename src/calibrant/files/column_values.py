@@ -223,7 +223,7 @@ def number_in(cell: Any) -> float:
 
 
 def fraction(text: str) -> float:
-    """Return what a text such as ``85%``, ``85 %``, ``%85`` or ``85`` says as a fraction; NaN unless it is in [0, 1]."""
+    """Return what a text such as ``85%``, ``85 %``, ``%85`` or ``85`` says as a fraction; NaN for others."""
     match = _PER_CENT.fullmatch(text.strip())
     number = float(match[1]) if match else math.nan
     return number / 100 if 0 <= number <= 100 else math.nan
