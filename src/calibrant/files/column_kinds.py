@@ -107,7 +107,7 @@ class Candidates:
         return tuple(
             name
             for name, numbers in self._numbers.items()
-            if len(numbers) and np.all(numbers >= 0) and (numbers == 0).any() and numbers.max() > 1
+            if len(numbers) and np.all(numbers >= 0) and (numbers == 0).any() and len(np.unique(numbers)) > 2
         )
 
     def counts_beside(self, score: str) -> list[tuple[str, str]]:
