@@ -249,6 +249,13 @@ def monitor() -> dict[str, str]:
     return screens | {"monitor_cron.sh": script} | make_monitor.simulated()
 
 
+def install() -> dict[str, str]:
+    """Return how to install and see a first report, for the pages on which a reader begins."""
+    need = "You need Python 3.11 or later. Run these commands in a clone of the repository:"
+    lines = ["python3 -m venv .venv && source .venv/bin/activate", 'pip install ".[report]"', f"calibrant report {DIGITS}"]
+    return {"install.md": "\n".join([need, "", "```sh", *lines, "```"]) + "\n"}
+
+
 def workflow() -> dict[str, str]:
     """Return the workflow of the page about pipelines."""
     return {"calibration.yml": (ROOT / "examples" / "calibration.yml").read_text(encoding="utf-8")}
@@ -447,6 +454,7 @@ API_PAGES = (
 #: The functions that make the texts: each returns some, by their names.
 MAKERS = (
     public_names,
+    install,
     all_measures,
     reports,
     many_files,
