@@ -1,4 +1,4 @@
-"""The data and the screens of several models: docs/comparing.md, docs/detection.md and docs/segmentation.md."""
+"""The data and the screens of several models: docs/comparing.md and docs/images.md."""
 
 from __future__ import annotations
 
