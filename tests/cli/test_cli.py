@@ -56,12 +56,12 @@ def write(path: Path, text: str) -> Path:
 # ---------------------------------------------------------------- the main job
 
 
-def test_the_readme_shows_what_the_first_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_quickstart_shows_what_the_first_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     status, out, err = run("report", "examples/digits.parquet")
     assert (status, err) == (0, "")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"^```text\n\$ calibrant report examples/digits.parquet\n(.*?)^```", readme, re.M | re.S)
+    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```text\n\$ calibrant report examples/digits.parquet\n(.*?)^```", page, re.M | re.S)
     assert len(shown.splitlines()) > 10
     assert out.startswith(shown)
 
