@@ -292,11 +292,11 @@ class SmoothCalibrationError(TableMetric):
     bandwidth : float or "auto", default "auto"
         The kernel's bandwidth; "auto" searches from 1 downwards for the fixed point.
     eps : float, default 0.001
-        The search stops below this bandwidth.
+        The search stops below this bandwidth; 0 or larger.
     mesh_pts : int, default 200
-        The least number of grid points; small bandwidths need more.
+        The least number of grid points, 0 or larger; a bandwidth h needs at least 10 / h.
     refine_steps : int, default 10
-        The number of halvings in the search.
+        The number of halvings in the search. With 0, the bandwidth is 1.
     method : {"mesh", "exact"}, default "mesh"
         "exact" has an error below 1e-7. It needs the reflected kernel, and rejects the three options above.
     notion : {"top-label", "positive"}, optional
