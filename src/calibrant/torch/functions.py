@@ -312,6 +312,8 @@ class SmoothCalibrationError(TableMetric):
     ----------
     final_bandwidth : float or None
         The bandwidth of the last `compute`.
+    confidences, accuracies : list of tensors
+        The score and the outcome of each evaluated row, in a tensor for each batch, with ``state="rows"``.
     error_bound : float or None
         How far the last value can be from the exact one, before rounding to the precision of the data: below 1e-7
         from rows; NaN for the mesh, whose error is unknown.
@@ -342,6 +344,7 @@ class SmoothCalibrationError(TableMetric):
     """
 
     plot_upper_bound = 1.0
+    _raises_empty = True
 
     def __init__(
         self,
