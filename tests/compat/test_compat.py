@@ -301,8 +301,8 @@ def test_the_arrays_of_a_copied_diagram():
         "max_calibration_error": 0.6153846153846154,
     }
     names = np.array(["a", "b", "c"])
-    for given in ((true, predicted), (names[true], names[predicted])):
-        bin_data = triples.compute_calibration(*given, confidences, 5)
+    for labels in ((true, predicted), (names[true], names[predicted])):
+        bin_data = triples.compute_calibration(*labels, confidences, 5)
         assert list(bin_data) == list(theirs)
         for name, expected in theirs.items():
             np.testing.assert_allclose(bin_data[name], expected, rtol=NEAR)

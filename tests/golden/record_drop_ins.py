@@ -66,7 +66,7 @@ def invalid(several: bool) -> dict[str, tuple[Any, Any]]:
         "more labels": (p, torch.cat([y, y])),
         "fewer labels": (p, y[:3]),
         "labels of two axes": (p, torch.stack([y, y])),
-        "predictions of another layout": batches(not several)[0][:1] + (y,),
+        "predictions of another layout": (*batches(not several)[0][:1], y),
         "predictions of three axes": (p[:, None, None].expand(10, 2, 3) if not several else p[:, :, None] + 0, y),
         "columns that are missing": (p[:, :2] if several else p[:7], y),
     }

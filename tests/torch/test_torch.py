@@ -938,9 +938,9 @@ def test_the_bandwidth_found_is_an_attribute():
         (lambda: ct.SmoothCalibrationError("box"), ValueError, "kernel_type: expected one of 'logit', 'reflected'"),
         (lambda: ct.SmoothCalibrationError(bandwidth=-1.0), ValueError, "bandwidth"),
         (lambda: ct.SmoothCalibrationError(bandwidth="wide"), ValueError, "bandwidth"),
-        (lambda: ct.SmoothCalibrationError(eps=0), ValueError, "eps: expected a finite number above 0"),
-        (lambda: ct.SmoothCalibrationError(mesh_pts=1), ValueError, "mesh_pts: expected an integer"),
-        (lambda: ct.SmoothCalibrationError(refine_steps=0), ValueError, "refine_steps"),
+        (lambda: ct.SmoothCalibrationError(eps=-1), ValueError, "eps: expected a finite number, 0 or"),
+        (lambda: ct.SmoothCalibrationError(mesh_pts=-1), ValueError, "mesh_pts: expected an integer"),
+        (lambda: ct.SmoothCalibrationError(refine_steps=-1), ValueError, "refine_steps"),
         (lambda: ct.SmoothCalibrationError(method="exact"), ValueError, "method: expected 'mesh' for the logit kernel"),
         (
             lambda: ct.SmoothCalibrationError("reflected", mesh_pts=300, method="exact"),

@@ -198,7 +198,6 @@ def test_small_options_of_the_smooth_error_have_relplots_numbers(kernel):
         assert metric.final_bandwidth == h
 
 
-def test_the_name_of_the_likelihood_and_of_the_number_of_bins():
-    assert ct.CategoricalNLL is ct.NegativeLogLikelihood
+def test_the_number_of_bins_has_both_names():
     for metric in (ct.BinaryCalibrationError(7), ct.MulticlassAdaptiveCalibrationError(3, 7)):
         assert (metric.n_bins, metric.num_bins) == (7, 7)

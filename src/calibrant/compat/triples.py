@@ -102,7 +102,7 @@ def compute_mce(confidences: Any, predictions: Any, labels: Any, n_bins: int = 1
 def compute_calibration(true_labels: Any, pred_labels: Any, confidences: Any, num_bins: int = 10) -> dict[str, Any]:
     """Return the numbers of a reliability diagram as NumPy arrays, which the copied code names ``bin_data``.
 
-    Functions that draw a diagram from this ``bin_data``, such as those of hollance/reliability-diagrams, need no change.
+    Functions that draw from this ``bin_data``, such as those of hollance/reliability-diagrams, need no change.
 
     Parameters
     ----------

@@ -471,7 +471,9 @@ def reliability_figure(
     canvas.matplotlib()
     from matplotlib import pyplot as plt
 
-    figure, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=_TALL, dpi=_DPI, height_ratios=(4, 1), layout="constrained")
+    figure, (top, bottom) = plt.subplots(
+        2, 1, sharex=True, figsize=_TALL, dpi=_DPI, height_ratios=(4, 1), layout="constrained"
+    )
     filled, (lefts, rights) = diagram.counts > 0, bin_ends(diagram)
     lefts, widths = 100 * lefts, 100 * (rights - lefts)
     mean_scores, event_rates, shares = (

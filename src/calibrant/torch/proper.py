@@ -197,5 +197,13 @@ class NegativeLogLikelihood(_MeanScore):
         super().__init__(num_classes, reduction, **kwargs)
 
 
-#: The name of TorchUncertainty.
-CategoricalNLL = NegativeLogLikelihood
+class CategoricalNLL(NegativeLogLikelihood):
+    """`NegativeLogLikelihood` by its name in TorchUncertainty, with the same parameters and values.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant.torch import CategoricalNLL
+    >>> CategoricalNLL(reduction="mean")(torch.tensor([[0.7, 0.3], [0.4, 0.6]]), torch.tensor([0, 1]))
+    tensor(0.4338)
+    """

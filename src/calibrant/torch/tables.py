@@ -125,9 +125,7 @@ class TableMetric(ProbabilityMetric):
         states = [getattr(self, name) for name in ("singles", "doubles")]
         batches = [keys for state in states for keys in ([state] if isinstance(state, Tensor) else state) if len(keys)]
         evaluated = [keys != tensors.IGNORED_KEY for keys in batches]
-        return [
-            keys[rows if keys.ndim == 1 else rows.any(1)] for keys, rows in zip(batches, evaluated, strict=True)
-        ]
+        return [keys[rows if keys.ndim == 1 else rows.any(1)] for keys, rows in zip(batches, evaluated, strict=True)]
 
     def _raise_faults(self) -> None:
         super()._raise_faults()
