@@ -5,7 +5,7 @@ N % M of them one more. Numbers differ from PyHealth's for three reasons: the bi
 PyHealth's documentation says, and takes one-dimensional labels; tied scores on both sides of an adaptive boundary share
 their outcomes; edges are rounded to the type of the probabilities, so that 0.6 is on the edge 0.6 in float32 too.
 
-Each function has a second name in capitals, such as ``ECE_confidence_multiclass`` of PyHealth's documented example.
+The three errors also have names in capitals, such as ``ECE_confidence_multiclass`` of PyHealth's documented example.
 """
 
 from __future__ import annotations
@@ -188,11 +188,10 @@ def brier_top1(prob: Any, label: Any) -> float:
         return top_label_brier_score(prob, label)
 
 
-#: The names in capitals, one of which is in the documented example of PyHealth.
+#: The names in capitals: PyHealth's documented example calls ECE_confidence_multiclass.
 ECE_confidence_multiclass = ece_confidence_multiclass
 ECE_confidence_binary = ece_confidence_binary
 ECE_classwise = ece_classwise
-Brier_top1 = brier_top1
 
 
 def _edges(bins: Any, adaptive: object) -> Float64s | None:

@@ -1,6 +1,6 @@
 """Functions of confidences, predictions and labels that many projects have copied.
 
-Uniform bins are right-closed, ((j-1)/M, j/M]; a confidence of 0, which the page's code drops, is in the first. Adaptive
+Uniform bins are right-closed, ((j-1)/M, j/M]; a confidence of 0, which the copied code drops, is in the first. Adaptive
 bins hold N // M rows each, and the last takes the rest, even if there are fewer rows than bins. Tied confidences on
 both sides of a boundary share their outcomes, so that the order of rows has no effect.
 """

@@ -113,6 +113,11 @@ class BrierScore(_MeanScore):
     ignore_index, validate_args, logits, kwargs
         As in `CalibrationError`.
 
+    Attributes
+    ----------
+    values : tensor, or list of tensors
+        The sum of the scores so far; the scores of each batch if the reduction is "none" or None.
+
     References
     ----------
     Brier (1950), Monthly Weather Review 78.

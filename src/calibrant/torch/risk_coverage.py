@@ -153,6 +153,9 @@ class AURC(_RiskCoverage):
         The largest possible distance between the last value and the value computed from all rows, before rounding to
         the precision of the data: 0 for rows. For a sketch it is a certified bound, from the best and the worst order
         of the rows within each grid cell; NaN if the value is undefined for one of these orders.
+    scores, errors : list of tensors
+        The confidence of each evaluated row, and whether it is classified wrongly (1.0 or 0.0), in a tensor for each
+        batch. Only ``state="rows"`` keeps them.
 
     Raises
     ------
