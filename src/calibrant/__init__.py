@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         variational_calibration_error,
     )
     from calibrant.monitoring import Drift, Monitor
-    from calibrant.recalibration import CalibrationMap, Recalibration, read_maps, recalibrate
+    from calibrant.recalibration import CalibrationMap, Recalibration, prior_shift, read_maps, recalibrate
     from calibrant.report import Comparison, Report, compare, evaluate
     from calibrant.results import (
         ClasswiseCalibration,
@@ -139,6 +139,7 @@ __all__ = [
     "negative_log_likelihood",
     "net_benefit",
     "observed_expected_ratio",
+    "prior_shift",
     "ranked_probability_score",
     "read_decisions",
     "read_maps",
@@ -186,6 +187,7 @@ _HOMES: Final = dict.fromkeys(__all__, "measures") | {
     "compare": "report",
     "evaluate": "report",
     "multicalibration_error": "inference.multicalibration",
+    "prior_shift": "recalibration",
     "read_decisions": "files.decisions",
     "read_maps": "recalibration",
     "recalibrate": "recalibration",

@@ -24,6 +24,7 @@ from calibrant.cli.parameters import (
     ERROR,
     NATURAL,
     POSITIVE,
+    PRIOR,
     RISK,
     SHARE,
     Among,
@@ -271,7 +272,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 
 
 @main.command(short_help="Fit a map of the scores, and show how much it helps.")
-@shared.predictions
+@shared.argument("files", metavar="[FILE...]", nargs=-1, type=InputFile())
 @shared.one_model
 @option(
     "--notion",
@@ -300,6 +301,21 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     help="Write the map as a model of ONNX, if it helps.",
 )
 @option("--anyway", is_flag=True, help="Write the map even without evidence that it helps.")
+@option(
+    "--prior",
+    type=PRIOR,
+    help="The known event rate of the new population, such as 0.02 or 2%, or the shares of the classes, such as "
+    "cat=0.2,dog=0.8. The map needs no outcomes.",
+)
+@option("--trained-prior", type=PRIOR, help="The event rate of the training data, or the shares of the classes.")
+@option("--estimate-prior", is_flag=True, help="Estimate --prior from the scores in FILE, without outcomes.")
+@option(
+    "--reference",
+    "reference_path",
+    type=InputFile(),
+    help="Scores of the training population, as a file like FILE or a .cal file, to check the assumption of "
+    "--estimate-prior.",
+)
 @shared.exact
 @shared.level
 @shared.draws
@@ -314,13 +330,22 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     calibrant recalibrate held_out.csv --map map.json
     calibrant recalibrate held_out.csv --score risk --outcome died --map risk.json
     calibrant recalibrate answers.parquet --cluster question_id --map map.json
+    calibrant recalibrate --prior 0.02 --trained-prior 0.5 --map map.json
 
-    Exit status: 0; 1 unusable data; 2 wrong usage; 3 without evidence that recalibration helps.
+    Exit status: 0; 1 unusable data; 2 wrong usage; 3 without evidence that recalibration helps, or if the scores
+    contradict the assumption of --estimate-prior.
     """  # noqa: D301
     options = CommandOptions.of(**params)
     shared.check(ctx, shared.problems_of_recalibrate(ctx, options))
     from calibrant.cli import loading
 
+    if options.of_prior:
+
+        def status_of(fix: Any, *_: Any, **__: Any) -> int:
+            return conditions.FAILED if fix.objection else 0
+
+        _run(ctx, options, loading.load_scores, loading.shift_prior, status_of)
+        return
     _run(ctx, options, loading.load, loading.recalibrate, lambda fix, _, **__: 0 if fix.proven else conditions.FAILED)
 
 

@@ -24,6 +24,7 @@ from calibrant.files.loaded import (
     FileDecisions,
     FileModels,
     FilePredictions,
+    FileRead,
     FileRows,
     FileSketch,
     FileSketches,
@@ -32,11 +33,13 @@ from calibrant.files.logs import is_log, models_of
 from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand
 from calibrant.files.reading import read_models, read_predictions
+from calibrant.files.scores import ClassColumns, FileScores, read_scores
 from calibrant.files.sketches import is_sketch_file, read_sketches
 from calibrant.inputs import notions
 from calibrant.inputs.predictions import as_predictions, check_logits
 
 if TYPE_CHECKING:
+    from calibrant.recalibration.prior_result import PriorShift
     from calibrant.recalibration.question_recalibrations import QuestionRecalibrations
     from calibrant.recalibration.recalibrations import RecalibrationResult
     from calibrant.report.comparison import Comparison
@@ -330,6 +333,46 @@ def recalibrate(
     return fix
 
 
+def load_scores(ctx: click.Context, options: CommandOptions, step: Progress) -> FileRead:
+    """Read the scores whose event rate is estimated; nothing, if the rate is known."""
+    del ctx, step
+    if options.prior is not None:
+        return FileRead(sources={}, paths=(), rows=())
+    return _scores_in(expand(options.files), options)
+
+
+def _scores_in(paths: Sequence[str], options: CommandOptions) -> FileScores:
+    """Return the scores of one event, or of the classes whose shares in training are named, in files."""
+    from calibrant.recalibration.maps import check_rows
+    from calibrant.recalibration.priors import named_shares, shares_of
+
+    _, trained = named_shares(None, shares_of("trained_prior", options.trained_prior), options.class_names)
+    classes = None if trained.of_event else ClassColumns(len(trained.values), trained.names, options.probs)
+
+    def check(values: Any) -> None:
+        check_rows("probs", values, values.dtype.name, logits=options.logits)
+
+    return read_scores(paths, check, score=options.score, classes=classes, comma=options.decimal_comma)
+
+
+def shift_prior(predictions: FileRead, options: CommandOptions) -> PriorShift:
+    """Return the map for another event rate, known or estimated from the scores."""
+    from calibrant.recalibration.priors import prior_shift
+
+    reference: Any = None
+    if options.reference_path is not None:
+        paths = expand([options.reference_path])
+        reference = read_sketches(paths).sketch if is_sketch_file(paths[0]) else _scores_in(paths, options).probs
+    assert options.trained_prior is not None  # by the checks of the usage
+    return prior_shift(
+        options.prior,
+        trained_prior=options.trained_prior,
+        probs=predictions.probs if isinstance(predictions, FileScores) else None,
+        reference=reference,
+        **_named(options, "logits", "class_names", "level"),
+    )
+
+
 def certify(
     predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
 ) -> ThresholdResult | QuestionThresholds:
@@ -370,11 +413,11 @@ def apply(
     quiet: bool,
 ) -> None:
     """Write a file with the mapped scores, and say so; warn of a map without proof and of scores that have drifted."""
-    from calibrant.files.applied import ClassColumns, apply_to_file
+    from calibrant.files.applied import apply_to_file
     from calibrant.recalibration.maps import CalibrationMap, Watch
 
     fitted = CalibrationMap.read(map_file)
-    drift, number = Watch(fitted.fitted), fitted.n_classes
+    drift, number = None if fitted.fitted is None else Watch(fitted.fitted), fitted.n_classes
     for option, given, wrong in (("--score", score, number is not None), ("--probs", probs, number is None)):
         if given is not None and wrong:
             problem = f"{option} does not suit a map of {'one event' if number is None else 'classes'}"
@@ -382,16 +425,20 @@ def apply(
 
     def mapped(scores: Any) -> Any:
         values = fitted(scores, logits=logits)
-        drift.add(fitted.watched(scores, logits=logits))
+        if drift is not None:
+            drift.add(fitted.watched(scores, logits=logits))
         return values
 
     classes = None if number is None else ClassColumns(number, fitted.event.get("class_names"), probs)
     rows = apply_to_file(path, output, mapped, score=score, classes=classes, name=name, comma=decimal_comma)
     if not quiet:
         console.say(f"wrote {output} ({rows:,} rows)")
-    if not fitted.proven:
+    if fitted.assumed:
+        changed = "only the event rate" if number is None else "only the shares of the classes"
+        console.say(f"{map_file}: assumed: the correction assumes that {changed} changed after training")
+    elif not fitted.proven:
         console.say(f"{map_file}: the gain of this map is not proven")
-    if (found := drift.result()).drifted:
+    if drift is not None and (found := drift.result()).drifted:
         console.say(
             f"the scores differ from those that the map was fitted to: distance {found.distance:.3f}, "
             f"more than {found.limit:.3f}; {100 * found.outside:.3g} % are outside the fitted range"

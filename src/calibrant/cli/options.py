@@ -43,6 +43,7 @@ from calibrant.runtime.dataclass import dataclass
 
 if TYPE_CHECKING:
     from calibrant.inputs.predictions import Notion
+    from calibrant.recalibration.priors import Prior
     from calibrant.results import Bands
 
 #: The engines that can read files.
@@ -52,6 +53,14 @@ ENGINES: Final = ("embedded", "spark")
 OUTPUTS: Final = (
     *("sketch", "json", "html", "markdown", "png", "svg"),
     *("map", "sql", "onnx", "gates", "since_onset", "prometheus"),
+)
+
+#: The parameters of ``recalibrate`` that a map for another event rate has.
+_WITH_PRIOR: Final = (
+    *("prior", "trained_prior", "estimate_prior", "reference_path", "files", "score", "probs", "logits", "level"),
+    *("decimal_comma", "encoding", "sheet", "class_names", "map_path", "sql_path", "onnx_path", "anyway", "quiet"),
+    *("json_path", "html_path", "title", "date", "open_page", "markdown_path", "png_path", "svg_path", "config"),
+    "no_config",
 )
 
 Command = Callable[..., Any]
@@ -135,6 +144,10 @@ class CommandOptions(Options):
     since_onset_path: str | None = None
     prometheus_path: str | None = None
     question: str | None = None
+    prior: Prior | None = None
+    trained_prior: Prior | None = None
+    estimate_prior: bool = False
+    reference_path: str | None = None
     truth_path: str | None = None
     truth_on: str | None = None
     yes: str | None = None
@@ -151,6 +164,11 @@ class CommandOptions(Options):
         """Whether ``--by`` of ``compare`` names the model of each row, because one file has the rows of all models."""
         one_file = len(self.files) == 1 and not _may_be_several(self.files[0])
         return one_file and bool(self.by) and self.scores is None and self.baseline is None
+
+    @property
+    def of_prior(self) -> bool:
+        """Whether ``recalibrate`` makes a map for another event rate, without outcomes."""
+        return self.prior is not None or self.trained_prior is not None or self.estimate_prior
 
     @property
     def timezone_used(self) -> str | None:
@@ -508,9 +526,48 @@ def _of_conditions(options: CommandOptions) -> Iterator[Problem]:
 
 def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``recalibrate``."""
-    yield from problems_of_one_model(ctx, options)
+    yield from _of_both(ctx, options) if options.of_prior else problems_of_one_model(ctx, options)
+    if options.of_prior:
+        yield from _of_prior(ctx, options)
+    elif not options.files:
+        yield "name a file, such as held_out.csv, or a known event rate, with --prior and --trained-prior"
     if options.anyway and not options.outputs.keys() & {"map", "sql", "onnx"} and not _is_faulty(ctx, "map_path"):
         yield "--anyway writes a map that is not proven; name it with --map"
+
+
+def _of_prior(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options of a map for another event rate."""
+    known, estimated = options.prior is not None, options.estimate_prior
+    faulty = _is_faulty(ctx, "prior", "trained_prior")
+    if known and estimated:
+        yield "--prior and --estimate-prior exclude each other; pass --prior if the event rate is known"
+    if options.trained_prior is None and not faulty:
+        yield "--trained-prior is missing; pass the event rate of the training data, such as --trained-prior 0.5"
+    if not known and not estimated and not faulty:
+        yield "--trained-prior belongs to a new event rate; pass --prior, or --estimate-prior and FILE"
+    if estimated and not options.files:
+        yield "--estimate-prior needs scores of the new population; name a file, such as new.csv"
+    if not estimated:
+        for option in _given({"FILE": options.files, "--reference": options.reference_path}):
+            yield f"{option} is for --estimate-prior; leave it out, or pass --estimate-prior"
+    for param in ctx.command.params:
+        typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if typed and param.name not in _WITH_PRIOR:
+            yield f"{label(param)} does not work with a new event rate, which needs no outcomes; leave it out"
+    if known and options.trained_prior is not None and not faulty:
+        yield from _of_shares(options)
+
+
+def _of_shares(options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problem of shares that are not of the same classes."""
+    from calibrant.errors import InputError
+    from calibrant.recalibration.priors import named_shares, shares_of
+
+    new, trained = (shares_of(name, getattr(options, name)) for name in ("prior", "trained_prior"))
+    try:
+        named_shares(new, trained, options.class_names)
+    except InputError as error:
+        yield f"--{error.argument.replace('_', '-')}: expected {error.expected}, got {error.got}; {error.remedy}"
 
 
 def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:

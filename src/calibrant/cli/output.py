@@ -144,8 +144,8 @@ def _is_written(result: RecalibrationResult | QuestionRecalibrations, options: C
         if left:
             console.say(f"{options.map_path} leaves out {left}, for which {why}" if kept else f"not written: {why}")
         return bool(kept)
-    if not options.anyway and not result.proven:
-        console.say("the map is not written, because its gain is not proven; --anyway writes it")
+    if not options.anyway and result.objection:
+        console.say(f"the map is not written, because {result.objection}; --anyway writes it")
         return False
     return True
 
@@ -244,9 +244,10 @@ def _described(result: Result, source: Source, options: CommandOptions) -> dict[
 def _sql(fitted: CalibrationMap, predictions: FileRead) -> bytes:
     """Return the map as SQL: of the columns that were read, or of others if the scores are not columns."""
     from calibrant.files.loaded import FileRows
+    from calibrant.files.scores import FileScores
     from calibrant.files.sql import identifier
 
-    columns = list(predictions.columns["probs"]) if isinstance(predictions, FileRows) else []
+    columns = list(predictions.columns["probs"]) if isinstance(predictions, (FileRows, FileScores)) else []
     n_classes = fitted.n_classes
     if n_classes is None:
         is_column = len(columns) == 1 and _COLUMN.fullmatch(columns[0])
@@ -473,7 +474,9 @@ def warn(predictions: FileRead) -> None:
 
 
 def _title(paths: Sequence[str], named: Sequence[str]) -> str:
-    """Return the names of the files that were read; of a folder, the pattern of all files below it."""
+    """Return the names of the files that were read, if any; of a folder, the pattern of all files below it."""
+    if not paths:
+        return ""
     if len(named) == 1 and len(paths) > 1 and os.path.isdir(named[0]):
         from calibrant.files.paths import ending_of
 

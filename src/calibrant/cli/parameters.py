@@ -116,6 +116,36 @@ def share(is_valid: Callable[[float], bool], remedy: str, name: str = "float") -
     return real(is_valid, remedy, name, _SHARE)
 
 
+class Prior(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
+    """The share of the event, or those of classes with commas between them, in order or by their names."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | tuple[float, ...] | dict[str, float]:
+        """Return the share, the shares, or the shares by name."""
+        from calibrant.errors import InputError
+        from calibrant.recalibration.priors import shares_of
+
+        pairs = [part.rpartition("=") for part in str(value).split(",")]
+        names = [name.strip() for name, _, _ in pairs]
+        shares = [_SHARE.convert(text, param, ctx) for _, _, text in pairs]
+        if any(names) and not all(names):
+            self.fail(f"{quoted(value)}; name every class, such as cat=0.2,dog=0.8, or none", param, ctx)
+        if len(set(names)) < len(names) and any(names):
+            self.fail(f"{quoted(value)}; name each class once", param, ctx)
+        prior = dict(zip(names, shares, strict=True)) if any(names) else tuple(shares) if len(shares) > 1 else shares[0]
+        try:
+            shares_of("prior", prior)
+        except InputError as error:
+            self.fail(f"expected {error.expected}, got {error.got}; {error.remedy}", param, ctx)
+        return prior
+
+
+PRIOR: Final = Prior()
+
+
 def _problem_of_risk(risk: float) -> str:
     example = f", such as {risk / 100:g} or {risk:g}%" if 1 <= risk <= 50 else ", such as 0.05 or 5%"
     return "" if 0 < risk <= 0.5 else f"{exact_number(risk)}; pass a share above 0 and up to 0.5{example}"

@@ -47,7 +47,13 @@ from calibrant.render.words import (
 from calibrant.statistics.resampling import alpha_of
 
 if TYPE_CHECKING:
-    from calibrant.recalibration.recalibrations import LabelRecalibrations, Recalibration, RecalibrationResult
+    from calibrant.recalibration.maps import CalibrationMap
+    from calibrant.recalibration.recalibrations import (
+        LabelRecalibrations,
+        MapCurve,
+        Recalibration,
+        RecalibrationResult,
+    )
     from calibrant.report.report import Report
     from calibrant.results import ReliabilityDiagram
 
@@ -56,6 +62,8 @@ _LABELS_DRAWN: Final = 8  # diagrams before and after
 _NAMED: Final = 10  # labels in a sentence
 _NOTABLE: Final = 1e-6  # limit of probabilities that the text names
 _NOTABLE_SHARE: Final = 0.05  # of the shrinkage
+
+_SCORES_MAP: Final = "The map of the scores"
 
 #: The losses that prove a gain, in words.
 _LOSSES: Final = {"log": "log loss", "brier": "Brier score"}
@@ -85,7 +93,7 @@ def _document(
     source: Source,
 ) -> Document:
     """Return the document of ``what`` was mapped, with the settings and methods of ``one`` of the maps."""
-    clusters, n = one.before.clusters, result.map.fitted.n
+    clusters, n = one.before.clusters, one.before.n
     assumed = [] if is_clustered(clusters, n) else ["Confidence intervals and p-values assume independent rows."]
     unchanged = one is result and one.chosen == "identity"
     unproven = "No change of the scores is supported" if unchanged else "No evidence that recalibration helps"
@@ -225,7 +233,12 @@ def _blocks(fix: Recalibration, *, full: bool) -> list[Block]:
     blocks: list[Block] = [_measures_table(fix), *_remarks(fix)]
     if full:
         pictures = _before_and_after({"before": fix.before, "after": fix.after}, fix.gain.level, blocks)
-        blocks = [*pictures, *(_classes_map(fix) if _is_of_classes(fix) else _scores_map(fix))]
+        curve = fix.curve
+        blocks = list(pictures)
+        if _is_of_classes(fix):
+            blocks += classes_map(fix.map, fix.before.class_names)
+        elif curve is not None:
+            blocks += scores_map(curve, percent(fix.gain.level))
     if fix.by_group is not None:
         from calibrant.report.group_document import group_blocks
 
@@ -281,39 +294,43 @@ def _before_and_after(reports: Mapping[str, Report], level: float, numbers: Sequ
     return [Heading("Before and after"), figures, Notes([caption]), *numbers, tables]
 
 
-def _scores_map(fix: Recalibration) -> list[Block]:
-    """Return the section of a map of scores: its picture with the band, and some of its points."""
-    curve, level, title = fix.curve, percent(fix.gain.level), "The map of the scores"
-    if curve is None:
-        return []
+def map_figure(curve: MapCurve, level: str) -> Figure:
+    """Return the picture of a map of scores, with its band if there is one."""
     scores, mapped, lows, highs = (x.tolist() for x in (curve.scores, curve.mapped, curve.lows, curve.highs))
-    marks: list[Mark] = [
-        Polyline(scores, mapped, "curve"),
-        Band(scores, lows, highs, "sure"),
+    marks: list[Mark] = [Polyline(scores, mapped, "curve")]
+    caption = "The dashed line leaves scores unchanged."
+    if curve.has_band:
+        marks.append(Band(scores, lows, highs, "sure"))
+        caption += f" The band is the pointwise {level} confidence band."
+    marks += [
         Rule("both", "ideal"),
         tips_along(scores, mapped, lambda i: f"score {scores[i]:.3f} becomes {mapped[i]:.3f}"),
     ]
-    caption = f"The dashed line leaves scores unchanged. The band is the pointwise {level} confidence band."
-    columns = [
-        Column.of("score", "score", scores, number),
-        Column.of("recalibrated", "recalibrated", mapped, number),
-        ends_column(f"{level} CI", {"low": lows, "high": highs}),
-    ]
     x, y = Axis("Score", 0.0, 1.0), Axis("Recalibrated probability", 0.0, 1.0)
-    figure = Figure(title, x, y, marks, square=True, caption=caption)
-    table = Table("map", columns, title).of_rows(steps(len(scores), _LISTED))
-    return [Heading(title, "map"), figure, table]
+    return Figure(_SCORES_MAP, x, y, marks, square=True, caption=caption)
 
 
-def _classes_map(fix: Recalibration) -> list[Block]:
+def scores_map(curve: MapCurve, level: str) -> list[Block]:
+    """Return the section of a map of scores: its picture with the band, and some of its points."""
+    columns = [
+        Column.of("score", "score", curve.scores.tolist(), number),
+        Column.of("recalibrated", "recalibrated", curve.mapped.tolist(), number),
+    ]
+    if curve.has_band:
+        columns.append(ends_column(f"{level} CI", {"low": curve.lows.tolist(), "high": curve.highs.tolist()}))
+    table = Table("map", columns, _SCORES_MAP).of_rows(steps(len(curve.scores), _LISTED))
+    return [Heading(_SCORES_MAP, "map"), map_figure(curve, level), table]
+
+
+def classes_map(fitted: CalibrationMap, class_names: Sequence[str] | None) -> list[Block]:
     """Return the section of a map of classes: the factors, of a matrix those on its diagonal, and the constants."""
-    form = cast("Softmax", fix.map.form)
+    form = cast("Softmax", fitted.form)
     how = (
         "The log-probability of each class is multiplied by its factor, the constant is added, and the softmax makes "
         "probabilities of the sums."
     )
     others = " A matrix also adds the log-probabilities of other classes, with the factors in the JSON."
-    names = fix.before.class_names or tuple(map(str, range(form.n_classes)))
+    names = class_names or tuple(map(str, range(form.n_classes)))
     factors = np.diagonal(form.factors) if form.is_matrix else form.factors
     columns = [
         Column.of("class", "class", names),
@@ -321,7 +338,7 @@ def _classes_map(fix: Recalibration) -> list[Block]:
         Column.of("constant", "constant", form.constants.tolist(), signed),
     ]
     title = "The map of the classes"
-    return [Heading(title, "map"), Notes([how + others * (fix.chosen == "matrix")]), Table("map", columns, title)]
+    return [Heading(title, "map"), Notes([how + others * form.is_matrix]), Table("map", columns, title)]
 
 
 # ---------------------------------------------------------------- several labels

@@ -40,12 +40,13 @@ from calibrant.runtime.dataclass import dataclass
 if TYPE_CHECKING:
     import narwhals as nw
 
-#: Maps as JSON. In version 1, maps of one event have one limit for both ends.
+#: Maps as JSON. In version 1, maps of one event have one limit for both ends. Before version 3, all maps were fitted to
+#: rows with outcomes.
 MAP: Final = Envelope(
     name="map",
     kind="a calibration map",
     origin="pass a map that calibrant wrote",
-    versions=(1, 2),
+    versions=(1, 2, 3),
     version="version",
     checksum="checksum",
     schema="calibrant.map",
@@ -84,8 +85,8 @@ class Fitted:
     ----------
     n : int
         The number of rows.
-    positives : float
-        How many of them (their weight) had the event.
+    positives : float or None
+        How many of them (their weight) had the event; None for scores without outcomes.
     low, high : float
         The smallest and the largest score.
     quantiles : tuple of float
@@ -95,7 +96,7 @@ class Fitted:
     """
 
     n: int
-    positives: float
+    positives: float | None
     low: float
     high: float
     quantiles: tuple[float, ...]
@@ -174,10 +175,11 @@ class CalibrationMap:
     event : mapping
         What the scores are of: ``notion``, which is "classes" for a map of classes, and ``class_names``, if there are
         any.
-    fitted : Fitted
-        What the map was fitted to.
+    fitted : Fitted or None
+        What the map was fitted to; None for a map of known rates.
     evidence : mapping
-        The measures before and after, and the gain, as in `Recalibration.to_dict`.
+        The measures before and after, and the gain, as in `Recalibration.to_dict`. The map of `calibrant.prior_shift`
+        has the key "assumed", with the shares before and after.
     proven : bool
         Whether the gain is above 0 at the level of the evidence.
     """
@@ -185,7 +187,7 @@ class CalibrationMap:
     kind: str
     parameters: Mapping[str, Any]
     event: Mapping[str, Any]
-    fitted: Fitted
+    fitted: Fitted | None
     evidence: Mapping[str, Any] = field(default_factory=dict, repr=False)
     proven: bool = False
 
@@ -193,6 +195,11 @@ class CalibrationMap:
     def form(self) -> Form:
         """The map as pieces of logistic curves, as a softmax of classes, or as pieces for each label."""
         return _FORMS[self.kind](self.parameters)
+
+    @property
+    def assumed(self) -> bool:
+        """Whether the map assumes that only the event rate, or the shares of the classes, changed."""
+        return self.kind != "labels" and "assumed" in self.evidence
 
     @property
     def n_classes(self) -> int | None:
@@ -250,12 +257,8 @@ class CalibrationMap:
             raise InputError("probs", expected, f"shape {tuple(x.shape)}", "pass the columns in the order of the fit")
         if isinstance(self.form, Softmax):
             _check_classes(x.reshape(-1, self.form.n_classes), x, sum_tolerance(dtype), logits=logits)
-            return
-        wrong = x != x if logits else ~((x >= 0) & (x <= 1))
-        if _some(wrong):
-            expected = "log-odds" if logits else "probabilities in [0, 1]"
-            remedy = "drop the row" if logits else "pass probabilities, or logits=True if they are log-odds"
-            raise _refused_at(x.reshape(1) if x.ndim == 0 else x, wrong, expected, remedy)
+        else:
+            _check_scores(x, logits=logits)
 
     def of_labels(self) -> list[CalibrationMap]:
         """Return the maps of the labels, of a map of kind "labels"."""
@@ -285,7 +288,15 @@ class CalibrationMap:
         """Return how new scores differ from the fitted ones; ``drifted`` says whether more than chance explains.
 
         It sees scores only. Whether the map still fits needs outcomes: make a report.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For a map of known rates, which was not fitted to scores.
         """
+        if self.fitted is None:
+            remedy = "estimate the rate from scores, with calibrant.prior_shift"
+            raise InputError("map", "a map that was fitted to scores", "a map of a known rate", remedy)
         watch, tensor = Watch(self.fitted), on_device(probs)
         if tensor is not None and isinstance(self.form, Softmax):
             probs = real_tensor("probs", tensor).amax(-1)
@@ -399,7 +410,7 @@ class CalibrationMap:
             "kind": self.kind,
             "parameters": dict(self.parameters),
             "event": dict(self.event),
-            "fitted": {**vars(self.fitted), "quantiles": list(self.fitted.quantiles)},
+            "fitted": plain_fitted(self.fitted),
             "evidence": dict(self.evidence),
             "proven": self.proven,
         }
@@ -438,6 +449,8 @@ class CalibrationMap:
                 proven=content["proven"],
             )
             require(type(read.proven) is bool and isinstance(read.evidence, dict), "evidence of another type")
+            require(not (read.assumed and read.proven), "proof of what is assumed")
+            require(read.assumed or (read.fitted and read.fitted.positives is not None), "no rows with outcomes")
             _check_form(read.form)
             _check_event(read)
         return read
@@ -570,13 +583,21 @@ _FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], Form]]] = {
 }
 
 
-def _fitted(stored: dict[str, Any]) -> Fitted:
+def plain_fitted(fitted: Fitted | None) -> dict[str, Any] | None:
+    """Return what a map was fitted to as content of JSON."""
+    return None if fitted is None else {**vars(fitted), "quantiles": list(fitted.quantiles)}
+
+
+def _fitted(stored: dict[str, Any] | None) -> Fitted | None:
     """Return what a stored map was fitted to."""
+    if stored is None:
+        return None
     scores = [stored["low"], stored["high"], *listed(stored["quantiles"], float)]
     low, high, *quantiles = (number(score, 0.0, 1.0) for score in scores)
     rising = len(quantiles) > 1 and quantiles == sorted(quantiles)
     require(rising and type(stored["cluster"]) is bool, "quantiles that do not increase, or no word about clusters")
-    n, positives = integer(stored["n"], 1, _MOST_ROWS), number(stored["positives"], 0.0, _MOST_WEIGHT)
+    n, positives = integer(stored["n"], 1, _MOST_ROWS), stored["positives"]
+    positives = None if positives is None else number(positives, 0.0, _MOST_WEIGHT)
     return Fitted(**{**stored, "n": n, "positives": positives, "low": low, "high": high, "quantiles": tuple(quantiles)})
 
 
@@ -616,6 +637,32 @@ def _of_classes(softmax: Softmax, x: Float64s, *, logits: bool) -> Float64s:
         return x.copy() if not logits else np.exp(log_softmax(rows)).reshape(x.shape)
     mapped = np.exp(softmax.log_probabilities(log_probabilities(rows, softmax.smallest, logits=logits)))
     return np.asarray(np.maximum(mapped, LEAST).reshape(x.shape))
+
+
+def check_rows(argument: str, x: Float64s, dtype: str, *, logits: bool) -> None:
+    """Reject scores (N,), or rows (N, C) of probabilities of classes, that are not valid; ``dtype`` was passed.
+
+    Raises
+    ------
+    InputError
+        It names the argument, and the row.
+    """
+    try:
+        if x.ndim == 1:
+            _check_scores(x, logits=logits)
+        else:
+            _check_classes(x, x, sum_tolerance(dtype), logits=logits)
+    except InputError as error:
+        raise error.renamed({"probs": argument}) from None
+
+
+def _check_scores(x: Any, *, logits: bool) -> None:
+    """Reject scores of one event, or log-odds, that are not valid."""
+    wrong = x != x if logits else ~((x >= 0) & (x <= 1))
+    if _some(wrong):
+        expected = "log-odds" if logits else "probabilities in [0, 1]"
+        remedy = "drop the row" if logits else "pass probabilities, or logits=True if they are log-odds"
+        raise _refused_at(x.reshape(1) if x.ndim == 0 else x, wrong, expected, remedy)
 
 
 def _check_classes(rows: Any, x: Any, tolerance: float, *, logits: bool) -> None:

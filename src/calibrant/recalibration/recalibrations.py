@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import numpy as np
+
 from calibrant.inputs.predictions import Notion
-from calibrant.recalibration.maps import CalibrationMap
+from calibrant.recalibration.maps import CalibrationMap, plain_fitted
 from calibrant.recalibration.proof import Gain
 from calibrant.render.shown import NO_SOURCE, Shown
 from calibrant.report.report import Report
@@ -38,13 +40,18 @@ class MapCurve:
     scores, mapped : array
         The scores, and what they become.
     lows, highs : array
-        The ends of the band.
+        The ends of the band; NaN without one.
     """
 
     scores: Float64s
     mapped: Float64s
     lows: Float64s
     highs: Float64s
+
+    @property
+    def has_band(self) -> bool:
+        """Whether there is a band: not for a map of a known rate."""
+        return not np.isnan(self.lows).all()
 
 
 class RecalibrationResult(Shown, ABC):
@@ -56,6 +63,11 @@ class RecalibrationResult(Shown, ABC):
     @abstractmethod
     def proven(self) -> bool:
         """Whether the map helps."""
+
+    @property
+    def objection(self) -> str:
+        """Why the map is not written without ``--anyway``; empty if it is."""
+        return "" if self.proven else "its gain is not proven"
 
     @property
     @abstractmethod
@@ -202,7 +214,7 @@ class Recalibration(RecalibrationResult):
             if self.distinct_scores is None
             else dict(zip(("before", "after"), self.distinct_scores, strict=True)),
             "class_names": self.map.event.get("class_names"),
-            "fitted": {**vars(self.map.fitted), "quantiles": list(self.map.fitted.quantiles)},
+            "fitted": plain_fitted(self.map.fitted),
             "measures": {name: asdict(description) for name, description in self.before.descriptions.items()},
             **{
                 when: {name: plain_estimate(report[name], f"{when}.{name}", missing) for name in report}
@@ -212,7 +224,7 @@ class Recalibration(RecalibrationResult):
                 when: plain_parts(report, missing)["diagram"]
                 for when, report in (("before", self.before), ("after", self.after))
             },
-            "curve": _lists(self.curve) if curves else None,
+            "curve": plain_curve(self.curve) if curves else None,
             "by_group": None if self.by_group is None else self.by_group.to_dict(curves=False),
             "expected_errors": self.expected_errors,
             "flag": self.flag,
@@ -290,7 +302,7 @@ class LabelRecalibrations(RecalibrationResult):
         ]
         return {
             "schema_version": SCHEMA_VERSION,
-            "n": self.map.fitted.n,
+            "n": next(iter(self.labels.values())).before.n,
             "notion": self.notion,
             "n_classes": self.n_classes,
             "clusters": labels[0]["clusters"],
@@ -320,7 +332,8 @@ class LabelRecalibrations(RecalibrationResult):
         return cast("Axes", panels[0])
 
 
-def _lists(curve: MapCurve | None) -> dict[str, list[float]] | None:
+def plain_curve(curve: MapCurve | None) -> dict[str, list[float]] | None:
+    """Return the curve of a map as lists, if there is one."""
     return None if curve is None else {name: values.tolist() for name, values in vars(curve).items()}
 
 

@@ -1,0 +1,145 @@
+"""Whether scores contradict the assumption that only the event rate, or the shares of the classes, changed.
+
+Under the assumption, and with calibrated scores in the training population, the density of new scores is that of the
+training population times w(p) = sum_k q_k p_k / pi_k. So the share of new scores in a cell estimates the mean of w over
+the reference scores in the cell. The differences of all cells have a covariance from three independent or known parts:
+the new scores, the reference scores, and the estimated shares q, whose influences are those of the new scores.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.recalibration.prior_result import PriorCheck
+from calibrant.runtime.arrays import Float64s
+from calibrant.statistics.mixture import Mixture
+
+_MOST_CELLS: Final = 10  # of the scores of one event
+_SCORES: Final = 20  # of a cell of one event, on average
+_LEAST: Final = 10  # scores of a cell, in either sample
+_DETERMINED: Final = 1e-8  # variance of a direction, relative to the largest
+
+
+class Cells(NamedTuple):
+    """The cells of new and of reference rows, by their numbers, and the names of all cells."""
+
+    new: NDArray[np.intp]
+    reference: NDArray[np.intp]
+    names: tuple[str, ...]
+
+
+def check_of_reference(
+    rows: Any, reference: Any, trained: Any, mixture: Mixture, shares: Float64s, level: float
+) -> tuple[PriorCheck | None, str]:
+    """Return the check against reference scores, or None and why there is none."""
+    from scipy.special import chdtrc
+
+    cells = _cells_of_scores(rows, reference) if trained.of_event else _cells_of_classes(rows, reference, trained.names)
+    densities = reference.probs / trained.columns
+    weights = densities @ shares
+    new, old = rows.counts / rows.n, reference.counts / reference.counts.sum()
+    size = len(cells.names)
+    observed = np.bincount(cells.new, new, size)
+    expected = np.bincount(cells.reference, old * weights, size)
+    few = np.minimum(np.bincount(cells.new, rows.counts, size), np.bincount(cells.reference, reference.counts, size))
+    kept = np.flatnonzero(few >= _LEAST)
+    if len(kept) < 2:
+        return None, "too few scores share a cell with the reference scores"
+    # How the expected shares follow the estimate, and the influences of both samples on the differences.
+    slopes = np.stack([np.bincount(cells.reference, old * column, size) for column in densities.T], axis=1)[kept]
+    influences = (cells.new[:, np.newaxis] == kept) - mixture.influences(shares) @ slopes.T
+    of_reference = (cells.reference[:, np.newaxis] == kept) * weights[:, np.newaxis]
+    covariance = _covariance(influences, new) / rows.n
+    covariance += _covariance(of_reference, old) / float(reference.counts.sum())
+    values, vectors = np.linalg.eigh(covariance)
+    held = values > _DETERMINED * values[-1]
+    statistic = float(np.sum((vectors.T @ (observed - expected)[kept])[held] ** 2 / values[held]))
+    df = int(held.sum())
+    means = old @ reference.probs
+    errors = np.sqrt(old @ (reference.probs - means) ** 2 / float(reference.counts.sum()))
+    own = slice(1 if trained.of_event else 0, None)
+    found = PriorCheck(
+        kind="reference",
+        statistic=statistic,
+        df=df,
+        p_value=float(chdtrc(df, statistic)),
+        level=level,
+        n_reference=int(reference.counts.sum()),
+        cells=tuple(cells.names[k] for k in kept),
+        observed=tuple(observed[kept].tolist()),
+        expected=tuple(expected[kept].tolist()),
+        reference_mean=tuple(means[own].tolist()),
+        reference_error=tuple(errors[own].tolist()),
+    )
+    return found, ""
+
+
+def _covariance(influences: Float64s, masses: Float64s) -> Float64s:
+    """Return the covariance of the influence of a row."""
+    rest = influences - masses @ influences
+    return np.asarray((rest * masses[:, np.newaxis]).T @ rest)
+
+
+def check_at_end(mixture: Mixture, shares: Float64s, level: float) -> PriorCheck | None:
+    """Return whether scores lie beyond those of any shares, for estimates of 0; None without one.
+
+    Where the share of a class is 0, the mean of its density ratio has the expectation 1. A smaller mean than chance
+    explains shows that the other classes alone do not give these scores either. Holm's and Bonferroni's adjustments
+    agree for the least p-value.
+    """
+    from scipy.special import ndtr
+
+    ends = np.flatnonzero(shares == 0)
+    if not len(ends):
+        return None
+    masses = mixture.weights / mixture.n
+    ratios = mixture.ratios(shares)[:, ends]
+    means = masses @ ratios
+    errors = np.sqrt(masses @ (ratios - means) ** 2 / mixture.n)
+    deviate = float(np.min((means - 1) / np.where(errors > 0, errors, np.inf)))
+    p_value = min(1.0, float(ndtr(deviate)) * len(ends))
+    return PriorCheck(kind="end", statistic=deviate, df=None, p_value=p_value, level=level)
+
+
+def _cells_of_scores(rows: Any, reference: Any) -> Cells:
+    """Return cells of the scores of one event, with equally many rows of both samples together."""
+    x, z = rows.probs[:, 1], reference.probs[:, 1]
+    both = np.concatenate([x, z])
+    masses = np.concatenate([rows.counts / rows.counts.sum(), reference.counts / reference.counts.sum()]) / 2
+    order = np.argsort(both, kind="stable")
+    both, cumulated = both[order], np.cumsum(masses[order])
+    smaller = min(rows.counts.sum(), reference.counts.sum())
+    number = int(np.clip(smaller // _SCORES, 2, _MOST_CELLS))
+    places = np.searchsorted(cumulated, np.arange(1, number) / number)
+    edges = np.unique(both[np.minimum(places, len(both) - 1)])
+    edges = edges[edges < both[-1]]
+    texts = ["0", *(f"{edge:.3g}" for edge in edges), "1"]
+    names = tuple(f"{low} – {high}" for low, high in itertools.pairwise(texts))
+    return Cells(np.searchsorted(edges, x), np.searchsorted(edges, z), names)
+
+
+def _cells_of_classes(rows: Any, reference: Any, names: Sequence[str] | None) -> Cells:
+    """Return two cells for each predicted class: up to the median of its probability in both samples, and above."""
+    k = rows.probs.shape[1]
+    predicted = rows.probs.argmax(axis=1), reference.probs.argmax(axis=1)
+    largest = rows.probs.max(axis=1), reference.probs.max(axis=1)
+    medians = [
+        float(
+            np.median(np.concatenate([top[of == each] for top, of in zip(largest, predicted, strict=True)] or [[0.0]]))
+        )
+        if any((of == each).any() for of in predicted)
+        else 0.0
+        for each in range(k)
+    ]
+    new, old = (2 * of + (top > np.take(medians, of)) for of, top in zip(predicted, largest, strict=True))
+    texts = [
+        f"{name}, {side} {median:.3g}"
+        for name, median in zip(names or map(str, range(k)), medians, strict=True)
+        for side in ("up to", "above")
+    ]
+    return Cells(new, old, tuple(texts))
