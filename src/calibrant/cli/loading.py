@@ -338,15 +338,15 @@ def load_scores(ctx: click.Context, options: CommandOptions, step: Progress) -> 
     del ctx, step
     if options.prior is not None:
         return FileRead(sources={}, paths=(), rows=())
-    return _scores_in(expand(options.files), options)
+    return _scores_in(expand(options.files), options, options.class_names)
 
 
-def _scores_in(paths: Sequence[str], options: CommandOptions) -> FileScores:
+def _scores_in(paths: Sequence[str], options: CommandOptions, class_names: tuple[str, ...] | None) -> FileScores:
     """Return the scores of one event, or of the classes whose shares in training are named, in files."""
     from calibrant.recalibration.maps import check_rows
     from calibrant.recalibration.priors import named_shares, shares_of
 
-    _, trained = named_shares(None, shares_of("trained_prior", options.trained_prior), options.class_names)
+    _, trained = named_shares(None, shares_of("trained_prior", options.trained_prior), class_names)
     classes = None if trained.of_event else ClassColumns(len(trained.values), trained.names, options.probs)
 
     def check(values: Any) -> None:
@@ -359,17 +359,20 @@ def shift_prior(predictions: FileRead, options: CommandOptions) -> PriorShift:
     """Return the map for another event rate, known or estimated from the scores."""
     from calibrant.recalibration.priors import prior_shift
 
-    reference: Any = None
+    rows = predictions if isinstance(predictions, FileScores) else None
+    class_names, reference = options.class_names if rows is None else rows.class_names, None
     if options.reference_path is not None:
         paths = expand([options.reference_path])
-        reference = read_sketches(paths).sketch if is_sketch_file(paths[0]) else _scores_in(paths, options).probs
+        is_sketch = is_sketch_file(paths[0])
+        reference = read_sketches(paths).sketch if is_sketch else _scores_in(paths, options, class_names).probs
     assert options.trained_prior is not None  # by the checks of the usage
     return prior_shift(
         options.prior,
         trained_prior=options.trained_prior,
-        probs=predictions.probs if isinstance(predictions, FileScores) else None,
+        probs=None if rows is None else rows.probs,
         reference=reference,
-        **_named(options, "logits", "class_names", "level"),
+        class_names=class_names,
+        **_named(options, "logits", "level"),
     )
 
 

@@ -529,7 +529,7 @@ def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iter
     yield from _of_both(ctx, options) if options.of_prior else problems_of_one_model(ctx, options)
     if options.of_prior:
         yield from _of_prior(ctx, options)
-    elif not options.files:
+    elif not options.files and not _is_faulty(ctx, "prior", "trained_prior"):
         yield "name a file, such as held_out.csv, or a known event rate, with --prior and --trained-prior"
     if options.anyway and not options.outputs.keys() & {"map", "sql", "onnx"} and not _is_faulty(ctx, "map_path"):
         yield "--anyway writes a map that is not proven; name it with --map"
@@ -547,23 +547,28 @@ def _of_prior(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
         yield "--trained-prior belongs to a new event rate; pass --prior, or --estimate-prior and FILE"
     if estimated and not options.files:
         yield "--estimate-prior needs scores of the new population; name a file, such as new.csv"
-    if not estimated:
+    if known and not estimated:
         for option in _given({"FILE": options.files, "--reference": options.reference_path}):
             yield f"{option} is for --estimate-prior; leave it out, or pass --estimate-prior"
     for param in ctx.command.params:
         typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
         if typed and param.name not in _WITH_PRIOR:
             yield f"{label(param)} does not work with a new event rate, which needs no outcomes; leave it out"
-    if known and options.trained_prior is not None and not faulty:
+    if options.trained_prior is not None and not faulty:
         yield from _of_shares(options)
 
 
 def _of_shares(options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problem of shares that are not of the same classes."""
+    """Yield the problems of shares that are not of the same classes, and of columns for others."""
     from calibrant.errors import InputError
     from calibrant.recalibration.priors import named_shares, shares_of
 
-    new, trained = (shares_of(name, getattr(options, name)) for name in ("prior", "trained_prior"))
+    trained = shares_of("trained_prior", options.trained_prior)
+    new = None if options.prior is None else shares_of("prior", options.prior)
+    if trained.of_event and options.probs:
+        yield "--probs is for classes, but --trained-prior has one share; pass --score, or the share of each class"
+    elif not trained.of_event and options.score:
+        yield "--score is for one event, but --trained-prior has several shares; pass --probs, or one share"
     try:
         named_shares(new, trained, options.class_names)
     except InputError as error:

@@ -62,7 +62,7 @@ def apply_to_file(
     (path, *others) = expand([path])
     if others:
         raise FileError(path, f"is one of {1 + len(others)} files that the pattern matches", "name one file at a time")
-    table, columns = opened(path, score, classes)
+    table, columns, _ = opened(path, score, classes)
     names = [name]
     if classes is not None:
         names = [f"{name}_{each}" for each in classes.names or range(classes.number)]

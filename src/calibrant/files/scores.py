@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,10 +33,11 @@ _OUTSIDE: Final = "give every row a probability in [0, 1], or pass --logits if t
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileScores(FileRead):
-    """The scores in files without outcomes, (N,) or (N, C), and the columns that they were read from."""
+    """The scores in files without outcomes, (N,) or (N, C), the columns that they were read from, and their classes."""
 
     probs: NDArray[np.float64]
     columns: dict[str, tuple[str, ...]]
+    class_names: tuple[str, ...] | None  #: by the caller, or by the names of the columns
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,10 @@ class ClassColumns:
     probs: str | None
 
 
-def opened(path: str, score: str | None, classes: ClassColumns | None) -> tuple[FileTable, list[str]]:
-    """Return a file as a table, and the columns of its scores.
+def opened(
+    path: str, score: str | None, classes: ClassColumns | None
+) -> tuple[FileTable, list[str], tuple[str, ...] | None]:
+    """Return a file as a table, the columns of its scores, and the names of their classes, if they have any.
 
     Raises
     ------
@@ -62,7 +66,9 @@ def opened(path: str, score: str | None, classes: ClassColumns | None) -> tuple[
     probs = None if classes is None else classes.probs
     # Only a score within a struct needs the engine, which does not keep every type of the other columns.
     table = table_of(path, kind, None, Engines([path]), Options(score=score or "", probs=probs))
-    return table, [_score_of(table, score)] if classes is None else _columns_of(table, classes)
+    if classes is None:
+        return table, [_score_of(table, score)], None
+    return table, *_columns_of(table, classes)
 
 
 def read_scores(
@@ -83,8 +89,11 @@ def read_scores(
     """
     parts: list[NDArray[np.float64]] = []
     counts, names = [], list[str]()
+    class_names: tuple[str, ...] | None = None
     for path in paths:
-        table, names = opened(path, score, classes)
+        table, names, found = opened(path, score, classes)
+        if class_names is None and classes is not None and found is not None:
+            class_names, classes = found, replace(classes, names=found)  # in other files they may be in another order
         first = 0
         for _, columns in batches_of(table, names, comma=comma):
             values = _values(table, names, columns, first)
@@ -101,6 +110,7 @@ def read_scores(
         rows=tuple(counts),
         probs=np.concatenate(parts),
         columns={"probs": tuple(names)},
+        class_names=class_names,
     )
 
 
@@ -118,20 +128,21 @@ def _score_of(table: FileTable, score: str | None) -> str:
     return score
 
 
-def _columns_of(table: FileTable, classes: ClassColumns) -> list[str]:
-    """Return the columns of the probabilities of classes, in their order."""
+def _columns_of(table: FileTable, classes: ClassColumns) -> tuple[list[str], tuple[str, ...] | None]:
+    """Return the columns of the probabilities of classes, in their order, and the names of the classes."""
     named = NamedColumns(table.path, table.columns, "column")
     found, suffixes = select_probs(named, Options(probs=classes.probs), set())
     words, names = in_words(found, "column"), classes.names
     if len(found) != classes.number:
         problem = f"has {words}, but the map has {classes.number} classes"
         raise FileError(table.path, problem, "name the columns with --probs")
-    if names is None or suffixes is None or list(suffixes) == list(names):
-        return list(found)
-    if set(suffixes) != set(names):
-        problem = f"has {words} for the classes {listed(suffixes)}, but the map has {listed(names)}"
+    own = None if suffixes is None else tuple(suffixes)
+    if names is None or own is None or own == tuple(names):
+        return list(found), own if names is None else tuple(names)
+    if set(own) != set(names):
+        problem = f"has {words} for the classes {listed(own)}, but the map has {listed(names)}"
         raise FileError(table.path, problem, "pass probabilities of the same classes")
-    return [found[suffixes.index(name)] for name in names]
+    return [found[own.index(name)] for name in names], tuple(names)
 
 
 def batches_of(table: FileTable, columns: Sequence[str], *, comma: bool) -> Iterator[tuple[Any, list[Any]]]:

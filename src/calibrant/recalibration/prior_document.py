@@ -106,8 +106,8 @@ def _verdict(fix: PriorShift) -> Iterator[Sentence]:
     yield Sentence(_change(fix))
     cases = "cases with the event, and those without it," if fix.n_classes is None else "the cases of each class"
     yield Sentence(
-        f"Assumed, not proven: only the {_name_of_shares(fix)} changed, so that {cases} have the same scores as in training, and the "
-        "scores were calibrated there."
+        f"Assumed, not proven: only the {_name_of_shares(fix)} changed, so that {cases} have the same scores as in "
+        "training, and the scores were calibrated there."
     )
     if fix.check is not None:
         yield from _check(fix.check)
