@@ -146,7 +146,7 @@ class PriorShift(RecalibrationResult):
     def objection(self) -> str:
         """Why the map is not written without ``--anyway``: the scores contradict its assumption; else empty."""
         rejected = self.check is not None and self.check.rejects
-        return "the scores contradict its assumption that only the event rate changed" if rejected else ""
+        return "the scores contradict its assumption" if rejected else ""
 
     @property
     def notion(self) -> Notion:

@@ -14,11 +14,13 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from calibrant.sklearn.display import ReliabilityDisplay
+    from calibrant.sklearn.mapped import MappedClassifier
     from calibrant.sklearn.recalibration import RecalibratedClassifier, Recalibrator
     from calibrant.sklearn.scorer import Scorer, make_scorer
     from calibrant.sklearn.threshold import ThresholdedClassifier
 
 __all__ = [
+    "MappedClassifier",
     "RecalibratedClassifier",
     "Recalibrator",
     "ReliabilityDisplay",
@@ -31,6 +33,7 @@ __getattr__, __dir__ = names_of(
     __name__,
     {
         "calibrant.sklearn.display": ("ReliabilityDisplay",),
+        "calibrant.sklearn.mapped": ("MappedClassifier",),
         "calibrant.sklearn.recalibration": ("RecalibratedClassifier", "Recalibrator"),
         "calibrant.sklearn.scorer": ("Scorer", "make_scorer"),
         "calibrant.sklearn.threshold": ("ThresholdedClassifier",),

@@ -140,7 +140,7 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         """
         with in_terms(*_OF_COLUMNS):
             values, names = _columns(X)
-            probs = _valid(values)
+            probs = valid_columns(values)
             width = 1 if probs.ndim == 1 else probs.shape[1]
             classes = _labels_of_columns(y, width)
             fix = _recalibration(of_arrays(y, probs, classes, None, None), self.get_params(), sample_weight, clusters)
@@ -185,7 +185,7 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             if names is not None and known is not None and names.tolist() != known.tolist():
                 expected = f"the columns {', '.join(known)}, as in fit"
                 raise InputError("probs", expected, ", ".join(names), "select the columns in this order")
-            return _mapped(self.map_, _valid(values))
+            return mapped_columns(self.map_, valid_columns(values))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -356,8 +356,8 @@ class RecalibratedClassifier(WrappedClassifier):
         """
         check_is_fitted(self)
         with in_terms(*OF_ESTIMATOR):
-            probs = _valid(as_array("probs", self.estimator_.predict_proba(X)))
-            return _mapped(self.map_, probs)
+            probs = valid_columns(as_array("probs", self.estimator_.predict_proba(X)))
+            return mapped_columns(self.map_, probs)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest recalibrated probability.
@@ -402,7 +402,7 @@ def _recalibration(
     return cast(Recalibration, fix)  # only notion="multilabel" returns several
 
 
-def _mapped(fitted: CalibrationMap, probs: NDArray[Any]) -> NDArray[np.float64]:
+def mapped_columns(fitted: CalibrationMap, probs: NDArray[Any]) -> NDArray[np.float64]:
     """Return the mapped probabilities, in the shape of ``probs``; of two columns the second is mapped."""
     if probs.ndim == 2 and probs.shape[1] == 2:
         mapped = fitted(probs[:, 1])
@@ -410,7 +410,7 @@ def _mapped(fitted: CalibrationMap, probs: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(fitted(probs))
 
 
-def _valid(probs: NDArray[Any]) -> NDArray[Any]:
+def valid_columns(probs: NDArray[Any]) -> NDArray[Any]:
     """Return probabilities (N,) or (N, C), with those that rounding has moved out of [0, 1] set to 0 and 1.
 
     Raises
