@@ -11,9 +11,9 @@ is for the rate that new cases are drawn with.
 Classes: a case of one of C classes has C normal numbers, of which that of its class has the mean 1.5. In training all
 classes have the same share. New shares are proportional to 1, ..., C. Coverage is the mean over classes, and the least.
 
-The check has as many reference scores as new scores. "size" is the share of data sets in which it rejects the assumption
-where it holds; "changed" is that where cases with the event have 0.6 d for d; "confident" that where the log-odds of the
-new scores, and not those of the reference, are 1.4 times as large. Shares of an estimate of 0 ("at 0") are counted too.
+The check has as many reference scores as new scores. "size" is the share of data sets in which it rejects the
+assumption where it holds; "changed" is that where cases with the event have 0.6 d for d; "confident" that where the
+log-odds of the new scores, and not those of the reference, are 1.4 times as large. "at_zero" counts estimates of 0.
 """
 
 from __future__ import annotations
@@ -114,9 +114,10 @@ SECTION = """## Event rates without outcomes
 trained with as many events as non-events. *Coverage* is that of the 95 % interval, and *estimate 0* the share of data
 sets in which the most likely rate is 0. There the scores hardly show the rate, and the interval covers it more often.
 *Size* is the share of data sets in which the check of the assumption rejects it although it holds. The power is that
-share where scores of events changed, and where the new scores are over-confident. There are 1,000 data sets for each
-coverage (standard error 0.007) and 300 for each share of the check (0.013 at 0.05), with as many reference scores as new
-scores. Classes have 300 data sets, and the coverage is the mean over classes, and the lowest:
+share where scores of events changed, and where the new scores are over-confident. A change of the events that looks
+like a lower rate is hard to find. There are 1,000 data sets for each
+coverage (standard error 0.007) and 300 for each share of the check (0.013 at 0.05), with as many reference scores as
+new scores. Classes have 300 data sets, and the coverage is the mean over classes, and the lowest:
 """
 SOURCE = """[priors.csv](priors.csv) contains all numbers, and `benchmarks/simulation/priors.py` repeats the simulation.
 """

@@ -26,13 +26,16 @@ from sklearn.utils import estimator_checks  # noqa: E402
 
 import calibrant  # noqa: E402
 from calibrant.errors import InputError  # noqa: E402
-from calibrant.sklearn import RecalibratedClassifier, Recalibrator  # noqa: E402
+from calibrant.sklearn import MappedClassifier, RecalibratedClassifier, Recalibrator  # noqa: E402
 
 #: What cannot pass, and why.
 EXPECTED_FAILURES = {
     "check_fit2d_1feature": "it has 3 rows of a class, and a map needs 5 rows of either outcome",
     "check_n_features_in_after_fitting": "before scikit-learn 1.7 it has 4 rows of a class",
 }
+
+#: What cannot pass with a map of one event, and why.
+OF_TWO_CLASSES = dict.fromkeys(("check_classifiers_train",), "it has three classes")
 
 #: The checks of scikit-learn that need no data.
 OF_PARAMETERS = (
@@ -83,6 +86,8 @@ def test_the_checks_of_scikit_learn():
     model = RecalibratedClassifier(LogisticRegression())
     estimator_checks.check_estimator(model, expected_failed_checks=EXPECTED_FAILURES)
     estimator_checks.check_estimator(Recalibrator())  # of these, one applies to probabilities
+    of_two = MappedClassifier(LogisticRegression(), calibrant.prior_shift(0.2, trained_prior=0.5).map)
+    estimator_checks.check_estimator(of_two, expected_failed_checks=OF_TWO_CLASSES)
 
 
 @pytest.mark.parametrize("check", OF_PARAMETERS)
@@ -422,3 +427,60 @@ def test_errors_of_a_fitted_classifier():
         RecalibratedClassifier(fitted).fit(X, X[:, 0])
     with pytest.warns(DataConversionWarning):
         RecalibratedClassifier(fitted, "cox").fit(X[300:], y[300:, None])
+
+
+# ---------------------------------------------------------------- a map that exists
+
+
+def test_a_mapped_classifier_corrects_undersampling():
+    """Trained with as many non-events as events; the mean probability is then the rate of all rows."""
+    X, y = make_classification(60_000, weights=[0.95], flip_y=0, class_sep=0.8, random_state=0)
+    y = np.array(["no", "yes"])[y]
+    events, others = np.flatnonzero(y == "yes"), np.flatnonzero(y == "no")
+    rows = np.concatenate([events, others[: len(events)]])
+    model, rate = LogisticRegression().fit(X[rows], y[rows]), len(events) / len(y)
+    fitted = calibrant.prior_shift(rate, trained_prior=0.5).map
+    mapped = MappedClassifier(model, fitted)
+    raw = model.predict_proba(X)[:, 1]
+    np.testing.assert_allclose(mapped.predict_proba(X)[:, 1], fitted(raw))
+    assert raw.mean() > 2 * rate
+    assert mapped.predict_proba(X)[:, 1].mean() == pytest.approx(rate, rel=0.1)
+    np.testing.assert_array_equal(mapped.predict(X), np.where(fitted(raw) > 0.5, "yes", "no"))
+    assert mapped.fit(X[:100], y[:100]).estimator_ is model  # a fitted one remains
+    assert clone(mapped).fitted_map == fitted
+
+
+def test_a_mapped_classifier_fits_what_is_not_fitted():
+    X, y = make_blobs(300, centers=3, random_state=0)
+    fitted = calibrant.prior_shift([0.2, 0.3, 0.5], trained_prior=[1 / 3] * 3).map
+    with pytest.raises(NotFittedError):
+        MappedClassifier(GaussianNB(), fitted).predict_proba(X)
+    mapped = MappedClassifier(GaussianNB(), fitted).fit(X, y, sample_weight=np.ones(300))
+    np.testing.assert_allclose(mapped.predict_proba(X), fitted(GaussianNB().fit(X, y).predict_proba(X)))
+    assert mapped.n_features_in_ == 2
+    assert pickle.loads(pickle.dumps(mapped)).fitted_map == fitted
+
+
+def test_a_mapped_classifier_takes_the_map_of_recalibrate():
+    p, y = one_event()
+    fitted = calibrant.recalibrate(p, y == "yes", n_resamples=0).map
+    X = np.log(p / (1 - p))[:, np.newaxis]
+    model = LogisticRegression().fit(X, y)
+    found = MappedClassifier(model, fitted).predict_proba(X)
+    np.testing.assert_allclose(found[:, 1], fitted(model.predict_proba(X)[:, 1]))
+
+
+@pytest.mark.parametrize(
+    ("prior", "names", "message"),
+    [
+        ([0.2, 0.3, 0.5], None, "a map of 2 classes, got a map of 3"),
+        ([0.2, 0.8], ["yes", "no"], "the classes no, yes, got yes, no"),
+    ],
+)
+def test_a_map_of_other_classes_is_refused(prior, names, message):
+    X, y = two()
+    fitted = calibrant.prior_shift(prior, trained_prior=prior[::-1], class_names=names).map
+    with pytest.raises(InputError, match=message):
+        MappedClassifier(GaussianNB(), fitted).fit(X, y)
+    with pytest.raises(InputError, match="a CalibrationMap, got a str"):
+        MappedClassifier(GaussianNB(), "map.json").fit(X, y)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -159,10 +158,10 @@ class PriorShift(RecalibrationResult):
         return self.map.n_classes
 
     @property
-    def class_names(self) -> Sequence[str]:
+    def class_names(self) -> tuple[str, ...]:
         """The names of the classes, or their numbers; of one event that of the event alone."""
-        names: Sequence[str] | None = self.map.event["class_names"]
-        return names or ([*map(str, range(self.n_classes))] if self.n_classes else ["event"])
+        names = self.map.event["class_names"]
+        return ("event",) if self.n_classes is None else tuple(names or map(str, range(self.n_classes)))
 
     @property
     def unchanged(self) -> bool:

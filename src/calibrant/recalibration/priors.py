@@ -62,6 +62,9 @@ def shares_of(argument: str, prior: object) -> Shares:
     InputError
         For a share that is not above 0 and below 1, for one class, and for a sum other than 1.
     """
+    what = "a share above 0 and below 1"
+    if prior is None or isinstance(prior, (str, bytes)):
+        raise InputError(argument, f"{what}, or those of all classes", repr(prior), "pass a number such as 0.02")
     names = None
     if isinstance(prior, Mapping):
         names, entries = tuple(map(str, prior)), list(prior.values())
@@ -69,7 +72,6 @@ def shares_of(argument: str, prior: object) -> Shares:
         entries = [prior]
     else:
         entries = as_numbers(argument, as_values(argument, prior)).reshape(-1).tolist()
-    what = "a share above 0 and below 1"
     if not isinstance(prior, (int, float, np.number)) and len(entries) < _OF_EVENT:
         remedy = "pass the share of every class, or for one event a number alone"
         raise InputError(argument, "the shares of at least two classes", f"{len(entries)}", remedy)
