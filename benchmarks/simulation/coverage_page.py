@@ -13,6 +13,7 @@ from typing import Any
 import coverage_edges
 import leaderboard
 import numpy as np
+import priors
 from coverage_cells import (
     ALLOWED_IN_CLUSTERS,
     IN_CLUSTERS,
@@ -130,6 +131,7 @@ def written(cells: Sequence[Cell], again: Sequence[Cell], tests: Sequence[Reject
         _MODELS.format(**models(ours, tests)),
         peers(cells),
         leaderboard.section(),
+        priors.section(),
     ]
     page = "\n".join(pieces)
     if docs is not None:

@@ -115,9 +115,9 @@ trained with as many events as non-events. *Coverage* is that of the 95 % interv
 sets in which the most likely rate is 0. There the scores hardly show the rate, and the interval covers it more often.
 *Size* is the share of data sets in which the check of the assumption rejects it although it holds. The power is that
 share where scores of events changed, and where the new scores are over-confident. A change of the events that looks
-like a lower rate is hard to find. There are 1,000 data sets for each
-coverage (standard error 0.007) and 300 for each share of the check (0.013 at 0.05), with as many reference scores as
-new scores. Classes have 300 data sets, and the coverage is the mean over classes, and the lowest:
+like a lower rate is hard to find. There are 1,000 data sets for each coverage (standard error 0.007) and 300 for each
+share of the check (0.013 at 0.05), with as many reference scores as new scores. Classes have 300 data sets, and the
+coverage is the mean over classes, and the lowest:
 """
 SOURCE = """[priors.csv](priors.csv) contains all numbers, and `benchmarks/simulation/priors.py` repeats the simulation.
 """
@@ -143,7 +143,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     )
     lines = [head, ["---"] * len(head)]
     for row in rows:
-        name = {"1.0": "AUROC 0.76", "2.5": "AUROC 0.96"}.get(str(row["distance"]), row["kind"])
+        name = {1.0: "AUROC 0.76", 2.5: "AUROC 0.96"}.get(float(row["distance"]), row["kind"])
         covered = f"{float(row['covered']):.3f}"
         checks = [f"{float(row[name]):.3f}" if row.get(name) not in (None, "") else "–" for name in COLUMNS[-3:]]
         if row["kind"] != "event":

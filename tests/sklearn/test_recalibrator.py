@@ -35,7 +35,7 @@ EXPECTED_FAILURES = {
 }
 
 #: What cannot pass with a map of one event, and why.
-OF_TWO_CLASSES = dict.fromkeys(("check_classifiers_train",), "it has three classes")
+OF_TWO_CLASSES = {"check_classifier_not_supporting_multiclass": "the error names the map, in other words"}
 
 #: The checks of scikit-learn that need no data.
 OF_PARAMETERS = (

@@ -81,6 +81,12 @@ class MappedClassifier(WrappedClassifier):
         """The labels, in the order of the columns."""
         return as_array("estimator.classes_", self._classifier.classes_)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if getattr(self.fitted_map, "n_classes", 0) is None:
+            tags.classifier_tags.multi_class = False
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_") or is_fitted(self.estimator)
 
@@ -152,7 +158,8 @@ class MappedClassifier(WrappedClassifier):
         array, (N,)
             The labels.
         """
-        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+        places = np.argmax(self.predict_proba(X), axis=1)
+        return np.asarray(self.classes_[places])
 
     def _check_map(self) -> None:
         """Reject what is not a map, and a map of other classes."""
