@@ -53,7 +53,7 @@ def test_a_known_rate_needs_no_file_and_is_written_in_every_form() -> None:
     status, text, said = run("recalibrate", "--prior", "2%", "--trained-prior", "0.5", *outputs, "--png", "m.png")
     assert status == 0, said
     assert "Assumed, not proven" in text
-    assert CalibrationMap.read("m.json") == calibrant.prior_shift(0.02, trained_prior=0.5).map
+    assert CalibrationMap.read("m.json") == calibrant.prior_shift(prior=0.02, trained_prior=0.5).map
     assert "-3.89182" in Path("m.sql").read_text()
     assert json.loads(Path("r.json").read_text())["assumed"] is True
     assert Path("m.png").read_bytes().startswith(b"\x89PNG")

@@ -61,53 +61,53 @@ def likelihood(p: np.ndarray, rate: float, trained: float) -> float:
 
 @pytest.mark.parametrize(("prior", "trained"), [(0.02, 0.5), (0.5, 0.02), (0.3, 0.31), (1e-6, 0.5), (0.999, 0.1)])
 def test_the_map_of_a_known_rate_is_the_theorem_of_bayes(prior: float, trained: float) -> None:
-    fix = calibrant.prior_shift(prior, trained_prior=trained)
+    fix = calibrant.prior_shift(prior=prior, trained_prior=trained)
     np.testing.assert_allclose(fix.map(SCORES), of_event(SCORES, prior, trained), rtol=1e-12)
     assert fix.map(trained) == pytest.approx(prior, rel=1e-12)  # a case that says nothing has the new rate
-    back = calibrant.prior_shift(trained, trained_prior=prior)
+    back = calibrant.prior_shift(prior=trained, trained_prior=prior)
     np.testing.assert_allclose(back.map(fix.map(SCORES)), SCORES, rtol=1e-9)
 
 
 def test_the_map_of_known_shares_of_classes_is_the_theorem_of_bayes() -> None:
     p, prior, trained = classes_of(200, [0.2, 0.3, 0.5], 0), [0.7, 0.2, 0.1], [0.2, 0.3, 0.5]
-    fix = calibrant.prior_shift(prior, trained_prior=trained)
+    fix = calibrant.prior_shift(prior=prior, trained_prior=trained)
     np.testing.assert_allclose(fix.map(p), bayes(p, prior, trained), rtol=1e-12)
     np.testing.assert_allclose(fix.map(np.log(p), logits=True), bayes(p, prior, trained), rtol=1e-12)
 
 
 def test_two_classes_are_one_event() -> None:
     event, both = (
-        calibrant.prior_shift(0.1, trained_prior=0.4),
-        calibrant.prior_shift([0.9, 0.1], trained_prior=[0.6, 0.4]),
+        calibrant.prior_shift(prior=0.1, trained_prior=0.4),
+        calibrant.prior_shift(prior=[0.9, 0.1], trained_prior=[0.6, 0.4]),
     )
     np.testing.assert_allclose(both.map(np.column_stack([1 - SCORES, SCORES]))[:, 1], event.map(SCORES), rtol=1e-12)
 
 
 def test_equal_shares_leave_the_scores_unchanged_to_the_bit() -> None:
-    fix = calibrant.prior_shift(0.3, trained_prior=0.3)
+    fix = calibrant.prior_shift(prior=0.3, trained_prior=0.3)
     assert np.array_equal(fix.map(SCORES), SCORES)
     assert fix.map([0.0, 1.0]).tolist() == [0.0, 1.0]
     assert "the same, 30 %" in fix.verdict()[0]
-    of_classes = calibrant.prior_shift([0.2, 0.8], trained_prior=[0.2, 0.8]).map
+    of_classes = calibrant.prior_shift(prior=[0.2, 0.8], trained_prior=[0.2, 0.8]).map
     assert np.array_equal(of_classes([[0.3, 0.7]]), [[0.3, 0.7]])
 
 
 @pytest.mark.parametrize("prior", [0.02, 0.98])
 def test_scores_of_0_and_1_stay_to_rounding(prior: float) -> None:
-    low, high = calibrant.prior_shift(prior, trained_prior=0.5).map([0.0, 1.0])
+    low, high = calibrant.prior_shift(prior=prior, trained_prior=0.5).map([0.0, 1.0])
     assert 0 < low < 1e-300
     assert 1 - 1e-13 < high < 1
 
 
 def test_the_shares_of_classes_follow_their_names() -> None:
     prior, trained = {"dog": 0.1, "cat": 0.9}, {"cat": 0.4, "dog": 0.6}
-    fix = calibrant.prior_shift(prior, trained_prior=trained)
+    fix = calibrant.prior_shift(prior=prior, trained_prior=trained)
     assert fix.class_names == ("cat", "dog")
     assert fix.map.event["class_names"] == ["cat", "dog"]
     np.testing.assert_allclose(fix.map([[0.4, 0.6]]), [[0.9, 0.1]], rtol=1e-12)
-    swapped = calibrant.prior_shift(prior, trained_prior=trained, class_names=["dog", "cat"])
+    swapped = calibrant.prior_shift(prior=prior, trained_prior=trained, class_names=["dog", "cat"])
     np.testing.assert_allclose(swapped.map([[0.6, 0.4]]), [[0.1, 0.9]], rtol=1e-12)
-    by_order = calibrant.prior_shift(prior, trained_prior=[0.6, 0.4])
+    by_order = calibrant.prior_shift(prior=prior, trained_prior=[0.6, 0.4])
     assert by_order.class_names == ("dog", "cat")
 
 
@@ -122,7 +122,7 @@ def test_a_model_of_undersampled_non_events_is_calibrated_again() -> None:
     events, others = np.flatnonzero(y[:half]), np.flatnonzero(y[:half] == 0)
     kept = np.concatenate([events, rng.choice(others, len(events), replace=False)])
     raw = LogisticRegression(C=np.inf).fit(X[kept], y[kept]).predict_proba(X[half:])[:, 1]
-    mapped = calibrant.prior_shift(0.02, trained_prior=0.5).map(raw)
+    mapped = calibrant.prior_shift(prior=0.02, trained_prior=0.5).map(raw)
     measures = ["calibration_slope", "calibration_intercept", "mean_gap", "auroc"]
     before, after = (calibrant.evaluate(p, y[half:], n_resamples=0, measures=measures) for p in (raw, mapped))
     assert before["calibration_intercept"].high < -3
@@ -246,7 +246,7 @@ def test_the_band_of_the_map_has_the_ends_of_the_rate() -> None:
     fix = calibrant.prior_shift(trained_prior=0.5, probs=scores_of(400, 0.1, 2))
     np.testing.assert_allclose(fix.curve.lows, of_event(fix.curve.scores, fix.estimate.low[0], 0.5), rtol=1e-12)
     np.testing.assert_allclose(fix.curve.highs, of_event(fix.curve.scores, fix.estimate.high[0], 0.5), rtol=1e-12)
-    assert not calibrant.prior_shift(0.1, trained_prior=0.5).curve.has_band
+    assert not calibrant.prior_shift(prior=0.1, trained_prior=0.5).curve.has_band
 
 
 # ---------------------------------------------------------------- the check
@@ -323,13 +323,13 @@ def test_without_reference_it_is_said_that_nothing_is_checked() -> None:
 def fixes() -> dict[str, Any]:
     """A correction of each kind."""
     return {
-        "known": calibrant.prior_shift(0.02, trained_prior=0.5),
-        "same": calibrant.prior_shift(0.5, trained_prior=0.5),
+        "known": calibrant.prior_shift(prior=0.02, trained_prior=0.5),
+        "same": calibrant.prior_shift(prior=0.5, trained_prior=0.5),
         "estimated": calibrant.prior_shift(
             trained_prior=0.5, probs=scores_of(500, 0.1, 0), reference=scores_of(500, 0.5, 1)
         ),
         "end": calibrant.prior_shift(trained_prior=0.5, probs=np.tile([0.2, 0.21], 50)),
-        "classes": calibrant.prior_shift({"a": 0.2, "b": 0.8}, trained_prior={"a": 0.5, "b": 0.5}),
+        "classes": calibrant.prior_shift(prior={"a": 0.2, "b": 0.8}, trained_prior={"a": 0.5, "b": 0.5}),
         "estimated classes": calibrant.prior_shift(
             trained_prior=[0.25] * 4, probs=classes_of(400, [0.1, 0.2, 0.3, 0.4], 0)
         ),
@@ -378,7 +378,7 @@ def test_every_form_of_the_map_is_the_theorem_of_bayes(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from calibrant.torch import RecalibrationLayer
 
-    fix, expected = calibrant.prior_shift(0.02, trained_prior=0.5).map, of_event(SCORES, 0.02, 0.5)
+    fix, expected = calibrant.prior_shift(prior=0.02, trained_prior=0.5).map, of_event(SCORES, 0.02, 0.5)
     frame = pl.DataFrame({"p": SCORES})
     sql = duckdb.sql(f"SELECT {fix.to_sql('p')} AS q FROM frame").pl()["q"].to_numpy()
     import narwhals as nw
@@ -389,7 +389,7 @@ def test_every_form_of_the_map_is_the_theorem_of_bayes(tmp_path: Path) -> None:
     layer = RecalibrationLayer(fix)(torch.tensor(SCORES)).numpy()
     for found in (sql, expression, onnx, layer):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)  # rounding of log p - log(1 - p)
-    p, both = classes_of(50, [0.3, 0.7], 1), calibrant.prior_shift([0.9, 0.1], trained_prior=[0.5, 0.5]).map
+    p, both = classes_of(50, [0.3, 0.7], 1), calibrant.prior_shift(prior=[0.9, 0.1], trained_prior=[0.5, 0.5]).map
     frame = pl.DataFrame({"a": p[:, 0], "b": p[:, 1]})
     columns = ", ".join(f"{text} AS c{k}" for k, text in enumerate(both.to_sql(["a", "b"])))
     np.testing.assert_allclose(
@@ -399,7 +399,7 @@ def test_every_form_of_the_map_is_the_theorem_of_bayes(tmp_path: Path) -> None:
 
 
 def forged(change: Any) -> str:
-    content = json.loads(calibrant.prior_shift(0.02, trained_prior=0.5).map.to_json())
+    content = json.loads(calibrant.prior_shift(prior=0.02, trained_prior=0.5).map.to_json())
     content.pop("checksum")
     change(content)
     return json.dumps({**content, "checksum": digest_of(content)})
@@ -428,7 +428,7 @@ def test_maps_of_older_versions_are_read() -> None:
 
 def test_a_map_of_a_known_rate_has_no_scores_to_watch() -> None:
     with pytest.raises(InputError, match="a map that was fitted to scores"):
-        calibrant.prior_shift(0.02, trained_prior=0.5).map.check([0.5])
+        calibrant.prior_shift(prior=0.02, trained_prior=0.5).map.check([0.5])
     new = scores_of(500, 0.1, 0)
     fix = calibrant.prior_shift(trained_prior=0.5, probs=new)
     assert fix.map.fitted.positives is None

@@ -86,7 +86,7 @@ def test_the_checks_of_scikit_learn():
     model = RecalibratedClassifier(LogisticRegression())
     estimator_checks.check_estimator(model, expected_failed_checks=EXPECTED_FAILURES)
     estimator_checks.check_estimator(Recalibrator())  # of these, one applies to probabilities
-    of_two = MappedClassifier(LogisticRegression(), calibrant.prior_shift(0.2, trained_prior=0.5).map)
+    of_two = MappedClassifier(LogisticRegression(), calibrant.prior_shift(prior=0.2, trained_prior=0.5).map)
     estimator_checks.check_estimator(of_two, expected_failed_checks=OF_TWO_CLASSES)
 
 
@@ -439,7 +439,7 @@ def test_a_mapped_classifier_corrects_undersampling():
     events, others = np.flatnonzero(y == "yes"), np.flatnonzero(y == "no")
     rows = np.concatenate([events, others[: len(events)]])
     model, rate = LogisticRegression().fit(X[rows], y[rows]), len(events) / len(y)
-    fitted = calibrant.prior_shift(rate, trained_prior=0.5).map
+    fitted = calibrant.prior_shift(prior=rate, trained_prior=0.5).map
     mapped = MappedClassifier(model, fitted)
     raw = model.predict_proba(X)[:, 1]
     np.testing.assert_allclose(mapped.predict_proba(X)[:, 1], fitted(raw))
@@ -452,7 +452,7 @@ def test_a_mapped_classifier_corrects_undersampling():
 
 def test_a_mapped_classifier_fits_what_is_not_fitted():
     X, y = make_blobs(300, centers=3, random_state=0)
-    fitted = calibrant.prior_shift([0.2, 0.3, 0.5], trained_prior=[1 / 3] * 3).map
+    fitted = calibrant.prior_shift(prior=[0.2, 0.3, 0.5], trained_prior=[1 / 3] * 3).map
     with pytest.raises(NotFittedError):
         MappedClassifier(GaussianNB(), fitted).predict_proba(X)
     mapped = MappedClassifier(GaussianNB(), fitted).fit(X, y, sample_weight=np.ones(300))
@@ -479,7 +479,7 @@ def test_a_mapped_classifier_takes_the_map_of_recalibrate():
 )
 def test_a_map_of_other_classes_is_refused(prior, names, message):
     X, y = two()
-    fitted = calibrant.prior_shift(prior, trained_prior=prior[::-1], class_names=names).map
+    fitted = calibrant.prior_shift(prior=prior, trained_prior=prior[::-1], class_names=names).map
     with pytest.raises(InputError, match=message):
         MappedClassifier(GaussianNB(), fitted).fit(X, y)
     with pytest.raises(InputError, match="a CalibrationMap, got a str"):

@@ -367,9 +367,9 @@ def shift_prior(predictions: FileRead, options: CommandOptions) -> PriorShift:
         reference = read_sketches(paths).sketch if is_sketch else _scores_in(paths, options, class_names).probs
     assert options.trained_prior is not None  # by the checks of the usage
     return prior_shift(
-        options.prior,
+        None if rows is None else rows.probs,
+        prior=options.prior,
         trained_prior=options.trained_prior,
-        probs=None if rows is None else rows.probs,
         reference=reference,
         class_names=class_names,
         **_named(options, "logits", "level"),

@@ -124,10 +124,10 @@ def _in_order(argument: str, shares: Any, names: tuple[str, ...] | None) -> Any:
 
 
 def prior_shift(
-    prior: Prior | None = None,
+    probs: ArrayLike | None = None,
     *,
     trained_prior: Prior,
-    probs: ArrayLike | None = None,
+    prior: Prior | None = None,
     logits: bool = False,
     reference: ArrayLike | CalibrationSketch | ReliabilityTable | None = None,
     class_names: Sequence[str] | None = None,
@@ -153,13 +153,13 @@ def prior_shift(
 
     Parameters
     ----------
-    prior : float, sequence or mapping, optional
-        The event rate of the new population, above 0 and below 1. For classes the share of each, in the order of the
-        columns or by their names; the sum is 1. Leave it out to estimate it from ``probs``.
-    trained_prior : float, sequence or mapping
-        The same of the training population, after undersampling.
     probs : array, (N,) or (N, C), optional
-        Scores of the new population: probabilities of the event, or of all classes. Outcomes are not needed.
+        Scores of the new population, to estimate its shares: probabilities of the event, or of all classes.
+    trained_prior : float, sequence or mapping
+        The event rate of the training population, after undersampling, above 0 and below 1. For classes the share of
+        each, in the order of the columns or by their names; the sum is 1.
+    prior : float, sequence or mapping, optional
+        The same of the new population, if it is known.
     logits : bool, default False
         Whether ``probs`` and ``reference`` are log-odds, or logits of classes.
     reference : array, CalibrationSketch or ReliabilityTable, optional
@@ -209,10 +209,10 @@ def prior_shift(
     --------
     >>> import numpy as np
     >>> import calibrant
-    >>> fix = calibrant.prior_shift(0.02, trained_prior=0.5)
+    >>> fix = calibrant.prior_shift(prior=0.02, trained_prior=0.5)
     >>> fix.map([0.5, 0.9]).round(3)
     array([0.02 , 0.155])
-    >>> calibrant.prior_shift({"cat": 0.9, "dog": 0.1}, trained_prior={"cat": 0.5, "dog": 0.5}).map([[0.5, 0.5]])
+    >>> calibrant.prior_shift(prior={"cat": 0.9, "dog": 0.1}, trained_prior={"cat": 0.5, "dog": 0.5}).map([[0.5, 0.5]])
     array([[0.9, 0.1]])
 
     The rate of a new population from its scores alone:
@@ -220,7 +220,7 @@ def prior_shift(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=5_000) + 2 * (rng.random(5_000) < 0.1)
     >>> scores = 1 / (1 + np.exp(2 - 2 * x))  # trained with as many events as non-events
-    >>> fix = calibrant.prior_shift(trained_prior=0.5, probs=scores)
+    >>> fix = calibrant.prior_shift(scores, trained_prior=0.5)
     >>> [round(each[0], 3) for each in (fix.estimate.value, fix.estimate.low, fix.estimate.high)]
     [0.101, 0.088, 0.114]
     """

@@ -63,7 +63,7 @@ class MappedClassifier(WrappedClassifier):
     >>> model = LogisticRegression().fit(X[:800], y[:800])  # as many non-events as events
     >>> print(model.predict_proba(X)[:, 1].mean().round(2), y.mean())
     0.24 0.02
-    >>> mapped = MappedClassifier(model, calibrant.prior_shift(0.02, trained_prior=0.5).map)
+    >>> mapped = MappedClassifier(model, calibrant.prior_shift(prior=0.02, trained_prior=0.5).map)
     >>> print(mapped.predict_proba(X)[:, 1].mean().round(2))
     0.02
     """
