@@ -1,9 +1,10 @@
 """Whether scores contradict the assumption that only the event rate, or the shares of the classes, changed.
 
 Under the assumption, and with calibrated scores in the training population, the density of new scores is that of the
-training population times w(p) = sum_k q_k p_k / pi_k. So the share of new scores in a cell estimates the mean of w over
-the reference scores in the cell. The differences of all cells have a covariance from three independent or known parts:
-the new scores, the reference scores, and the estimated shares q, whose influences are those of the new scores.
+training population times w(p) = sum_k q_k p_k / pi_k. So the share of new scores in a cell estimates the weighted share
+of reference scores there, and the means of the reference scores are the shares pi in training. The weights are
+normalised, because without a change of the shares all are 1 and their sum says nothing. The differences have a
+covariance of the new scores, with the influences of the estimated shares q, and one of the reference scores.
 """
 
 from __future__ import annotations
@@ -45,23 +46,26 @@ def check_of_reference(
     new, old = rows.counts / rows.n, reference.counts / reference.counts.sum()
     size = len(cells.names)
     observed = np.bincount(cells.new, new, size)
-    expected = np.bincount(cells.reference, old * weights, size)
+    total = float(old @ weights)
+    expected = np.bincount(cells.reference, old * weights, size) / total
     few = np.minimum(np.bincount(cells.new, rows.counts, size), np.bincount(cells.reference, reference.counts, size))
     kept = np.flatnonzero(few >= _LEAST)
     if len(kept) < 2:
         return None, "too few scores share a cell with the reference scores"
     # How the expected shares follow the estimate, and the influences of both samples on the differences.
-    slopes = np.stack([np.bincount(cells.reference, old * column, size) for column in densities.T], axis=1)[kept]
+    sums = np.stack([np.bincount(cells.reference, old * column, size) for column in densities.T], axis=1)
+    slopes = ((sums - np.outer(expected, old @ densities)) / total)[kept]
     influences = (cells.new[:, np.newaxis] == kept) - mixture.influences(shares) @ slopes.T
-    of_reference = (cells.reference[:, np.newaxis] == kept) * weights[:, np.newaxis]
-    covariance = _covariance(influences, new) / rows.n
-    covariance += _covariance(of_reference, old) / float(reference.counts.sum())
+    of_reference = ((cells.reference[:, np.newaxis] == kept) - expected[kept]) * (weights / total)[:, np.newaxis]
+    means = old @ reference.probs
+    covariance = _covariance(np.column_stack([of_reference, reference.probs[:, 1:]]), old) / reference.n
+    covariance[: len(kept), : len(kept)] += _covariance(influences, new) / rows.n
+    differences = np.concatenate([(expected - observed)[kept], (means - trained.columns)[1:]])
     values, vectors = np.linalg.eigh(covariance)
     held = values > _DETERMINED * values[-1]
-    statistic = float(np.sum((vectors.T @ (observed - expected)[kept])[held] ** 2 / values[held]))
+    statistic = float(np.sum((vectors.T @ differences)[held] ** 2 / values[held]))
     df = int(held.sum())
-    means = old @ reference.probs
-    errors = np.sqrt(old @ (reference.probs - means) ** 2 / float(reference.counts.sum()))
+    errors = np.sqrt(old @ (reference.probs - means) ** 2 / reference.n)
     own = slice(1 if trained.of_event else 0, None)
     found = PriorCheck(
         kind="reference",
@@ -69,7 +73,7 @@ def check_of_reference(
         df=df,
         p_value=float(chdtrc(df, statistic)),
         level=level,
-        n_reference=int(reference.counts.sum()),
+        n_reference=reference.n,
         cells=tuple(cells.names[k] for k in kept),
         observed=tuple(observed[kept].tolist()),
         expected=tuple(expected[kept].tolist()),

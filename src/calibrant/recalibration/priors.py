@@ -19,6 +19,7 @@ from calibrant.recalibration.prior_check import check_at_end, check_of_reference
 from calibrant.recalibration.prior_result import PriorEstimate, PriorShift
 from calibrant.recalibration.softmax import log_softmax
 from calibrant.runtime.arrays import ArrayLike, Float64s
+from calibrant.runtime.progress import counted
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.mixture import Mixture
 from calibrant.statistics.resampling import check_level
@@ -189,11 +190,12 @@ def prior_shift(
     If the estimate of a share is 0, the map has 1 / (2 N + 2), half a row.
 
     The check compares the share of ``probs`` in cells of the scores with that of the reference scores, each weighted by
-    :math:`w = \sum_k \pi'_k p_k / \pi_k`, the ratio of the two distributions under the assumption. The statistic is
-    chi-square of the differences, with their covariance, which allows for the estimated shares. One event has up to ten
-    cells with equally many scores; classes have two for each predicted class, by the median of its probability. Without
-    reference scores the assumption cannot be checked: for every distribution of the scores there is one of the training
-    population from which only the rate differs. Only an estimate at the end of its range can contradict it.
+    :math:`w = \sum_k \pi'_k p_k / \pi_k`, the ratio of the two distributions under the assumption, and the means of the
+    reference scores with ``trained_prior``. The statistic is chi-square of the differences, with their covariance,
+    which allows for the estimated shares. One event has up to ten cells with equally many scores; classes have two for
+    each predicted class, by the median of its probability. Without reference scores the assumption cannot be checked:
+    for every distribution of the scores there is one of the training population from which only the rate differs. Only
+    an estimate at the end of its range can contradict it.
 
     The map of one event is a line in log-odds with slope 1; that of classes has the constants
     :math:`\log(\pi'_k / \pi_k)`. Scores of 0 and 1 have infinite log-odds, so no rate changes them: they are moved to
@@ -325,8 +327,9 @@ def _estimated(new: Shares, trained: Shares, rows: Rows, reference: Any, level: 
     mixture = Mixture(rows.probs / trained.columns, rows.counts)
     found = mixture.shares()
     drop = float(chdtri(1, 1 - level)) / 2
-    columns = [1] if trained.of_event else range(len(found))
-    lows, highs = zip(*(mixture.interval(k, found, drop) for k in columns), strict=True)
+    columns = [1] if trained.of_event else list(range(len(found)))
+    intervals = [mixture.interval(k, found, drop) for k in counted("estimating shares", columns)]
+    lows, highs = zip(*intervals, strict=True)
     estimate = PriorEstimate(
         n=rows.n,
         certain=int(rows.counts[(rows.probs == 1).any(axis=1)].sum()),
