@@ -42,11 +42,11 @@ def check_of_reference(
 
     cells = _cells_of_scores(rows, reference) if trained.of_event else _cells_of_classes(rows, reference, trained.names)
     densities = reference.probs / trained.columns
-    weights = densities @ shares
+    weights = np.einsum("ik,k->i", densities, shares)
     new, old = rows.counts / rows.n, reference.counts / reference.counts.sum()
     size = len(cells.names)
     observed = np.bincount(cells.new, new, size)
-    total = float(old @ weights)
+    total = float(np.sum(old * weights))
     expected = np.bincount(cells.reference, old * weights, size) / total
     few = np.minimum(np.bincount(cells.new, rows.counts, size), np.bincount(cells.reference, reference.counts, size))
     kept = np.flatnonzero(few >= _LEAST)
@@ -54,10 +54,10 @@ def check_of_reference(
         return None, "too few scores share a cell with the reference scores"
     # How the expected shares follow the estimate, and the influences of both samples on the differences.
     sums = np.stack([np.bincount(cells.reference, old * column, size) for column in densities.T], axis=1)
-    slopes = ((sums - np.outer(expected, old @ densities)) / total)[kept]
-    influences = (cells.new[:, np.newaxis] == kept) - mixture.influences(shares) @ slopes.T
+    slopes = ((sums - np.outer(expected, _means(densities, old))) / total)[kept]
+    influences = (cells.new[:, np.newaxis] == kept) - np.einsum("ik,bk->ib", mixture.influences(shares), slopes)
     of_reference = ((cells.reference[:, np.newaxis] == kept) - expected[kept]) * (weights / total)[:, np.newaxis]
-    means = old @ reference.probs
+    means = _means(reference.probs, old)
     covariance = _covariance(np.column_stack([of_reference, reference.probs[:, 1:]]), old) / reference.n
     covariance[: len(kept), : len(kept)] += _covariance(influences, new) / rows.n
     differences = np.concatenate([(expected - observed)[kept], (means - trained.columns)[1:]])
@@ -65,7 +65,7 @@ def check_of_reference(
     held = values > _DETERMINED * values[-1]
     statistic = float(np.sum((vectors.T @ differences)[held] ** 2 / values[held]))
     df = int(held.sum())
-    errors = np.sqrt(old @ (reference.probs - means) ** 2 / reference.n)
+    errors = np.sqrt(_means((reference.probs - means) ** 2, old) / reference.n)
     own = slice(1 if trained.of_event else 0, None)
     found = PriorCheck(
         kind="reference",
@@ -85,8 +85,13 @@ def check_of_reference(
 
 def _covariance(influences: Float64s, masses: Float64s) -> Float64s:
     """Return the covariance of the influence of a row."""
-    rest = influences - masses @ influences
-    return np.asarray((rest * masses[:, np.newaxis]).T @ rest)
+    rest = influences - _means(influences, masses)
+    return np.asarray(np.einsum("ib,ic->bc", rest * masses[:, np.newaxis], rest))
+
+
+def _means(columns: Float64s, masses: Float64s) -> Float64s:
+    """Return the weighted mean of each column; sums are in order, so that threads do not change the bits."""
+    return np.asarray(np.einsum("i,ik->k", masses, columns))
 
 
 def check_at_end(mixture: Mixture, shares: Float64s, level: float) -> PriorCheck | None:
@@ -103,8 +108,8 @@ def check_at_end(mixture: Mixture, shares: Float64s, level: float) -> PriorCheck
         return None
     masses = mixture.weights / mixture.n
     ratios = mixture.ratios(shares)[:, ends]
-    means = masses @ ratios
-    errors = np.sqrt(masses @ (ratios - means) ** 2 / mixture.n)
+    means = _means(ratios, masses)
+    errors = np.sqrt(_means((ratios - means) ** 2, masses) / mixture.n)
     deviate = float(np.min((means - 1) / np.where(errors > 0, errors, np.inf)))
     p_value = min(1.0, float(ndtr(deviate)) * len(ends))
     return PriorCheck(kind="end", statistic=deviate, df=None, p_value=p_value, level=level)
