@@ -456,6 +456,7 @@ def test_every_key_of_the_json_is_explained() -> None:
     costs: dict[str, Any] = {"cost_of_error": 3, "cost_of_referral": 1}
     collect(calibrant.certify_threshold(scores, outcomes, groups=np.arange(200) // 100, **costs).to_dict())
     collect(calibrant.certify_two_sided(scores, outcomes, **costs).to_dict())
+    collect(calibrant.prior_shift(scores, trained_prior=0.5, reference=scores).to_dict())
     watch = calibrant.Monitor(threshold={"value": 0.9, "side": "yes", "max_risk": 0.05})
     watch.update(scores, outcomes[::-1] & (np.arange(200) % 3 > 0), groups=np.arange(200) // 100)
     assert watch.alarm
