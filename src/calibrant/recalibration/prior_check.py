@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,35 @@ _LEAST: Final = 10  # scores of a cell, in either sample
 _DETERMINED: Final = 1e-8  # variance of a direction, relative to the largest
 
 
+class Shares(NamedTuple):
+    """Valid shares: of the event alone, or of all classes with their names, if they are known."""
+
+    values: tuple[float, ...]
+    names: tuple[str, ...] | None
+
+    @property
+    def of_event(self) -> bool:
+        """Whether this is the share of one event."""
+        return len(self.values) == 1
+
+    @property
+    def columns(self) -> Float64s:
+        """The shares of all columns: of one event those without and with it."""
+        return np.array([1 - self.values[0], self.values[0]] if self.of_event else self.values)
+
+
+class Rows(NamedTuple):
+    """Distinct rows of scores: the probabilities of all columns, (N, K), and how many rows have them, (N,)."""
+
+    probs: Float64s
+    counts: Float64s
+
+    @property
+    def n(self) -> int:
+        """The number of all rows."""
+        return int(self.counts.sum())
+
+
 class Cells(NamedTuple):
     """The cells of new and of reference rows, by their numbers, and the names of all cells."""
 
@@ -35,7 +64,7 @@ class Cells(NamedTuple):
 
 
 def check_of_reference(
-    rows: Any, reference: Any, trained: Any, mixture: Mixture, shares: Float64s, level: float
+    rows: Rows, reference: Rows, trained: Shares, mixture: Mixture, shares: Float64s, level: float
 ) -> tuple[PriorCheck | None, str]:
     """Return the check against reference scores, or None and why there is none."""
     from scipy.special import chdtrc
@@ -115,7 +144,7 @@ def check_at_end(mixture: Mixture, shares: Float64s, level: float) -> PriorCheck
     return PriorCheck(kind="end", statistic=deviate, df=None, p_value=p_value, level=level)
 
 
-def _cells_of_scores(rows: Any, reference: Any) -> Cells:
+def _cells_of_scores(rows: Rows, reference: Rows) -> Cells:
     """Return cells of the scores of one event, with equally many rows of both samples together."""
     x, z = rows.probs[:, 1], reference.probs[:, 1]
     both = np.concatenate([x, z])
@@ -132,7 +161,7 @@ def _cells_of_scores(rows: Any, reference: Any) -> Cells:
     return Cells(np.searchsorted(edges, x), np.searchsorted(edges, z), names)
 
 
-def _cells_of_classes(rows: Any, reference: Any, names: Sequence[str] | None) -> Cells:
+def _cells_of_classes(rows: Rows, reference: Rows, names: Sequence[str] | None) -> Cells:
     """Return two cells for each predicted class: up to the median of its probability in both samples, and above."""
     k = rows.probs.shape[1]
     predicted = rows.probs.argmax(axis=1), reference.probs.argmax(axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from calibrant.inputs.conversion import as_numbers, as_values
 from calibrant.recalibration.events import fitted_to, map_event
 from calibrant.recalibration.maps import CalibrationMap, Fitted, check_rows
 from calibrant.recalibration.pieces import probabilities
-from calibrant.recalibration.prior_check import check_at_end, check_of_reference
+from calibrant.recalibration.prior_check import Rows, Shares, check_at_end, check_of_reference
 from calibrant.recalibration.prior_result import PriorEstimate, PriorShift
 from calibrant.recalibration.softmax import log_softmax
 from calibrant.runtime.arrays import ArrayLike, Float64s
@@ -36,23 +36,6 @@ MOST_CLASSES: Final = 200
 
 _SUM: Final = 1e-6  # by which shares may miss the sum 1
 _OF_EVENT: Final = 2  # columns of one event: without it, with it
-
-
-class Shares(NamedTuple):
-    """Valid shares: of the event alone, or of all classes with their names, if they are known."""
-
-    values: tuple[float, ...]
-    names: tuple[str, ...] | None
-
-    @property
-    def of_event(self) -> bool:
-        """Whether this is the share of one event."""
-        return len(self.values) == 1
-
-    @property
-    def columns(self) -> Float64s:
-        """The shares of all columns: of one event those without and with it."""
-        return np.array([1 - self.values[0], self.values[0]] if self.of_event else self.values)
 
 
 def shares_of(argument: str, prior: object) -> Shares:
@@ -264,18 +247,6 @@ def _map(new: Shares, trained: Shares, fitted: Fitted | None, assumed: dict[str,
 
 def _logit(share: float) -> float:
     return math.log(share) - math.log1p(-share)
-
-
-class Rows(NamedTuple):
-    """Distinct rows of scores: the probabilities of all columns, (N, K), and how many rows have them, (N,)."""
-
-    probs: Float64s
-    counts: Float64s
-
-    @property
-    def n(self) -> int:
-        """The number of all rows."""
-        return int(self.counts.sum())
 
 
 def _rows(argument: str, probs: Any, trained: Shares, *, logits: bool) -> Rows:
