@@ -480,17 +480,23 @@ def _of_pair(
     """Return how to name two labels, the event second, without the rows of unknown outcomes."""
     texts = [text for side in pair for text in side]
     where = _where(held.is_among(texts), options) if has_others or held.missing else ()
-    others = sum(held.counts.values()) - sum(held.counts[text] for text in texts)
-    ties = sum(count for text, count in held.counts.items() if text and text.strip().casefold() in _TIES)
-    what = "ties" if ties == others else "ties and rows of unknown outcome" if ties else "rows of unknown outcome"
-    left_out = f" and the {what} ({others:,}) are left out" if where else ""
-    words = f"if {shown(pair[1][0])} is the event{left_out}"
-    if ties:
-        words = f"for ties as a class of their own, pass the probabilities of all results with --probs; {words}"
+    start, left_out = _other_outcomes(held, texts)
+    words = f"{start}if {shown(pair[1][0])} is the event" + (left_out if where else "")
     if len(texts) == 2 and all(map(_is_label, texts)):
         return words, ("--labels", ",".join(text.removesuffix(".0") for text in texts), *where)
     event = held.equals(pair[1][0]) if len(pair[1]) == 1 else held.is_among(pair[1])
     return words, ("--outcome", event, *where)
+
+
+def _other_outcomes(held: Held, texts: Sequence[str]) -> tuple[str, str]:
+    """Return what else can be done about ties, and which rows are left out if two labels are kept."""
+    others = sum(held.counts.values()) - sum(held.counts[text] for text in texts)
+    ties = sum(count for text, count in held.counts.items() if text and text.strip().casefold() in _TIES)
+    if not ties:
+        return "", f" and the rows of unknown outcome ({others:,}) are left out"
+    what = "ties" if ties == others else "ties and rows of unknown outcome"
+    start = "for ties as a class of their own, pass the probabilities of all results with --probs; "
+    return start, f" and the {what} ({others:,}) are left out"
 
 
 def _where(condition: str, options: CommandOptions) -> tuple[str, str]:

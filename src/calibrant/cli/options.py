@@ -630,6 +630,11 @@ def _of_both(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
         yield "--by-values works only with --by; pass --by too"
     if options.labels and options.class_names:
         yield "--labels and --class-names both name the classes; pass only one of the two options"
+    yield from _of_numbers(options)
+
+
+def _of_numbers(options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options that say how numbers are written: as logits, per cents, odds or counts."""
     written = _given({"--logits": options.logits, "--percent": options.percent, "--odds": options.odds})
     if len(written) > 1:
         yield f"{' and '.join(written)} exclude each other; pass only one of them"

@@ -163,18 +163,21 @@ def first_look(
 
 def _numbers_in(cells: Sequence[Any], *, percent: bool) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Return the numbers in cells, NaN where there is none, and the options that say how they are written."""
-    numbers = np.array([number_in(cell) for cell in cells], dtype=np.float64)
     texts = [cell.strip() for cell in cells if isinstance(cell, str) and not is_missing(cell)]
-    has_signs, has_commas = any("%" in text for text in texts), any("," in text for text in texts)
-    if has_signs or has_commas:
-        if not all(map(_NUMBER.fullmatch, texts)) or (has_commas and any("." in text for text in texts)):
-            return numbers, ()
+    signs = {sign for sign in "%,." if any(sign in text for text in texts)}
+    if {"%", ","}.isdisjoint(signs) or {",", "."} <= signs or not all(map(_NUMBER.fullmatch, texts)):
+        signs, plain = set(), cells
+    else:
         plain = [cell.strip("% \u00a0").replace(",", ".") if isinstance(cell, str) else cell for cell in cells]
-        numbers = np.array([number_in(cell) for cell in plain], dtype=np.float64)
-    present = numbers[~np.isnan(numbers)]
-    is_percent = has_signs or (percent and len(present) > 0 and present.min() >= 0 and RANKS < present.max() <= 100)
-    flags = ("--percent",) * bool(is_percent) + ("--decimal-comma",) * has_commas
+    numbers = np.array([number_in(cell) for cell in plain], dtype=np.float64)
+    is_percent = "%" in signs or (percent and _look_percent(numbers[~np.isnan(numbers)]))
+    flags = ("--percent",) * is_percent + ("--decimal-comma",) * ("," in signs)
     return numbers / 100 if is_percent else numbers, flags
+
+
+def _look_percent(numbers: NDArray[np.float64]) -> bool:
+    """Whether numbers lie from 0 to 100, and are more than ranks or deciles."""
+    return len(numbers) > 0 and bool(numbers.min() >= 0) and RANKS < float(numbers.max()) <= 100
 
 
 def _may_be_percent(name: str) -> bool:

@@ -50,20 +50,24 @@ class Readings:
 
     def readings(self) -> list[ColumnReading]:
         """Return the readings that names and values allow, each as the options that are not yet there."""
+        readings: dict[tuple[str, ...], ColumnReading] = {}
+        for reading in (self._left(each) for found in self._all() for each in self._with_event(found)):
+            if reading.words and not (reading.sql and reading.flags):  # an expression compares plain fractions
+                readings.setdefault(reading.words, reading)
+        return list(readings.values())
+
+    def _left(self, reading: ColumnReading) -> ColumnReading:
+        """Return a reading with the options that are not yet there, and how its numbers are written."""
         options, truth = self.options, self.options.outcome or self.options.target
         stated = {("--score", options.score), ("--probs", options.probs), ("--outcome", truth), ("--target", truth)}
         stated |= {("--score", name) for name in options.models}
         stated |= {("--odds", options.odds), ("--labels", ",".join(options.labels or ()))}
         given = {"--percent": options.percent, "--decimal-comma": options.decimal_comma}
-        readings: dict[tuple[str, ...], ColumnReading] = {}
-        for reading in (each for found in self._all() for each in self._with_event(found)):
-            pairs = list(zip(reading.options[::2], reading.options[1::2], strict=True))
-            named = [name for option, value in pairs if option in ("--score", "--probs") for name in value.split(",")]
-            flags = dict.fromkeys(flag for name in named for flag in self.seen.flags.get(name, ()) if not given[flag])
-            left = tuple(word for pair in pairs if pair not in stated for word in pair)
-            if not (reading.sql and flags):  # an expression compares plain fractions
-                readings.setdefault((*left, *flags), replace(reading, options=left, flags=tuple(flags)))
-        return [reading for left, reading in readings.items() if left]
+        pairs = list(zip(reading.options[::2], reading.options[1::2], strict=True))
+        named = [name for option, value in pairs if option in ("--score", "--probs") for name in value.split(",")]
+        flags = dict.fromkeys(flag for name in named for flag in self.seen.flags.get(name, ()) if not given[flag])
+        left = tuple(word for pair in pairs if pair not in stated for word in pair)
+        return replace(reading, options=left, flags=tuple(flags))
 
     def says_how(self, reading: ColumnReading) -> bool:
         """Whether a reading says how numbers are written, so that they are probabilities."""
@@ -95,10 +99,14 @@ class Readings:
         wide = [table for table in tables if len(table) > 2]
         candidates = list(zip(self.seen.lists, strict=True)) or wide
         readings = [each for columns in candidates for each in self._of_classes(columns, truths)]
-        if readings or wide:
-            return readings
+        return readings if readings or wide else self._of_single(free, tables, truths)
+
+    def _of_single(
+        self, free: Sequence[str], pairs: Sequence[Sequence[str]], truths: Sequence[str]
+    ) -> list[ColumnReading]:
+        """Return the readings of odds, else of an event and its complement, else of scores, else of counts."""
         readings = [each for odds in self.seen.odds for each in self._of_classes(odds, truths)]
-        readings = readings or [each for pair in tables for each in self._of_complements(pair, truths)]
+        readings = readings or [each for pair in pairs for each in self._of_complements(pair, truths)]
         named = [name for name in free if LIKE_SCORES.search(name) or _alike(name, truths)]
         return readings or self.of_scores(named or free, truths) or self._of_counts(named or free)
 

@@ -165,9 +165,8 @@ class CalibrationError(TableMetric):
             check_classes(num_classes)
         check_notion(notion, ("positive", "top-label", "classwise")[: 2 if task == "binary" else 3], num_classes)
         classes = num_classes if task == "multiclass" else None
-        half: Literal[0, 1] = (
-            1 if task != "binary" or notion == "positive" else 0
-        )  # 0.5 predicts class 0 if binary scores are folded
+        is_folded = task == "binary" and notion != "positive"
+        half: Any = int(not is_folded)  # 0.5 predicts class 0 then
         make: tuple[Any, ...] = ("rows", "half 0") if adaptive else ("bins", num_bins, closed)
         if state == "sketch":
             notion, make = notion or "top-label", ("sketch", f"half {half}")
