@@ -242,11 +242,9 @@ def models() -> dict[str, str]:
 
 
 def monitor() -> dict[str, str]:
-    """Return the screens, the script and the tables of the page about monitoring."""
+    """Return the screens of the page about monitoring, and the tables of its simulations."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        screens = make_monitor.screens(run) | make_monitor.games(run)
-    script = (ROOT / "examples" / "monitor_cron.sh").read_text(encoding="utf-8")
-    return screens | {"monitor_cron.sh": script} | make_monitor.simulated()
+        return make_monitor.screens(run) | make_monitor.games(run) | make_monitor.simulated()
 
 
 def workflow() -> dict[str, str]:
@@ -427,22 +425,7 @@ def public_names() -> dict[str, str]:
 
 
 #: The pages of the API, in the order of its index.
-API_PAGES = (
-    "functions",
-    "results",
-    "sketches",
-    "recalibration",
-    "thresholds",
-    "monitoring",
-    "inference",
-    "measures",
-    "frames",
-    "plot",
-    "torch",
-    "sklearn",
-    "compat",
-    "errors",
-)
+API_PAGES = ("functions", "results", "decisions", "inference", "integrations")
 
 #: The functions that make the texts: each returns some, by their names.
 MAKERS = (
