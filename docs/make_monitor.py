@@ -63,14 +63,12 @@ def expit(log_odds: float) -> float:
 def screens(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
     """Return the screens of the page, from a function that runs a command line in the current folder."""
     write_documents(Path())
-    head = Path("2026-W31.csv").read_text(encoding="utf-8").splitlines()[:3]
     run(f"calibrant threshold july.csv {COLUMNS} --json threshold.json --quiet")
     *_, (last, status) = (run(f"calibrant monitor documents.json 2026-W{week}.csv {COLUMNS}") for week in WEEKS)
     for week in WEEKS:
         by_channel, _ = run(f"calibrant monitor channels.json 2026-W{week}.csv {COLUMNS} --by channel")
         promised, _ = run(f"calibrant monitor promise.json 2026-W{week}.csv {COLUMNS} --threshold threshold.json")
     return {
-        "monitor-head.txt": "$ head -3 2026-W31.csv\n" + "".join(f"{line}\n" for line in head),
         "monitor-alarm.txt": f"{last[: last.index('  E: evidence')]}$ echo $?\n{status}\n",
         "monitor-channels.txt": part(by_channel, "Groups"),
         "monitor-promise.txt": sentence(promised, "the promise of the threshold"),

@@ -115,14 +115,12 @@ def screens(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
     """Return the screens of the page, from a function that runs a command line in the current folder."""
     write_answers(Path())
     write_cases(Path())
-    head = Path("answers.jsonl").read_text(encoding="utf-8").splitlines()[:3]
     by_subject, _ = run(f"{ANSWERS} --max-risk 0.05")
     law, status = run(f"{ANSWERS} --max-risk 0.05 --where \"subject = 'law'\"")
     kinds, _ = run(f"{CASES} --cost-of-error 40 --cost-of-referral 4")
     fraud, _ = run(f"{FRAUD} --yes-risk 0.2 --no-risk 0.02")
     by_channel, _ = run(f"{CASES} --by channel", columns=130)
     return {
-        "threshold-head.txt": "$ head -3 answers.jsonl\n" + "".join(f"{line}\n" for line in head),
         "threshold-answers.txt": by_subject,
         "threshold-law.txt": f"{part(law, '  No threshold', '  The promise')}...\n$ echo $?\n{status}\n",
         "threshold-kinds.txt": part(kinds, "  A row costs", "  The promise") + "...\n",
