@@ -1,4 +1,4 @@
-"""The data and the screens of docs/monitor.md, and its simulations on docs/coverage.md: make_examples.py shows them."""
+"""The data and the screens of docs/monitor.md, and its simulations: docs/make_examples.py shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data and the screens of docs/threshold.md, and its simulations on docs/coverage.md: make_examples.py shows them."""
+"""The data and the screens of docs/threshold.md, and its simulations: docs/make_examples.py shows them."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ DOUBTFUL = {
     "`betting`": ("betting",),
     "`betting`, bound declared": ("betting, declared",),
 }
+
 
 def write_answers(folder: Path) -> None:
     """Write the log of a language model: three answers to each of 1,200 questions, with confidences that are too high.

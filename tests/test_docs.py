@@ -396,7 +396,8 @@ def test_the_script_for_cron(tmp_path: Path) -> None:
 
 
 def test_every_key_of_the_json_is_explained() -> None:
-    page = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("json.md", "which-metric.md", "api-inference.md"))
+    pages = (DOCS / name for name in ("json.md", "which-metric.md", "api-inference.md"))
+    page = "".join(path.read_text(encoding="utf-8") for path in pages)
     classes = [[0.7, 0.2, 0.1], [0.0, 1.0, 0.0], [0.3, 0.3, 0.4]]
     table = calibrant.ReliabilityTable.from_scores([0.2, 0.9], [0, 1], grid="standard")
     reports = [

@@ -70,9 +70,7 @@ def texts() -> dict[str, str]:
         lowest = min(all_sets, key=lambda row: float(row["coverage"]))
         worst = f"{float(lowest['coverage']):.3f} ({LABELS[lowest['measure']]}, scores *{lowest['scores']}*)"
         name = n if each == "1" else f"{n} in clusters of {each}"
-        lines.append(
-            [name, f"{min(equal):.2f} to {max(equal):.2f}", f"{min(means):.3f} to {max(means):.3f}", worst]
-        )
+        lines.append([name, f"{min(equal):.2f} to {max(equal):.2f}", f"{min(means):.3f} to {max(means):.3f}", worst])
     return {"coverage-edges.md": "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"}
 
 

@@ -372,4 +372,3 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
         figure.supylabel("coverage (below 0.8: in coverage.csv)")
         figure.savefig(path)
         plt.close(figure)
-

@@ -302,6 +302,15 @@ def table(rows: dict[str, list[dict[str, str]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def texts() -> dict[str, str]:
+    """Return the table of the page of coverage, from the files."""
+    rows = {}
+    for of, path in TABLES.items():
+        with path.open(encoding="utf-8") as stream:
+            rows[of] = list(csv.DictReader(stream))
+    return {"recalibration.md": table(rows)}
+
+
 SIMULATED = {
     "events": setting_of_events,
     "classes": setting_of_classes,
@@ -341,11 +350,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     import shown
 
-    rows = {}
-    for of, path in TABLES.items():
-        with path.open(encoding="utf-8") as stream:
-            rows[of] = list(csv.DictReader(stream))
-    shown.write({"recalibration.md": table(rows)})
+    shown.write(texts())
     return 0
 
 

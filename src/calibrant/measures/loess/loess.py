@@ -1,6 +1,6 @@
 """Loess of the outcomes, at each score a line through the nearest rows, and the errors that are its gaps to the scores.
 
-These errors are the integrated calibration index (ICI) and the quantiles E50 and E90. Beside them are the interval of
+These errors are the integrated calibration index (ICI) and the quantiles E50 and E90. There are also the interval of
 the index, and the curve with its bands.
 """
 
