@@ -117,13 +117,11 @@ def screens(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
     write_answers(Path())
     write_cases(Path())
     by_subject, _ = run(f"{ANSWERS} --max-risk 0.05")
-    law, status = run(f"{ANSWERS} --max-risk 0.05 --where \"subject = 'law'\"")
     kinds, _ = run(f"{CASES} --cost-of-error 40 --cost-of-referral 4")
     fraud, _ = run(f"{FRAUD} --yes-risk 0.2 --no-risk 0.02")
     by_channel, _ = run(f"{CASES} --by channel", columns=130)
     return {
         "threshold-answers.txt": by_subject,
-        "threshold-law.txt": f"{part(law, '  No threshold', '  The promise')}...\n$ echo $?\n{status}\n",
         "threshold-kinds.txt": part(kinds, "  A row costs", "  The promise") + "...\n",
         "threshold-fraud.txt": part(fraud, "  Decide", "  Coverage") + "...\n",
         "threshold-channels.txt": part(by_channel, "Thresholds of groups", "  method:"),

@@ -125,7 +125,6 @@ def written(
     plain, in_clusters = ([cell for cell in ours if (cell.law in IN_CLUSTERS) == wanted] for wanted in (False, True))
     again = [cell for cell in again if cell.measure not in PEERS]
     texts = {
-        "coverage-number.md": number_of(ours),
         "coverage-flagged.md": lowest_flagged(ours),
         "coverage-intervals.md": f"{table(coverage_rows(plain))}\n{others(plain, in_clusters)}",
         "coverage-goal.md": failures(ours, again),
@@ -163,13 +162,6 @@ def table(rows: Iterable[Sequence[str]]) -> str:
     head, *rest = rows
     lines = [head, ["---"] * len(head), *rest]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def number_of(cells: Sequence[Cell]) -> str:
-    """Return a sentence about the number of intervals."""
-    return paragraph(
-        f"The results are the coverage of {sum(cell.sets for cell in cells):,} intervals in {len(cells):,} settings."
-    )
 
 
 def lowest_flagged(cells: Sequence[Cell]) -> str:
