@@ -96,8 +96,8 @@ def events() -> Iterator[Event]:
         scores, outcomes, held = of_text(*columns(file, "probwin", "probwin_outcome"))
         years, states, special = columns(file, "year", "state", "special")
         races = np.char.add(np.char.add(years, states), special)[held]
-        yield Event("governors, rows dealt", scores, outcomes, {})
-        yield Event("governors, races dealt", scores, outcomes, {"clusters": races})
+        yield Event("governors, independent rows", scores, outcomes, {})
+        yield Event("governors, races as clusters", scores, outcomes, {"clusters": races})
 
 
 def result(event: Event) -> dict[str, Any]:
