@@ -12,6 +12,7 @@ from calibrant.errors import FileError, InputError, nearest, quoted
 from calibrant.files.decision_rows import IDS
 from calibrant.files.decisions import is_decision_log, read_files
 from calibrant.files.loaded import FileDecisionModels, FileDecisions
+from calibrant.files.local import is_workbook
 from calibrant.files.paths import expand
 from calibrant.inputs.decision_log import DecisionLog
 
@@ -138,6 +139,9 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         "--ordered": options.ordered,
         "--percent": options.percent,
         "--decimal-comma": options.decimal_comma,
+        "--odds": options.odds,
+        "--events": options.events,
+        "--sheet": options.sheet if not is_workbook(options.truth_path or "") else None,
         "--sketch": options.sketch_path,
         "--exact": options.exact,
         "--keep-going": options.keep_going,

@@ -37,7 +37,8 @@ SECTIONS: Final = {
     for title, names in {
         "Common options": "scores score outcome probs target by clusters where on own_outcomes sort_by logits "
         "html_path json_path tolerance gate profile method map_path anyway max_risk yes_risk no_risk confidence",
-        "Columns": "targets_file weight weights_are by_values baseline paired percent decimal_comma labels class_names",
+        "Columns": "targets_file weight weights_are by_values baseline paired percent decimal_comma odds "
+        "events trials encoding sheet labels class_names",
         "Evaluation": "notion classwise ordered n_bins measures ignore_index timezone level n_resamples rng bands "
         "tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error cost_of_referral",
         "Decision models": "question truth_path truth_on yes stated each gates_path",
