@@ -388,7 +388,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 
     \b
     calibrant threshold answers.csv --score confidence --outcome correct
-    calibrant threshold claims.parquet --probs 'p_*' --cluster customer
+    calibrant threshold cases.parquet --probs 'p_*' --cluster customer
     calibrant threshold visits.csv --score risk --yes-risk 0.1 --no-risk 0.02
     calibrant threshold decisions.jsonl --max-risk 0.05 --gates thresholds.json
 

@@ -333,7 +333,7 @@ def recalibrate(
 def certify(
     predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
 ) -> ThresholdResult | QuestionThresholds:
-    """Return the certified threshold, those of both decisions, or those of the questions of a log."""
+    """Return the certified threshold, two thresholds for both decisions, or the thresholds of a log's questions."""
     from calibrant.thresholds import certify_threshold, certify_two_sided
 
     max_risk = _MAX_RISK if options.max_risk is None else options.max_risk
