@@ -370,17 +370,19 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
 
 
 def all_measures() -> dict[str, str]:
-    """Return the table of all measures, in Markdown."""
-    lines = [
-        "| measure, key | what it is | caution |",
-        "|---|---|---|",
-    ]
+    """Return the tables of all measures: those that a function describes, and the others."""
+    described, others = [], []
     for measure in calibrant.measures.MEASURES:
-        linked = [f"[{measure.label}](api-functions.md#calibrant.{f.__name__})" for f in measure.functions[:1]]
-        name = f"{''.join(linked) or measure.label}, `{measure.name}`"
-        cells = (name, measure.meaning, measure.misleads)
-        lines.append(f"| {' | '.join(cells)} |")
-    return {"measures.md": "\n".join(lines) + "\n"}
+        key = f"`{measure.name}`"
+        if measure.functions:
+            link = f"[{measure.label}](api-functions.md#calibrant.{measure.functions[0].__name__})"
+            described.append([f"{link}, {key}", measure.misleads])
+        else:
+            others.append([f"{measure.label}, {key}", measure.meaning, measure.misleads])
+    return {
+        "measures.md": shown.lined(["measure, key", "caution"], described),
+        "measures-others.md": shown.lined(["measure, key", "what it is", "caution"], others),
+    }
 
 
 def public_names() -> dict[str, str]:

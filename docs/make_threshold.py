@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from shown import lined
 
 #: Each subject with its share of the questions, and by how much its questions are easier than others, in log-odds.
 SUBJECTS = {"biology": (0.4, 0.4), "history": (0.4, 0.0), "law": (0.2, -1.2)}
@@ -226,12 +227,6 @@ def plans(rows: list[Row]) -> str:
         ends = [[float(row[name]) for row in held] for name in ("certified", "broken")]
         lines.append([f"{int(n):,}", *(f"{min(each):.2f} to {max(each):.2f}" for each in ends)])
     return lined(["N", "planned", "not reached"], lines)
-
-
-def lined(heads: list[str], lines: list[list[str]]) -> str:
-    """Return a table in Markdown."""
-    rows = [heads, ["---"] * len(heads), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
 def highest(rows: list[Row]) -> str:

@@ -26,6 +26,12 @@ _PART = re.compile(
 _LANGUAGES = {".csv": "text", ".json": "json", ".py": "python", ".sh": "sh", ".txt": "text", ".yml": "yaml"}
 
 
+def lined(heads: list[str], lines: list[list[str]]) -> str:
+    """Return a table in Markdown."""
+    head, *rows = (f"| {' | '.join(row)} |" for row in (heads, *lines))
+    return "\n".join([head, "|---" * len(heads) + "|", *rows]) + "\n"
+
+
 def names(page: str) -> list[str]:
     """Return the names of the texts that a page shows."""
     return [part["name"] for part in _PART.finditer(page)]
