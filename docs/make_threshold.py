@@ -161,12 +161,12 @@ def simulated() -> dict[str, str]:
         return [row for row in rows if row["kind"] == kind]
 
     one_side = [row for row in of("one side") if row["n"] == "2000" or row["method"] == "closed"]
-    levels = [[row["design"].removeprefix("confidence "), *numbers(row, "broken")] for row in of("levels")]
+    levels = [f"{numbers(row, 'broken')[0]} ({row['design'].removeprefix('confidence ')})" for row in of("levels")]
     return {
         "thresholds.md": one_sided(one_side),
         "thresholds-clusters.md": clustered(of("clusters")),
         "thresholds-sides.md": two_sided(of("two sides")),
-        "thresholds-levels.md": lined(["confidence", "worst threshold"], levels),
+        "thresholds-levels.md": "The shares at the worst threshold (and confidences) are " + ", ".join(levels) + ".\n",
         "thresholds-doubtful.md": doubtful(of("doubtful")),
         "thresholds-planned.md": plans(of("planned")),
     }
@@ -225,8 +225,9 @@ def plans(rows: list[Row]) -> str:
     for n in dict.fromkeys(row["n"] for row in rows):
         held = [row for row in rows if row["n"] == n and not row["risk"].startswith("flat")]
         ends = [[float(row[name]) for row in held] for name in ("certified", "broken")]
-        lines.append([f"{int(n):,}", *(f"{min(each):.2f} to {max(each):.2f}" for each in ends)])
-    return lined(["N", "planned", "not reached"], lines)
+        planned, missed = (f"{min(each):.2f} to {max(each):.2f}" for each in ends)
+        lines.append(f"After {int(n):,} rows, {planned} of samples have a plan, and the share is {missed}.\n")
+    return "".join(lines)
 
 
 def highest(rows: list[Row]) -> str:

@@ -44,6 +44,7 @@ import csv
 import math
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
@@ -338,29 +339,22 @@ def few_jobs(data_sets: int) -> list[tuple[str, int, str, int]]:
     return jobs + [(name, 300 if "tenth" in name else 1_000, "rows", data_sets) for name in others]
 
 
-#: Settings of ``--few`` that differ little from one another, by the start of their names: their name on the page.
-FEW_NAMES = {
-    "0.9": "few unlikely outcomes decide",
-    "errors": "errors of the log-odds",
-    "copy in half": "copy in half precision",
-    "noise of 1e-06": "noise of 1e-6",
-    "": "copy in single precision, or noise of at most 1e-7",
-}
-
-
-def few_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table of ``--few``, with a line for settings that differ little: the lowest shares, or ranges."""
-    lines = [["models differ by", "rows", "best marked", "difference", "p = 1", "width"], ["---"] * 6]
-    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+def few_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return sentences about ``--few``: lowest shares, widths if few unlikely outcomes decide, equal models."""
+    best, pair = (min(float(row[name]) for row in rows if row[name]) for name in ("best", "pair"))
+    same = dict.fromkeys(row["setting"] for row in rows if float(row["p_of_1"]) == 1)
+    widths: dict[int, list[float]] = {}
     for row in rows:
-        name = next(name for start, name in FEW_NAMES.items() if row["setting"].startswith(start))
-        third = row["form"] == "three models"
-        found.setdefault((f"{name}, three models" if third else name, f"{int(row['rows']):,}"), []).append(row)
-    for key, held in found.items():
-        best, pair = (f"{min(float(row[name]) for row in held if row[name]):.3f}" for name in ("best", "pair"))
-        ones = _range([float(row["p_of_1"]) for row in held], "{:.2f}")
-        lines.append([*key, best, pair, ones, _range([float(row["width"]) for row in held if row["width"]], "{:.3g}")])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+        if row["setting"].startswith("0.9") and row["width"]:
+            widths.setdefault(int(row["rows"]), []).append(float(row["width"]))
+    ranges = [f"{_range(held, '{:.3g}')} with {n:,} rows" for n, held in sorted(widths.items())]
+    text = (
+        f"The lowest share of *best marked* is {best:.3f}, and the lowest coverage of the difference is {pair:.3f}. "
+        "If few unlikely outcomes decide, the median width of the interval, in units of the interval by the paired "
+        f"central limit theorem, is {', '.join(ranges[:-1])}, and {ranges[-1]}. No data set has a p-value below 1 for these "
+        f"models: {', '.join(same)}."
+    )
+    return textwrap.fill(text, 120, break_on_hyphens=False) + "\n"
 
 
 def _range(values: Sequence[float], form: str) -> str:
@@ -378,7 +372,7 @@ def simulate_few(data_sets: int, processes: int, *, write: bool) -> None:
             writer = csv.DictWriter(stream, FEW_COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-    print(few_table(rows), end="")
+    print(few_text(rows), end="")
 
 
 KINDS = {"shared": "same outcomes", "own": "own outcomes", "clusters": "own outcomes, clusters"}
@@ -386,14 +380,14 @@ NAMES = {"": "calibrant", "mcs_": "model confidence set", "eh_": "Edwards and Hs
 
 
 def texts() -> dict[str, str]:
-    """Return the tables of the page of coverage, from the files."""
+    """Return the tables and sentences of the page of coverage, from the files."""
     with TABLE.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     with FEW_TABLE.open(encoding="utf-8") as stream:
         unlikely = list(csv.DictReader(stream))
     return {
         "leaderboard.md": table(rows),
-        "leaderboard-few.md": few_table(unlikely),
+        "leaderboard-few.md": few_text(unlikely),
         "leaderboard-rules.md": rules(rows),
     }
 

@@ -281,10 +281,11 @@ NAMES = {
 def table(rows: dict[str, list[dict[str, str]]]) -> str:
     """Return the table of the page: means and extremes over all settings of a simulation and a method."""
     lines = [
-        "| data | method | mean gain × 10⁴ | worst setting × 10⁴ | identity kept, calibrated "
-        "| coverage: mean, lowest | proven with gain ≤ 0, highest |",
-        "|---|---|---|---|---|---|---|",
+        "| data | method | mean gain × 10⁴ | worst setting × 10⁴ | coverage: mean, lowest "
+        "| proven with gain ≤ 0, highest |",
+        "|---|---|---|---|---|---|",
     ]
+    kept = []
     for of, found in rows.items():
         name = NAMES[of]
         for method, dealt in dict.fromkeys((row["method"], row.get("dealt", "")) for row in found):
@@ -293,13 +294,15 @@ def table(rows: dict[str, list[dict[str, str]]]) -> str:
             held = [row for row in found if (row["method"], row.get("dealt", "")) == (method, dealt)]
             columns = {each: np.array([float(row[each]) for row in held]) for each in MEASURED[1:]}
             calibrated = [float(row["kept"]) for row in held if "calibrated" in (row.get("rate"), row.get("error"))]
-            kept = f"{np.mean(calibrated):.2f}" if method == "auto" and calibrated else "–"
+            if method == "auto" and calibrated:
+                kept.append(f"{np.mean(calibrated):.2f} ({name})")
             lines.append(
                 f"| {name}{dealt} | {method} | {1e4 * columns['gain'].mean():.0f} | {1e4 * columns['gain'].min():.1f} "
-                f"| {kept} | {columns['covered'].mean():.2f}, {columns['covered'].min():.2f} "
+                f"| {columns['covered'].mean():.2f}, {columns['covered'].min():.2f} "
                 f"| {columns['proven_falsely'].max():.2f} |"
             )
-    return "\n".join(lines) + "\n"
+    of_kept = f"The share of calibrated data sets whose scores `auto` keeps unchanged is {' and '.join(kept)}."
+    return "\n".join([*lines, "", *([of_kept] if kept else [])]).rstrip() + "\n"
 
 
 def texts() -> dict[str, str]:
