@@ -351,8 +351,8 @@ def few_text(rows: Sequence[Mapping[str, Any]]) -> str:
     text = (
         f"The lowest share of *best marked* is {best:.3f}, and the lowest coverage of the difference is {pair:.3f}. "
         "If few unlikely outcomes decide, the median width of the interval, in units of the interval by the paired "
-        f"central limit theorem, is {', '.join(ranges[:-1])}, and {ranges[-1]}. No data set has a p-value below 1 for these "
-        f"models: {', '.join(same)}."
+        f"central limit theorem, is {', '.join(ranges[:-1])}, and {ranges[-1]}. "
+        f"No data set has a p-value below 1 for these models: {', '.join(same)}."
     )
     return textwrap.fill(text, 120, break_on_hyphens=False) + "\n"
 
