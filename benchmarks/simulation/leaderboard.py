@@ -380,7 +380,7 @@ NAMES = {"": "calibrant", "mcs_": "model confidence set", "eh_": "Edwards and Hs
 
 
 def texts() -> dict[str, str]:
-    """Return the tables and sentences of the page of coverage, from the files."""
+    """Return the tables and sentences of the page of coverage and of the benchmarks, from the files."""
     with TABLE.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     with FEW_TABLE.open(encoding="utf-8") as stream:

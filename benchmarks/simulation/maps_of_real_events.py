@@ -9,7 +9,7 @@ dealt as if they were independent, which they are not, and with whole races.
 
 The second table has the mean log loss of test rows with maps of all classes. Each of three seeded permutations divides
 the rows: the maps are fitted to the first 1,000 or 5,000, and tested on the last 5,000. Both tables are shown on
-docs/coverage.md.
+benchmarks/README.md.
 """
 
 from __future__ import annotations

@@ -857,10 +857,9 @@ def test_the_page_shows_what_the_command_prints(monkeypatch: pytest.MonkeyPatch)
     status, out, err = run("examples/digits.parquet", "--scores", "p_*,overconfident_*")
     assert (status, err) == (0, "")
     line = "$ calibrant compare examples/digits.parquet --scores 'p_*,overconfident_*'\n"
-    first, second = shown.texts(PAGE.read_text(encoding="utf-8"), "compared.txt")
-    assert f"{line}{out}".startswith(first)
-    assert out.endswith(second)
-    assert len(first.splitlines()) + len(second.splitlines()) > 20
+    (beginning,) = shown.texts(PAGE.read_text(encoding="utf-8"), "compared.txt")
+    assert f"{line}{out}".startswith(beginning)
+    assert len(beginning.splitlines()) > 8
 
 
 def test_the_command_on_a_csv(games: Path) -> None:
