@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from calibrant.recalibration.families import FAMILIES
+from calibrant.recalibration.maps import formula_of
 from calibrant.recalibration.pieces import Pieces
 from calibrant.recalibration.softmax import CLASS_FAMILIES, Softmax
 from calibrant.render.blocks import (
@@ -158,7 +159,8 @@ def _gain(fix: Recalibration) -> str:
 
 def _choice(fix: Recalibration) -> Iterator[str]:
     """Yield the family of the map, why it was chosen, and what it does to the order and to extreme scores."""
-    yield f"Map: {_FAMILIES[fix.chosen]}{_formula(fix)}."
+    formula = formula_of(fix.map)
+    yield f"Map: {_FAMILIES[fix.chosen]}{', ' if formula else ''}{formula}."
     if fix.runner_up is not None:
         other, loss = _FAMILIES[fix.runner_up], fix.losses[fix.chosen][0]
         if loss <= fix.losses[fix.runner_up][0]:
@@ -176,24 +178,6 @@ def _choice(fix: Recalibration) -> Iterator[str]:
         yield f"Its {numbers} are shrunk by {100 * fix.shrinkage:.0f} % towards no change."
     if fix.chosen not in ("identity", "constant"):
         yield from _moved(fix)
-
-
-def _formula(fix: Recalibration) -> str:
-    """Return the formula of the map, if it is short."""
-    form, numbers = fix.map.form, fix.map.parameters
-    if isinstance(form, Softmax):
-        same = not form.is_matrix and np.ptp(form.factors) == 0 and not form.constants.any()
-        return f", temperature {1 / form.factors[0]:.3g}" if same and fix.chosen != "clipped" else ""
-    if fix.map.kind == "line" and fix.chosen != "clipped":
-        intercept, slope = numbers["intercept"], numbers["slope"]
-        constant = f" {'+' if intercept > 0 else '-'} {abs(intercept):.3g}" if intercept else ""
-        return f", {slope:.3g} × log-odds{constant}"
-    if fix.map.kind == "knots":
-        return f", {len(numbers['log_odds'])} knots"
-    if fix.map.kind == "bins":
-        rates = numbers["rates"]
-        return f", {len(rates)} bins" if len(rates) > 1 else f", {rates[0]:.4g}, for every score"
-    return ""
 
 
 def _moved(fix: Recalibration) -> Iterator[str]:
