@@ -91,6 +91,7 @@ def main() -> None:
     default=CommandOptions.profile,
     type=Among("name", lambda: import_module("calibrant.measures.profiles").PROFILES),
     help="The set of measures and figures: standard, clinical, forecast or all.",
+    common="The set of measures, such as clinical.",
 )
 @option(
     "--measures",
@@ -110,6 +111,7 @@ def main() -> None:
     "--tolerance",
     type=ERROR,
     help="The largest error without practical importance, such as 0.02, to compare the error with.",
+    common="The largest error without practical importance.",
 )
 @option(
     "--tolerance-of",
@@ -146,6 +148,7 @@ def main() -> None:
     is_flag=True,
     help="Exit with status 3 on evidence of miscalibration. With --tolerance, exit with status 3 if the error is "
     "above the tolerance, and with status 4 if the result is inconclusive.",
+    common="Exit with status 3 on miscalibration.",
 )
 @click.pass_context
 def report(ctx: click.Context, /, **params: Any) -> None:
@@ -176,6 +179,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--scores",
     type=Listed("columns"),
     help="The models in one file, as columns or patterns such as 'p_*', separated by commas.",
+    common="The models in one file, such as old,new.",
 )
 @shared.score
 @option(
@@ -183,6 +187,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--target",
     type=COLUMN,
     help="The column of outcomes (0 or 1) or true classes, or SQL such as 'predicted = label'.",
+    common="The column of outcomes or true classes.",
 )
 @shared.probs
 @shared.targets
@@ -193,6 +198,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     help="The column that identifies a row, or a question, for every model, or the column of the ids in the file of "
     "--truth. By default, rows of files are matched by position (those of decision logs by id), and models in "
     "one file are not paired.",
+    common="The column that identifies a row in every file.",
 )
 @option(
     "--baseline",
@@ -205,7 +211,12 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     help="Whether .cal files share clusters or have independent rows (default: not known, and conservative).",
 )
 @shared.rows
-@option("--logits", is_flag=True, help="Read the numbers of all models as logits, not as probabilities.")
+@option(
+    "--logits",
+    is_flag=True,
+    help="Read the numbers of all models as logits, not as probabilities.",
+    common="Read the numbers as logits.",
+)
 @shared.numbers
 @shared.decisions
 @option(
@@ -219,6 +230,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     metavar="MEASURE",
     default=CommandOptions.sort_by,
     help="The measure that the leaderboard ranks the models by, such as nll, accuracy, auroc or debiased_square.",
+    common="The measure that ranks the models.",
 )
 @shared.one_event
 @shared.n_bins
@@ -229,6 +241,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--tolerance",
     type=ERROR,
     help="The largest acceptable increase of the ECE from the first model to another model, such as 0.01.",
+    common="The largest acceptable increase of the ECE.",
 )
 @option(
     "--fail-if",
@@ -243,6 +256,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     is_flag=True,
     help="Exit with status 3 if a model is worse than the first model. With --tolerance, exit with status 4 "
     "if the result is inconclusive.",
+    common="Exit with status 3 if a model is worse.",
 )
 @click.pass_context
 def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
@@ -284,8 +298,15 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     default=CommandOptions.method,
     help="The kind of map: auto, temperature, cox, beta, isotonic, constant, shift, clipped, histogram; or vector, "
     "matrix.",
+    common="The kind of map, such as temperature.",
 )
-@option("--map", "map_path", type=OutputFile(".json"), help="Write the map, as JSON, if it helps.")
+@option(
+    "--map",
+    "map_path",
+    type=OutputFile(".json"),
+    help="Write the map, as JSON, if it helps.",
+    common="Write the map, as JSON, if it helps.",
+)
 @option(
     "--sql",
     "sql_path",
@@ -298,7 +319,12 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     type=OutputFile(".onnx"),
     help="Write the map as a model of ONNX, if it helps.",
 )
-@option("--anyway", is_flag=True, help="Write the map even without evidence that it helps.")
+@option(
+    "--anyway",
+    is_flag=True,
+    help="Write the map even without evidence that it helps.",
+    common="Write the map even without evidence.",
+)
 @shared.exact
 @shared.level
 @shared.draws
@@ -332,18 +358,26 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     "--max-risk",
     type=RISK,
     help="The largest acceptable error rate of automatic decisions (default: 0.05).",
+    common="The largest acceptable error rate, such as 0.05.",
 )
 @option(
     "--yes-risk",
     type=RISK,
     help="The largest acceptable error rate of decisions 'yes', with --no-risk. Cases between are referred.",
+    common="The largest error rate of decisions 'yes'.",
 )
-@option("--no-risk", type=RISK, help="The largest acceptable error rate of decisions 'no'.")
+@option(
+    "--no-risk",
+    type=RISK,
+    help="The largest acceptable error rate of decisions 'no'.",
+    common="The largest error rate of decisions 'no'.",
+)
 @option(
     "--confidence",
     type=SHARE,
     default=CommandOptions.confidence,
     help="The probability that the error rate is as promised, and the level of intervals.",
+    common="The probability that the promise is kept.",
 )
 @option(
     "--method",
@@ -414,7 +448,11 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 @shared.one_model
 @shared.one_event
 @shared.classes
-@option("--label", help="The name of the slice, such as 2026-W31 (default: the name of the first file).")
+@option(
+    "--label",
+    help="The name of the slice, such as 2026-W31 (default: the name of the first file).",
+    common="The name of the slice, such as 2026-W31.",
+)
 @option(
     "--groups",
     metavar="NAMES",
@@ -422,7 +460,12 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     help="All groups of --by, such as north,south, with rows or without (default: those of the first slice). Or the "
     "questions of a decision model; by default later ones are added.",
 )
-@option("--time", type=COLUMN, help="Make a slice of each period of this column of dates or times.")
+@option(
+    "--time",
+    type=COLUMN,
+    help="Make a slice of each period of this column of dates or times.",
+    common="Make a slice of each period of this column.",
+)
 @option(
     "--every",
     metavar="PERIOD",
@@ -434,8 +477,14 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     "--alpha",
     type=real(lambda alpha: 0 < alpha <= 0.5, "pass a probability above 0 and up to 0.5, such as 0.05", "p"),
     help="The probability of an alarm without a drift, over all slices (default: 0.05).",
+    common="The probability of a false alarm, over all slices.",
 )
-@option("--tolerance", type=ERROR, help="An error without practical importance, such as 0.02.")
+@option(
+    "--tolerance",
+    type=ERROR,
+    help="An error without practical importance, such as 0.02.",
+    common="An error without practical importance.",
+)
 @option(
     "--tolerance-odds",
     type=real(lambda odds: odds > 1, "pass a factor above 1, such as 1.1", "factor"),
@@ -447,6 +496,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     "threshold_path",
     type=InputFile("path"),
     help="Watch the promise of this threshold too, the JSON of calibrant threshold.",
+    common="Watch the promise of this threshold too.",
 )
 @option(
     "--since-onset",

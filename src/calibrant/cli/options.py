@@ -193,12 +193,16 @@ COLUMN: Final = ColumnName()
 exact = option("--exact", is_flag=True, help="Keep every row in memory. By default, large data become a sketch.")
 predictions = files("Name a file, such as predictions.csv.")
 score = option(
-    "--score", type=COLUMN, help="The column with the probability of one event, or SQL such as '1 - p_loss'."
+    "--score",
+    type=COLUMN,
+    help="The column with the probability of one event, or SQL such as '1 - p_loss'.",
+    common="The column with the probability of one event.",
 )
 probs = option(
     "--probs",
     type=Listed("columns"),
     help="The probabilities of many classes, as columns 'p_*', a column of lists, or an array.",
+    common="The probabilities of the classes, such as 'p_*'.",
 )
 targets = option(
     "--targets", "targets_file", type=InputFile(), help="The .npy file with the targets, if FILE is an .npy file."
@@ -216,6 +220,7 @@ rows = declared(
         type=COLUMN,
         multiple=True,
         help="Evaluate groups by a column, SQL, month(date) or week(date). The option may be repeated.",
+        common="Evaluate groups by a column. Repeatable.",
     ),
     option(
         "--by-values",
@@ -228,8 +233,14 @@ rows = declared(
         type=COLUMN,
         multiple=True,
         help="The column (or SQL) of clusters, such as patient. Rows of one cluster may be dependent.",
+        common="The column of clusters, such as patient.",
     ),
-    option("--where", metavar="SQL", help="Use only the rows that meet this SQL condition."),
+    option(
+        "--where",
+        metavar="SQL",
+        help="Use only the rows that meet this SQL condition.",
+        common="Use only the rows that meet this SQL condition.",
+    ),
     option(
         "--timezone",
         type=Among(
@@ -279,8 +290,14 @@ json = option(
     type=OutputFile(),
     callback=_standard_output,
     help="Write every number as JSON to this file, or to standard output with -.",
+    common="Write every number as JSON; - is standard output.",
 )
-logits = option("--logits", is_flag=True, help="Read the numbers as logits, not as probabilities.")
+logits = option(
+    "--logits",
+    is_flag=True,
+    help="Read the numbers as logits, not as probabilities.",
+    common="Read the numbers as logits.",
+)
 #: The logs of decision models, in which columns have no names.
 decisions = declared(
     option("--question", help="Use this question alone, if FILE is the log of a decision model."),
@@ -296,9 +313,19 @@ decisions = declared(
 #: What the rows of one model are read from.
 one_model = declared(
     score,
-    option("--outcome", type=COLUMN, help="The column of outcomes, 0 or 1, or SQL such as 'predicted = label'."),
+    option(
+        "--outcome",
+        type=COLUMN,
+        help="The column of outcomes, 0 or 1, or SQL such as 'predicted = label'.",
+        common="The column of outcomes, 0 or 1.",
+    ),
     probs,
-    option("--target", type=COLUMN, help="The column of the true classes, as indices from 0 or as names."),
+    option(
+        "--target",
+        type=COLUMN,
+        help="The column of the true classes, as indices from 0 or as names.",
+        common="The column of the true classes.",
+    ),
     targets,
     rows,
     logits,
@@ -318,7 +345,13 @@ draws = declared(
 outputs = declared(
     option("--quiet", is_flag=True, help="Print only errors, warnings, and why a condition or gate failed."),
     json,
-    option("--html", "html_path", type=OutputFile(".html", ".htm"), help="Write the result as one HTML page."),
+    option(
+        "--html",
+        "html_path",
+        type=OutputFile(".html", ".htm"),
+        help="Write the result as one HTML page.",
+        common="Write the result as one HTML page.",
+    ),
     option("--title", help="The title of the HTML page (default: the file name)."),
     option("--date", help="A date or other text below the title of the HTML page."),
     option("--open", "open_page", is_flag=True, help="Open the HTML page in a browser."),
