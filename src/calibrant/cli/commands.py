@@ -477,7 +477,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     "--alpha",
     type=real(lambda alpha: 0 < alpha <= 0.5, "pass a probability above 0 and up to 0.5, such as 0.05", "p"),
     help="The probability of an alarm without a drift, over all slices (default: 0.05).",
-    common="The probability of a false alarm, over all slices.",
+    common="The probability of an alarm without a drift.",
 )
 @option(
     "--tolerance",
@@ -590,9 +590,17 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
     ),
     help="The file to write: .csv, .parquet, .arrow or .feather.",
 )
-@option("--score", type=COLUMN, help="The column of the scores (default: the usual names).")
 @option(
-    "--probs", type=Listed("columns"), help="The probabilities of many classes, such as 'p_*', for a map of classes."
+    "--score",
+    type=COLUMN,
+    help="The column of the scores (default: the usual names).",
+    common="The column of the scores.",
+)
+@option(
+    "--probs",
+    type=Listed("columns"),
+    help="The probabilities of many classes, such as 'p_*', for a map of classes.",
+    common="The probabilities of many classes, such as 'p_*'.",
 )
 @option(
     "--name",

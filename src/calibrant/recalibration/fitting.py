@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, overload
 
-from calibrant.errors import InputError, nearest
+from calibrant.errors import InputError, one_of_these
 from calibrant.inputs.decision_log import DecisionLog, Question, check_no_other
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
@@ -273,7 +273,7 @@ def _family(method: object, families: Sequence[Family], *, sketch: bool = False)
     if isinstance(method, str) and method in named:
         return named[method]
     expected = f"one of {', '.join(['auto', *named])}"
-    remedy = nearest(str(method), list(named))
+    remedy = one_of_these(str(method), list(named))
     if isinstance(method, str) and method in names_of((*FAMILIES, *CLASS_FAMILIES)):
         of_event = families is FAMILIES
         expected += " for one event" if of_event else " for several classes"

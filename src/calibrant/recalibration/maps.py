@@ -261,7 +261,16 @@ class CalibrationMap:
             raise _refused_at(x.reshape(1) if x.ndim == 0 else x, wrong, expected, remedy)
 
     def of_labels(self) -> list[CalibrationMap]:
-        """Return the maps of the labels, of a map of kind "labels"."""
+        """Return the maps of the labels, of a map of kind "labels".
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For a map of one event or of classes.
+        """
+        if self.kind != "labels":
+            what = "of one event" if self.n_classes is None else "of classes"
+            raise InputError("map", "a map of several labels", f"a map {what}", "use the map itself")
         return [replace(self, kind=each["kind"], parameters=each["parameters"]) for each in self.parameters["maps"]]
 
     def inverse(self, probability: float) -> float:
