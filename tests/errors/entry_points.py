@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import metadata
 from typing import Any
 
 
@@ -23,6 +24,13 @@ class Absent(importlib.abc.MetaPathFinder):
 
     def __init__(self, packages: list[str]) -> None:
         self.packages = packages
+        self.described = metadata.Distribution.from_name
+        metadata.Distribution.from_name = self.from_name  # type: ignore[method-assign]
+
+    def from_name(self, name: str) -> metadata.Distribution:
+        if name.replace("-", "_").lower() in [{"sklearn": "scikit_learn"}.get(each, each) for each in self.packages]:
+            raise metadata.PackageNotFoundError(name)
+        return self.described(name)
 
     def find_spec(self, name: str, *_: Any) -> None:
         if name.partition(".")[0] in self.packages:
@@ -171,7 +179,10 @@ def of_files(folder: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     lines += [["report", files["rows.csv"], option] for option in written]
     lines += [["recalibrate", files["rows.csv"], f"--{each}={folder}/o.{each}", "--anyway"] for each in ("onnx", "sql")]
     lines += [["compare", files["rows.csv"], files["rows.csv"]], ["floor", "--n", "50"], ["report", "--help"]]
-    lines += [["threshold", files["rows.csv"]], ["monitor", os.path.join(folder, f"state{os.getpid()}.json"), files["rows.csv"]]]
+    lines += [
+        ["threshold", files["rows.csv"]],
+        ["monitor", os.path.join(folder, f"state{os.getpid()}.json"), files["rows.csv"]],
+    ]
     lines += [["report", files["log.jsonl"]], ["report", files["rows.csv"], "--engine", "spark"]]
 
     def command(words: list[str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -81,7 +82,12 @@ def _has(name: str) -> bool:
 def used(folder: Path, *absent: str) -> dict[str, Any]:
     """What came of every use without some packages."""
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder), *absent], capture_output=True, text=True, check=False, cwd=folder
+        [sys.executable, str(SCRIPT), str(folder), *absent],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))

@@ -197,9 +197,10 @@ def _environment() -> Any:
     try:
         import jinja2
     except ModuleNotFoundError as error:
-        if not is_missing(error, "jinja2"):
+        absent = next((name for name in ("jinja2", "markupsafe") if is_missing(error, name)), None)
+        if absent is None:
             raise
-        raise MissingDependencyError("jinja2", "to write a page", "report") from None
+        raise MissingDependencyError(absent, "to write a page", "report") from None
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("calibrant.render", "templates"),
         autoescape=True,
