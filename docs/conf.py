@@ -43,6 +43,7 @@ def write_font(folder: Path) -> None:
 MOVED = {
     "clusters": "groups",
     "coming-from": "migrating",
+    "detection": "images",
     "frames": "large-data",
     "from-bensemble": "migrating",
     "from-pyhealth": "migrating",
@@ -66,6 +67,7 @@ MOVED = {
     "plots": "figures",
     "scale": "large-data",
     "scikit-learn": "frameworks",
+    "segmentation": "images",
     "sketches": "large-data",
     "understanding": "index",
     "with-a-file": "files",

@@ -17,6 +17,7 @@ from calibrant.cli.parameters import label
 from calibrant.errors import FileError, InputError
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.column_options import Options
+from calibrant.files.column_words import role_of
 from calibrant.files.loaded import (
     BadRows,
     FileDecisionModels,
@@ -31,7 +32,6 @@ from calibrant.files.logs import is_log, models_of
 from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand
 from calibrant.files.reading import read_models, read_predictions
-from calibrant.files.roles import role_of
 from calibrant.files.sketches import is_sketch_file, read_sketches
 from calibrant.inputs import notions
 from calibrant.inputs.predictions import as_predictions, check_logits

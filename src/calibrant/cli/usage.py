@@ -36,8 +36,8 @@ SECTIONS: Final = {
     title: names.split()
     for title, names in {
         "Common options": "",
-        "Columns": "targets_file weight weights_are by_values baseline paired own_outcomes percent decimal_comma "
-        "labels class_names",
+        "Columns": "targets_file weight weights_are by_values baseline paired own_outcomes percent decimal_comma odds "
+        "events trials encoding sheet labels class_names",
         "Evaluation": "notion classwise ordered n_bins measures ignore_index timezone level n_resamples rng bands "
         "tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error cost_of_referral",
         "Decision models": "question truth_path truth_on yes stated each gates_path",

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, nearest, quoted
 from calibrant.errors.wording import number
 from calibrant.files.column_options import ColumnSelection, NamedColumns, Options, in_words, listed
+from calibrant.files.column_words import USUAL
 from calibrant.files.engine import SETTINGS, Engines, EngineTable, FileTable, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
 from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path
-from calibrant.files.roles import USUAL, select_probs
+from calibrant.files.roles import select_probs
 from calibrant.files.sources import table_of
 from calibrant.files.sql import identifier, literal, number_of
 from calibrant.results.writing import replacing
@@ -186,7 +187,7 @@ def _batches(table: FileTable, columns: Sequence[str], *, comma: bool) -> Iterat
         for batch in table.batches(ColumnSelection(probs=table.columns)):
             yield batch, [batch.column(column) for column in columns]
         return
-    table.check_names()
+    table.check_names(table.columns)
     own = [identifier(name) for name in table.columns[: len(table.header)]]  # paths within structs come after them
     names = map(identifier, columns)
     numbers = [name if table.has_types else number_of(name, comma=comma) for name in names]

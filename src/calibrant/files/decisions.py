@@ -244,7 +244,7 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
 
 def _json_parts(path: str) -> Iterator[_Part]:
     """Yield the lines of JSON, some 16 MB together, or a whole array."""
-    with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+    with reading(path), open_text(path) as stream:
         lines = enumerate(bounded_lines(stream), 1)
         while together := list(_together(lines)):
             texts = [line for _, line in together]

@@ -180,6 +180,8 @@ class Adding(NamedTuple):
         from [0, 1].
     before : (4,) int64
         The state "seen" as earlier batches left it.
+    precision : int
+        What the state "seen" says of the type of the values.
     tolerance, slack : float
         How far the sum of a row may be from 1, and a probability from [0, 1].
     checked : bool
@@ -199,6 +201,7 @@ class Adding(NamedTuple):
     before: Tensor
     first: bool
     far: float
+    precision: int
     tolerance: float
     slack: float
     checked: bool
@@ -259,7 +262,7 @@ def _add(batch: DeviceBatch, states: Mapping[str, Tensor], to: Adding) -> Tensor
         before, given["far"], work, sums, *(states.get(name, before) for name in _STATES), programs, 1 / batch.scale,
         len(given.get("uppers", ())), 1 if batch.single else n_classes, SCALE=plan["SCALE"],
         BINS=plan.get("BINS", 1), TOTALS=plan["TOTALS"], SQUARES="correct" in states, CHECKED=to.checked,
-        PROGRAMS=triton.next_power_of_2(programs), DOUBLE=int(batch.double),
+        PROGRAMS=triton.next_power_of_2(programs), PRECISION=to.precision,
     )  # fmt: skip
     return given.get("keys")
 

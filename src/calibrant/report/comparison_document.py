@@ -317,7 +317,7 @@ def _models_table(comparison: Comparison) -> Table:
     for key, description in comparison.descriptions.items():
         values = [comparison.models[name][key] for name in comparison.names]
         write = "{:.6f}".format if key == comparison.decides else number
-        brief = description.label.removesuffix(" score")
+        brief = description.label.removesuffix(" score").partition(" (")[0]
         columns.append(Column.of(description.label, key, values, write, brief=brief))
     return Table("models", columns, "Models")
 

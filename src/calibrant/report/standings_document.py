@@ -174,7 +174,7 @@ def _measure(comparison: Comparison, key: str, *, spare: int = 0) -> Column:
     """Return the column of a measure."""
     parts = [each[key] for each in comparison.leaderboard]
     label = _mean(comparison) if key == MEAN_CONFIDENCE.name else comparison.descriptions[key].label
-    brief = f"{label[:9]}." if key == MEAN_CONFIDENCE.name else label.removesuffix(" score")
+    brief = f"{label[:9]}." if key == MEAN_CONFIDENCE.name else label.removesuffix(" score").partition(" (")[0]
     return Column(label, list(map(_value, parts)), {key: [part.value for part in parts]}, brief=brief, spare=spare)
 
 

@@ -392,6 +392,7 @@ def in_place(
         before=read_as.seen,
         first=read_as.first,
         far=tensors.SLACK,
+        precision=tensors.precision_of(precision),
         tolerance=read_as.tolerance,
         slack=tensors.slack_of(precision),
         checked=read_as.checked,

@@ -29,6 +29,8 @@ _SQUARE: Final = (6.0, 6.0)  # inches
 class _RiskCoverage(TableMetric):
     """A number of the risk-coverage curve, with the parameters of `AURC`."""
 
+    _raises_empty = True
+
     def __init__(
         self,
         *,
@@ -48,6 +50,16 @@ class _RiskCoverage(TableMetric):
             **kwargs,
         )
         self.error_bound: float | None = None
+
+    @property
+    def scores(self) -> list[Tensor]:
+        """The confidence of each row, as `confidences`."""
+        return self.confidences
+
+    @property
+    def errors(self) -> list[Tensor]:
+        """Whether each row is classified wrongly, 1.0 or 0.0, in the order of `scores`."""
+        return [1 - right for right in self.accuracies]
 
     def _read_host(self, preds: Tensor, target: Tensor, layout: Layout) -> Increments:
         if layout == "binary" and target.is_floating_point():
@@ -141,6 +153,9 @@ class AURC(_RiskCoverage):
         The largest possible distance between the last value and the value computed from all rows, before rounding to
         the precision of the data: 0 for rows. For a sketch it is a certified bound, from the best and the worst order
         of the rows within each grid cell; NaN if the value is undefined for one of these orders.
+    scores, errors : list of tensors
+        The confidence of each evaluated row, and whether it is classified wrongly (1.0 or 0.0), in a tensor for each
+        batch. Only ``state="rows"`` keeps them.
 
     Raises
     ------
