@@ -6,7 +6,7 @@ it has imported.
 
 from __future__ import annotations
 
-import importlib.abc
+import importlib
 import inspect
 import json
 import os
@@ -15,27 +15,29 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib import metadata
-from typing import Any
+from typing import Any, Final
+
+#: Packages that are published under another name than that of the import.
+PUBLISHED: Final = {"sklearn": "scikit_learn"}
 
 
-class Absent(importlib.abc.MetaPathFinder):
-    """Says of some packages what Python says of those that are not installed."""
+class Without:
+    """A finder of modules that does not find some packages, nor what is known of them: they are not installed."""
 
-    def __init__(self, packages: list[str]) -> None:
-        self.packages = packages
-        self.described = metadata.Distribution.from_name
-        metadata.Distribution.from_name = self.from_name  # type: ignore[method-assign]
+    def __init__(self, finder: Any, packages: list[str]) -> None:
+        self.finder = finder
+        self.packages = {*packages, *(PUBLISHED[package] for package in packages if package in PUBLISHED)}
 
-    def from_name(self, name: str) -> metadata.Distribution:
-        if name.replace("-", "_").lower() in [{"sklearn": "scikit_learn"}.get(each, each) for each in self.packages]:
-            raise metadata.PackageNotFoundError(name)
-        return self.described(name)
+    def find_spec(self, name: str, *places: Any) -> Any:
+        return None if name.partition(".")[0] in self.packages else self.finder.find_spec(name, *places)
 
-    def find_spec(self, name: str, *_: Any) -> None:
-        if name.partition(".")[0] in self.packages:
-            msg = f"No module named {name!r}"
-            raise ModuleNotFoundError(msg, name=name)
+    def find_distributions(self, context: Any = None) -> Any:
+        named = str(getattr(context, "name", None)).replace("-", "_").lower()
+        find = getattr(self.finder, "find_distributions", None)
+        return [] if named in self.packages or find is None else find(context)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.finder, name)
 
 
 def files_in(folder: str) -> dict[str, str]:
@@ -205,7 +207,7 @@ def of_files(folder: str) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def main(folder: str, packages: list[str]) -> None:
-    sys.meta_path.insert(0, Absent(packages))
+    sys.meta_path[:] = [Without(finder, packages) for finder in sys.meta_path]
     os.environ["MPLBACKEND"] = "agg"
     warnings.simplefilter("ignore")
     from calibrant.errors import CalibrantError
