@@ -212,6 +212,8 @@ def test_a_cell_in_the_html_of_a_notebook(template: str, browser: Any, tmp_path:
     window.evaluate("document.querySelectorAll('.calibrant .folded').forEach(own => own.open = true)")
     opened = window.evaluate(of_cells.format("height"))
     assert all(after > before + 100 for before, after in zip(heights, opened, strict=True))
+    tables = "[...document.querySelectorAll('.calibrant .scroll')].every(own => own.scrollWidth <= own.clientWidth)"
+    assert window.evaluate(tables)  # no table is cut
     lines = window.evaluate(
         "[...document.querySelectorAll('.calibrant .folded > section > dl dt')].map(own => {"
         "const text = document.createRange(); text.selectNodeContents(own); return text.getClientRects().length })"
