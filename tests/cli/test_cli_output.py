@@ -134,7 +134,7 @@ def test_what_was_read_may_change(monkeypatch: pytest.MonkeyPatch, ending: str, 
     from pyarrow import feather, parquet
 
     path, number = Path(f"a.{ending}"), np.arange(60)
-    columns = {"score": (number % 9 + 1) / 10, "outcome": number % 2, "patient_id": number // 6}
+    columns = {"score": (number % 9 + 1) / 10, "outcome": number // 6 % 2, "patient_id": number // 6}
     if ending == "npz":
         np.savez(path, **columns)
     elif ending == "npy":

@@ -160,7 +160,7 @@ def _load_files(
 
 def _load_long(ctx: click.Context, options: CommandOptions, step: Progress) -> FileModels | FileSketches:
     """Read a file with the rows of all models: paired by keys, or without keys the sketch of each model."""
-    options = replace(options, by_values=True)
+    options = replace(options, by_values=True, by_models=True)
     if options.on:
         if options.paired is not None:
             option = "--paired" if options.paired else "--independent"
