@@ -282,8 +282,8 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     "--method",
     metavar="METHOD",
     default=CommandOptions.method,
-    help="The kind of map: auto, temperature, cox, beta, isotonic, constant, shift, clipped, histogram; or vector, "
-    "matrix.",
+    help="The kind of map: auto, temperature, cox, beta, isotonic, constant, shift (or intercept), clipped, "
+    "histogram; or vector, matrix.",
 )
 @option("--map", "map_path", type=OutputFile(".json"), help="Write the map, as JSON, if it helps.")
 @option(
