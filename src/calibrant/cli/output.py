@@ -233,11 +233,11 @@ def _described(result: Result, source: Source, options: CommandOptions) -> dict[
 
     curves = any((options.json_path, options.html_path, options.open_page))
     if isinstance(result, Report):
-        from calibrant.report import methods_text
+        from calibrant.report import methods_text, results_text
 
         summary = result.to_dict(curves=curves, groups=options.json_path is not None)
         texts = {"methods": methods_text.paragraph(result, source), "methods_brief": methods_text.brief(result, source)}
-        return summary | texts
+        return summary | texts | {"results": results_text.paragraph(result, source)}
     from calibrant.recalibration.question_recalibrations import QuestionRecalibrations
     from calibrant.recalibration.recalibrations import RecalibrationResult
 

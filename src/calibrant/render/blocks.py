@@ -68,6 +68,12 @@ class Sentence(NamedTuple):
     tone: Tone = ""
 
 
+class Passage(NamedTuple):
+    """A paragraph for a paper, which readers of a page can copy."""
+
+    text: str
+
+
 class Notes(NamedTuple):
     """Remarks on what is above them, in small print."""
 
@@ -274,7 +280,7 @@ class Details(NamedTuple):
     open: bool = False
 
 
-Block: TypeAlias = Sentence | Notes | Heading | Table | Figure | Figures | Tiles | Details
+Block: TypeAlias = Sentence | Passage | Notes | Heading | Table | Figure | Figures | Tiles | Details
 
 
 # ---------------------------------------------------------------- the document

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from calibrant.render.blocks import Block, Details, Document, Heading, Notes, Sentence, Table
+from calibrant.render.blocks import Block, Details, Document, Heading, Notes, Passage, Sentence, Table
 from calibrant.render.words import shown
 
 _MARK: Final = "◆ "
@@ -46,7 +46,7 @@ def _parts(blocks: Sequence[Block]) -> list[str]:
     for block in blocks:
         if isinstance(block, Heading):
             parts.append(f"### {text(block.text)}")
-        elif isinstance(block, Sentence):
+        elif isinstance(block, (Sentence, Passage)):
             parts.append(_sentence(block.text))
         elif isinstance(block, Table):
             parts.append(_table(block))

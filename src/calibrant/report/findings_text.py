@@ -70,6 +70,11 @@ def deciding(report: Report) -> str:
     return " ".join(sentence.text for sentence in part(report, _findings_of(report)))
 
 
+def about_groups(report: Report) -> list[Sentence]:
+    """Return which groups show evidence of miscalibration; nothing without tested groups."""
+    return list(_groups(report, {}))
+
+
 def conclusion_of(report: Report) -> Sentence:
     """Return the headline of a page: the decision, or the evidence with its direction."""
     findings = _findings_of(report)

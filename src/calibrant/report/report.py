@@ -191,6 +191,24 @@ class Report(Shown, Mapping[str, Estimate]):
 
         return paragraph(self, NO_SOURCE)
 
+    @property
+    def results(self) -> str:
+        """A paragraph for the results section of a paper: the rows and events, and what was estimated and tested.
+
+        Its numbers are those of the table of measures, with their confidence intervals. The page and Markdown have it
+        with ``profile="clinical"``.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.2, 0.3, 0.8, 0.9], [0, 0, 1, 1], measures=["ece"], level=None)
+        >>> print(report.results)
+        We evaluated 4 predictions. The event (outcome = 1) was observed in 2 of 4 (50 %). The ECE was 0.2000.
+        """
+        from calibrant.report.results_text import paragraph
+
+        return paragraph(self, NO_SOURCE)
+
     def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:
         from calibrant.report.report_document import document_of
 
@@ -203,7 +221,7 @@ class Report(Shown, Mapping[str, Estimate]):
         reports on groups, these are left out: they are computed when they are looked at. Without ``groups``, the
         reports on groups have their rows, test and diagram alone, for the same reason.
         """
-        from calibrant.report import methods_text
+        from calibrant.report import methods_text, results_text
 
         missing: dict[str, str] = {}
         each = counted("evaluating groups", self.groups) if groups else self.groups
@@ -247,6 +265,7 @@ class Report(Shown, Mapping[str, Estimate]):
             "not_finite": missing,
             "methods": methods_text.paragraph(self, NO_SOURCE),
             "methods_brief": methods_text.brief(self, NO_SOURCE),
+            "results": results_text.paragraph(self, NO_SOURCE),
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:
@@ -414,7 +433,7 @@ class GroupReport:
         missing: dict[str, str] = {}
         if whole:
             report = self.report.to_dict(curves=False)
-            for name in ("measures", "methods", "methods_brief"):  # the report on all rows has them
+            for name in ("measures", "methods", "methods_brief", "results"):  # the report on all rows has them
                 del report[name]
         else:
             missing_of_parts: dict[str, str] = {}
