@@ -73,6 +73,7 @@ class CommandOptions(Options):
     notion: Notion | None = None
     classwise: bool | None = None
     ordered: bool = False
+    marginal: bool = False
     n_bins: int = 15
     ignore_index: int | None = None
     level: float = 0.95
@@ -437,6 +438,8 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
             yield f"--tolerance-of {options.tolerance_of}: {problem}; leave --tolerance-of out"
     if options.ordered:
         yield from _of_ordered(options)
+    if options.marginal and not options.by:
+        yield "--marginal is about the columns of --by; pass --by too, such as --by sex --by ward --marginal"
     if options.engine == "spark":
         yield from _of_spark(options)
     elif options.master is not None:

@@ -416,7 +416,10 @@ def _text(document: Document, *, title: str, used: str = "") -> str:
 
 
 def _picture(result: Result | Monitor, kind: str, dpi: int) -> bytes:
-    """Return the picture: of a report its diagram, or the worst classes; of models their diagrams, or a leaderboard."""
+    """Return the picture: of a report its diagram, the worst classes, or the forest of marginal subgroups.
+
+    Of models it is their diagrams, or a leaderboard.
+    """
     from calibrant import plot
     from calibrant.plot import canvas
     from calibrant.report.comparison import Comparison
@@ -431,6 +434,8 @@ def _picture(result: Result | Monitor, kind: str, dpi: int) -> bytes:
     with matplotlib.rc_context(_STYLE):
         if isinstance(result, Comparison):
             axes: Any = (plot.compare if len(result.names) <= FEW else plot.leaderboard)(result)
+        elif isinstance(result, Report) and result.all_rows is not None:
+            axes = plot.groups(result, measure=next(iter(result.forests), "ece"))
         elif isinstance(result, Report) and result.diagram is None:
             axes = plot.classwise(result)[0]
         else:

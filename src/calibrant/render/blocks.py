@@ -156,6 +156,8 @@ class Table:
         The ends of the bars, such as "01".
     legend : str
         What the bars mean, for terminals that draw them.
+    titled : frozenset of int
+        The rows that are headings of the rows below them.
     """
 
     name: str
@@ -167,6 +169,7 @@ class Table:
     bars: Sequence[Bar] = ()
     scale: str = ""
     legend: str = ""
+    titled: frozenset[int] = frozenset()
 
     @property
     def headings(self) -> list[str]:
@@ -180,6 +183,22 @@ class Table:
     def of_rows(self, places: Sequence[int]) -> Table:
         """Return the table with these rows to read; the file keeps all."""
         return replace(self, listed=places)
+
+    def under_headings(self, parts: Mapping[str, Sequence[int]], last: Sequence[int]) -> Table:
+        """Return the table with the rows of each part below its heading, and the ``last`` ones after them."""
+        places: list[int | None] = []
+        titled: dict[int, str] = {}
+        for heading, rows in parts.items():
+            titled[len(places)] = heading
+            places += [None, *rows]
+        columns = [
+            column._replace(texts=["" if i is None else column.texts[i] for i in (*places, *last)])
+            for column in self.columns
+        ]
+        names = [titled.get(i, f"  {name}") for i, name in enumerate(columns[0].texts[: len(places)])]
+        columns[0] = columns[0]._replace(texts=[*names, *columns[0].texts[len(places) :]])
+        marked = [i is not None and self.is_marked(i) for i in (*places, *last)]
+        return replace(self, columns=columns, marked=marked, titled=frozenset(titled))
 
     def cells(self, place: int) -> list[str]:
         """Return the texts of a row; the last one takes the rest of the width if there are fewer than columns."""

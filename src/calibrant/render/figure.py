@@ -34,11 +34,15 @@ _PLAIN: Final = 4  # powers of ten up to this one are written out
 
 
 class Name(NamedTuple):
-    """A name on an axis: its parts may be cut, what stands before may not, and what comes after may be left out."""
+    """A name on an axis: its parts may be cut, what stands before may not, and what comes after may be left out.
+
+    A heading names the rows below it.
+    """
 
     parts: tuple[str, ...]
     before: str = ""
     after: str = ""
+    heading: bool = False
 
 
 class Axis(NamedTuple):

@@ -85,5 +85,6 @@ def _table(table: Table) -> str:
     lines = [[text(heading) for heading in table.headings], rules]
     for place in table.places:
         name, *cells = map(text, table.cells(place))
-        lines.append([_MARK * table.is_marked(place) + name, *cells])
+        name = f"**{name}**" if place in table.titled else _MARK * table.is_marked(place) + name
+        lines.append([name, *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

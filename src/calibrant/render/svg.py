@@ -163,7 +163,8 @@ class _Picture(NamedTuple):
         yield _path("frame", frame)
         yield from self.marks(range(1, 7))
         yield from (_text(self.left - 6, at + 4, text, "end", "tick") for at, text in level)
-        yield from (_text(self.left - 8, self.y.one(i) + 4, fit(rows[i], NAME_WIDTH), "end") for i in rows)
+        for i, name in rows.items():
+            yield _text(self.left - 8, self.y.one(i) + 4, fit(name, NAME_WIDTH), "end", "heading" * name.heading)
         yield from (_text(at, self.bottom + 16, text, look="tick") for at, text in self.x.ticks())
         yield _text((self.left + self.right) / 2, self.bottom + 34, across.label)
         for mark in self.figure.marks:

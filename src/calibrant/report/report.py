@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.errors import InputError, nearest
 from calibrant.inference.multicalibration import MulticalibrationError
+from calibrant.inputs.group_rows import subgroup_name
 from calibrant.inputs.predictions import Notion
 from calibrant.render.blocks import Document, Source
 from calibrant.render.shown import NO_SOURCE, Shown
@@ -116,6 +117,8 @@ class Report(Shown, Mapping[str, Estimate]):
         looked at.
     groups : tuple of GroupReport
         The reports on the groups, if groups were given.
+    all_rows : GroupReport or None
+        All rows as a group, to compare marginal subgroups with; None without such groups.
     forests : mapping
         The `Forest` of each measure that the profile shows for every group, by the measure's name: its value and its
         interval in each group, and how much the groups differ. Computed when it is first looked at.
@@ -150,6 +153,7 @@ class Report(Shown, Mapping[str, Estimate]):
     bands: Bands = "pointwise"
     panels: Mapping[str, Panel] = field(default_factory=dict)
     groups: tuple[GroupReport, ...] = ()
+    all_rows: GroupReport | None = None
     forests: Mapping[str, Forest] = field(default_factory=dict)
     multicalibration: MulticalibrationError | None = None
     choices: Choices = field(default_factory=Choices)
@@ -395,6 +399,8 @@ class GroupReport:
         Whether the group is miscalibrated at the report's level after the correction.
     flag : str
         Why the group has no test; empty if it has one.
+    column : str
+        The column of a marginal subgroup, one of whose values it is; empty for other groups.
     """
 
     name: str
@@ -408,6 +414,12 @@ class GroupReport:
     called_out: bool
     flag: str
     whole: Late[Report] = field(repr=False)
+    column: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name of the group; of a marginal subgroup, the value of its column."""
+        return self.name.removeprefix(subgroup_name(self.column, "")) if self.column else self.name
 
     @property
     def evidence(self) -> tuple[float, float]:
@@ -440,6 +452,7 @@ class GroupReport:
             report = {"n": self.n, **plain_parts(self, missing_of_parts), "not_finite": missing_of_parts}
         return {
             "name": self.name,
+            "column": self.column,
             "ece": plain_estimate(self.ece, "ece", missing),
             "mean_gap": plain_estimate(self.mean_gap, "mean_gap", missing),
             "p_value": self.p_value if tested else None,
