@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -422,7 +423,7 @@ def parted(name: str, number: int) -> tuple[str, ...]:
     ways = set()
     for ends in itertools.combinations(range(1, len(pieces)), number - 1):
         parts = [BETWEEN.join(pieces[a:b]) for a, b in itertools.pairwise((0, *ends, len(pieces)))]
-        plain = tuple(ast.literal_eval(part) if _is_quoted(part) else part for part in parts)
+        plain = tuple(map(_unquoted, parts))
         if list(map(_quoted, plain)) == parts:
             ways.add(plain)
     if len(ways) != 1:
@@ -431,8 +432,13 @@ def parted(name: str, number: int) -> tuple[str, ...]:
     return ways.pop()
 
 
-def _is_quoted(part: str) -> bool:
-    return BETWEEN in part and re.fullmatch(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", part, re.DOTALL) is not None
+def _unquoted(part: str) -> str:
+    """Return the text that `_quoted` has put in quotes; any other text unchanged."""
+    if BETWEEN in part and part[0] in "'\"":
+        with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of escapes that are none
+            return str(ast.literal_eval(part))
+    return part
 
 
 def _quoted(name: Any) -> Any:

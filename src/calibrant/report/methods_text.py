@@ -384,8 +384,8 @@ def _groups(report: Report) -> Iterator[str]:
         within = "of each column " * any(forest.columns for forest in report.forests.values())
         yield (
             f"Differences between groups {within}in {_listed(labels)} were tested by Cochran's Q at a common value "
-            "(Cochran 1954) and described by I² (Higgins and Thompson 2002). The groups compared have at least 15 events "
-            "and at least 15 non-events"
+            "(Cochran 1954) and described by I² (Higgins and Thompson 2002). The groups compared have at least 15 "
+            "events and at least 15 non-events"
         )
     if report.multicalibration is not None:
         what = "The multicalibration error is the largest standardised Kuiper error over groups"
