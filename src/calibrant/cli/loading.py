@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from calibrant.files.loaded import (
     FileSketch,
     FileSketches,
 )
-from calibrant.files.logs import is_log, models_of
+from calibrant.files.logs import is_log, models_of, patterns_of_folders
 from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand
 from calibrant.files.reading import read_models, read_predictions
@@ -138,6 +139,14 @@ def load_models(
     if options.paired is not None:
         option = "--paired" if options.paired else "--independent"
         msg = f"{option} is only for .cal files, because rows are always compared in pairs; leave the option out"
+        raise click.UsageError(msg, ctx)
+    if len(paths) == len(models) and all(map(is_log, paths)) and (patterns := patterns_of_folders(paths)):
+        command = shlex.join(["calibrant", "compare", *patterns])
+        msg = (
+            f"{len(paths)} logs in {len(patterns)} folders are compared as {len(paths)} models, but the logs of a "
+            "folder are of different tasks; to compare the folders, quote a pattern for each, so that the shell leaves "
+            f"it: {command}"
+        )
         raise click.UsageError(msg, ctx)
     return _load_files(options, names, models, paths, step)
 

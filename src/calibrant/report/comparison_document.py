@@ -23,7 +23,7 @@ from calibrant.render.blocks import (
     Table,
     Tone,
 )
-from calibrant.render.figure import Figure
+from calibrant.render.figure import Figure, Points
 from calibrant.render.reliability import side_by_side
 from calibrant.render.row_figures import differences_figure
 from calibrant.render.words import (
@@ -291,7 +291,7 @@ def _page(comparison: Comparison) -> list[Block]:
     charts = list(chain.from_iterable(_chart(key, comparison) for key in others))
     blocks += [
         Heading(_title(comparison)),
-        *(figure._replace(label="") for figure in _chart(chosen, comparison)),
+        *(figure._replace(label="") for figure in _chart(chosen, comparison) if _has_points(figure)),
         _chosen_table(comparison),
         Notes(_remarks(comparison)),
         Details(
@@ -304,6 +304,11 @@ def _page(comparison: Comparison) -> list[Block]:
         ),
     ]
     return [*blocks, *_groups(comparison, full=True)]
+
+
+def _has_points(figure: Figure) -> bool:
+    """Return whether a figure shows a number: words replace differences without an interval."""
+    return any(isinstance(mark, Points) for mark in figure.marks)
 
 
 def _keys(comparison: Comparison) -> list[str]:
