@@ -1002,7 +1002,7 @@ def test_evidence_is_drawn_on_a_logarithmic_scale_with_the_alarm() -> None:
     np.testing.assert_array_equal(of_slices().plot(label="new").lines[0].get_ydata(), line.get_ydata())
 
 
-@pytest.mark.parametrize("alpha", [0.05, 1e-15])
+@pytest.mark.parametrize("alpha", [0.05, 1e-11])
 def test_the_alarm_is_visible_beside_large_evidence(alpha: float) -> None:
     """The axis ends at about 1e12, or far above the alarm; diamonds mark what is cut."""
     watch = of_slices(20, alpha, power=3.0)
@@ -1016,7 +1016,7 @@ def test_the_alarm_is_visible_beside_large_evidence(alpha: float) -> None:
     assert 0.04 < (-np.log(alpha) - low) / (high - low) < 0.96
     (diamonds,) = ax.collections
     np.testing.assert_array_equal(diamonds.get_offsets()[:, 0], np.flatnonzero(log_evidence > np.log(cut)) + 1)
-    word = "Above 10¹²" if alpha == 0.05 else "Above 10¹⁸"
+    word = "Above 10¹²" if alpha == 0.05 else "Above 10¹⁴"
     assert word in words(ax)
 
 

@@ -342,6 +342,8 @@ class Document:
         How many rows, and the evaluated event.
     conclusion : Sentence
         The verdict in a few words.
+    plain : str
+        One sentence for readers who know no statistics; terminals leave it out.
     verdict : sequence of Sentence
         What was found.
     blocks : sequence of Block
@@ -363,6 +365,7 @@ class Document:
     measured: str
     methods: Sequence[Method]
     first: First | None = None
+    plain: str = ""
 
     @property
     def sentences(self) -> list[str]:

@@ -32,6 +32,7 @@ def to_markdown(document: Document, *, title: str = "") -> str:
     """Return a document as Markdown. Remarks are folded at the end with the settings; pictures are left out."""
     first, *others = map(_sentence, document.sentences)
     parts = [f"## {text(title or document.title)}", f"**{first}**"]
+    parts += [_sentence(document.plain)] if document.plain else []
     parts += ["\n".join(f"- {sentence}" for sentence in others)] if others else []
     parts.append(text(document.headline))
     parts += _parts(document.blocks)

@@ -89,6 +89,7 @@ def _rendered(template: str, document: Document, *, title: str = "", used: str =
         "running": running,
         "document": document,
         "headline": _unbroken(document.headline),
+        "plain": _unbroken(document.plain),
         "verdict": [_unbroken(sentence) for sentence in document.sentences],
         "facts": [(name, text) for name, text in document.facts if text],
         "sections": [_section(blocks) for blocks in sections(document.blocks)],

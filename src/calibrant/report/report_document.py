@@ -26,7 +26,7 @@ from calibrant.render.reliability import bins_table, curve_table, diagram_figure
 from calibrant.render.words import amount, evaluated_event, facts_of, in_clusters, is_rare, percent
 from calibrant.report import methods_text, results_text
 from calibrant.report.class_document import class_blocks
-from calibrant.report.findings_text import conclusion_of, key_numbers, next_steps, verdict_of
+from calibrant.report.findings_text import conclusion_of, key_numbers, next_steps, plainly, verdict_of
 from calibrant.report.group_document import group_blocks, level_blocks
 from calibrant.report.measure_document import (
     measures_table,
@@ -62,6 +62,7 @@ def document_of(report: Report, source: Source, *, full: bool, complete: bool = 
         measured="measure",
         methods=_methods(report),
         first=_first(report) if full else None,
+        plain=plainly(report, source),
     )
 
 
