@@ -16,7 +16,8 @@ from calibrant.report.findings_text import plainly
 FEW: Any = {"n_resamples": 100}
 SAID = re.compile(
     r"(?:When|On average,) the (?:score said|model was) about ([\d.]+) %(?: sure)?, (?:and )?"
-    r"(?:the event \((.+)\) occurred in|it was right in) ([\d.]+) % of the cases \(([\d,.]+) of ([\d,.]+) (rows|units of weight)\)\."
+    r"(?:the event \((.+)\) occurred in|it was right in) ([\d.]+) % of the cases "
+    r"\(([\d,.]+) of ([\d,.]+) (rows|units of weight)\)\."
 )
 
 
