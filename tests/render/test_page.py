@@ -477,12 +477,21 @@ def test_a_comparison_opens_without_complaint(browser: Any, tmp_path: Path) -> N
     window.on("console", lambda message: complaints.append(message.text))
     window.on("pageerror", lambda error: complaints.append(str(error)))
     window.goto(found.to_html(tmp_path / "comparison.html").as_uri())
-    assert "honest is better calibrated than bold" in window.locator("[aria-label=Verdict] p").first.inner_text()
-    row = window.locator("table").last.locator("tbody tr").first
-    cells = row.locator("td").all_inner_texts()
-    square = found.pairs[0]["debiased_square"]
-    assert float(cells[1]) == pytest.approx(square.value, abs=5.1e-5)
-    assert [float(end) for end in cells[2].split(" to ")] == pytest.approx([square.low, square.high], abs=5.1e-5)
+    assert "honest shows no evidence" in window.locator("[aria-label=Verdict] p").first.inner_text()
+    for place, key in ((-2, "brier"), (-1, "debiased_square")):  # the chosen measure, and the last of all measures
+        row = window.locator("table").nth(window.locator("table").count() + place).locator("tbody tr").last
+        cells, part = row.locator("td").all_text_contents(), found.pairs[0][key]
+        assert float(cells[1]) == pytest.approx(part.value, abs=5.1e-5)
+        assert [float(end) for end in cells[2].split(" to ")] == pytest.approx([part.low, part.high], abs=5.1e-5)
+    for models in (2, 8):
+        q = np.clip(scores[:, np.newaxis] ** np.linspace(0.5, 2.0, models), 0.001, 0.999)
+        many = calibrant.compare({f"model {k}": q[:, k] for k in range(models)}, outcomes, groups=outcomes)
+        window.set_viewport_size({"width": 1280, "height": 800})
+        window.goto(many.to_html(tmp_path / "many.html").as_uri())
+        over = "() => [...document.querySelectorAll('.scroll')].filter((t) => t.scrollWidth > t.clientWidth + 1).length"
+        assert window.evaluate(over) == 0
+        box = window.locator(".first .diagram svg").first.bounding_box()
+        assert box["y"] + box["height"] < 800
     window.locator(".set .pt").first.focus()
     assert window.locator(".tip").is_visible()
     assert complaints == []

@@ -111,7 +111,7 @@ def folded(found: calibrant.Comparison) -> list[Figure]:
 
 
 def test_the_measures_of_every_pair_are_folded_below_the_one_that_ranks() -> None:
-    for sort_by, label in (("brier", "Brier score"), ("accuracy", "accuracy")):
+    for sort_by, label in (("brier", "Brier score"), ("nll", "log loss")):
         found = sharpened(3.0, 2.0, 1.0, sort_by=sort_by)
         labels = [figure.label for figure in folded(found)]
         assert len(labels) == len(found.descriptions) - 1
@@ -124,7 +124,7 @@ def test_the_measures_of_every_pair_are_folded_below_the_one_that_ranks() -> Non
         assert list(blocks[at + 2].columns[1].texts) == values
         assert "differences-in-brief.csv" not in page_of(found).files()
         rows = cells(found.to_markdown())
-        assert [row[1] for row in rows if len(row) == 4 and "−" in row[0]] == values
+        assert [row[1] for row in rows if len(row) == 4 and " − m" in row[0]] == values
 
 
 @pytest.mark.parametrize(

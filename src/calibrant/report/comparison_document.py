@@ -59,7 +59,6 @@ _DRAWN: Final = 12  # models whose diagrams are drawn
 _CLOSED_FORM: Final = (
     "p-values of calibration are calculated in closed form; a report simulates data sets, so its p-value may differ"
 )
-_IF_CALIBRATED: Final = "if cal.: percentile of the ECE of a perfectly calibrated model with these predictions"
 _DIFFERENCES: Final = (
     "Each difference is the first model minus the second model. A difference below 0 means that the first model has "
     "less error (or, for accuracy, is correct less often). The p-value of the debiased squared calibration error "
@@ -271,7 +270,9 @@ def _size(estimate: Estimate, comparison: Comparison) -> str:
 def _brief(comparison: Comparison) -> list[Block]:
     """Return the tables of the leaderboard, of the models, of the pairs, and of the groups."""
     blocks = standings.leaderboard_blocks(comparison, full=False)
-    models, notes = standings.models_table(comparison), Notes([_IF_CALIBRATED, *_remarks(comparison)])
+    tail = f"{100 * comparison.level:g}th percentile"
+    if_calibrated = f"if cal.: {tail} of the ECE of a perfectly calibrated model with these predictions"
+    models, notes = standings.models_table(comparison), Notes([if_calibrated, *_remarks(comparison)])
     if len(comparison.names) <= _LISTED:
         blocks += [Heading("Models"), models, notes]
     else:

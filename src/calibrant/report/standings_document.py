@@ -45,6 +45,8 @@ def leaderboard_blocks(comparison: Comparison, *, full: bool) -> list[Block]:
     columns = [*_value_of_rank(comparison, full=full), *_ranks(comparison), *_differences(comparison)]
     columns.insert(0, Column.of("model", "model", (each.name for each in comparison.leaderboard)))
     if full:
+        minor = ("among the best", f"{level} CI", "p adjusted")  # which phones leave out
+        columns = [column._replace(spare=int(column.heading in minor)) for column in columns]
         return [Heading("Leaderboard"), Table("leaderboard", columns, "Leaderboard"), Notes([best])]
     places = range(len(comparison.leaderboard))[:_LISTED]
     bars = _bars([each.difference for each in comparison.leaderboard])
