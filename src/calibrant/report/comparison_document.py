@@ -280,8 +280,9 @@ def _brief(comparison: Comparison) -> list[Block]:
     if len(comparison.pairs) == 1:
         blocks += _pair(comparison.pairs[0], comparison)
     else:
-        table = Details("The differences in all measures", [_differences_table(comparison)])
-        blocks += [*([Heading(_title(comparison)), _chosen_table(comparison)] * _is_few(comparison)), table]
+        if _is_few(comparison):
+            blocks += [Heading(_title(comparison)), _chosen_table(comparison)]
+        blocks.append(Details("The differences in all measures", [_differences_table(comparison)]))
     return [*blocks, *_groups(comparison, full=False)]
 
 
