@@ -248,8 +248,9 @@ def _in_groups(comparison: Comparison) -> list[str]:
     found.sort(key=lambda each: each[0].adjusted_p_values[each[1]])
     parts = []
     for group, place in found:
-        first, second = _called(comparison, comparison.pairs[place])
-        square = group.comparison.pairs[place][comparison.decides]
+        pair = group.comparison.pairs[place]
+        first, second = _called(comparison, pair)
+        square = pair[comparison.decides]
         better, worse = (second, first) if square.value > 0 else (first, second)
         parts.append(f"{short(group.name)} ({better} is better calibrated than {worse})")
     many = len({group.name for group, _ in found})
